@@ -1,0 +1,82 @@
+#include "base/process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/file.hpp"
+
+namespace ration {
+namespace {
+
+struct ProcessStat {
+  char state = 0;
+  long threads = 0;
+  std::uint64_t start_time = 0;
+};
+
+// Fields of /proc/PID/stat counted from after the command, which is in parentheses and may itself hold any character.
+constexpr int kStateField = 0;
+constexpr int kThreadsField = 17;
+constexpr int kStartTimeField = 19;
+
+bool read_stat(const char* path, ProcessStat& out) noexcept {
+  const FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC)};
+  if (!file) return false;
+  char text[1024];
+  const ssize_t length = ::read(file.get(), text, sizeof text - 1);
+  if (length <= 0) return false;
+  text[length] = '\0';
+  char* cursor = std::strrchr(text, ')');
+  if (cursor == nullptr || cursor[1] == '\0') return false;
+  ++cursor;
+  for (int field = kStateField; field <= kStartTimeField; ++field) {
+    while (*cursor == ' ') ++cursor;
+    if (*cursor == '\0') return false;
+    if (field == kStateField) out.state = *cursor;
+    if (field == kThreadsField) out.threads = std::strtol(cursor, nullptr, 10);
+    if (field == kStartTimeField) out.start_time = std::strtoull(cursor, nullptr, 10);
+    while (*cursor != ' ' && *cursor != '\0') ++cursor;
+  }
+  return true;
+}
+
+std::uint64_t own_pid_namespace() noexcept {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+ProcessIdentity current_process() noexcept {
+  ProcessIdentity self;
+  self.pid = ::getpid();
+  self.user = ::getuid();
+  self.pid_namespace = own_pid_namespace();
+  ProcessStat stat;
+  if (read_stat("/proc/self/stat", stat)) self.start_time = stat.start_time;
+  return self;
+}
+
+Liveness liveness(const ProcessIdentity& process) noexcept {
+  if (process.pid <= 0) return Liveness::kDead;
+  if (process.pid_namespace != own_pid_namespace()) return Liveness::kUnknown;
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", process.pid);
+  ProcessStat stat;
+  if (!read_stat(path, stat)) {
+    // A hidden /proc (hidepid) looks like an absent process: ask the kernel as well.
+    return ::kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::kDead : Liveness::kUnknown;
+  }
+  if (stat.start_time != process.start_time) return Liveness::kDead;
+  if ((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1) return Liveness::kDead;
+  return Liveness::kAlive;
+}
+
+}  // namespace ration

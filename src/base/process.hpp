@@ -1,0 +1,36 @@
+// Who a process is, beyond its number: a reused pid is never taken for the process that had it before.
+// Used by the ledger and by the command line. Promises: no allocation, reads only /proc.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace ration {
+
+/// A process for the lifetime of the machine. `start_time` is field 22 of /proc/PID/stat (clock ticks since boot),
+/// `pid_namespace` the inode of /proc/PID/ns/pid (0 where it could not be read).
+struct ProcessIdentity {
+  std::uint64_t start_time = 0;
+  std::uint64_t pid_namespace = 0;
+  std::int32_t pid = 0;
+  std::uint32_t user = 0;
+
+  [[nodiscard]] bool same_as(const ProcessIdentity& other) const noexcept {
+    return pid == other.pid && start_time == other.start_time && pid_namespace == other.pid_namespace;
+  }
+};
+
+enum class Liveness {
+  kAlive,
+  kDead,
+  kUnknown,  ///< it lives in a pid namespace that the caller cannot see into
+};
+
+/// The calling process.
+[[nodiscard]] ProcessIdentity current_process() noexcept;
+
+/// Whether that process still runs. A zombie is dead (its memory has been given back) unless other threads of it live.
+[[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;
+
+}  // namespace ration

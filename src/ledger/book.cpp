@@ -1,0 +1,442 @@
+#include "ledger/book.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "ledger/layout.hpp"
+
+namespace ration::ledger {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// Fields changed only under the lock need no atomic read-modify-write, only stores that readers cannot see torn.
+void add(Word& word, std::uint64_t bytes) noexcept { word.store(word.load(kRelaxed) + bytes, kRelaxed); }
+void subtract(Word& word, std::uint64_t bytes) noexcept {
+  const std::uint64_t now = word.load(kRelaxed);
+  word.store(now - std::min(now, bytes), kRelaxed);
+}
+
+std::uint64_t wall_clock_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+template <std::size_t N>
+void copy_text(char (&target)[N], const char* source) noexcept {
+  const std::size_t length = ::strnlen(source, N - 1);
+  std::memcpy(target, source, length);
+  target[length] = '\0';
+}
+
+void read_own_command(char (&target)[sizeof(SlotRecord::command)]) noexcept {
+  const FileDescriptor file{::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC)};
+  const ssize_t length = file ? ::read(file.get(), target, sizeof target - 1) : -1;
+  target[length > 0 ? length : 0] = '\0';
+  for (ssize_t i = 0; i + 1 < length; ++i) {
+    if (target[i] == '\0') target[i] = ' ';
+  }
+}
+
+bool make_lock(pthread_mutex_t& lock) noexcept {
+  pthread_mutexattr_t attributes;
+  if (::pthread_mutexattr_init(&attributes) != 0) return false;
+  const bool made = ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0 &&
+                    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0 &&
+                    ::pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK) == 0 &&
+                    ::pthread_mutex_init(&lock, &attributes) == 0;
+  ::pthread_mutexattr_destroy(&attributes);
+  return made;
+}
+
+ProcessIdentity identity_of(const SlotRecord& slot) noexcept {
+  ProcessIdentity identity;
+  identity.pid = slot.pid;
+  identity.user = slot.user;
+  identity.start_time = slot.start_time;
+  identity.pid_namespace = slot.pid_namespace;
+  return identity;
+}
+
+// A critical section here lasts a few nanoseconds, so a waiter spins about as long as two of them before it sleeps.
+constexpr int kSpins = 200;
+
+void pause_briefly() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- lock and recovery
+
+bool Book::lock() noexcept {
+  pthread_mutex_t& mutex = layout_->header.lock;
+  int outcome = ::pthread_mutex_trylock(&mutex);
+  for (int spin = 0; outcome == EBUSY && spin < kSpins; ++spin) {
+    pause_briefly();
+    outcome = ::pthread_mutex_trylock(&mutex);
+  }
+  if (outcome == EBUSY) outcome = ::pthread_mutex_lock(&mutex);
+  if (outcome == 0) [[likely]] return true;
+  if (outcome == EOWNERDEAD) {
+    recover();
+    return ::pthread_mutex_consistent(&mutex) == 0;
+  }
+  return false;  // EDEADLK: this thread was interrupted inside; ENOTRECOVERABLE: nobody can repair it
+}
+
+void Book::unlock() noexcept { ::pthread_mutex_unlock(&layout_->header.lock); }
+
+// The owner died inside: whatever it had half done, the slots say what each process holds.
+void Book::recover() noexcept {
+  std::uint64_t sums[kMaxAccounts] = {};
+  for (SlotRecord& slot : layout_->slots) {
+    if (slot.in_use.load(kRelaxed) == 0) continue;
+    for (std::uint32_t account = 0; account < account_count_; ++account) sums[account] += slot.held[account].load(kRelaxed);
+  }
+  for (std::uint32_t account = 0; account < account_count_; ++account) {
+    layout_->accounts[account].used.store(sums[account], kRelaxed);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ charge and refund
+
+Charged Book::charge(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account >= account_count_) return Charged::kNoAccount;
+  if (slot_ == kNoSlot || !lock()) return Charged::kBroken;
+  AccountRecord& record = layout_->accounts[account];
+  const std::uint64_t used = record.used.load(kRelaxed);
+  const std::uint64_t limit = record.limit.load(kRelaxed);
+  if (used > limit || size.count() > limit - used) {
+    unlock();
+    return Charged::kOverLimit;
+  }
+  SlotRecord& slot = layout_->slots[slot_];
+  add(slot.held[account], size.count());  // the slot first: it is what recovery believes
+  const std::uint64_t now_used = used + size.count();
+  record.used.store(now_used, kRelaxed);
+  if (now_used > record.peak.load(kRelaxed)) record.peak.store(now_used, kRelaxed);
+  if (kind != Kind::kHeap) add(kind == Kind::kContext ? slot.context[account] : slot.pooled[account], size.count());
+  unlock();
+  return Charged::kGranted;
+}
+
+void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
+  AccountRecord& record = layout_->accounts[account];
+  SlotRecord& slot = layout_->slots[slot_];
+  add(slot.held[account], size.count());
+  add(record.used, size.count());
+  if (record.used.load(kRelaxed) > record.peak.load(kRelaxed)) record.peak.store(record.used.load(kRelaxed), kRelaxed);
+  if (kind != Kind::kHeap) add(kind == Kind::kContext ? slot.context[account] : slot.pooled[account], size.count());
+  unlock();
+}
+
+void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
+  SlotRecord& slot = layout_->slots[slot_];
+  const std::uint64_t returned = std::min(size.count(), slot.held[account].load(kRelaxed));
+  subtract(slot.held[account], returned);
+  subtract(layout_->accounts[account].used, returned);
+  if (kind != Kind::kHeap) subtract(kind == Kind::kContext ? slot.context[account] : slot.pooled[account], returned);
+  unlock();
+  wake_waiters();
+}
+
+// ------------------------------------------------------------------------------------------------------ processes
+
+bool Book::attach() noexcept {
+  if (layout_ == nullptr) return false;
+  if (slot_ != kNoSlot) return true;
+  const ProcessIdentity self = current_process();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (attempt > 0) reap();
+    if (!lock()) return false;
+    for (std::uint32_t index = 0; index < kMaxProcesses; ++index) {
+      SlotRecord& slot = layout_->slots[index];
+      if (slot.in_use.load(kRelaxed) != 0) continue;
+      for (std::size_t account = 0; account < kMaxAccounts; ++account) {
+        slot.held[account].store(0, kRelaxed);
+        slot.context[account].store(0, kRelaxed);
+        slot.pooled[account].store(0, kRelaxed);
+      }
+      slot.pid = self.pid;
+      slot.user = self.user;
+      slot.start_time = self.start_time;
+      slot.pid_namespace = self.pid_namespace;
+      slot.attached_ns.store(wall_clock_ns(), kRelaxed);
+      read_own_command(slot.command);
+      slot.in_use.store(1, std::memory_order_release);
+      if (layout_->header.slot_bound.load(kRelaxed) <= index) layout_->header.slot_bound.store(index + 1, kRelaxed);
+      slot_ = index;
+      unlock();
+      return true;
+    }
+    unlock();
+  }
+  return false;
+}
+
+void Book::detach() noexcept {
+  if (slot_ == kNoSlot || !lock()) return;
+  SlotRecord& slot = layout_->slots[slot_];
+  slot.in_use.store(0, kRelaxed);
+  recover();
+  slot_ = kNoSlot;
+  unlock();
+  wake_waiters();
+}
+
+Bytes Book::reap() noexcept {
+  if (layout_ == nullptr) return Bytes{0};
+  Bytes returned;
+  const std::uint32_t bound = std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    SlotRecord& slot = layout_->slots[index];
+    if (index == slot_ || slot.in_use.load(std::memory_order_acquire) == 0) continue;
+    const ProcessIdentity seen = identity_of(slot);
+    if (liveness(seen) != Liveness::kDead) continue;
+    if (!lock()) return returned;
+    // Somebody else may have reaped it meanwhile and a newcomer may stand in its place.
+    if (slot.in_use.load(kRelaxed) != 0 && identity_of(slot).same_as(seen)) {
+      for (std::uint32_t account = 0; account < account_count_; ++account) {
+        returned += Bytes{slot.held[account].load(kRelaxed)};
+      }
+      slot.in_use.store(0, kRelaxed);
+      recover();
+    }
+    unlock();
+  }
+  if (returned > Bytes{0}) wake_waiters();
+  return returned;
+}
+
+// -------------------------------------------------------------------------------------------------------- waiting
+
+std::uint32_t Book::generation() const noexcept { return layout_->header.generation.load(std::memory_order_seq_cst); }
+
+void Book::wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
+  BookHeader& header = layout_->header;
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U), static_cast<long>(timeout_ns % 1'000'000'000U)};
+  header.waiters.fetch_add(1, std::memory_order_seq_cst);
+  ::syscall(SYS_futex, &header.generation, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+  header.waiters.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Book::wake_waiters() noexcept {
+  BookHeader& header = layout_->header;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (header.waiters.load(kRelaxed) == 0) [[likely]] return;
+  header.generation.fetch_add(1, std::memory_order_seq_cst);
+  ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
+}
+
+// -------------------------------------------------------------------------------------------------------- denials
+
+std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
+                                  std::uint64_t device_free, std::uint64_t waited_ns) noexcept {
+  if (layout_ == nullptr || !lock()) return 0;
+  BookHeader& header = layout_->header;
+  const std::uint64_t sequence = header.denial_count.load(kRelaxed) + 1;
+  DenialRecord& record = layout_->denials[(sequence - 1) % kDenialRing];
+  record.sequence.store(0, std::memory_order_release);
+  record.time_ns = wall_clock_ns();
+  record.requested = requested.count();
+  record.device_free = device_free;
+  record.pid = ::getpid();
+  record.account = static_cast<std::uint16_t>(account);
+  record.reason = static_cast<std::uint16_t>(reason);
+  record.waited_ns = waited_ns;
+  record.used = record.limit = 0;
+  copy_text(record.function, function);
+  if (account < account_count_) {
+    AccountRecord& entry = layout_->accounts[account];
+    record.used = entry.used.load(kRelaxed);
+    record.limit = entry.limit.load(kRelaxed);
+    add(entry.denials, 1);
+  }
+  header.denial_count.store(sequence, kRelaxed);
+  record.sequence.store(sequence, std::memory_order_release);
+  unlock();
+  return sequence;
+}
+
+// --------------------------------------------------------------------------------------------- limits and questions
+
+void Book::set_limit(std::uint32_t account, Bytes limit) noexcept {
+  if (account >= account_count_) return;
+  layout_->accounts[account].limit.store(limit.count(), std::memory_order_seq_cst);
+  layout_->header.limit_changes.fetch_add(1, kRelaxed);
+  wake_waiters();
+}
+
+void Book::set_guarantee(std::uint32_t account, Bytes guarantee) noexcept {
+  if (account < account_count_) layout_->accounts[account].guarantee.store(guarantee.count(), kRelaxed);
+}
+
+void Book::mark_ended(std::int32_t exit_status) noexcept {
+  layout_->header.exit_status.store(exit_status, kRelaxed);
+  layout_->header.ended_ns.store(wall_clock_ns(), std::memory_order_release);
+}
+
+Bytes Book::limit(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->accounts[account].limit.load(kRelaxed)} : Bytes{0};
+}
+
+Bytes Book::used(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->accounts[account].used.load(kRelaxed)} : Bytes{0};
+}
+
+Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {
+  if (account >= account_count_ || slot_ == kNoSlot) return Bytes{0};
+  return Bytes{layout_->slots[slot_].held[account].load(kRelaxed)};
+}
+
+Bytes Book::headroom(std::uint32_t account) const noexcept {
+  const Bytes most = limit(account);
+  const Bytes now = used(account);
+  return now < most ? most - now : Bytes{0};
+}
+
+OnDeny Book::on_deny() const noexcept { return static_cast<OnDeny>(layout_->header.on_deny); }
+std::uint64_t Book::wait_ns() const noexcept { return layout_->header.wait_ns; }
+AccountMode Book::account_mode() const noexcept { return static_cast<AccountMode>(layout_->header.account_mode); }
+
+std::uint32_t Book::find_account(const DeviceUuid& device) const noexcept {
+  std::uint32_t account = 0;
+  while (account < account_count_ && layout_->accounts[account].device_uuid != device) ++account;
+  return account;
+}
+
+// ------------------------------------------------------------------------------------------------------ open, create
+
+namespace {
+
+BookStatus status_of(int error) noexcept {
+  switch (error) {
+    case ENOENT: return BookStatus::kMissing;
+    case EACCES: case EPERM: case EROFS: return BookStatus::kNotPermitted;
+    case ENOSPC: case EDQUOT: return BookStatus::kNoSpace;
+    default: return BookStatus::kSystem;
+  }
+}
+
+BookStatus check(const BookHeader& header) noexcept {
+  if (header.magic != kBookMagic) return BookStatus::kForeign;
+  if (header.version != kBookVersion) return BookStatus::kOtherVersion;
+  if (header.header_size != sizeof(BookHeader) || header.file_size != sizeof(BookLayout)) return BookStatus::kDamaged;
+  if (header.account_count > kMaxAccounts) return BookStatus::kDamaged;
+  if (header.on_deny > 1 || header.account_mode > 1) return BookStatus::kDamaged;
+  return BookStatus::kOk;
+}
+
+BookStatus check_size(int descriptor) noexcept {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) return status_of(errno);
+  if (!S_ISREG(status.st_mode)) return BookStatus::kForeign;
+  std::uint64_t magic = 0;
+  if (::pread(descriptor, &magic, sizeof magic, 0) != sizeof magic || magic != kBookMagic) {
+    return status.st_size < static_cast<off_t>(sizeof magic) ? BookStatus::kTruncated : BookStatus::kForeign;
+  }
+  return status.st_size < static_cast<off_t>(sizeof(BookLayout)) ? BookStatus::kTruncated : BookStatus::kOk;
+}
+
+}  // namespace
+
+BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
+  if (contents.accounts.size() > kMaxAccounts) return BookStatus::kTooManyDevices;
+  const FileDescriptor file{::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  if (!file) return status_of(errno);
+  if (const int error = ::posix_fallocate(file.get(), 0, sizeof(BookLayout)); error != 0) {
+    ::unlink(path);
+    return status_of(error);
+  }
+  void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) {
+    const int error = errno;
+    ::unlink(path);
+    return status_of(error);
+  }
+  const Mapping mapping{address, sizeof(BookLayout)};
+  auto* layout = new (address) BookLayout;
+  BookHeader& header = layout->header;
+  if (!make_lock(header.lock)) return BookStatus::kSystem;
+  header.version = kBookVersion;
+  header.header_size = sizeof(BookHeader);
+  header.file_size = sizeof(BookLayout);
+  header.run_number = contents.run_number;
+  header.created_ns = wall_clock_ns();
+  const ProcessIdentity self = current_process();
+  header.creator_pid = self.pid;
+  header.creator_user = self.user;
+  header.creator_start_time = self.start_time;
+  header.creator_pid_namespace = self.pid_namespace;
+  header.account_count = static_cast<std::uint32_t>(contents.accounts.size());
+  header.on_deny = static_cast<std::uint32_t>(contents.on_deny);
+  header.account_mode = static_cast<std::uint32_t>(contents.account_mode);
+  header.wait_ns = contents.wait_ns;
+  copy_text(header.name, contents.name.c_str());
+  copy_text(header.tenant, contents.tenant.c_str());
+  copy_text(header.slice, contents.slice.c_str());
+  copy_text(header.labels, contents.labels.c_str());
+  copy_text(header.command, contents.command.c_str());
+  for (std::size_t i = 0; i < contents.accounts.size(); ++i) {
+    const NewAccount& from = contents.accounts[i];
+    AccountRecord& to = layout->accounts[i];
+    to.device_uuid = from.device;
+    copy_text(to.device_name, from.device_name.c_str());
+    to.device_total.store(from.device_total.count(), kRelaxed);
+    to.limit.store(from.limit.count(), kRelaxed);
+    to.guarantee.store(from.guarantee.count(), kRelaxed);
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  header.magic = kBookMagic;  // last: a book that is not finished is foreign to everyone
+  return BookStatus::kOk;
+}
+
+BookStatus Book::open(const char* path, Book& out) noexcept {
+  const FileDescriptor file{::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+  if (!file) return status_of(errno);
+  if (const BookStatus status = check_size(file.get()); status != BookStatus::kOk) return status;
+  void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) return status_of(errno);
+  Mapping mapping{address, sizeof(BookLayout)};
+  auto* layout = static_cast<BookLayout*>(address);
+  if (const BookStatus status = check(layout->header); status != BookStatus::kOk) return status;
+  out.mapping_ = std::move(mapping);
+  out.layout_ = layout;
+  out.account_count_ = layout->header.account_count;
+  out.slot_ = kNoSlot;
+  return BookStatus::kOk;
+}
+
+const char* describe(BookStatus status) noexcept {
+  switch (status) {
+    case BookStatus::kOk: return "the book is sound";
+    case BookStatus::kMissing: return "there is no such book";
+    case BookStatus::kNotPermitted: return "the book may not be opened for writing by this user";
+    case BookStatus::kTruncated: return "the book is shorter than its format says";
+    case BookStatus::kForeign: return "the file is not a book of ration";
+    case BookStatus::kOtherVersion: return "the book was written by another version of ration";
+    case BookStatus::kDamaged: return "the book's fields contradict each other";
+    case BookStatus::kNoSpace: return "there is no space left for the book";
+    case BookStatus::kTooManyDevices: return "a workload can have at most 16 devices";
+    case BookStatus::kSystem: return "the system refused";
+  }
+  return "unknown";
+}
+
+}  // namespace ration::ledger

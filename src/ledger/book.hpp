@@ -1,0 +1,207 @@
+// The book of one workload: how many bytes of each device it may hold, holds, and was refused.
+// Used by the shim (charges), the command line and the node daemon (limits, reading).
+//
+// Promises, each with a test of that name in tests/unit/ledger:
+//   1. used <= limit at every instant, for any number of threads and processes, as long as the limit is not lowered
+//      below what is used; and no charge is refused while the bytes are there.
+//   2. A process killed at any instruction leaves no lock held, and not one byte charged once it has been reaped.
+//   3. The limit can be changed by an outsider at any time; the next charge sees it. Below `used`, nothing is taken
+//      away and nothing new is granted.
+//   4. A corrupted, truncated or foreign file is refused; it never crashes whoever opens it.
+//   5. An uncontended charge and refund cost tens of nanoseconds, whatever the number of processes.
+// Nothing here throws or prints; nothing allocates except where std::string or std::vector stand in the signature.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/file.hpp"
+#include "base/process.hpp"
+
+namespace ration::ledger {
+
+struct BookLayout;
+
+using DeviceUuid = std::array<std::uint8_t, 16>;
+
+/// "The driver did not say": printed as n/a, never as a number.
+inline constexpr std::uint64_t kUnknownBytes = ~std::uint64_t{0};
+
+enum class OnDeny : std::uint32_t { kFail = 0, kWait = 1 };
+
+/// What counts against the limit: everything the driver attributes to the process, or allocations without contexts.
+enum class AccountMode : std::uint32_t { kDevice = 0, kHeap = 1 };
+
+enum class Charged : std::uint32_t {
+  kGranted,
+  kOverLimit,
+  kNoAccount,  ///< the workload was not given this device
+  kBroken,     ///< the book can no longer be used (its lock is beyond recovery)
+};
+
+enum class DenialReason : std::uint16_t { kLimit = 1, kDeviceFull = 2, kNoAccount = 3, kUngoverned = 4, kBook = 5 };
+
+/// Why a book was not opened or created.
+enum class BookStatus : std::uint32_t {
+  kOk,
+  kMissing,
+  kNotPermitted,
+  kTruncated,
+  kForeign,        ///< no book at all
+  kOtherVersion,
+  kDamaged,        ///< a book whose fields contradict each other
+  kNoSpace,        ///< the disk is full
+  kTooManyDevices,
+  kSystem,         ///< errno says why
+};
+
+/// What the bytes of a charge are, for `ration explain`.
+enum class Kind : std::uint32_t { kHeap, kContext, kPool };
+
+struct NewAccount {
+  DeviceUuid device{};
+  std::string device_name;
+  Bytes device_total;
+  Bytes limit;
+  Bytes guarantee;
+};
+
+struct NewBook {
+  std::string name;
+  std::string tenant;
+  std::string slice;
+  std::string labels;
+  std::string command;
+  std::uint64_t run_number = 0;
+  OnDeny on_deny = OnDeny::kFail;
+  std::uint64_t wait_ns = 0;
+  AccountMode account_mode = AccountMode::kDevice;
+  std::vector<NewAccount> accounts;
+};
+
+/// One refused charge, copied out of the book.
+struct Denial {
+  std::uint64_t sequence = 0;
+  std::uint64_t time_ns = 0;
+  Bytes requested;
+  Bytes used;
+  Bytes limit;
+  std::uint64_t device_free = kUnknownBytes;
+  std::int32_t pid = 0;
+  std::uint32_t account = 0;
+  DenialReason reason = DenialReason::kLimit;
+  std::string function;
+  std::uint64_t waited_ns = 0;
+};
+
+struct AccountSnapshot {
+  DeviceUuid device{};
+  std::string device_name;
+  Bytes device_total;
+  Bytes limit;
+  Bytes guarantee;
+  Bytes used;
+  Bytes peak;
+  std::uint64_t denials = 0;
+};
+
+struct ProcessSnapshot {
+  ProcessIdentity identity;
+  std::string command;
+  std::uint64_t attached_ns = 0;
+  std::vector<Bytes> held, context, pooled;  // by account
+};
+
+/// Everything in a book at one moment, copied with bounds checks: safe to take from a file somebody else writes.
+struct BookSnapshot {
+  std::string name, tenant, slice, labels, command;
+  std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
+  std::int32_t exit_status = 0;
+  ProcessIdentity creator;
+  OnDeny on_deny = OnDeny::kFail;
+  AccountMode account_mode = AccountMode::kDevice;
+  std::vector<AccountSnapshot> accounts;
+  std::vector<ProcessSnapshot> processes;
+  std::vector<Denial> denials;  // oldest first
+};
+
+/// A book mapped into this process. Thread-safe after open(). Not copyable; moving is for setting up only.
+class Book {
+ public:
+  Book() noexcept = default;
+
+  /// Makes a new file at `path` (mode 0600, must not exist), its space reserved so that no later write can fail.
+  static BookStatus create(const char* path, const NewBook& contents) noexcept;
+
+  /// Maps an existing book for charging and changing. Checks every field that is used later.
+  static BookStatus open(const char* path, Book& out) noexcept;
+
+  /// Copies a book without mapping it, so that a truncation meanwhile cannot harm the reader.
+  static BookStatus read(const char* path, BookSnapshot& out);
+
+  [[nodiscard]] bool is_open() const noexcept { return layout_ != nullptr; }
+
+  /// Registers the calling process. Reaps dead ones first when no slot is free. False: every slot is taken by the living.
+  bool attach() noexcept;
+  /// Gives back everything this process holds and its slot.
+  void detach() noexcept;
+  /// In a child after fork: forget the parent's slot without touching it, so that attach() takes one for the child.
+  void forget_slot() noexcept { slot_ = kNoSlot; }
+  [[nodiscard]] bool attached() const noexcept { return slot_ != kNoSlot; }
+
+  [[nodiscard]] std::uint32_t account_count() const noexcept { return account_count_; }
+  /// Index of the device's account, or account_count() if the workload was not given that device.
+  [[nodiscard]] std::uint32_t find_account(const DeviceUuid& device) const noexcept;
+
+  /// Enters `size` bytes for this process if they fit under the limit. Never waits for memory.
+  [[nodiscard]] Charged charge(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+  /// Takes bytes off again; never more than this process holds.
+  void refund(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+  /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.
+  void charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept;
+
+  /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is generation() from before the failed charge.
+  void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept;
+  [[nodiscard]] std::uint32_t generation() const noexcept;
+
+  /// Clears the slots of processes that are gone. Returns how many bytes came back, over all accounts.
+  Bytes reap() noexcept;
+
+  /// Records a refused charge and returns its number (`d-RUN-NUMBER`).
+  std::uint64_t record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
+                              std::uint64_t device_free, std::uint64_t waited_ns) noexcept;
+
+  void set_limit(std::uint32_t account, Bytes limit) noexcept;
+  void set_guarantee(std::uint32_t account, Bytes guarantee) noexcept;
+  void mark_ended(std::int32_t exit_status) noexcept;
+
+  [[nodiscard]] Bytes limit(std::uint32_t account) const noexcept;
+  [[nodiscard]] Bytes used(std::uint32_t account) const noexcept;
+  [[nodiscard]] Bytes held_by_this_process(std::uint32_t account) const noexcept;
+  /// Bytes that the account may still take, at this instant. Another thread may take them first: decide with charge().
+  [[nodiscard]] Bytes headroom(std::uint32_t account) const noexcept;
+  [[nodiscard]] OnDeny on_deny() const noexcept;
+  [[nodiscard]] std::uint64_t wait_ns() const noexcept;
+  [[nodiscard]] AccountMode account_mode() const noexcept;
+
+ private:
+  static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
+
+  bool lock() noexcept;
+  void unlock() noexcept;
+  void recover() noexcept;
+  void wake_waiters() noexcept;
+
+  Mapping mapping_;
+  BookLayout* layout_ = nullptr;
+  std::uint32_t account_count_ = 0;
+  std::uint32_t slot_ = kNoSlot;
+};
+
+/// One sentence for a person: what is wrong with the book.
+[[nodiscard]] const char* describe(BookStatus status) noexcept;
+
+}  // namespace ration::ledger

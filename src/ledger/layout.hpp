@@ -1,0 +1,113 @@
+// The book as it lies in memory and on disk: one fixed-layout, versioned file per workload.
+// Used by the ledger alone; everyone else goes through book.hpp. Every field names who writes it.
+// Promise: the layout changes only together with kBookVersion.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ration::ledger {
+
+inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
+inline constexpr std::uint32_t kBookVersion = 1;
+
+inline constexpr std::size_t kMaxAccounts = 16;   // devices in one machine: an 8-GPU server twice over
+inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
+inline constexpr std::size_t kDenialRing = 256;   // the newest denials; older ones are overwritten
+
+using Word = std::atomic<std::uint64_t>;
+static_assert(Word::is_always_lock_free);
+
+/// One device of the workload. `limit`, `guarantee`: written by whoever may change limits, at any time, without the
+/// lock. The rest: written by charging processes under the lock.
+struct AccountRecord {
+  std::array<std::uint8_t, 16> device_uuid;  // creator
+  char device_name[64];                      // creator
+  Word device_total;                         // creator
+  Word limit;
+  Word guarantee;
+  Word used;     // equals the sum of `held` over all slots whenever the lock is free
+  Word peak;     // largest `used` ever
+  Word denials;  // refused charges
+};
+static_assert(sizeof(AccountRecord) == 128);
+
+/// One process of the workload. Written by that process under the lock; cleared by whoever finds it dead.
+struct SlotRecord {
+  std::atomic<std::uint32_t> in_use;
+  std::int32_t pid;
+  std::uint32_t user;
+  std::uint32_t reserved;
+  std::uint64_t start_time;
+  std::uint64_t pid_namespace;
+  Word attached_ns;               // CLOCK_REALTIME when it first used the driver
+  char command[88];               // first words of its command line
+  Word held[kMaxAccounts];        // bytes charged, everything included
+  Word context[kMaxAccounts];     // of these: CUDA contexts
+  Word pooled[kMaxAccounts];      // of these: reserved by the driver's memory pools
+};
+static_assert(sizeof(SlotRecord) == 128 + 3 * 8 * kMaxAccounts);
+
+/// A refused charge. Written under the lock; `sequence` last, so that a reader without the lock can tell a torn entry.
+struct DenialRecord {
+  Word sequence;  // 1, 2, 3 …; 0 = never written
+  std::uint64_t time_ns;
+  std::uint64_t requested;
+  std::uint64_t used;
+  std::uint64_t limit;
+  std::uint64_t device_free;  // kUnknownBytes where the driver did not say
+  std::int32_t pid;
+  std::uint16_t account;
+  std::uint16_t reason;  // DenialReason
+  char function[40];     // the driver's name of the call
+  std::uint64_t waited_ns;
+};
+static_assert(sizeof(DenialRecord) == 104);
+
+struct BookHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_size;
+  std::uint64_t file_size;
+  std::uint64_t run_number;  // creator; unique within the runtime directory
+  std::uint64_t created_ns;  // creator, CLOCK_REALTIME
+  std::int32_t creator_pid;
+  std::uint32_t creator_user;
+  std::uint64_t creator_start_time;
+  std::uint64_t creator_pid_namespace;
+  Word ended_ns;              // `ration run`, when the program has ended; 0 while it runs
+  std::atomic<std::int32_t> exit_status;
+  std::uint32_t account_count;  // creator
+  std::uint32_t on_deny;        // creator: OnDeny
+  std::uint32_t account_mode;   // creator: AccountMode
+  std::uint64_t wait_ns;        // creator: longest wait of OnDeny::kWait; UINT64_MAX = for ever
+  char name[64];                // creator
+  char tenant[64];              // creator
+  char slice[64];               // creator
+  char labels[256];             // creator: k=v separated by commas
+  char command[256];            // creator
+  Word limit_changes;           // whoever changes limits
+  Word denial_count;            // under the lock
+  std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
+  std::atomic<std::uint32_t> waiters;     // processes asleep on `generation`
+  std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
+  std::uint32_t reserved;
+  alignas(64) pthread_mutex_t lock;  // robust, process-shared, error-checking
+};
+
+struct BookLayout {
+  BookHeader header;
+  alignas(4096) AccountRecord accounts[kMaxAccounts];
+  alignas(4096) DenialRecord denials[kDenialRing];
+  alignas(4096) SlotRecord slots[kMaxProcesses];
+};
+
+static_assert(offsetof(BookHeader, lock) % 64 == 0);
+static_assert(offsetof(BookLayout, accounts) == 4096);
+static_assert(sizeof(BookLayout) % 4096 == 0);
+
+}  // namespace ration::ledger
