@@ -1,0 +1,38 @@
+#include "shim/environment.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+namespace ration::shim {
+namespace {
+
+Environment captured;
+std::atomic<bool> is_captured{false};
+
+// A value too long to be a path is kept empty: the book then cannot be opened, which is said where it is opened.
+bool copy_variable(const char* name, char (&out)[PATH_MAX]) noexcept {
+  const char* value = ::getenv(name);
+  if (value == nullptr || *value == '\0') return false;
+  const std::size_t length = std::strlen(value);
+  if (length < PATH_MAX) std::memcpy(out, value, length + 1);
+  return true;
+}
+
+// Runs when the library is loaded. A library initialised before us may have called in already: then this is the second
+// time, and writes the same.
+[[gnu::constructor]] void capture() noexcept {
+  if (is_captured.load(std::memory_order_acquire)) return;
+  captured.governed = copy_variable("RATION_BOOK", captured.book);
+  copy_variable("RATION_DRIVER_PATH", captured.driver_path);
+  is_captured.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+const Environment& environment() noexcept {
+  if (!is_captured.load(std::memory_order_acquire)) [[unlikely]] capture();
+  return captured;
+}
+
+}  // namespace ration::shim

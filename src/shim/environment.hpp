@@ -1,0 +1,18 @@
+// What `ration run` told this process: RATION_* variables as they were when the library was loaded.
+// Used by everything in the shim. Promise: copied once into static memory, so that a program that clears its
+// environment later stays governed; no file, no allocation, no output.
+#pragma once
+
+#include <climits>
+
+namespace ration::shim {
+
+struct Environment {
+  char book[PATH_MAX];         ///< RATION_BOOK: the workload's book
+  char driver_path[PATH_MAX];  ///< RATION_DRIVER_PATH: folder of the real driver; empty = find it
+  bool governed;               ///< RATION_BOOK was set: without it every call passes straight through
+};
+
+[[nodiscard]] const Environment& environment() noexcept;
+
+}  // namespace ration::shim
