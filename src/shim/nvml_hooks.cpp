@@ -1,0 +1,266 @@
+// What NVML says about memory, inside a governed process: the total of a device is the limit, its use is the
+// workload's, and only the workload's processes are listed. Devices that the book does not know, and processes without
+// a book, get NVML's own answers. Count, identity and versions are never touched.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <new>
+
+#include "base/file.hpp"
+#include "ledger/book.hpp"
+#include "ledger/layout.hpp"
+#include "shim/environment.hpp"
+#include "shim/nvml_symbols.hpp"
+#include "shim/resolve.hpp"
+
+namespace ration::shim {
+namespace {
+
+using Device = void*;
+
+// nvmlReturn_t values and structures, from the NVML manual.
+constexpr int kSuccess = 0;
+constexpr int kErrorInvalidArgument = 2;
+constexpr int kErrorInsufficientSize = 7;
+constexpr int kErrorLibraryNotFound = 12;
+constexpr int kErrorMemory = 20;
+
+struct Memory {
+  std::uint64_t total, free, used;
+};
+struct Memory2 {
+  std::uint32_t version;
+  std::uint64_t total, reserved, free, used;
+};
+struct Process1 {
+  std::uint32_t pid;
+  std::uint64_t used;
+};
+struct Process3 {
+  std::uint32_t pid;
+  std::uint64_t used;
+  std::uint32_t gpu_instance, compute_instance;
+};
+static_assert(sizeof(Memory) == 24 && sizeof(Memory2) == 40 && sizeof(Process1) == 16 && sizeof(Process3) == 24);
+
+struct ProcessDetail {
+  std::uint32_t pid;
+  std::uint64_t used;
+  std::uint32_t gpu_instance, compute_instance;
+  std::uint64_t used_protected;
+};
+struct ProcessDetailList {
+  std::uint32_t version, mode, count;
+  ProcessDetail* entries;
+};
+static_assert(sizeof(ProcessDetail) == 32 && sizeof(ProcessDetailList) == 24);
+
+// Opened at the first question and never closed: NVML is asked from atexit handlers too. Reading needs no slot.
+alignas(ledger::Book) char book_place[sizeof(ledger::Book)];
+enum class BookState { kUntried, kOpening, kOpen, kNone };
+std::atomic<BookState> book_state{BookState::kUntried};
+
+const ledger::Book* open_book() noexcept {
+  auto* book = reinterpret_cast<ledger::Book*>(book_place);
+  BookState state = book_state.load(std::memory_order_acquire);
+  if (state == BookState::kUntried && environment().governed) {
+    if (book_state.compare_exchange_strong(state, BookState::kOpening)) {
+      ::new (book_place) ledger::Book;
+      const bool good = ledger::Book::open(environment().book, *book) == ledger::BookStatus::kOk;
+      book_state.store(good ? BookState::kOpen : BookState::kNone, std::memory_order_release);
+    }
+    while ((state = book_state.load(std::memory_order_acquire)) == BookState::kOpening) {
+    }
+  }
+  return state == BookState::kOpen ? book : nullptr;
+}
+
+int digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// "GPU-8f2c1c9e-…" to its 16 bytes.
+bool parse_uuid(const char* text, ledger::DeviceUuid& out) noexcept {
+  const char* cursor = std::strchr(text, '-');
+  if (cursor == nullptr) return false;
+  std::size_t digits = 0;
+  for (++cursor; *cursor != '\0'; ++cursor) {
+    if (*cursor == '-') continue;
+    const int value = digit(*cursor);
+    if (value < 0 || digits == 32) return false;
+    std::uint8_t& byte = out[digits / 2];
+    byte = static_cast<std::uint8_t>(digits % 2 == 0 ? value << 4 : byte | value);
+    ++digits;
+  }
+  return digits == 32;
+}
+
+struct Account {
+  const ledger::Book* book = nullptr;
+  std::uint32_t index = 0;
+  explicit operator bool() const noexcept { return book != nullptr; }
+};
+
+/// The book's account for `device`; none where nothing governs it.
+Account account_of(Device device) noexcept {
+  const ledger::Book* book = open_book();
+  if (book == nullptr) return {};
+  char text[96];
+  auto* get = real_nvml<int(Device, char*, unsigned)>(NvmlSymbol::nvmlDeviceGetUUID);
+  ledger::DeviceUuid uuid{};
+  if (get(device, text, sizeof text) != kSuccess || !parse_uuid(text, uuid)) return {};
+  const std::uint32_t index = book->find_account(uuid);
+  return index < book->account_count() ? Account{book, index} : Account{};
+}
+
+struct Share {
+  std::uint64_t total, used, free;
+};
+
+Share share_of(const Account& account, std::uint64_t physical_total) noexcept {
+  const std::uint64_t limit = std::min(account.book->limit(account.index).count(), physical_total);
+  const std::uint64_t used = account.book->used(account.index).count();
+  // A limit lowered below what is in use: nothing is free, and used is told as it is.
+  return {limit, used, used < limit ? limit - used : 0};
+}
+
+/// Which processes the book lists. Reads the slots in place: Book::read() builds strings and vectors, whose exceptions
+/// would bring libstdc++'s emergency pool, allocated when the library is loaded, into every governed process.
+class Members {
+ public:
+  Members() noexcept {
+    const FileDescriptor file{::open(environment().book, O_RDONLY | O_CLOEXEC)};
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(ledger::BookLayout))) {
+      return;
+    }
+    void* place = ::mmap(nullptr, sizeof(ledger::BookLayout), PROT_READ, MAP_SHARED, file.get(), 0);
+    if (place != MAP_FAILED) mapping_ = Mapping{place, sizeof(ledger::BookLayout)};
+  }
+  /// A book that cannot be read hides everyone: the neighbours' processes are not ours to see.
+  [[nodiscard]] bool contain(std::uint32_t pid) const noexcept {
+    const auto* book = static_cast<const ledger::BookLayout*>(mapping_.get());
+    if (book == nullptr) return false;
+    return std::any_of(std::begin(book->slots), std::end(book->slots), [pid](const ledger::SlotRecord& slot) {
+      return slot.in_use.load(std::memory_order_acquire) != 0 && static_cast<std::uint32_t>(slot.pid) == pid;
+    });
+  }
+
+ private:
+  Mapping mapping_;
+};
+
+template <typename Process>
+using ListFunction = int(Device, unsigned*, Process*);
+
+/// NVML's list with the processes of others left out. NVML's protocol: with too small an array (or none) the count
+/// needed is stored and kErrorInsufficientSize returned.
+template <typename Process>
+int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out) noexcept {
+  auto* list = real_nvml<ListFunction<Process>>(symbol);
+  if (count == nullptr || !account_of(device)) return list(device, count, out);
+  if (*count != 0 && out == nullptr) return kErrorInvalidArgument;
+
+  Process* all = nullptr;
+  unsigned room = 64, found = 0;
+  int result = kErrorInsufficientSize;
+  // Processes come and go between two questions, so a list that has grown is asked for again.
+  for (int tries = 0; tries < 8 && result == kErrorInsufficientSize; ++tries) {
+    auto* larger = static_cast<Process*>(std::realloc(all, room * sizeof(Process)));
+    if (larger == nullptr) {
+      std::free(all);
+      return kErrorMemory;
+    }
+    all = larger;
+    found = room;
+    result = list(device, &found, all);
+    room = std::max(2 * room, found + 16);
+  }
+  if (result == kSuccess) {
+    const Members members;
+    Process* end = std::remove_if(all, all + found, [&](const Process& one) { return !members.contain(one.pid); });
+    found = static_cast<unsigned>(end - all);
+    if (found <= *count) {
+      if (found != 0) std::memcpy(out, all, found * sizeof(Process));
+    } else {
+      result = kErrorInsufficientSize;
+    }
+    *count = found;
+  }
+  std::free(all);
+  return result;
+}
+
+}  // namespace
+}  // namespace ration::shim
+
+using namespace ration::shim;
+
+#define RATION_EXPORT extern "C" [[gnu::visibility("default")]]
+
+// The one function that returns a text, so no number can stand in for it.
+RATION_EXPORT const char* nvmlErrorString(int error) noexcept {
+  void* library = wrapped_library();
+  void* function = library != nullptr ? ::dlsym(library, "nvmlErrorString") : nullptr;
+  if (function != nullptr) return reinterpret_cast<const char* (*)(int)>(function)(error);
+  return error == kErrorLibraryNotFound ? "NVML Shared Library Not Found" : "Unknown Error";
+}
+
+RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
+  const int result = real_nvml<int(Device, Memory*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo)(device, out);
+  if (result != kSuccess) return result;
+  if (const Account account = account_of(device)) {
+    const Share share = share_of(account, out->total);
+    *out = {share.total, share.free, share.used};
+  }
+  return result;
+}
+
+RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexcept {
+  const int result = real_nvml<int(Device, Memory2*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo_v2)(device, out);
+  if (result != kSuccess) return result;
+  if (const Account account = account_of(device)) {
+    const Share share = share_of(account, out->total);
+    out->total = share.total;
+    out->reserved = 0;  // the driver's own memory is not part of anybody's limit
+    out->free = share.free;
+    out->used = share.used;
+  }
+  return result;
+}
+
+#define RATION_PROCESS_LIST(name, Process)                                         \
+  RATION_EXPORT int name(Device device, unsigned* count, Process* out) noexcept {  \
+    return list_members(NvmlSymbol::name, device, count, out);                     \
+  }
+
+RATION_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses, Process1)
+RATION_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v2, Process3)
+RATION_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v3, Process3)
+RATION_PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses, Process1)
+RATION_PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, Process3)
+RATION_PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, Process3)
+RATION_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses, Process1)
+RATION_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, Process3)
+RATION_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, Process3)
+
+RATION_EXPORT int nvmlDeviceGetRunningProcessDetailList(Device device, ProcessDetailList* out) noexcept {
+  auto* list = real_nvml<int(Device, ProcessDetailList*)>(NvmlSymbol::nvmlDeviceGetRunningProcessDetailList);
+  const int result = list(device, out);
+  if (result != kSuccess || out->entries == nullptr || !account_of(device)) return result;
+  const Members members;
+  ProcessDetail* end = std::remove_if(out->entries, out->entries + out->count,
+                                      [&](const ProcessDetail& one) { return !members.contain(one.pid); });
+  out->count = static_cast<std::uint32_t>(end - out->entries);
+  return result;
+}

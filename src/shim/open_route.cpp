@@ -1,0 +1,177 @@
+// Which dlopen and dlmopen calls lead to the shim instead of libc: those that ask for the driver or NVML in a way that
+// the loader would not answer with the library already loaded (`libcuda.so`, an absolute or relative path, a symlink,
+// a new namespace). Everything else goes to libc untouched. Called by open_entry.S.
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "shim/environment.hpp"
+#include "shim/resolve.hpp"
+
+namespace {
+// Until libc's function is known (and if it never is) its place is taken by this.
+void* no_dlopen() noexcept { return nullptr; }
+}  // namespace
+
+extern "C" {
+[[gnu::visibility("hidden")]] void* ration_real_dlopen = reinterpret_cast<void*>(&no_dlopen);
+[[gnu::visibility("hidden")]] void* ration_real_dlmopen = reinterpret_cast<void*>(&no_dlopen);
+}
+
+namespace ration::shim {
+namespace {
+
+constexpr const char* kDriverFile = "libcuda.so";
+constexpr const char* kNvmlFile = "libnvidia-ml.so";
+
+using OpenFunction = void*(const char*, int);
+using OpenInFunction = void*(Lmid_t, const char*, int);
+
+// Both names are looked up again by whoever finds them missing; every thread finds the same.
+template <typename Function>
+Function* next_function(const char* name, void*& place) noexcept {
+  void* found = __atomic_load_n(&place, __ATOMIC_ACQUIRE);
+  if (found == reinterpret_cast<void*>(&no_dlopen)) {
+    void* next = ::dlsym(RTLD_NEXT, name);
+    if (next != nullptr) {
+      found = next;
+      __atomic_store_n(&place, found, __ATOMIC_RELEASE);
+    }
+  }
+  return reinterpret_cast<Function*>(found);
+}
+
+OpenFunction* libc_dlopen() noexcept { return next_function<OpenFunction>("dlopen", ration_real_dlopen); }
+OpenInFunction* libc_dlmopen() noexcept { return next_function<OpenInFunction>("dlmopen", ration_real_dlmopen); }
+
+const char* base_name(const char* path) noexcept {
+  const char* slash = std::strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+// "libcuda.so", "libcuda.so.1", "libcuda.so.580.65.06".
+bool is_version_of(const char* file, const char* library) noexcept {
+  const std::size_t length = std::strlen(library);
+  if (std::strncmp(file, library, length) != 0) return false;
+  const char* rest = file + length;
+  return *rest == '\0' || (*rest == '.' && rest[1 + std::strspn(rest + 1, "0123456789.")] == '\0');
+}
+
+/// The library that a file of this name is, or null.
+const char* wrapped_by_name(const char* file) noexcept {
+  if (is_version_of(file, kDriverFile)) return kDriverFile;
+  if (is_version_of(file, kNvmlFile)) return kNvmlFile;
+  return nullptr;
+}
+
+/// The library that `file` asks for, or null: by its name, or by what a path leads to. A path that leads nowhere is
+/// left to libc, which says so to the caller.
+const char* wrapped_by(const char* file) noexcept {
+  if (file == nullptr || *file == '\0') return nullptr;
+  const char* named = wrapped_by_name(base_name(file));
+  if (std::strchr(file, '/') == nullptr) return named;
+  if (std::strchr(file, '$') != nullptr) return named;  // $ORIGIN and $LIB, which only libc can expand
+  const int saved = errno;
+  char resolved[PATH_MAX];
+  const bool exists = ::realpath(file, resolved) != nullptr;
+  errno = saved;
+  if (!exists) return nullptr;
+  return named != nullptr ? named : wrapped_by_name(base_name(resolved));
+}
+
+/// Length of the folder (with its slash) that `path` lies in.
+std::size_t folder_length(const char* path) noexcept { return static_cast<std::size_t>(base_name(path) - path); }
+
+const char* own_path() noexcept {
+  static char path[PATH_MAX];
+  static std::atomic<bool> known{false};
+  if (!known.load(std::memory_order_acquire)) {
+    Dl_info info;
+    if (::dladdr(reinterpret_cast<void*>(&own_path), &info) == 0 || info.dli_fname == nullptr) return nullptr;
+    if (std::strlen(info.dli_fname) >= sizeof path) return nullptr;
+    std::strcpy(path, info.dli_fname);
+    known.store(true, std::memory_order_release);
+  }
+  return path;
+}
+
+/// Whether the call comes from one of the two shims, which mean the real library when they ask for it.
+bool is_shim(const void* caller) noexcept {
+  Dl_info info;
+  const char* own = own_path();
+  if (own == nullptr || ::dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
+  const std::size_t length = folder_length(own);
+  return folder_length(info.dli_fname) == length && std::strncmp(info.dli_fname, own, length) == 0 &&
+         wrapped_by_name(base_name(info.dli_fname)) != nullptr;
+}
+
+/// The file of the shim for `library`: ours, or its neighbour in our folder.
+bool shim_file(const char* library, char (&out)[PATH_MAX]) noexcept {
+  const char* own = own_path();
+  if (own == nullptr) return false;
+  if (library == kDriverFile) {
+    std::strcpy(out, own);
+    return true;
+  }
+  const std::size_t length = folder_length(own);
+  if (length + sizeof "libnvidia-ml.so.1" > sizeof out) return false;
+  std::memcpy(out, own, length);
+  std::strcpy(out + length, "libnvidia-ml.so.1");
+  return true;
+}
+
+// A driver that is bound deeply would be bound past the program's own preloads, so the shim never is.
+int shim_mode(int mode) noexcept { return mode & ~RTLD_DEEPBIND; }
+
+}  // namespace
+
+void* open_real_library(const char* path) noexcept { return libc_dlopen()(path, RTLD_NOW | RTLD_LOCAL); }
+
+}  // namespace ration::shim
+
+extern "C" {
+
+[[gnu::visibility("hidden")]] void* ration_route_dlopen(const char* file, int mode, const void* caller) noexcept {
+  using namespace ration::shim;
+  OpenFunction* open = libc_dlopen();
+  const char* library = wrapped_by(file);
+  char path[PATH_MAX];
+  if (library == nullptr || is_shim(caller) || !shim_file(library, path)) return nullptr;
+  return open(path, shim_mode(mode));
+}
+
+struct RoutedOpen {
+  void* handle;
+  Lmid_t space;
+};
+
+[[gnu::visibility("hidden")]] RoutedOpen ration_route_dlmopen(Lmid_t space, const char* file, int mode,
+                                                             const void* caller) noexcept {
+  using namespace ration::shim;
+  OpenInFunction* open = libc_dlmopen();
+  char path[PATH_MAX];
+  if (const char* library = wrapped_by(file); library != nullptr) {
+    if (is_shim(caller) || !shim_file(library, path)) return {nullptr, space};
+    return {open(space == LM_ID_NEWLM ? LM_ID_BASE : space, path, shim_mode(mode)), space};
+  }
+  // A new namespace starts without our preload: the shim goes in first, so that a DT_NEEDED libcuda.so.1 finds it there.
+  if (space != LM_ID_NEWLM || !environment().governed || !shim_file(kDriverFile, path)) return {nullptr, space};
+  void* shim = open(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);
+  Lmid_t fresh = LM_ID_NEWLM;
+  if (shim == nullptr || ::dlinfo(shim, RTLD_DI_LMID, &fresh) != 0) return {nullptr, space};
+  void* nvml = shim_file(kNvmlFile, path) ? open(fresh, path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (file == nullptr || std::strchr(file, '/') == nullptr) return {nullptr, fresh};
+  // A path needs no RUNPATH of the caller, so the call can be made here and the namespace given back if it fails.
+  void* handle = open(fresh, file, mode);
+  if (handle != nullptr) return {handle, fresh};
+  if (nvml != nullptr) ::dlclose(nvml);
+  ::dlclose(shim);
+  return {nullptr, LM_ID_NEWLM};  // libc says why
+}
+
+}  // extern "C"

@@ -1,0 +1,62 @@
+#include "shim/resolve.hpp"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+
+extern "C" {
+[[gnu::visibility("hidden")]] extern void* ration_slots[];
+[[gnu::visibility("hidden")]] extern void* const ration_own_entries[];
+}
+
+namespace ration::shim {
+namespace {
+
+// What wrapped_library() found: null = nobody has looked yet. Never closed: the CUDA runtime calls from atexit handlers.
+std::atomic<void*> library{nullptr};
+char no_library;
+
+void* load() noexcept {
+  char path[PATH_MAX];
+  if (!kWrapped.locate(path, sizeof path)) return nullptr;
+  void* handle = open_real_library(path);
+  if (handle == nullptr) return nullptr;
+  // A container may have put this very library where the driver should be: going on would call ourselves for ever.
+  for (std::size_t i = 0; i < kWrapped.count; ++i) {
+    void* first = ::dlsym(handle, kWrapped.names[i]);
+    if (first == ration_own_entries[i]) return nullptr;
+    if (first != nullptr) break;
+  }
+  return handle;
+}
+
+}  // namespace
+
+void* wrapped_library() noexcept {
+  void* found = library.load(std::memory_order_acquire);
+  if (found == nullptr) [[unlikely]] {
+    const int saved = errno;
+    found = load();
+    library.store(found != nullptr ? found : &no_library, std::memory_order_release);
+    errno = saved;
+  }
+  return found == &no_library ? nullptr : found;
+}
+
+void* wrapped_address(std::uint32_t index) noexcept {
+  void* handle = wrapped_library();
+  return handle != nullptr && index < kWrapped.count ? ::dlsym(handle, kWrapped.names[index]) : nullptr;
+}
+
+}  // namespace ration::shim
+
+/// Fills slot `index` and returns what it now leads to. Called by resolve_and_go.S.
+extern "C" [[gnu::visibility("hidden")]] void* ration_resolve(std::uint32_t index) noexcept {
+  using namespace ration::shim;
+  void* target = wrapped_address(index);
+  if (target == nullptr) target = kWrapped.stand_in(index, wrapped_library() != nullptr);
+  __atomic_store_n(&ration_slots[index], target, __ATOMIC_RELEASE);
+  return target;
+}
