@@ -103,13 +103,16 @@ void Book::unlock() noexcept { ::pthread_mutex_unlock(&layout_->header.lock); }
 // The owner died inside: whatever it had half done, the slots say what each process holds.
 void Book::recover() noexcept {
   std::uint64_t sums[kMaxAccounts] = {};
+  std::uint32_t waiters = 0;
   for (SlotRecord& slot : layout_->slots) {
     if (slot.in_use.load(kRelaxed) == 0) continue;
+    waiters += slot.waiting.load(kRelaxed);
     for (std::uint32_t account = 0; account < account_count_; ++account) sums[account] += slot.held[account].load(kRelaxed);
   }
   for (std::uint32_t account = 0; account < account_count_; ++account) {
     layout_->accounts[account].used.store(sums[account], kRelaxed);
   }
+  layout_->header.waiters.store(waiters, kRelaxed);
 }
 
 // ------------------------------------------------------------------------------------------------ charge and refund
@@ -173,6 +176,7 @@ bool Book::attach() noexcept {
         slot.context[account].store(0, kRelaxed);
         slot.pooled[account].store(0, kRelaxed);
       }
+      slot.waiting.store(0, kRelaxed);
       slot.pid = self.pid;
       slot.user = self.user;
       slot.start_time = self.start_time;
@@ -228,12 +232,24 @@ Bytes Book::reap() noexcept {
 
 std::uint32_t Book::generation() const noexcept { return layout_->header.generation.load(std::memory_order_seq_cst); }
 
+void Book::begin_waiting() noexcept {
+  if (slot_ == kNoSlot || !lock()) return;
+  layout_->slots[slot_].waiting.fetch_add(1, kRelaxed);
+  layout_->header.waiters.fetch_add(1, std::memory_order_seq_cst);
+  unlock();
+}
+
+void Book::end_waiting() noexcept {
+  if (slot_ == kNoSlot || !lock()) return;
+  layout_->slots[slot_].waiting.fetch_sub(1, kRelaxed);
+  layout_->header.waiters.fetch_sub(1, std::memory_order_seq_cst);
+  unlock();
+}
+
 void Book::wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
   BookHeader& header = layout_->header;
   const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U), static_cast<long>(timeout_ns % 1'000'000'000U)};
-  header.waiters.fetch_add(1, std::memory_order_seq_cst);
   ::syscall(SYS_futex, &header.generation, FUTEX_WAIT, seen, &timeout, nullptr, 0);
-  header.waiters.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void Book::wake_waiters() noexcept {
@@ -294,6 +310,10 @@ void Book::mark_ended(std::int32_t exit_status) noexcept {
 
 Bytes Book::limit(std::uint32_t account) const noexcept {
   return account < account_count_ ? Bytes{layout_->accounts[account].limit.load(kRelaxed)} : Bytes{0};
+}
+
+Bytes Book::context_estimate(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->accounts[account].context_estimate.load(kRelaxed)} : Bytes{0};
 }
 
 Bytes Book::used(std::uint32_t account) const noexcept {
@@ -398,6 +418,7 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
     AccountRecord& to = layout->accounts[i];
     to.device_uuid = from.device;
     copy_text(to.device_name, from.device_name.c_str());
+    to.context_estimate.store(from.context_estimate.count(), kRelaxed);
     to.device_total.store(from.device_total.count(), kRelaxed);
     to.limit.store(from.limit.count(), kRelaxed);
     to.guarantee.store(from.guarantee.count(), kRelaxed);

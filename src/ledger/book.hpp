@@ -67,6 +67,7 @@ struct NewAccount {
   Bytes device_total;
   Bytes limit;
   Bytes guarantee;
+  Bytes context_estimate;  ///< what one CUDA context is known to cost on this device; 0 = not measured yet
 };
 
 struct NewBook {
@@ -163,7 +164,11 @@ class Book {
   /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.
   void charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
-  /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is generation() from before the failed charge.
+  /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
+  void begin_waiting() noexcept;
+  void end_waiting() noexcept;
+  /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is generation() from before the charge
+  /// that failed; call it between begin_waiting() and end_waiting().
   void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept;
   [[nodiscard]] std::uint32_t generation() const noexcept;
 
@@ -179,6 +184,7 @@ class Book {
   void mark_ended(std::int32_t exit_status) noexcept;
 
   [[nodiscard]] Bytes limit(std::uint32_t account) const noexcept;
+  [[nodiscard]] Bytes context_estimate(std::uint32_t account) const noexcept;
   [[nodiscard]] Bytes used(std::uint32_t account) const noexcept;
   [[nodiscard]] Bytes held_by_this_process(std::uint32_t account) const noexcept;
   /// Bytes that the account may still take, at this instant. Another thread may take them first: decide with charge().

@@ -26,7 +26,8 @@ static_assert(Word::is_always_lock_free);
 /// lock. The rest: written by charging processes under the lock.
 struct AccountRecord {
   std::array<std::uint8_t, 16> device_uuid;  // creator
-  char device_name[64];                      // creator
+  char device_name[56];                      // creator
+  Word context_estimate;                     // creator: what one CUDA context is known to cost here; 0 = not measured
   Word device_total;                         // creator
   Word limit;
   Word guarantee;
@@ -41,7 +42,7 @@ struct SlotRecord {
   std::atomic<std::uint32_t> in_use;
   std::int32_t pid;
   std::uint32_t user;
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> waiting;  // threads of it that sleep until bytes come back
   std::uint64_t start_time;
   std::uint64_t pid_namespace;
   Word attached_ns;               // CLOCK_REALTIME when it first used the driver
@@ -93,7 +94,7 @@ struct BookHeader {
   Word limit_changes;           // whoever changes limits
   Word denial_count;            // under the lock
   std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
-  std::atomic<std::uint32_t> waiters;     // processes asleep on `generation`
+  std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots; under the lock
   std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
   std::uint32_t reserved;
   alignas(64) pthread_mutex_t lock;  // robust, process-shared, error-checking
