@@ -1,0 +1,265 @@
+// The runtime-shaped client: finds driver functions in every way that programs use and prints, for each, which file the
+// function it got lies in. Run by test_routes.cpp under the shim and, as the control, without it.
+//   client route NAME FOLDER    one route; FOLDER is the fake driver's
+//   client requests FILE        what the CUDA runtime asks cuGetProcAddress_v2 for at start: one line for each request
+//   client call | missing | manners | atexit | nvml
+#include <dlfcn.h>
+#include <unistd.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#ifdef CLIENT_LINKED
+extern "C" int cuMemAlloc_v2();
+#endif
+
+namespace {
+
+using GetProcAddress2 = int(const char*, void**, int, std::uint64_t, int*);
+
+std::string file_of(void* address) {
+  Dl_info info;
+  if (address == nullptr) return "null";
+  return ::dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "nowhere";
+}
+
+void* symbol_in(const char* file, int mode, const char* symbol = "cuMemAlloc_v2") {
+  void* handle = ::dlopen(file, mode);
+  if (handle == nullptr) std::fprintf(stderr, "%s\n", ::dlerror());
+  return handle != nullptr ? ::dlsym(handle, symbol) : nullptr;
+}
+
+void* from_plugin(void* handle, const char* function) {
+  if (handle == nullptr) {
+    std::fprintf(stderr, "%s\n", ::dlerror());
+    return nullptr;
+  }
+  auto* call = reinterpret_cast<void* (*)()>(::dlsym(handle, function));
+  return call != nullptr ? call() : nullptr;
+}
+
+void* in_thread(const std::function<void*()>& work) {
+  void* result = nullptr;
+  std::thread([&] { result = work(); }).join();
+  return result;
+}
+
+// How programs get past interposers that replace dlsym.
+void* through_versioned_dlsym(const char* file) {
+  void* handle = ::dlopen(file, RTLD_NOW);
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
+    auto* versioned = reinterpret_cast<void* (*)(void*, const char*)>(::dlvsym(RTLD_DEFAULT, "dlsym", version));
+    if (versioned != nullptr) return versioned(handle, "cuMemAlloc_v2");
+  }
+  return nullptr;
+}
+
+const std::string plugin = PLUGIN_FILE;
+
+std::map<std::string, std::function<void*()>> routes(const std::string& folder) {
+  const std::string driver = folder + "/libcuda.so.1";
+  return {
+      {"soname", [] { return symbol_in("libcuda.so.1", RTLD_NOW); }},
+      {"plain-name", [] { return symbol_in("libcuda.so", RTLD_LAZY | RTLD_GLOBAL); }},
+      {"absolute", [=] { return symbol_in(driver.c_str(), RTLD_NOW); }},
+      {"absolute-noload", [=] { return symbol_in(driver.c_str(), RTLD_NOW | RTLD_NOLOAD); }},
+      {"symlink", [=] { return symbol_in((folder + "/links/renamed.so").c_str(), RTLD_NOW); }},
+      {"linked-folder", [=] { return symbol_in((folder + "/links/folder/libcuda.so.1").c_str(), RTLD_NOW); }},
+      {"relative",
+       [=]() -> void* {
+         if (::chdir(folder.c_str()) != 0) return nullptr;
+         return symbol_in("./libcuda.so.1", RTLD_NOW);
+       }},
+      {"deepbind", [=] { return symbol_in(driver.c_str(), RTLD_NOW | RTLD_DEEPBIND); }},
+      {"default", [] { return ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), ::dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"); }},
+      {"next", [] { return ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), ::dlsym(RTLD_NEXT, "cuMemAlloc_v2"); }},
+      {"dlvsym", [] { return through_versioned_dlsym("libcuda.so.1"); }},
+      {"thread", [] { return in_thread([] { return symbol_in("libcuda.so.1", RTLD_NOW); }); }},
+      {"thread-absolute", [=] { return in_thread([=] { return symbol_in(driver.c_str(), RTLD_NOW); }); }},
+      {"needed-library", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
+      {"needed-deepbind", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
+      {"asked-deepbind", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_asked"); }},
+      {"dlmopen-driver",
+       [=] { return ::dlsym(::dlmopen(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"dlmopen-soname", [] { return ::dlsym(::dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"dlmopen-base", [=] { return ::dlsym(::dlmopen(LM_ID_BASE, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"dlmopen-needed", [] { return from_plugin(::dlmopen(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
+      {"dlmopen-asked", [] { return from_plugin(::dlmopen(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW), "plugin_asked"); }},
+      {"nvml-soname", [] { return symbol_in("libnvidia-ml.so.1", RTLD_NOW, "nvmlDeviceGetMemoryInfo"); }},
+      {"nvml-plain", [] { return symbol_in("libnvidia-ml.so", RTLD_NOW, "nvmlDeviceGetMemoryInfo"); }},
+      {"nvml-absolute",
+       [=] { return symbol_in((folder + "/libnvidia-ml.so.1").c_str(), RTLD_NOW, "nvmlDeviceGetMemoryInfo"); }},
+#ifdef CLIENT_LINKED
+      {"linked", [] { return reinterpret_cast<void*>(&cuMemAlloc_v2); }},
+#endif
+  };
+}
+
+int route(const char* name, const char* folder) {
+  const auto all = routes(folder);
+  const auto found = all.find(name);
+  if (found == all.end()) return 2;
+  std::printf("%s\n", file_of(found->second()).c_str());
+  return 0;
+}
+
+// Prints "request file-of-the-answer": exactly what the runtime does before cuInit.
+int requests(const char* path) {
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (handle == nullptr) return 3;
+  auto* get = reinterpret_cast<GetProcAddress2*>(::dlsym(handle, "cuGetProcAddress_v2"));
+  if (get == nullptr) return 4;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t at = line.find('@'), flag = line.find("/f"), arrow = line.find("->");
+    if (at == std::string::npos || flag == std::string::npos || arrow == std::string::npos) continue;
+    void* function = nullptr;
+    int status = 0;
+    const int result = get(line.substr(0, at).c_str(), &function, std::atoi(line.c_str() + at + 1),
+                           static_cast<std::uint64_t>(std::atoi(line.c_str() + flag + 2)), &status);
+    const std::string symbol = line.substr(arrow + 2);
+    const bool ours = result == 0 && function == ::dlsym(handle, symbol.c_str());
+    std::printf("%s %s %s\n", symbol.c_str(), ours ? "same" : "other", file_of(result == 0 ? function : nullptr).c_str());
+  }
+  return 0;
+}
+
+// Calls through trampolines: the first, which finds the function, and the second, which does not.
+int call() {
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+  using Awkward = double(double, int, float, long, double, short, float, char, double, std::uint64_t, double, double,
+                         double, double, std::uint64_t, float, std::uint64_t);
+  auto* awkward = reinterpret_cast<Awkward*>(::dlsym(handle, "cuLaunchKernel"));
+  auto* variadic = reinterpret_cast<double (*)(int, ...)>(::dlsym(handle, "cuFuncGetModule"));
+  for (int i = 0; i < 2; ++i) {
+    std::printf("%.1f\n", awkward(1.5, 2, 3.25f, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17));
+    std::printf("%.1f\n", variadic(10, 1., 2., 3., 4., 5., 6., 7., 8., 9., 10.5));
+  }
+  std::vector<std::thread> threads;
+  int wrong = 0;
+  auto* numbered = reinterpret_cast<int (*)()>(::dlsym(handle, "cuCtxSynchronize"));
+  int answers[8] = {};
+  for (int& answer : answers) threads.emplace_back([&] { answer = numbered(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const int answer : answers) wrong += answer != answers[0] || answer < 1000;
+  std::printf("%d\n", wrong);
+  return 0;
+}
+
+int missing() {
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+  auto* synchronize = reinterpret_cast<int (*)()>(::dlsym(handle, "cuCtxSynchronize"));
+  auto* launch = reinterpret_cast<int (*)(void*)>(::dlsym(handle, "cuLaunchKernel"));
+  auto* error_string = reinterpret_cast<int (*)(int, const char**)>(::dlsym(handle, "cuGetErrorString"));
+  auto* get = reinterpret_cast<GetProcAddress2*>(::dlsym(handle, "cuGetProcAddress_v2"));
+  const char* text = "-";
+  error_string(100, &text);
+  void* function = nullptr;
+  int status = 0;
+  std::printf("%d %d %d %s\n", synchronize(), launch(nullptr), get("cuInit", &function, 12000, 1, &status), text);
+  return 0;
+}
+
+std::string status_line(const char* key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(key, 0) == 0) return line;
+  }
+  return {};
+}
+
+// What a governed program could notice of its host.
+int manners() {
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+  reinterpret_cast<int (*)()>(::dlsym(handle, "cuCtxSynchronize"))();
+  const mode_t mask = ::umask(0);
+  std::printf("%s %s %s %s umask %o\n", status_line("Threads").c_str(), status_line("SigCgt").c_str(),
+              status_line("SigIgn").c_str(), status_line("SigBlk").c_str(), mask);
+  return 0;
+}
+
+void* late_handle;
+void at_exit() {
+  std::printf("%s\n", file_of(::dlsym(late_handle, "cuMemAlloc_v2")).c_str());
+  std::printf("%d\n", reinterpret_cast<int (*)()>(::dlsym(late_handle, "cuCtxSynchronize"))() >= 1000);
+  std::fflush(stdout);
+}
+
+int nvml() {
+  void* handle = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  std::uint64_t memory[3] = {}, memory2[5] = {};
+  reinterpret_cast<int (*)(void*, void*)>(::dlsym(handle, "nvmlDeviceGetMemoryInfo"))(nullptr, memory);
+  reinterpret_cast<int (*)(void*, void*)>(::dlsym(handle, "nvmlDeviceGetMemoryInfo_v2"))(nullptr, memory2);
+  std::printf("%lu %lu %lu\n", memory[0] >> 20, memory[1] >> 20, memory[2] >> 20);
+  std::printf("%lu %lu %lu %lu\n", memory2[1] >> 20, memory2[2] >> 20, memory2[3] >> 20, memory2[4] >> 20);
+  struct Process {
+    std::uint32_t pid;
+    std::uint64_t used;
+    std::uint32_t a, b;
+  } list[8] = {};
+  using List = int(void*, unsigned*, Process*);
+  auto* processes = reinterpret_cast<List*>(::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v3"));
+  unsigned count = 0;
+  const int asked = processes(nullptr, &count, nullptr);
+  std::printf("%d %u\n", asked, count);
+  count = 8;
+  const int answered = processes(nullptr, &count, list);
+  std::printf("%d %u %d %lu\n", answered, count, list[0].pid == static_cast<std::uint32_t>(::getppid()), list[0].used >> 20);
+  std::printf("%s\n", reinterpret_cast<const char* (*)(int)>(::dlsym(handle, "nvmlErrorString"))(12));
+  return 0;
+}
+
+int foreign_runpath() {
+  void* bare = ::dlopen(BARE_PLUGIN_FILE, RTLD_NOW);
+  auto* open = reinterpret_cast<void* (*)(const char*)>(::dlsym(bare, "bare_open"));
+  void* handle = open("libneighbour.so");
+  if (handle == nullptr) {
+    std::printf("%s\n", ::dlerror());
+    return 1;
+  }
+  std::printf("%d\n", reinterpret_cast<int (*)()>(::dlsym(handle, "neighbour"))());
+  ::dlopen("libnowhere.so", RTLD_NOW);
+  std::printf("%s\n", ::dlerror());
+  return 0;
+}
+
+int new_namespace_call() {
+  void* handle = ::dlmopen(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW);
+  if (handle == nullptr) return 5;
+  std::printf("%d\n", reinterpret_cast<int (*)()>(::dlsym(handle, "plugin_call"))() >= 1000);
+  // A file that does not exist must not use up the process's namespaces (glibc has 16).
+  for (int i = 0; i < 40; ++i) {
+    if (::dlmopen(LM_ID_NEWLM, "/nowhere/lib.so", RTLD_NOW) != nullptr) return 6;
+  }
+  std::printf("%s\n", ::dlerror());
+  return ::dlmopen(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW) != nullptr ? 0 : 7;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string mode = count > 1 ? arguments[1] : "";
+  if (mode == "route" && count == 4) return route(arguments[2], arguments[3]);
+  if (mode == "requests" && count == 3) return requests(arguments[2]);
+  if (mode == "call") return call();
+  if (mode == "missing") return missing();
+  if (mode == "manners") return manners();
+  if (mode == "nvml") return nvml();
+  if (mode == "runpath") return foreign_runpath();
+  if (mode == "namespace") return new_namespace_call();
+  if (mode == "atexit") {
+    std::atexit(at_exit);
+    late_handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+    return late_handle != nullptr ? 0 : 1;
+  }
+  return 2;
+}

@@ -1,0 +1,35 @@
+// The fake driver's functions that do something. Apart from fake_driver.cpp because there every name is an `int ()`.
+#include <cstdarg>
+#include <cstdint>
+
+extern "C" {
+
+int fake_resolve(const char* name, void** function, int version, std::uint64_t flags);
+
+[[gnu::visibility("default")]] int cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  return fake_resolve(name, function, version, flags);
+}
+[[gnu::visibility("default")]] int cuGetProcAddress_v2(const char* name, void** function, int version,
+                                                       std::uint64_t flags, int* status) {
+  const int result = fake_resolve(name, function, version, flags);
+  if (status != nullptr) *status = result == 0 ? 0 : 1;
+  return result;
+}
+
+// Two functions nobody hooks, with the most awkward signatures a trampoline can meet.
+[[gnu::visibility("default")]] double cuLaunchKernel(double a, int b, float c, long d, double e, short f, float g,
+                                                     char h, double i, std::uint64_t j, double k, double l, double m,
+                                                     double n, std::uint64_t o, float p, std::uint64_t q) {
+  return a + b + c + static_cast<double>(d) + e + f + g + h + i + static_cast<double>(j) + k + l + m + n +
+         static_cast<double>(o) + p + static_cast<double>(q);
+}
+[[gnu::visibility("default")]] double cuFuncGetModule(int count, ...) {
+  va_list values;
+  va_start(values, count);
+  double sum = 0;
+  for (int i = 0; i < count; ++i) sum += va_arg(values, double);
+  va_end(values);
+  return sum;
+}
+
+}  // extern "C"

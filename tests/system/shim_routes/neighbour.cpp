@@ -1,0 +1,1 @@
+extern "C" [[gnu::visibility("default")]] int neighbour() { return 42; }

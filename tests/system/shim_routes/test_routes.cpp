@@ -1,0 +1,195 @@
+// Every way to find a driver function ends in the shim, and what goes through the shim arrives unharmed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "ledger/book.hpp"
+#include "run.hpp"
+
+namespace shim_routes {
+namespace {
+
+bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
+
+std::set<std::string> hooked() {
+  return {
+#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, hooked) \
+  std::string(#hooked) == "hook" ? #symbol : "cuGetProcAddress",
+#include "shim/driver_symbols.inc"
+#undef RATION_DRIVER_SYMBOL
+  };
+}
+
+class Route : public testing::TestWithParam<const char*> {};
+
+TEST_P(Route, EndsInTheShim) {
+  const std::string client = std::string(GetParam()) == "linked" ? kHere + "/shim_client_linked" : kClient;
+  const Ran ran = run({client, "route", GetParam(), kFake}, governed());
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_TRUE(starts_with(ran.output, kShimFolder + "/")) << ran.output << ran.errors;
+}
+
+// The control: without the shim the same client finds the fake driver, so a route that is never tried is noticed.
+TEST_P(Route, EndsInTheDriverWithoutTheShim) {
+  const std::string name = GetParam();
+  if (name == "absolute-noload") GTEST_SKIP() << "needs the driver to be loaded already";
+  const std::string client = name == "linked" ? kHere + "/shim_client_linked" : kClient;
+  const Ran ran = run({client, "route", name, kFake}, bare());
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_TRUE(starts_with(ran.output, kFake + "/") || starts_with(ran.output, "./")) << ran.output << ran.errors;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Route,
+    testing::Values("linked", "soname", "plain-name", "absolute", "absolute-noload", "symlink", "linked-folder",
+                    "relative", "deepbind", "default", "next", "dlvsym", "thread", "thread-absolute", "needed-library",
+                    "needed-deepbind", "asked-deepbind", "dlmopen-driver", "dlmopen-soname", "dlmopen-base",
+                    "dlmopen-needed", "dlmopen-asked", "nvml-soname", "nvml-plain", "nvml-absolute"),
+    [](const auto& one) {
+      std::string name = one.param;
+      for (char& c : name) c = c == '-' ? '_' : c;
+      return name;
+    });
+
+void check_requests(std::vector<std::string> environment) {
+  const Ran ran = run({kClient, "requests", std::string(DATA_FOLDER) + "/runtime_13.0_requests.txt"}, environment);
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+  const std::set<std::string> hooks = hooked();
+  int answers = 0, ours = 0;
+  for (const std::string& line : lines_of(ran.output)) {
+    const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
+    const std::string symbol = line.substr(0, first), match = line.substr(first + 1, second - first - 1),
+                      file = line.substr(second + 1);
+    ++answers;
+    if (hooks.count(symbol) != 0) {
+      ++ours;
+      EXPECT_EQ(match, "same") << line << ": not our entry for exactly that function";
+      EXPECT_TRUE(starts_with(file, kShimFolder)) << line;
+    } else if (symbol == "NOT_FOUND") {
+      EXPECT_EQ(file, "null") << line;
+    } else {
+      EXPECT_TRUE(starts_with(file, kFake)) << line;
+    }
+  }
+  EXPECT_GE(answers, 430);
+  EXPECT_GT(ours, 40);
+}
+
+TEST(ShimRequests, OfTheRuntimeAreAnsweredWithOurEntryForEveryHookedFunction) { check_requests(governed()); }
+
+TEST(ShimRequests, AreAnsweredSoToo_WhereTheDriverHandsOutFunctionsThatItDoesNotExport) {
+  auto environment = governed();
+  environment.push_back("FAKE_HIDDEN=1");
+  check_requests(environment);
+}
+
+TEST(ShimRequests, PassStraightThroughWithoutABook) {
+  auto environment = governed();
+  environment.erase(environment.begin() + 1);
+  const Ran ran = run({kClient, "requests", std::string(DATA_FOLDER) + "/runtime_13.0_requests.txt"}, environment);
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output.find(kShimFolder), std::string::npos);
+}
+
+TEST(ShimCalls, KeepFloatsVariadicsAndManyStackArguments) {
+  const Ran ran = run({kClient, "call"}, governed());
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "153.8\n55.5\n153.8\n55.5\n0\n");
+}
+
+TEST(ShimCalls, OfFunctionsTheDriverLacksAnswerNotFound) {
+  const Ran ran = run({kClient, "missing"}, governed("/nonexistent/book", kHere + "/old"));
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "500 500 500 -\n");
+}
+
+TEST(ShimCalls, WithoutAnyDriverAnswerNoDevice) {
+  const Ran ran = run({kClient, "missing"}, governed("/nonexistent/book", "/nonexistent"));
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "100 100 100 no CUDA-capable device is detected\n");
+}
+
+TEST(ShimCalls, DoNotCallThemselvesWhereTheDriverIsTheShim) {
+  const Ran ran = run({kClient, "missing"}, governed("/nonexistent/book", kShimFolder));
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "100 100 100 no CUDA-capable device is detected\n");
+}
+
+TEST(ShimCalls, WorkFromAtexitHandlers) {
+  const Ran ran = run({kClient, "atexit"}, governed());
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  ASSERT_EQ(lines_of(ran.output).size(), 2u) << ran.output;
+  EXPECT_TRUE(starts_with(ran.output, kShimFolder)) << ran.output;
+  EXPECT_EQ(lines_of(ran.output)[1], "1");
+}
+
+TEST(ShimOpen, LeavesTheCallersRunpathToLibc) {
+  const Ran governed_run = run({kClient, "runpath"}, governed());
+  EXPECT_EQ(governed_run.exit_code, 0) << governed_run.output;
+  EXPECT_EQ(governed_run.output, run({kClient, "runpath"}, bare()).output);
+}
+
+TEST(ShimOpen, WorksTwiceInOneProcessAndUsesUpNoNamespaces) {
+  const Ran ran = run({kClient, "namespace"}, governed());
+  EXPECT_EQ(ran.exit_code, 0) << ran.output << ran.errors;
+  EXPECT_EQ(lines_of(ran.output).at(0), "1");
+}
+
+// The book of a test: device of the fake NVML, limit 4 GiB, 1 GiB charged by this process.
+class ShimNvml : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/ration-shim-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    folder_ = name;
+    path_ = folder_ + "/book";
+    ration::ledger::NewBook contents;
+    ration::ledger::NewAccount account;
+    for (std::uint8_t i = 0; i < 16; ++i) account.device[i] = i;
+    account.device_total = ration::Bytes{16ull << 30};
+    account.limit = ration::Bytes{4ull << 30};
+    contents.accounts.push_back(account);
+    ASSERT_EQ(ration::ledger::Book::create(path_.c_str(), contents), ration::ledger::BookStatus::kOk);
+    ASSERT_EQ(ration::ledger::Book::open(path_.c_str(), book_), ration::ledger::BookStatus::kOk);
+    ASSERT_TRUE(book_.attach());
+    ASSERT_EQ(book_.charge(0, ration::Bytes{1ull << 30}), ration::ledger::Charged::kGranted);
+  }
+  void TearDown() override {
+    std::remove(path_.c_str());
+    ::rmdir(folder_.c_str());
+  }
+  std::string folder_, path_;
+  ration::ledger::Book book_;
+};
+
+TEST_F(ShimNvml, TellsTheLimitAndOnlyTheProcessesOfTheWorkload) {
+  const Ran ran = run({kClient, "nvml"}, governed(path_));
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "4096 3072 1024\n4096 0 3072 1024\n7 1\n0 1 1 4096\nfake\n");
+}
+
+TEST_F(ShimNvml, SeesALimitThatWasLoweredBelowWhatIsUsed) {
+  book_.set_limit(0, ration::Bytes{512ull << 20});
+  const Ran ran = run({kClient, "nvml"}, governed(path_));
+  EXPECT_EQ(lines_of(ran.output).at(0), "512 0 1024");
+}
+
+TEST(ShimNvmlUngoverned, PassesEverythingThrough) {
+  auto environment = governed();
+  environment.erase(environment.begin() + 1);
+  const Ran ran = run({kClient, "nvml"}, environment);
+  EXPECT_EQ(ran.output, "16384 6144 10240\n16384 512 6144 10240\n7 3\n0 3 0 1024\nfake\n");
+  EXPECT_EQ(ran.output, run({kClient, "nvml"}, bare()).output);
+}
+
+TEST(ShimNvmlUngoverned, WithoutNvmlSaysSo) {
+  const Ran ran = run({kClient, "nvml"}, governed("/nonexistent/book", "/nonexistent"));
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_EQ(lines_of(ran.output).back(), "NVML Shared Library Not Found");
+}
+
+}  // namespace
+}  // namespace shim_routes

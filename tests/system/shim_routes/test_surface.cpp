@@ -1,0 +1,121 @@
+// The shim is a good guest: it exports the driver's names and nothing else, needs nothing but libc, and does nothing
+// that the program it lives in could notice.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "run.hpp"
+
+namespace shim_routes {
+namespace {
+
+const std::vector<std::string> kTools = {"PATH=/usr/bin:/bin", "LC_ALL=C"};
+
+// Exported name -> nm's letter.
+std::map<std::string, char> exported(const std::string& library) {
+  const Ran ran = run({"/usr/bin/nm", "-D", "--defined-only", kShimFolder + "/" + library}, kTools);
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  std::map<std::string, char> names;
+  for (const std::string& line : lines_of(ran.output)) {
+    const std::size_t last = line.rfind(' ');
+    names[line.substr(last + 1)] = line[last - 1];
+  }
+  return names;
+}
+
+std::set<std::string> names_of(const std::map<std::string, char>& symbols) {
+  std::set<std::string> names;
+  for (const auto& [name, kind] : symbols) names.insert(name);
+  return names;
+}
+
+TEST(ShimSurface, ExportsTheDriversNamesAndDlopenAlone) {
+  const std::set<std::string> expected = {
+      "dlopen",
+      "dlmopen",
+#define RATION_DRIVER_SYMBOL(index, symbol, ...) #symbol,
+#include "shim/driver_symbols.inc"
+#undef RATION_DRIVER_SYMBOL
+  };
+  EXPECT_EQ(names_of(exported("libcuda.so.1")), expected);
+}
+
+TEST(ShimSurface, ExportsNvmlsNamesAlone) {
+  const std::set<std::string> expected = {
+      "nvmlErrorString",
+#define RATION_NVML_SYMBOL(index, symbol, ...) #symbol,
+#include "shim/nvml_symbols.inc"
+#undef RATION_NVML_SYMBOL
+  };
+  EXPECT_EQ(names_of(exported("libnvidia-ml.so.1")), expected);
+}
+
+TEST(ShimSurface, EveryHookOfTheTableIsWritten) {
+  const auto symbols = exported("libcuda.so.1");
+  std::string unwritten;
+#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, hooked)                  \
+  if (std::string(#hooked) == "hook" && symbols.count(#symbol) != 0 && symbols.at(#symbol) != 'T') \
+    unwritten += std::string(" ") + #symbol;
+#include "shim/driver_symbols.inc"
+#undef RATION_DRIVER_SYMBOL
+  EXPECT_EQ(unwritten, "");
+}
+
+TEST(ShimSurface, NeedsNothingButLibc) {
+  for (const char* library : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
+    const Ran ran = run({"/usr/bin/readelf", "-d", kShimFolder + "/" + library}, kTools);
+    ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+    for (const std::string& line : lines_of(ran.output)) {
+      if (line.find("(NEEDED)") == std::string::npos) continue;
+      EXPECT_TRUE(line.find("[libc.so.6]") != std::string::npos || line.find("[ld-linux-") != std::string::npos) << line;
+    }
+    EXPECT_NE(ran.output.find("Library soname: [" + std::string(library) + "]"), std::string::npos);
+    EXPECT_EQ(ran.output.find("TEXTREL"), std::string::npos);
+  }
+}
+
+TEST(ShimManners, PrintsNothing) {
+  const Ran ran = run({"/bin/true"}, governed());
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_EQ(ran.output, "");
+  EXPECT_EQ(ran.errors, "");
+}
+
+TEST(ShimManners, KeepsThreadsSignalsAndUmask) {
+  const Ran with = run({kClient, "manners"}, governed());
+  EXPECT_EQ(with.exit_code, 0);
+  EXPECT_EQ(with.output, run({kClient, "manners"}, bare()).output);
+}
+
+// System calls of /bin/true, by name, without those that load the two libraries themselves.
+TEST(ShimManners, OpensNoFileAndStartsNothingInAProgramThatUsesNoGpu) {
+  auto with_environment = governed();
+  const std::vector<std::string> trace = {"/usr/bin/strace", "-f", "-qq", "-e",
+                                          "trace=open,openat,openat2,socket,clone,clone3,fork,vfork,write,rt_sigaction,"
+                                          "readlink,readlinkat,umask,unlink,mkdir,futex"};
+  const auto trace_with = [&](const std::vector<std::string>& environment) {
+    std::vector<std::string> command = trace;
+    for (const std::string& variable : environment) {
+      command.push_back("-E");
+      command.push_back(variable);
+    }
+    command.push_back("/bin/true");
+    return run(command, {"PATH=/usr/bin:/bin"});
+  };
+  const Ran without = trace_with(bare());
+  if (without.exit_code != 0) GTEST_SKIP() << "no strace here: " << without.errors;
+  const auto calls = [](const Ran& ran) {
+    std::vector<std::string> kept;
+    for (const std::string& line : lines_of(ran.errors)) {
+      if (line.find(kShimFolder) == std::string::npos && line.find("ENOENT") == std::string::npos) kept.push_back(line);
+    }
+    return kept;
+  };
+  EXPECT_EQ(calls(trace_with(with_environment)), calls(without));
+}
+
+}  // namespace
+}  // namespace shim_routes
