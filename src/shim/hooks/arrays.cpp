@@ -1,0 +1,157 @@
+// CUDA arrays: two- and three-dimensional, layered, cube maps, mipmapped. The driver does not say what one costs, so it
+// is computed from the description: bytes (not bits), every layer, every level, whole granules.
+#include <algorithm>
+
+#include "shim/hooks/governor.hpp"
+#include "shim/hooks/hooks.hpp"
+#include "shim/hooks/table.hpp"
+
+namespace ration::shim {
+namespace {
+
+using namespace cuda;
+
+struct Array {
+  std::uint64_t bytes = 0;
+  CUcontext context = nullptr;
+  std::uint32_t account = kNoAccount;
+};
+
+Table<Array> arrays;  // arrays and mipmapped arrays: both are handles of their own
+
+// Arrays whose memory is mapped later (from memory that is charged by itself) take none.
+constexpr unsigned kSparse = 0x40;
+constexpr unsigned kDeferredMapping = 0x80;
+constexpr unsigned kLayered = 0x01;
+
+/// Bits of one channel. Block-compressed and video formats stand above 0x90 and never need more than 128 bits a texel.
+std::uint64_t bits_per_texel(unsigned format, unsigned channels) noexcept {
+  const std::uint64_t count = std::max(1U, channels);
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return 8 * count;
+    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 16 * count;
+    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 32 * count;
+    default: return 32 * std::max<std::uint64_t>(count, 4);
+  }
+}
+
+std::uint64_t saturating_multiply(std::uint64_t left, std::uint64_t right) noexcept {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(left, right, &product) ? kUnlimited.count() : product;
+}
+
+struct Shape {
+  std::uint64_t width = 0, height = 0, depth = 0;
+  unsigned format = 0, channels = 0, flags = 0, levels = 1;
+};
+
+Bytes cost_of(const Shape& shape) noexcept {
+  if ((shape.flags & (kSparse | kDeferredMapping)) != 0) return Bytes{0};
+  const std::uint64_t texel = (bits_per_texel(shape.format, shape.channels) + 7) / 8;
+  std::uint64_t total = 0;
+  for (unsigned level = 0; level < std::min(shape.levels, 32U); ++level) {
+    const std::uint64_t width = std::max<std::uint64_t>(1, shape.width >> level);
+    const std::uint64_t height = std::max<std::uint64_t>(1, shape.height >> level);
+    const bool layered = (shape.flags & kLayered) != 0;  // layers stay while the levels shrink
+    const std::uint64_t depth = std::max<std::uint64_t>(1, layered ? shape.depth : shape.depth >> level);
+    const std::uint64_t plane = saturating_multiply(saturating_multiply(width, texel), height);
+    total = std::min(kUnlimited.count(), total + saturating_multiply(plane, depth));
+  }
+  return round_up(Bytes{total}, kGranule);
+}
+
+template <typename Handle, typename Call>
+CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&& call) noexcept {
+  const Bytes cost = cost_of(shape);
+  if (cost == Bytes{0}) return call();
+  const Place place = current_place();
+  if (place.context == nullptr) return call();
+  const CUresult result = charged(place.account, cost, Kind::kHeap, function, call);
+  if (result == CUDA_SUCCESS) {
+    Array array;
+    array.bytes = cost.count();
+    array.context = place.context;
+    array.account = place.account;
+    arrays.insert(reinterpret_cast<std::uint64_t>(*out), array);
+  }
+  return result;
+}
+
+template <typename Handle, typename Call>
+CUresult release_array(Handle handle, Call&& call) noexcept {
+  Array array;
+  const bool known = arrays.take(reinterpret_cast<std::uint64_t>(handle), array);
+  const CUresult result = call();
+  if (!known) return result;
+  if (result != CUDA_SUCCESS) arrays.insert(reinterpret_cast<std::uint64_t>(handle), array);
+  else give_back(array.account, Bytes{array.bytes});
+  return result;
+}
+
+template <typename Description>
+Shape flat_shape(const Description& description) noexcept {
+  Shape shape;
+  shape.width = description.Width;
+  shape.height = description.Height;
+  shape.format = static_cast<unsigned>(description.Format);
+  shape.channels = description.NumChannels;
+  return shape;
+}
+
+template <typename Description>
+Shape deep_shape(const Description& description) noexcept {
+  Shape shape = flat_shape(description);
+  shape.depth = description.Depth;
+  shape.flags = description.Flags;
+  return shape;
+}
+
+}  // namespace
+
+void arrays_of_context_are_gone(CUcontext context) noexcept {
+  arrays.remove_if([&](std::uint64_t, const Array& array) {
+    if (array.context != context) return false;
+    give_back(array.account, Bytes{array.bytes});
+    return true;
+  });
+}
+
+void abandon_arrays() noexcept { arrays.abandon(); }
+
+}  // namespace ration::shim
+
+using namespace ration::shim;
+using namespace ration::cuda;
+
+#define RATION_ARRAY_CREATE(name, description_type, shape_of)                                                   \
+  RATION_HOOK CUresult name(CUarray* out, const description_type* description) {                                \
+    auto* call_real = real<name##_t>(Symbol::name);                                                             \
+    if (!governed() || out == nullptr || description == nullptr) return call_real(out, description);            \
+    return take_array(shape_of(*description), #name, out, [&] { return call_real(out, description); });         \
+  }
+RATION_ARRAY_CREATE(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, flat_shape)
+RATION_ARRAY_CREATE(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, flat_shape)
+RATION_ARRAY_CREATE(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, deep_shape)
+RATION_ARRAY_CREATE(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR, deep_shape)
+#undef RATION_ARRAY_CREATE
+
+RATION_HOOK CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* description,
+                                            unsigned int levels) {
+  auto* call_real = real<cuMipmappedArrayCreate_t>(Symbol::cuMipmappedArrayCreate);
+  if (!governed() || out == nullptr || description == nullptr) return call_real(out, description, levels);
+  Shape shape = deep_shape(*description);
+  shape.levels = std::max(1U, levels);
+  return take_array(shape, "cuMipmappedArrayCreate", out, [&] { return call_real(out, description, levels); });
+}
+
+RATION_HOOK CUresult cuArrayDestroy(CUarray array) {
+  auto* call_real = real<cuArrayDestroy_t>(Symbol::cuArrayDestroy);
+  if (!governed()) return call_real(array);
+  return release_array(array, [&] { return call_real(array); });
+}
+
+RATION_HOOK CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
+  auto* call_real = real<cuMipmappedArrayDestroy_t>(Symbol::cuMipmappedArrayDestroy);
+  if (!governed()) return call_real(array);
+  return release_array(array, [&] { return call_real(array); });
+}

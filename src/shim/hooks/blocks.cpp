@@ -1,0 +1,200 @@
+// Plain device memory: linear, pitched and managed allocations, their release, and memory shared by IPC handle.
+#include "shim/hooks/blocks.hpp"
+
+#include "shim/hooks/governor.hpp"
+#include "shim/hooks/hooks.hpp"
+
+namespace ration::shim {
+namespace {
+
+using namespace cuda;
+
+struct Block {
+  std::uint64_t size = 0;
+  CUcontext context = nullptr;
+  std::uint32_t account = kNoAccount;
+  bool exported = false;
+};
+
+Table<Block> blocks;
+Granules granules;
+
+/// What one allocation can cost at most before its address is known.
+Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
+
+/// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
+bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
+  const Bytes taken = granules.occupy(address, size, place.account);
+  const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, Kind::kHeap);
+  if (!fits) {
+    (void)granules.vacate(address, size);  // nothing was charged for it: the caller gives back what it had entered
+    return false;
+  }
+  if (taken < entered) give_back(place.account, entered - taken);
+  Block block;
+  block.size = size;
+  block.context = place.context;
+  block.account = place.account;
+  blocks.insert(address, block);
+  return true;
+}
+
+void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
+
+/// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
+template <typename Call>
+bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
+  if (size >= kGranule.count() || place.account == kNoAccount || !granules.may_have_room(place.account, size)) return false;
+  if (call(address) != CUDA_SUCCESS) return false;
+  if (settle(address, size, place, Bytes{0})) return true;
+  undo(address);
+  return false;
+}
+
+/// `call(address)` takes `size` bytes at an address of the driver's choice; it may correct `size` to what it really took.
+template <typename Call>
+CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call) noexcept {
+  if (size == 0) return call(address);  // the driver says what is wrong
+  const Place place = current_place();
+  if (place.context == nullptr) return call(address);
+  const Bytes entered = worst_case(size);
+  if (!admit_quietly(place.account, entered, Kind::kHeap)) [[unlikely]] {
+    if (fits_in_a_shared_granule(size, place, address, call)) return CUDA_SUCCESS;
+    if (!admit(place.account, entered, Kind::kHeap, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  CUresult result = call(address);
+  for (std::uint64_t since = 0; result == CUDA_ERROR_OUT_OF_MEMORY;) {
+    give_back(place.account, entered);
+    if (!device_was_full(place.account, entered, function, since)) return result;
+    if (!admit(place.account, entered, Kind::kHeap, function)) return result;
+    result = call(address);
+  }
+  if (result != CUDA_SUCCESS) {
+    give_back(place.account, entered);
+    return result;
+  }
+  if (settle(address, size, place, entered)) return CUDA_SUCCESS;
+  undo(address);
+  give_back(place.account, entered);
+  book().record_denial(place.account, entered, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/// `call` frees what stands at `address`. The entry is taken out first: once the driver has freed it, another thread
+/// may be given the same address.
+template <typename Call>
+CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
+  Block block;
+  const bool known = blocks.take(address, block);
+  const CUresult result = call();
+  if (!known) {
+    if (result == CUDA_SUCCESS && forget_pool_pointer(address)) pools_after_synchronisation();
+    return result;
+  }
+  if (result != CUDA_SUCCESS) {
+    blocks.insert(address, block);
+    return result;
+  }
+  give_back(block.account, granules.vacate(address, block.size));
+  return result;
+}
+
+/// Rows are padded to the pitch alignment, 512 bytes on every CUDA device: narrow rows cost far more than they hold.
+constexpr Bytes kPitchAlignment{512};
+
+template <typename Pointer, typename Size, typename Function>
+CUresult take_pitched(Symbol symbol, const char* name, Pointer* out, Size* pitch, Size width, Size height,
+                      unsigned element) noexcept {
+  auto* call_real = real<Function>(symbol);
+  if (!governed() || out == nullptr || pitch == nullptr) return call_real(out, pitch, width, height, element);
+  const std::uint64_t row = round_up(Bytes{static_cast<std::uint64_t>(width)}, kPitchAlignment).count();
+  std::uint64_t size = 0;
+  if (__builtin_mul_overflow(row, static_cast<std::uint64_t>(height), &size)) size = kUnlimited.count();
+  CUdeviceptr address = 0;
+  const CUresult result = take_block(size, name, address, [&](CUdeviceptr& given) {
+    const CUresult inner = call_real(out, pitch, width, height, element);
+    if (inner == CUDA_SUCCESS) {
+      given = *out;
+      size = static_cast<std::uint64_t>(*pitch) * height;
+    }
+    return inner;
+  });
+  return result;
+}
+
+}  // namespace
+
+void blocks_of_context_are_gone(CUcontext context) noexcept {
+  blocks.remove_if([&](std::uint64_t address, const Block& block) {
+    if (block.context != context) return false;
+    give_back(block.account, granules.vacate(address, block.size));
+    return true;
+  });
+}
+
+void abandon_blocks() noexcept {
+  blocks.abandon();
+  granules.abandon();
+}
+
+}  // namespace ration::shim
+
+using namespace ration::shim;
+using namespace ration::cuda;
+
+RATION_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) {
+  auto* call_real = real<cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2);
+  if (!governed() || out == nullptr) return call_real(out, size);
+  CUdeviceptr address = 0;
+  std::uint64_t taken = size;
+  const CUresult result = take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) { return call_real(&given, size); });
+  if (result == CUDA_SUCCESS) *out = address;
+  return result;
+}
+
+RATION_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned int size) {
+  auto* call_real = real<cuMemAlloc_t>(Symbol::cuMemAlloc);
+  if (!governed() || out == nullptr) return call_real(out, size);
+  CUdeviceptr address = 0;
+  std::uint64_t taken = size;
+  return take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) {
+    const CUresult inner = call_real(out, size);
+    if (inner == CUDA_SUCCESS) given = *out;
+    return inner;
+  });
+}
+
+RATION_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
+                                        unsigned int element) {
+  return take_pitched<CUdeviceptr, std::size_t, cuMemAllocPitch_v2_t>(Symbol::cuMemAllocPitch_v2, "cuMemAllocPitch", out,
+                                                                      pitch, width, height, element);
+}
+
+RATION_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, unsigned int width, unsigned int height,
+                                     unsigned int element) {
+  return take_pitched<CUdeviceptr_v1, unsigned int, cuMemAllocPitch_t>(Symbol::cuMemAllocPitch, "cuMemAllocPitch", out,
+                                                                       pitch, width, height, element);
+}
+
+RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
+  auto* call_real = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged);
+  if (!governed() || out == nullptr) return call_real(out, size, flags);
+  CUdeviceptr address = 0;
+  std::uint64_t taken = size;
+  const CUresult result =
+      take_block(taken, "cuMemAllocManaged", address, [&](CUdeviceptr& given) { return call_real(&given, size, flags); });
+  if (result == CUDA_SUCCESS) *out = address;
+  return result;
+}
+
+RATION_HOOK CUresult cuMemFree_v2(CUdeviceptr address) {
+  auto* call_real = real<cuMemFree_v2_t>(Symbol::cuMemFree_v2);
+  if (!governed()) return call_real(address);
+  return release_block(address, [&] { return call_real(address); });
+}
+
+RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
+  auto* call_real = real<cuMemFree_t>(Symbol::cuMemFree);
+  if (!governed()) return call_real(address);
+  return release_block(address, [&] { return call_real(address); });
+}

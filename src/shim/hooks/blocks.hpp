@@ -1,0 +1,35 @@
+// Which 2 MiB granules the process's plain allocations occupy. The driver lets small blocks share a granule and holds
+// the granule until its last block is freed, so that is what is charged: a granule when its first block appears, given
+// back when its last one goes. Derived from the addresses alone, so it holds for any driver's packing.
+#pragma once
+
+#include "base/bytes.hpp"
+#include "shim/hooks/table.hpp"
+
+namespace ration::shim {
+
+/// Granules shared by small blocks, and the ends of large ones. Thread-safe.
+class Granules {
+ public:
+  /// Counts the block in; returns the bytes of granules that nothing occupied before.
+  Bytes occupy(std::uint64_t address, std::uint64_t size, std::uint32_t account) noexcept;
+  /// Counts the block out; returns the bytes of granules that nothing occupies any more.
+  Bytes vacate(std::uint64_t address, std::uint64_t size) noexcept;
+  /// Whether some granule of the account has `size` bytes left between its blocks. Cold.
+  bool may_have_room(std::uint32_t account, std::uint64_t size) noexcept;
+  void abandon() noexcept { uses_.abandon(); }
+
+ private:
+  struct Use {
+    std::uint32_t blocks = 0;
+    std::uint32_t account = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  template <typename Partial>
+  static Bytes walk(std::uint64_t address, std::uint64_t size, Partial&& partial) noexcept;
+
+  Table<Use> uses_;
+};
+
+}  // namespace ration::shim

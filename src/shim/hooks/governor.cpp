@@ -1,0 +1,218 @@
+#include "shim/hooks/governor.hpp"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "shim/environment.hpp"
+#include "shim/hooks/graphs.hpp"
+#include "shim/hooks/hooks.hpp"
+#include "shim/hooks/table.hpp"
+
+namespace ration::shim {
+namespace {
+
+enum class Mode : int { kNotAsked, kUngoverned, kGoverned, kBookUnusable };
+
+constexpr int kMaxDevices = 64;
+constexpr std::uint32_t kNotAsked = kNoAccount - 1;
+
+// Everything the hooks share. Never destroyed: the CUDA runtime calls the driver from its own atexit handlers.
+struct State {
+  std::atomic<Mode> mode{Mode::kNotAsked};
+  SpinLock starting;
+  ledger::Book book;
+  std::atomic<std::uint32_t> account_of_device[kMaxDevices];
+  std::atomic<std::uint32_t> places_epoch{1};
+};
+
+alignas(State) unsigned char state_storage[sizeof(State)];
+State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_storage)); }
+
+// Zero-initialised storage would do for all but the device map; filled here, before any hook can run.
+[[gnu::constructor(101)]] void make_state() noexcept {
+  auto* made = new (state_storage) State;
+  for (auto& account : made->account_of_device) account.store(kNotAsked, std::memory_order_relaxed);
+}
+
+// The child of a fork holds nothing and must not speak in its parent's name.
+void in_child() noexcept {
+  State& shared = state();
+  shared.starting.unlock();
+  shared.book.forget_slot();
+  shared.mode.store(Mode::kNotAsked, std::memory_order_release);
+  forget_places();
+  abandon_blocks();
+  abandon_arrays();
+  abandon_contexts();
+  abandon_graphs();
+  abandon_pools();
+  abandon_virtual_memory();
+}
+
+Mode start() noexcept {
+  State& shared = state();
+  const SpinGuard guard(shared.starting);
+  if (const Mode mode = shared.mode.load(std::memory_order_acquire); mode != Mode::kNotAsked) return mode;
+  Mode mode = Mode::kUngoverned;
+  if (environment().governed) {
+    const bool opened = shared.book.is_open() ||
+                        ledger::Book::open(environment().book, shared.book) == ledger::BookStatus::kOk;
+    mode = opened && shared.book.attach() ? Mode::kGoverned : Mode::kBookUnusable;
+    static bool registered = false;
+    if (!registered) registered = ::pthread_atfork(nullptr, nullptr, in_child) == 0;
+  }
+  shared.mode.store(mode, std::memory_order_release);
+  return mode;
+}
+
+Mode mode_now() noexcept {
+  const Mode mode = state().mode.load(std::memory_order_acquire);
+  return mode == Mode::kNotAsked ? start() : mode;
+}
+
+std::uint64_t monotonic_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Nobody announces a process that was killed, so a waiter looks for the dead this often.
+constexpr std::uint64_t kLookForDeadNs = 100'000'000;
+
+std::uint64_t free_on_device() noexcept {
+  std::size_t available = 0;
+  std::size_t total = 0;
+  const auto result = real<cuda::cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total);
+  return result == cuda::CUDA_SUCCESS ? available : ledger::kUnknownBytes;
+}
+
+bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  refresh_pools();
+  refresh_graph_pools();
+  if (admit_quietly(account, size, kind)) return true;
+  state().book.reap();
+  if (admit_quietly(account, size, kind)) return true;
+  trim_pools();
+  trim_graph_pools();
+  return admit_quietly(account, size, kind);
+}
+
+// Sleeps until the charge succeeds or the workload's patience ends. Returns the time waited in `waited_ns`.
+bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
+  ledger::Book& own_book = state().book;
+  const std::uint64_t started = monotonic_ns();
+  bool granted = false;
+  own_book.begin_waiting();
+  while (!granted && waited_ns < own_book.wait_ns()) {
+    const std::uint32_t seen = own_book.generation();
+    granted = admit_quietly(account, size, kind);
+    if (!granted) {
+      own_book.wait_for_change(seen, std::min(kLookForDeadNs, own_book.wait_ns() - waited_ns));
+      granted = charge_after_refresh(account, size, kind);
+    }
+    waited_ns = monotonic_ns() - started;
+  }
+  own_book.end_waiting();
+  return granted;
+}
+
+[[gnu::noinline]] bool admit_slowly(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
+  ledger::Book& own_book = state().book;
+  if (mode_now() == Mode::kBookUnusable) return false;
+  if (account == kNoAccount) {
+    own_book.record_denial(own_book.account_count(), size, ledger::DenialReason::kNoAccount, function, free_on_device(), 0);
+    return false;
+  }
+  if (charge_after_refresh(account, size, kind)) return true;
+  std::uint64_t waited_ns = 0;
+  // More than the limit itself will never fit: waiting for it would be for ever.
+  if (own_book.on_deny() == ledger::OnDeny::kWait && size <= own_book.limit(account) &&
+      charge_after_waiting(account, size, kind, waited_ns)) {
+    return true;
+  }
+  own_book.record_denial(account, size, ledger::DenialReason::kLimit, function, free_on_device(), waited_ns);
+  return false;
+}
+
+struct PlaceCache {
+  cuda::CUcontext context = nullptr;
+  std::uint32_t account = kNoAccount;
+  std::uint32_t epoch = 0;
+};
+thread_local PlaceCache place_cache;
+
+}  // namespace
+
+bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
+bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
+ledger::Book& book() noexcept { return state().book; }
+
+std::uint32_t account_of(cuda::CUdevice device) noexcept {
+  if (device < 0 || device >= kMaxDevices || !book_usable()) return kNoAccount;
+  auto& known = state().account_of_device[device];
+  std::uint32_t account = known.load(std::memory_order_relaxed);
+  if (account != kNotAsked) return account;
+  cuda::CUuuid uuid{};
+  const Symbol newest = has_real(Symbol::cuDeviceGetUuid_v2) ? Symbol::cuDeviceGetUuid_v2 : Symbol::cuDeviceGetUuid;
+  if (real<cuda::cuDeviceGetUuid_t>(newest)(&uuid, device) != cuda::CUDA_SUCCESS) return kNoAccount;
+  ledger::DeviceUuid bytes;
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.bytes), bytes.size(), bytes.begin());
+  account = state().book.find_account(bytes);
+  if (account == state().book.account_count()) account = kNoAccount;
+  known.store(account, std::memory_order_relaxed);
+  return account;
+}
+
+Place current_place() noexcept {
+  Place place;
+  if (real<cuda::cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&place.context) != cuda::CUDA_SUCCESS) return place;
+  const std::uint32_t epoch = state().places_epoch.load(std::memory_order_relaxed);
+  if (place.context == place_cache.context && place_cache.epoch == epoch) [[likely]] {
+    place.account = place_cache.account;
+    return place;
+  }
+  cuda::CUdevice device = -1;
+  if (real<cuda::cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == cuda::CUDA_SUCCESS) {
+    place.account = account_of(device);
+    place_cache = {place.context, place.account, epoch};
+  }
+  return place;
+}
+
+void forget_places() noexcept { state().places_epoch.fetch_add(1, std::memory_order_relaxed); }
+
+bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  return account != kNoAccount && state().book.charge(account, size, kind) == ledger::Charged::kGranted;
+}
+
+bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
+  return admit_quietly(account, size, kind) || admit_slowly(account, size, kind, function);
+}
+
+void give_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account != kNoAccount && size > Bytes{0}) state().book.refund(account, size, kind);
+}
+
+bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
+  ledger::Book& own_book = state().book;
+  if (!book_usable()) return false;
+  const std::uint64_t now = monotonic_ns();
+  if (started_ns == 0) started_ns = now;
+  const std::uint64_t waited = now - started_ns;
+  if (own_book.on_deny() == ledger::OnDeny::kWait && waited < own_book.wait_ns()) {
+    own_book.begin_waiting();
+    own_book.wait_for_change(own_book.generation(), std::min(kLookForDeadNs, own_book.wait_ns() - waited));
+    own_book.end_waiting();
+    return true;
+  }
+  own_book.record_denial(account, size, ledger::DenialReason::kDeviceFull, function, free_on_device(), waited);
+  return false;
+}
+
+void note_uncovered(const char*) noexcept {}
+
+}  // namespace ration::shim

@@ -1,0 +1,68 @@
+// Who decides, inside a governed process: the workload's book, the devices it grants, and the one way to be admitted.
+// Used by every hook. Promises: nothing before the first driver call; no thread, no signal handler, no output; a process
+// whose book cannot be used is refused all memory rather than given it unlimited.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.hpp"
+#include "driver/cuda_abi.hpp"
+#include "ledger/book.hpp"
+#include "shim/real.hpp"
+
+namespace ration::shim {
+
+using ledger::Kind;
+
+/// No account: the workload was not given that device, so nothing may be taken there.
+inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
+
+/// Whether this process runs under a limit. Opens the book and takes a slot the first time.
+[[nodiscard]] bool governed() noexcept;
+
+/// Whether the book could be opened and a slot taken. Only meaningful when governed().
+[[nodiscard]] bool book_usable() noexcept;
+
+[[nodiscard]] ledger::Book& book() noexcept;
+
+/// Where an allocation goes that names no device: the calling thread's current context.
+struct Place {
+  cuda::CUcontext context = nullptr;
+  std::uint32_t account = kNoAccount;
+};
+[[nodiscard]] Place current_place() noexcept;
+
+/// The account of a device by its ordinal in this process, or kNoAccount.
+[[nodiscard]] std::uint32_t account_of(cuda::CUdevice device) noexcept;
+
+/// A context went away: its address may come back for another device.
+void forget_places() noexcept;
+
+/// Enters `size` bytes, or records a denial. Before it denies, stale entries are cleared: pools are read again and
+/// trimmed, dead processes reaped; and where the workload asked to wait, it waits.
+[[nodiscard]] bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept;
+
+/// Enters `size` bytes if they fit right now; records nothing.
+[[nodiscard]] bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept;
+
+void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+
+/// The driver itself refused bytes that the book had granted. Records it; true: the workload asked to wait and memory
+/// may have come back, so the call is worth repeating. `started_ns` is 0 at the first refusal of a call.
+[[nodiscard]] bool device_was_full(std::uint32_t account, Bytes size, const char* function,
+                                   std::uint64_t& started_ns) noexcept;
+
+/// Admission around one driver call that takes `size` bytes: charge, call, refund if the driver refuses.
+template <typename Call>
+cuda::CUresult charged(std::uint32_t account, Bytes size, Kind kind, const char* function, Call&& call) noexcept {
+  std::uint64_t waiting_since = 0;
+  for (;;) {
+    if (!admit(account, size, kind, function)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
+    const cuda::CUresult result = call();
+    if (result == cuda::CUDA_SUCCESS) return result;
+    give_back(account, size, kind);
+    if (result != cuda::CUDA_ERROR_OUT_OF_MEMORY || !device_was_full(account, size, function, waiting_since)) return result;
+  }
+}
+
+}  // namespace ration::shim

@@ -1,0 +1,32 @@
+// What the hooks of one kind of memory offer to the others. Used inside shim/hooks only.
+#pragma once
+
+#include "driver/cuda_abi.hpp"
+
+/// Marks a definition that stands under the driver's own name.
+#define RATION_HOOK extern "C" [[gnu::visibility("default")]]
+
+namespace ration::shim {
+
+/// Reads what the driver's pools reserve and corrects the book. Called before a denial and after synchronisation.
+void refresh_pools() noexcept;
+/// Has the pools of this process give back what they hold and nobody uses.
+void trim_pools() noexcept;
+/// Corrects the book after a synchronisation, if async memory was freed since the last one. Cheap when none was.
+void pools_after_synchronisation() noexcept;
+/// If `pointer` came from a pool, forgets it and says so (it is freed like any other pointer).
+bool forget_pool_pointer(cuda::CUdeviceptr pointer) noexcept;
+
+/// Everything that lived in a context is gone with it.
+void blocks_of_context_are_gone(cuda::CUcontext context) noexcept;
+void arrays_of_context_are_gone(cuda::CUcontext context) noexcept;
+
+// In the child of a fork: forget, without refunding.
+void abandon_blocks() noexcept;
+void abandon_arrays() noexcept;
+void abandon_contexts() noexcept;
+void abandon_graphs() noexcept;
+void abandon_pools() noexcept;
+void abandon_virtual_memory() noexcept;
+
+}  // namespace ration::shim

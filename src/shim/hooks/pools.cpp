@@ -1,0 +1,354 @@
+// Stream-ordered memory. A pool is charged for what it reserves from the device, not for what it hands out: memory that
+// it keeps after a free is still held. The driver grows and shrinks a pool as it likes, so the charge follows the
+// driver's own figure, read again after every call that may have changed it.
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "shim/hooks/governor.hpp"
+#include "shim/hooks/hooks.hpp"
+#include "shim/hooks/table.hpp"
+
+namespace ration::shim {
+namespace {
+
+using namespace cuda;
+
+/// A pool grows by multiples of this (seen with the default pools of CUDA 11.2 to 13: reserved memory moves in 32 MiB).
+/// Assumed until a pool has been seen to grow by something else.
+constexpr Bytes kAssumedGrowth{std::uint64_t{32} << 20};
+constexpr int kMaxPools = 256;
+
+class Mutex {
+ public:
+  void lock() noexcept { ::pthread_mutex_lock(&mutex_); }
+  void unlock() noexcept { ::pthread_mutex_unlock(&mutex_); }
+  void renew() noexcept { ::pthread_mutex_init(&mutex_, nullptr); }
+
+ private:
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+class Guard {
+ public:
+  explicit Guard(Mutex& mutex) noexcept : mutex_(mutex) { mutex_.lock(); }
+  ~Guard() { mutex_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+/// A pool whose memory this process took. `charged` equals what it reserved when last read; under `mutex`.
+struct Pool {
+  Mutex mutex;
+  std::atomic<CUmemoryPool> handle{nullptr};
+  std::uint32_t account = kNoAccount;
+  Bytes charged;
+  Bytes growth = kAssumedGrowth;
+  std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that live on
+  bool destroyed = false;
+};
+
+/// A pointer handed out by a pool.
+struct Loan {
+  std::uint64_t size = 0;
+  std::uint32_t pool = 0;
+};
+
+Pool pools[kMaxPools];
+std::atomic<int> pool_count{0};
+SpinLock adding;
+Table<Loan> loans;
+std::atomic<bool> freed_since_refresh{false};
+
+bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
+  cuuint64_t value = 0;
+  if (real<cuMemPoolGetAttribute_t>(Symbol::cuMemPoolGetAttribute)(pool, attribute, &value) != CUDA_SUCCESS) return false;
+  out = Bytes{value};
+  return true;
+}
+
+/// Makes the charge equal to what the pool reserves now. Under the pool's mutex. False: it grew past the limit.
+bool follow(Pool& pool) noexcept {
+  Bytes reserved;
+  if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved)) return true;
+  if (reserved < pool.charged) {
+    give_back(pool.account, pool.charged - reserved, Kind::kPool);
+  } else if (reserved > pool.charged && !admit_quietly(pool.account, reserved - pool.charged, Kind::kPool)) {
+    return false;
+  }
+  pool.charged = reserved;
+  return true;
+}
+
+Pool* find_pool(CUmemoryPool handle) noexcept {
+  const int count = pool_count.load(std::memory_order_acquire);
+  for (int i = 0; i < count; ++i) {
+    if (pools[i].handle.load(std::memory_order_relaxed) == handle && !pools[i].destroyed) return &pools[i];
+  }
+  return nullptr;
+}
+
+Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
+  const SpinGuard guard(adding);
+  if (Pool* present = find_pool(handle); present != nullptr) return present;
+  const int count = pool_count.load(std::memory_order_relaxed);
+  int place = 0;
+  while (place < count && !(pools[place].destroyed && pools[place].outstanding == 0)) ++place;
+  if (place == kMaxPools) return nullptr;
+  Pool& pool = pools[place];
+  pool.account = account;
+  pool.charged = Bytes{0};
+  pool.growth = kAssumedGrowth;
+  pool.outstanding = 0;
+  pool.destroyed = false;
+  pool.handle.store(handle, std::memory_order_relaxed);
+  if (place == count) pool_count.store(count + 1, std::memory_order_release);
+  return &pool;
+}
+
+CUdevice device_of(CUstream stream) noexcept {
+  CUdevice device = -1;
+  const bool special = reinterpret_cast<std::uintptr_t>(stream) <= 2;  // null, legacy, per-thread: the current context's
+  if (special || !has_real(Symbol::cuStreamGetDevice) ||
+      real<cuStreamGetDevice_t>(Symbol::cuStreamGetDevice)(stream, &device) != CUDA_SUCCESS) {
+    real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
+  }
+  return device;
+}
+
+/// The pool that an allocation on this stream comes from.
+Pool* pool_of(CUstream stream) noexcept {
+  const CUdevice device = device_of(stream);
+  CUmemoryPool handle = nullptr;
+  if (device < 0 || real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)(&handle, device) != CUDA_SUCCESS) return nullptr;
+  Pool* pool = find_pool(handle);
+  return pool != nullptr ? pool : add_pool(handle, account_of(device));
+}
+
+bool capturing(CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return real<cuStreamIsCapturing_t>(Symbol::cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/// What the pool may grow by when asked for `size`: nothing, if what it keeps seems to suffice.
+Bytes expected_growth(Pool& pool, Bytes size) noexcept {
+  Bytes handed_out;
+  if (!read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out)) return round_up(size, pool.growth);
+  const Bytes kept = pool.charged > handed_out ? pool.charged - handed_out : Bytes{0};
+  return size <= kept ? Bytes{0} : round_up(size, pool.growth);
+}
+
+void learn_growth(Pool& pool, Bytes before, Bytes after) noexcept {
+  if (after > before && round_up(after - before, pool.growth) != after - before) pool.growth = kGranule;
+}
+
+template <typename Call>
+CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out, Call&& call) noexcept {
+  if (pool == nullptr || size == 0) return call();
+  if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
+  const Guard guard(pool->mutex);
+  const Bytes before = pool->charged;
+  const Bytes growth = expected_growth(*pool, Bytes{size});
+  if (growth > Bytes{0}) {
+    pool->mutex.unlock();  // a refresh before a denial visits every pool, this one too
+    const bool admitted = admit(pool->account, growth, Kind::kPool, function);
+    pool->mutex.lock();
+    if (!admitted) return CUDA_ERROR_OUT_OF_MEMORY;
+    pool->charged += growth;
+  }
+  const CUresult result = call();
+  const bool fits = follow(*pool);
+  learn_growth(*pool, before, pool->charged);
+  if (result == CUDA_SUCCESS && fits) {
+    loans.insert(*out, Loan{size, static_cast<std::uint32_t>(pool - pools)});
+    return result;
+  }
+  if (result == CUDA_SUCCESS) {  // it grew by more than it ever had: hand everything back and refuse
+    real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
+    real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
+    real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool->handle.load(), 0);
+    follow(*pool);
+    book().record_denial(pool->account, Bytes{size}, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  std::uint64_t started = 0;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) (void)device_was_full(pool->account, Bytes{size}, function, started);
+  return result;
+}
+
+void loan_returned(const Loan& loan) noexcept {
+  Pool& pool = pools[loan.pool];
+  freed_since_refresh.store(true, std::memory_order_release);
+  if (!pool.destroyed) return;
+  const Guard guard(pool.mutex);
+  pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
+  if (pool.outstanding == 0) {
+    give_back(pool.account, pool.charged, Kind::kPool);
+    pool.charged = Bytes{0};
+  }
+}
+
+template <typename Call>
+CUresult give_to_pool(CUdeviceptr address, Call&& call) noexcept {
+  Loan loan;
+  const bool known = loans.take(address, loan);
+  const CUresult result = call();
+  if (!known) return result;
+  if (result != CUDA_SUCCESS) {
+    loans.insert(address, loan);
+  } else {
+    loan_returned(loan);
+  }
+  return result;
+}
+
+CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream stream) noexcept {
+  auto* call_real = real<cuMemAllocAsync_t>(symbol);
+  if (!governed() || out == nullptr) return call_real(out, size, stream);
+  return take_from(pool_of(stream), stream, size, "cuMemAllocAsync", out, [&] { return call_real(out, size, stream); });
+}
+
+CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle, CUstream stream) noexcept {
+  auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
+  if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
+  Pool* pool = find_pool(handle);
+  if (pool == nullptr) pool = pool_of(stream);  // the device's default pool by its own handle, first seen here
+  if (pool != nullptr && pool->handle.load() != handle) pool = add_pool(handle, pool->account);
+  return take_from(pool, stream, size, "cuMemAllocFromPoolAsync", out, [&] { return call_real(out, size, handle, stream); });
+}
+
+template <typename Visit>
+void each_pool(Visit&& visit) noexcept {
+  const int count = pool_count.load(std::memory_order_acquire);
+  for (int i = 0; i < count; ++i) {
+    const Guard guard(pools[i].mutex);
+    if (!pools[i].destroyed) visit(pools[i]);
+  }
+}
+
+}  // namespace
+
+void refresh_pools() noexcept {
+  freed_since_refresh.store(false, std::memory_order_release);
+  each_pool([](Pool& pool) { follow(pool); });
+}
+
+void trim_pools() noexcept {
+  each_pool([](Pool& pool) {
+    real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
+    follow(pool);
+  });
+}
+
+void pools_after_synchronisation() noexcept {
+  if (freed_since_refresh.load(std::memory_order_acquire)) refresh_pools();
+}
+
+bool forget_pool_pointer(CUdeviceptr pointer) noexcept {
+  Loan loan;
+  if (!loans.take(pointer, loan)) return false;
+  loan_returned(loan);
+  return true;
+}
+
+void abandon_pools() noexcept {
+  loans.abandon();
+  adding.unlock();
+  for (Pool& pool : pools) {
+    pool.mutex.renew();
+    pool.handle.store(nullptr);
+    pool.destroyed = false;
+  }
+  pool_count.store(0);
+}
+
+}  // namespace ration::shim
+
+using namespace ration::shim;
+using namespace ration::cuda;
+using ration::Bytes;
+
+RATION_HOOK CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(Symbol::cuMemAllocAsync, out, size, stream);
+}
+RATION_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(Symbol::cuMemAllocAsync_ptsz, out, size, stream);
+}
+RATION_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate_from(Symbol::cuMemAllocFromPoolAsync, out, size, pool, stream);
+}
+RATION_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate_from(Symbol::cuMemAllocFromPoolAsync_ptsz, out, size, pool, stream);
+}
+
+RATION_HOOK CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  auto* call_real = real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync);
+  if (!governed()) return call_real(address, stream);
+  return give_to_pool(address, [&] { return call_real(address, stream); });
+}
+RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
+  auto* call_real = real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync_ptsz);
+  if (!governed()) return call_real(address, stream);
+  return give_to_pool(address, [&] { return call_real(address, stream); });
+}
+
+RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return result;  // host memory is not rationed
+  if (add_pool(*out, account_of(properties->location.id)) != nullptr) return result;
+  real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(*out);
+  return CUDA_ERROR_OUT_OF_MEMORY;  // more pools than can be watched
+}
+
+RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  auto* call_real = real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy);
+  Pool* pool = governed() ? find_pool(handle) : nullptr;
+  if (pool == nullptr) return call_real(handle);
+  const Guard guard(pool->mutex);
+  Bytes handed_out;
+  const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
+  const CUresult result = call_real(handle);
+  if (result != CUDA_SUCCESS) return result;
+  pool->destroyed = true;  // memory handed out lives on, and with it the charge
+  pool->outstanding = 0;
+  loans.each([&](std::uint64_t, const Loan& loan) {
+    if (loan.pool == static_cast<std::uint32_t>(pool - pools)) pool->outstanding += loan.size;
+  });
+  if (pool->outstanding == 0 && (!known || handed_out == Bytes{0})) {
+    give_back(pool->account, pool->charged, Kind::kPool);
+    pool->charged = Bytes{0};
+  }
+  return result;
+}
+
+RATION_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
+  const CUresult result = real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(handle, keep);
+  if (governed()) refresh_pools();
+  return result;
+}
+
+RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  const CUresult result = real<cuMemPoolSetAttribute_t>(Symbol::cuMemPoolSetAttribute)(handle, attribute, value);
+  if (governed()) refresh_pools();  // a lower release threshold may give memory back
+  return result;
+}
+
+// Freed stream-ordered memory leaves a pool at the next synchronisation: other processes of the workload may then have it.
+#define RATION_SYNCHRONISE(name, type, parameters, arguments)       \
+  RATION_HOOK CUresult name parameters {                            \
+    const CUresult result = real<type>(Symbol::name) arguments;     \
+    if (governed()) pools_after_synchronisation();                  \
+    return result;                                                  \
+  }
+RATION_SYNCHRONISE(cuStreamSynchronize, cuStreamSynchronize_t, (CUstream stream), (stream))
+RATION_SYNCHRONISE(cuStreamSynchronize_ptsz, cuStreamSynchronize_t, (CUstream stream), (stream))
+RATION_SYNCHRONISE(cuEventSynchronize, cuEventSynchronize_t, (CUevent event), (event))
+RATION_SYNCHRONISE(cuCtxSynchronize, cuCtxSynchronize_t, (), ())
+#undef RATION_SYNCHRONISE

@@ -1,0 +1,52 @@
+// What a governed program is told about memory: the limit is the whole device, so that fractions in TensorFlow Serving,
+// vLLM, Triton or JAX are fractions of the slice.
+#include <algorithm>
+
+#include "shim/hooks/governor.hpp"
+#include "shim/hooks/hooks.hpp"
+
+using namespace ration::shim;
+using namespace ration::cuda;
+
+namespace {
+
+template <typename Size, typename Function>
+CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
+  const CUresult result = real<Function>(symbol)(available, total);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  const std::uint32_t account = current_place().account;
+  if (account == kNoAccount) {
+    *available = 0;  // a device that was not granted: it exists, and nothing of it is free
+    return result;
+  }
+  const ration::Bytes limit = book().limit(account);
+  if (limit.count() < *total) *total = static_cast<Size>(limit.count());
+  *available = static_cast<Size>(std::min<std::uint64_t>(*available, book().headroom(account).count()));
+  return result;
+}
+
+template <typename Size, typename Function>
+CUresult device_total(Symbol symbol, Size* total, CUdevice device) noexcept {
+  const CUresult result = real<Function>(symbol)(total, device);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  const std::uint32_t account = account_of(device);
+  if (account != kNoAccount && book().limit(account).count() < *total) {
+    *total = static_cast<Size>(book().limit(account).count());
+  }
+  return result;
+}
+
+}  // namespace
+
+RATION_HOOK CUresult cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
+  return memory_info<std::size_t, cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2, available, total);
+}
+RATION_HOOK CUresult cuMemGetInfo(unsigned int* available, unsigned int* total) {
+  return memory_info<unsigned int, cuMemGetInfo_t>(Symbol::cuMemGetInfo, available, total);
+}
+RATION_HOOK CUresult cuDeviceTotalMem_v2(std::size_t* total, CUdevice device) {
+  return device_total<std::size_t, cuDeviceTotalMem_v2_t>(Symbol::cuDeviceTotalMem_v2, total, device);
+}
+RATION_HOOK CUresult cuDeviceTotalMem(unsigned int* total, CUdevice device) {
+  return device_total<unsigned int, cuDeviceTotalMem_t>(Symbol::cuDeviceTotalMem, total, device);
+}
