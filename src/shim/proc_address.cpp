@@ -30,7 +30,7 @@ struct Row {
   const char* base;      ///< the name that cuGetProcAddress is asked for
   int since;             ///< the CUDA version from which that name means this function
   bool per_thread;       ///< the `_ptsz` or `_ptds` twin
-  bool hooked;
+  bool marked;           ///< the table wants it hooked
 };
 
 constexpr bool is_hook(const char* how) noexcept { return how[0] == 'h' && how[1] == 'o'; }
@@ -52,6 +52,9 @@ struct Addresses {
 };
 Addresses addresses[kSymbolCount];
 std::atomic<bool> addresses_known{false};
+
+/// Whether callers get our entry: where there is a hook, and where the table says that there will be one.
+bool is_ours(std::size_t index) noexcept { return kRows[index].marked || is_hooked(static_cast<Symbol>(index)); }
 
 void* ask(std::size_t index, std::uint64_t flags) noexcept {
   void* function = nullptr;
@@ -79,7 +82,7 @@ void learn_addresses() noexcept {
     __atomic_store_n(&addresses[i].exported, real_address(static_cast<Symbol>(i)), __ATOMIC_RELAXED);
   }
   for (std::size_t i = 0; i < kSymbolCount; ++i) {
-    if (!kRows[i].hooked || addresses[i].exported == nullptr) continue;
+    if (!is_ours(i) || addresses[i].exported == nullptr) continue;
     void* handed_out = ask(i, kRows[i].per_thread ? kPerThreadStream : kLegacyStream);
     // An answer that is exported under another name (another version, the legacy twin) belongs to that name's row.
     if (handed_out == nullptr || is_exported(handed_out)) continue;
@@ -110,7 +113,7 @@ void* translate(const char* name, void* function, int version, std::uint64_t fla
     note_uncovered(name);
     return function;
   }
-  return kRows[best].hooked ? own_entry(static_cast<Symbol>(best)) : function;
+  return is_ours(best) ? own_entry(static_cast<Symbol>(best)) : function;
 }
 
 int answer(int result, const char* name, void** function, int version, std::uint64_t flags) noexcept {

@@ -28,6 +28,8 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern void* ration_slots[];
 /// Our own exported functions in the order of the slots: hooks where there are hooks, else the trampolines.
 [[gnu::visibility("hidden")]] extern void* const ration_own_entries[];
+/// The trampolines in the same order, whether or not a hook has taken their place.
+[[gnu::visibility("hidden")]] extern void* const ration_trampolines[];
 }
 
 /// The real function behind `symbol`, as `real<cuda::cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2)(&pointer, size)`. Never null:
@@ -49,6 +51,11 @@ template <typename Function>
 /// What this library exports under the name of `symbol`.
 [[nodiscard]] inline void* own_entry(Symbol symbol) noexcept {
   return ration_own_entries[static_cast<std::size_t>(symbol)];
+}
+
+/// Whether a hook stands under the name of `symbol`, whatever the table says about it.
+[[nodiscard]] inline bool is_hooked(Symbol symbol) noexcept {
+  return own_entry(symbol) != ration_trampolines[static_cast<std::size_t>(symbol)];
 }
 
 /// The exported name of `symbol`.

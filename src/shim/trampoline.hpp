@@ -29,19 +29,22 @@
 #error "ration runs on x86-64 and on 64-bit ARM"
 #endif
 
-/// Defines `name`, its slot and its place in the list of our own entries. Must be expanded in the order of `index`.
+/// Defines `name`, its slot, and its places in the lists of our own entries and of the trampolines. Must be expanded in the order of `index`.
 #define RATION_TRAMPOLINE(index, name)                                        \
   __asm__(".text\n.p2align 4\n.weak " name "\n.type " name ", %function\n"    \
-          name ":\n.cfi_startproc\n" RATION_TRAMPOLINE_CODE(index, name)      \
+          name ":\n.Lration_trampoline_" index ":\n.cfi_startproc\n" RATION_TRAMPOLINE_CODE(index, name) \
           ".cfi_endproc\n.size " name ", .-" name "\n"                        \
           ".section .text.ration_lazy,\"ax\",%progbits\n.p2align 2\n"         \
           ".Lration_lazy_" index ":\n.cfi_startproc\n" RATION_LAZY_CODE(index) ".cfi_endproc\n" \
           ".section .data.ration_slots,\"aw\",%progbits\n.quad .Lration_lazy_" index "\n" \
-          ".section .data.rel.ro.ration_own,\"aw\",%progbits\n.quad " name "\n.text\n");
+          ".section .data.rel.ro.ration_own,\"aw\",%progbits\n.quad " name "\n"         \
+          ".section .data.rel.ro.ration_trampolines,\"aw\",%progbits\n.quad .Lration_trampoline_" index "\n.text\n");
 
-/// Opens the two tables; stands before the first RATION_TRAMPOLINE.
+/// Opens the three tables; stands before the first RATION_TRAMPOLINE.
 #define RATION_TRAMPOLINE_TABLES                                                                   \
   __asm__(".section .data.ration_slots,\"aw\",%progbits\n.p2align 6\n"                             \
           ".globl ration_slots\n.hidden ration_slots\nration_slots:\n"                             \
           ".section .data.rel.ro.ration_own,\"aw\",%progbits\n.p2align 3\n"                        \
-          ".globl ration_own_entries\n.hidden ration_own_entries\nration_own_entries:\n.text\n");
+          ".globl ration_own_entries\n.hidden ration_own_entries\nration_own_entries:\n"                 \
+          ".section .data.rel.ro.ration_trampolines,\"aw\",%progbits\n.p2align 3\n"                \
+          ".globl ration_trampolines\n.hidden ration_trampolines\nration_trampolines:\n.text\n");

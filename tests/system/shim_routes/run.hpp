@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -69,6 +70,19 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
+}
+
+inline const std::vector<std::string> kTools = {"PATH=/usr/bin:/bin", "LC_ALL=C"};
+
+/// Exported name -> nm's letter.
+inline std::map<std::string, char> exported(const std::string& library) {
+  const Ran ran = run({"/usr/bin/nm", "-D", "--defined-only", kShimFolder + "/" + library}, kTools);
+  std::map<std::string, char> names;
+  for (const std::string& line : lines_of(ran.output)) {
+    const std::size_t last = line.rfind(' ');
+    names[line.substr(last + 1)] = line[last - 1];
+  }
+  return names;
 }
 
 }  // namespace shim_routes

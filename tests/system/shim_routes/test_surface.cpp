@@ -12,20 +12,6 @@
 namespace shim_routes {
 namespace {
 
-const std::vector<std::string> kTools = {"PATH=/usr/bin:/bin", "LC_ALL=C"};
-
-// Exported name -> nm's letter.
-std::map<std::string, char> exported(const std::string& library) {
-  const Ran ran = run({"/usr/bin/nm", "-D", "--defined-only", kShimFolder + "/" + library}, kTools);
-  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
-  std::map<std::string, char> names;
-  for (const std::string& line : lines_of(ran.output)) {
-    const std::size_t last = line.rfind(' ');
-    names[line.substr(last + 1)] = line[last - 1];
-  }
-  return names;
-}
-
 std::set<std::string> names_of(const std::map<std::string, char>& symbols) {
   std::set<std::string> names;
   for (const auto& [name, kind] : symbols) names.insert(name);
