@@ -1,0 +1,315 @@
+// Initialisation, devices and contexts.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "driver.hpp"
+
+namespace ration::sim {
+
+thread_local std::vector<Context*> context_stack;
+
+Driver& driver() {
+  static auto* instance = new Driver;
+  return *instance;
+}
+
+cuda::CUresult ready() {
+  const Driver& state = driver();
+  if (!state.initialised || state.pid != ::getpid()) return cuda::CUDA_ERROR_NOT_INITIALIZED;
+  return cuda::CUDA_SUCCESS;
+}
+
+Context* current() { return context_stack.empty() ? nullptr : context_stack.back(); }
+
+int node_device(cuda::CUdevice ordinal) {
+  const auto& visible = driver().visible;
+  return ordinal >= 0 && ordinal < static_cast<int>(visible.size()) ? visible[static_cast<std::size_t>(ordinal)] : -1;
+}
+
+namespace {
+
+Context primaries[kMaxDevices];
+
+std::string uuid_text(int device) {
+  unsigned char bytes[16];
+  Node::get()->uuid(device, bytes);
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    char pair[3];
+    std::snprintf(pair, sizeof pair, "%02x", bytes[i]);
+    text += pair;
+  }
+  return text;
+}
+
+// Indices, UUIDs or prefixes of one; the list ends at its first invalid entry.
+std::vector<int> visible_devices(const Node& node) {
+  const int count = static_cast<int>(node.models().size());
+  std::vector<int> visible;
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (given == nullptr) {
+    for (int i = 0; i < count; ++i) visible.push_back(i);
+    return visible;
+  }
+  const std::string list = given;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    const std::string entry = list.substr(at, comma - at);
+    at = comma + 1;
+    int found = -1;
+    if (entry.rfind("GPU-", 0) == 0) {
+      for (int i = 0; i < count; ++i) {
+        if (uuid_text(i).compare(0, entry.size(), entry) == 0) found = found == -1 ? i : -2;
+      }
+    } else if (!entry.empty() && entry.find_first_not_of("0123456789") == std::string::npos) {
+      found = std::atoi(entry.c_str());
+    }
+    if (found < 0 || found >= count) break;
+    visible.push_back(found);
+  }
+  return visible;
+}
+
+cuda::CUresult activate(Context& context) {
+  if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
+  context.alive = true;
+  return cuda::CUDA_SUCCESS;
+}
+
+void close(Context& context) {
+  clear_context(&context);
+  Node::get()->give_context(context.device);
+  context.alive = false;
+  context.retained = 0;
+  std::erase(context_stack, &context);
+}
+
+}  // namespace
+}  // namespace ration::sim
+
+using namespace ration::sim;
+using namespace ration::cuda;
+
+extern "C" int ration_sim_find(const char*, void**, int, std::uint64_t);
+
+RATION_ENTRY cuInit(unsigned int flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  if (state.initialised) return state.pid == ::getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  Node* node = Node::get();
+  if (node == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
+  state.visible = visible_devices(*node);
+  if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
+  for (std::size_t i = 0; i < state.visible.size(); ++i) primaries[i].device = state.visible[i], primaries[i].primary = true;
+  state.pid = ::getpid();
+  state.initialised = true;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuGetProcAddress(const char* name, void** out, int version, std::uint64_t flags) {
+  const int found = ration_sim_find(name, out, version, flags);
+  return found == 0 ? CUDA_SUCCESS : found == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+}
+
+RATION_ENTRY cuGetProcAddress_v2(const char* name, void** out, int version, std::uint64_t flags,
+                                 CUdriverProcAddressQueryResult* status) {
+  const int found = ration_sim_find(name, out, version, flags);
+  if (status != nullptr) {
+    *status = found == 0 ? CU_GET_PROC_ADDRESS_SUCCESS
+                         : found == -1 ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  return found == 0 ? CUDA_SUCCESS : found == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+}
+
+RATION_ENTRY cuGetErrorName(CUresult error, const char** out) {
+  *out = error == CUDA_SUCCESS ? "CUDA_SUCCESS"
+         : error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+         : error == CUDA_ERROR_NOT_SUPPORTED ? "CUDA_ERROR_NOT_SUPPORTED"
+         : error == CUDA_ERROR_INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE" : "CUDA_ERROR_UNKNOWN";
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDeviceGetCount(int* count) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  *count = static_cast<int>(driver().visible.size());
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDeviceGet(CUdevice* out, int ordinal) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(ordinal) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  *out = ordinal;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDeviceGetName(char* out, int size, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(out, static_cast<std::size_t>(size), "%s", Node::get()->models()[static_cast<std::size_t>(node_device(device))].name.c_str());
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDeviceGetUuid(CUuuid* out, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  Node::get()->uuid(node_device(device), reinterpret_cast<unsigned char(&)[16]>(out->bytes));
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuDeviceGetUuid_v2(CUuuid* out, CUdevice device) { return cuDeviceGetUuid(out, device); }
+
+RATION_ENTRY cuDeviceTotalMem_v2(std::size_t* out, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  *out = Node::get()->models()[static_cast<std::size_t>(node_device(device))].total.count();
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  const Model& model = Node::get()->models()[static_cast<std::size_t>(node_device(device))];
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *out = 1024; break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *out = 32; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *out = model.multiprocessors; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = model.capability_major; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *out = model.capability_minor; break;
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *out = 1; break;
+    default: *out = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  Context& context = primaries[device];
+  if (!context.alive) {
+    if (const CUresult state = activate(context); state != CUDA_SUCCESS) return state;
+  }
+  ++context.retained;
+  *out = reinterpret_cast<CUcontext>(&context);
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  Context& context = primaries[device];
+  if (context.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--context.retained == 0) close(context);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
+
+RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (primaries[device].alive) close(primaries[device]);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuDevicePrimaryCtxReset(CUdevice device) { return cuDevicePrimaryCtxReset_v2(device); }
+
+RATION_ENTRY cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = 0;
+  *active = primaries[device].alive ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuCtxCreate_v2(CUcontext* out, unsigned int, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  auto* context = new Context;
+  context->device = node_device(device);
+  if (const CUresult state = activate(*context); state != CUDA_SUCCESS) {
+    delete context;
+    return state;
+  }
+  context_stack.push_back(context);
+  *out = reinterpret_cast<CUcontext>(context);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+
+RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
+  auto* context = reinterpret_cast<Context*>(handle);
+  if (context == nullptr || context->primary || !context->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  close(*context);  // the record stays: another thread may still name it
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
+
+RATION_ENTRY cuCtxSetCurrent(CUcontext handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (!context_stack.empty()) context_stack.pop_back();
+  if (handle != nullptr) context_stack.push_back(reinterpret_cast<Context*>(handle));
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetCurrent(CUcontext* out) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  *out = reinterpret_cast<CUcontext>(current());
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxPushCurrent_v2(CUcontext handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  context_stack.push_back(reinterpret_cast<Context*>(handle));
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxPopCurrent_v2(CUcontext* out) {
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out != nullptr) *out = reinterpret_cast<CUcontext>(current());
+  context_stack.pop_back();
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetDevice(CUdevice* out) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto& visible = driver().visible;
+  for (std::size_t i = 0; i < visible.size(); ++i) {
+    if (visible[i] == current()->device) *out = static_cast<CUdevice>(i);
+  }
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxSynchronize() {
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  release_pools();
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuStreamSynchronize(CUstream) { return cuCtxSynchronize(); }
+RATION_ENTRY cuStreamSynchronize_ptsz(CUstream) { return cuCtxSynchronize(); }
+RATION_ENTRY cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* out) {
+  *out = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus* out) { return cuStreamIsCapturing(stream, out); }
+RATION_ENTRY cuStreamCreate(CUstream* out, unsigned int) {
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *out = reinterpret_cast<CUstream>(new Context(*current()));  // all work is complete at once: a stream is its device
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuStreamDestroy_v2(CUstream stream) {
+  delete reinterpret_cast<Context*>(stream);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuStreamGetDevice(CUstream stream, CUdevice* out) {
+  *out = reinterpret_cast<std::uintptr_t>(stream) > 2 ? reinterpret_cast<Context*>(stream)->device : current()->device;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,69 @@
+// What the parts of the simulated driver share: the process's contexts, its physical blocks, and entry checks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "driver/cuda_abi.hpp"
+#include "node.hpp"
+
+#define RATION_ENTRY extern "C" [[gnu::visibility("default")]] ration::cuda::CUresult
+
+namespace ration::sim {
+
+/// A CUDA context; the handle that programs see is its address.
+struct Context {
+  int device = 0;
+  bool primary = false;
+  bool alive = false;
+  int retained = 0;
+};
+
+/// Whole granules of one device at an address of this process.
+struct Block {
+  int device = 0;
+  std::uint64_t size = 0;     // as asked for
+  std::uint64_t address = 0;
+  std::uint64_t extent = 0;   // bytes mapped
+  bool in_window = true;
+  Context* context = nullptr;
+  std::vector<std::uint32_t> granules;
+};
+
+/// State of this process's driver. Leaked: the driver is called from atexit handlers.
+struct Driver {
+  std::mutex mutex;
+  bool initialised = false;
+  std::int32_t pid = 0;                // a child of fork may not use its parent's driver
+  std::vector<int> visible;            // CUDA ordinal -> device of the node
+  std::map<std::uint64_t, Block> blocks;  // by address: large allocations, arenas of small ones, arrays
+};
+Driver& driver();
+
+extern thread_local std::vector<Context*> context_stack;
+
+/// CUDA_SUCCESS, or why nothing can be done in this process.
+cuda::CUresult ready();
+/// The calling thread's context, or null.
+Context* current();
+/// The node's device behind an ordinal of this process, or -1.
+int node_device(cuda::CUdevice ordinal);
+
+/// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
+bool take_block(int device, std::uint64_t size, Block& out);
+void give_block(Block& block);
+
+/// Frees what the driver's pools hold beyond their thresholds, as every synchronisation does.
+void release_pools();
+/// Frees everything that lived in a context.
+void clear_context(Context* context);
+bool free_small(std::uint64_t address);
+void clear_small(Context* context);
+bool free_from_pool(std::uint64_t address);
+
+/// Backs the bytes with host memory before they are written.
+bool touch(std::uint64_t address, std::uint64_t size);
+
+}  // namespace ration::sim

@@ -1,0 +1,248 @@
+// Linear memory and arrays: whole granules for large blocks, granules shared by size class for small ones; true copies.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "driver.hpp"
+
+namespace ration::sim {
+
+using namespace literals;
+using namespace cuda;
+
+namespace {
+
+constexpr std::uint64_t kSmall = 1 << 20;  // from here on a block has granules of its own
+constexpr int kClasses = 12;               // 512 B, 1 KiB, … 1 MiB
+
+/// A granule cut into equal pieces.
+struct Arena {
+  Block block;
+  int piece_class = 0;
+  std::vector<std::uint32_t> unused;
+  std::uint32_t pieces = 0;
+};
+
+std::map<std::uint64_t, Arena*> arenas;                              // by granule address
+std::map<std::pair<Context*, int>, std::vector<Arena*>> with_room;  // arenas of a context and class that have a piece left
+
+CUresult allocate(CUdeviceptr* out, std::uint64_t size) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  Context* context = current();
+  if (context == nullptr || !context->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  if (size > kSmall / 2 || size > kUnlimited.count()) {
+    Block block;
+    if (size > kUnlimited.count() || !take_block(context->device, size, block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    block.context = context;
+    *out = block.address;
+    state.blocks.emplace(block.address, std::move(block));
+    return CUDA_SUCCESS;
+  }
+  const int piece_class = std::max(0, static_cast<int>(std::bit_width(size - 1)) - 9);
+  auto& candidates = with_room[{context, piece_class}];
+  if (candidates.empty()) {
+    Block block;
+    if (!take_block(context->device, kGranule.count(), block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    block.context = context;
+    auto* arena = new Arena;
+    arena->piece_class = piece_class;
+    arena->pieces = static_cast<std::uint32_t>(kGranule.count() >> (9 + piece_class));
+    for (std::uint32_t i = arena->pieces; i > 0; --i) arena->unused.push_back(i - 1);
+    arena->block = std::move(block);
+    arenas.emplace(arena->block.address, arena);
+    candidates.push_back(arena);
+  }
+  Arena* arena = candidates.back();
+  *out = arena->block.address + (std::uint64_t{arena->unused.back()} << (9 + piece_class));
+  arena->unused.pop_back();
+  if (arena->unused.empty()) candidates.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult release(CUdeviceptr address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (address == 0) return CUDA_SUCCESS;
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  if (const auto found = state.blocks.find(address); found != state.blocks.end()) {
+    give_block(found->second);
+    state.blocks.erase(found);
+    return CUDA_SUCCESS;
+  }
+  return free_small(address) || free_from_pool(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy(std::uint64_t target, std::uint64_t source, std::uint64_t size, bool to_device) {
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (to_device && !touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;
+  std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
+  return CUDA_SUCCESS;
+}
+
+std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
+  const std::uint64_t channel = shape.Format == CU_AD_FORMAT_UNSIGNED_INT8 || shape.Format == CU_AD_FORMAT_SIGNED_INT8 ? 1
+                                : shape.Format == CU_AD_FORMAT_FLOAT || shape.Format == CU_AD_FORMAT_UNSIGNED_INT32 ||
+                                        shape.Format == CU_AD_FORMAT_SIGNED_INT32 ? 4 : 2;
+  std::uint64_t total = 0;
+  for (unsigned level = 0; level < levels; ++level) {
+    const std::uint64_t depth = (shape.Flags & 1) != 0 ? shape.Depth : shape.Depth >> level;
+    total += std::max<std::uint64_t>(1, shape.Width >> level) * std::max<std::uint64_t>(1, shape.Height >> level) *
+             std::max<std::uint64_t>(1, depth) * channel * shape.NumChannels;
+  }
+  return total;
+}
+
+template <typename Handle>
+CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels) {
+  if (out == nullptr || shape == nullptr || shape->Width == 0) return CUDA_ERROR_INVALID_VALUE;
+  CUdeviceptr address = 0;
+  const std::uint64_t bytes = round_up(Bytes{array_bytes(*shape, levels)}, kGranule).count();
+  if (const CUresult result = allocate(&address, bytes); result != CUDA_SUCCESS) return result;
+  *out = reinterpret_cast<Handle>(address);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool take_block(int device, std::uint64_t size, Block& out) {
+  Node& node = *Node::get();
+  const std::uint64_t count = round_up(Bytes{size}, kGranule).count() >> 21;
+  out.granules = node.take(device, count);
+  if (out.granules.size() != count) return false;
+  out.device = device;
+  out.size = size;
+  out.extent = count << 21;
+  out.in_window = out.granules.back() - out.granules.front() + 1 == count;
+  if (out.in_window) {
+    out.address = reinterpret_cast<std::uint64_t>(node.window(device)) + (std::uint64_t{out.granules.front()} << 21);
+    return true;
+  }
+  // Scattered granules side by side in a range of their own; one granule more, so that the range can be aligned.
+  void* range = ::mmap(nullptr, out.extent + kGranule.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) {
+    node.give(device, out.granules);
+    return false;
+  }
+  out.address = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ::mmap(reinterpret_cast<void*>(out.address + (i << 21)), kGranule.count(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+           node.memory_file(device), static_cast<off_t>(out.granules[i]) << 21);
+  }
+  return true;
+}
+
+void give_block(Block& block) {
+  if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
+  Node::get()->give(block.device, block.granules);
+}
+
+bool free_small(std::uint64_t address) {
+  const auto found = arenas.find(round_down(Bytes{address}, kGranule).count());
+  if (found == arenas.end()) return false;
+  Arena* arena = found->second;
+  const auto piece = static_cast<std::uint32_t>((address - arena->block.address) >> (9 + arena->piece_class));
+  auto& candidates = with_room[{arena->block.context, arena->piece_class}];
+  if (arena->unused.empty()) candidates.push_back(arena);
+  arena->unused.push_back(piece);
+  if (arena->unused.size() == arena->pieces) {
+    std::erase(candidates, arena);
+    give_block(arena->block);
+    arenas.erase(found);
+    delete arena;
+  }
+  return true;
+}
+
+void clear_small(Context* context) {
+  for (auto entry = arenas.begin(); entry != arenas.end();) {
+    Arena* arena = entry->second;
+    if (arena->block.context != context) {
+      ++entry;
+      continue;
+    }
+    give_block(arena->block);
+    delete arena;
+    entry = arenas.erase(entry);
+  }
+  std::erase_if(with_room, [&](const auto& item) { return item.first.first == context; });
+}
+
+void clear_context(Context* context) {
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  clear_small(context);
+  for (auto entry = state.blocks.begin(); entry != state.blocks.end();) {
+    if (entry->second.context != context) {
+      ++entry;
+      continue;
+    }
+    give_block(entry->second);
+    entry = state.blocks.erase(entry);
+  }
+}
+
+bool touch(std::uint64_t address, std::uint64_t size) {
+  Node& node = *Node::get();
+  for (std::size_t device = 0; device < node.models().size(); ++device) {
+    const auto start = reinterpret_cast<std::uint64_t>(node.window(static_cast<int>(device)));
+    if (address < start || address >= start + node.models()[device].total.count()) continue;
+    for (std::uint64_t granule = (address - start) >> 21; granule <= (address - start + size - 1) >> 21; ++granule) {
+      if (!node.touch(static_cast<int>(device), static_cast<std::uint32_t>(granule))) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+
+RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *available = Node::get()->free(current()->device).count();
+  *total = Node::get()->models()[static_cast<std::size_t>(current()->device)].total.count();
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
+RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int) { return allocate(out, size); }
+RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned int) {
+  if (pitch == nullptr || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) & ~std::size_t{511};
+  return allocate(out, *pitch * height);
+}
+RATION_ENTRY cuMemFree_v2(CUdeviceptr address) { return release(address); }
+
+RATION_ENTRY cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) { return make_array(out, shape, 1); }
+RATION_ENTRY cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape) {
+  const CUDA_ARRAY3D_DESCRIPTOR deep{shape->Width, shape->Height, 0, shape->Format, shape->NumChannels, 0};
+  return make_array(out, &deep, 1);
+}
+RATION_ENTRY cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned int levels) {
+  return make_array(out, shape, levels);
+}
+RATION_ENTRY cuArrayDestroy(CUarray array) { return release(reinterpret_cast<CUdeviceptr>(array)); }
+RATION_ENTRY cuMipmappedArrayDestroy(CUmipmappedArray array) { return release(reinterpret_cast<CUdeviceptr>(array)); }
+
+RATION_ENTRY cuMemcpyHtoD_v2(CUdeviceptr target, const void* source, std::size_t size) {
+  return copy(target, reinterpret_cast<std::uint64_t>(source), size, true);
+}
+RATION_ENTRY cuMemcpyDtoH_v2(void* target, CUdeviceptr source, std::size_t size) {
+  return copy(reinterpret_cast<std::uint64_t>(target), source, size, false);
+}
+RATION_ENTRY cuMemcpyDtoD_v2(CUdeviceptr target, CUdeviceptr source, std::size_t size) { return copy(target, source, size, true); }
+RATION_ENTRY cuMemsetD8_v2(CUdeviceptr target, unsigned char value, std::size_t size) {
+  if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;
+  std::memset(reinterpret_cast<void*>(target), value, size);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+                            unsigned int, CUstream, void**, void**) {
+  return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;  // results of kernels are not computed
+}

@@ -1,0 +1,53 @@
+// Every name that the driver exports: those without an implementation here answer CUDA_ERROR_NOT_SUPPORTED, never a fake
+// success; and the look-up of functions by name and version.
+#include <cstdint>
+#include <cstring>
+
+#define RATION_DRIVER_SYMBOL(index, symbol, ...) \
+  extern "C" [[gnu::weak, gnu::visibility("default")]] int symbol() { return 801; }
+#include "driver/driver_table.inc"
+#undef RATION_DRIVER_SYMBOL
+
+namespace {
+
+struct Name {
+  const char* symbol;
+  const char* base;
+  int since;
+  const char* mode;
+  int (*address)();
+};
+
+#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, ...) {#symbol, #base, since, #mode, symbol},
+constexpr Name kNames[] = {
+#include "driver/driver_table.inc"
+};
+#undef RATION_DRIVER_SYMBOL
+
+constexpr std::uint64_t kPerThread = 2;
+
+// The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one.
+int find(const char* name, void** out, int version, std::uint64_t flags) {
+  if (name == nullptr || out == nullptr) return 1;
+  const Name* best = nullptr;
+  bool best_is_twin = false;
+  bool known = false;
+  for (const Name& entry : kNames) {
+    if (std::strcmp(entry.base, name) != 0) continue;
+    known = true;
+    const bool twin = std::strcmp(entry.mode, "legacy") != 0;
+    if (entry.since > version || (twin && (flags & kPerThread) == 0)) continue;
+    if (best == nullptr || entry.since > best->since || (entry.since == best->since && twin && !best_is_twin)) {
+      best = &entry;
+      best_is_twin = twin;
+    }
+  }
+  *out = best != nullptr ? reinterpret_cast<void*>(best->address) : nullptr;
+  return best != nullptr ? 0 : known ? -1 : 500;
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] int ration_sim_find(const char* name, void** out, int version, std::uint64_t flags) {
+  return find(name, out, version, flags);
+}

@@ -1,0 +1,327 @@
+#include "node.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+namespace ration::sim {
+
+using namespace literals;
+
+struct ProcessRecord {
+  std::uint32_t in_use;
+  ProcessIdentity identity;
+  std::uint64_t contexts[kMaxDevices];  // bytes
+};
+
+struct DeviceRecord {
+  std::uint32_t used_granules;
+  std::uint32_t hint;  // where the last run was found
+  std::uint64_t context_bytes;
+  std::uint16_t owner[kMaxGranules];  // process slot + 1; 0 = free
+  std::uint8_t touched[kMaxGranules];
+};
+
+struct NodeState {
+  std::uint64_t ready;
+  pthread_mutex_t lock;
+  ProcessRecord processes[kMaxProcesses];
+  DeviceRecord devices[kMaxDevices];
+};
+
+namespace {
+
+constexpr std::uint64_t kReady = 0x31306d69736e6f69;
+
+struct KnownModel {
+  const char* key;
+  const char* name;
+  std::uint64_t gib, context_mib;
+  int major, minor, multiprocessors;
+};
+// Totals as the cards are sold; the context's cost is of the order seen with recent drivers and can be given in the spec.
+constexpr KnownModel kKnown[] = {{"T4", "Tesla T4", 16, 104, 7, 5, 40},
+                                 {"A30", "NVIDIA A30", 24, 264, 8, 0, 56},
+                                 {"A100-40", "NVIDIA A100-SXM4-40GB", 40, 424, 8, 0, 108},
+                                 {"A100-80", "NVIDIA A100-SXM4-80GB", 80, 424, 8, 0, 108},
+                                 {"H100", "NVIDIA H100 80GB HBM3", 80, 526, 9, 0, 132},
+                                 {"H200", "NVIDIA H200", 141, 526, 9, 0, 132}};
+
+std::uint64_t size_of(const std::string& text) {
+  char* end = nullptr;
+  const std::uint64_t number = std::strtoull(text.c_str(), &end, 10);
+  if (std::strncmp(end, "GiB", 3) == 0) return number << 30;
+  if (std::strncmp(end, "MiB", 3) == 0) return number << 20;
+  return 0;
+}
+
+/// `MODEL[:SIZE][:context=SIZE][*COUNT]`, separated by commas.
+bool parse(const std::string& spec, std::vector<Model>& out) {
+  for (std::size_t at = 0; at <= spec.size();) {
+    const std::size_t comma = std::min(spec.find(',', at), spec.size());
+    std::string entry = spec.substr(at, comma - at);
+    at = comma + 1;
+    int count = 1;
+    if (const auto star = entry.find('*'); star != std::string::npos) {
+      count = std::atoi(entry.c_str() + star + 1);
+      entry.resize(star);
+    }
+    Model model;
+    std::size_t colon = entry.find(':');
+    const std::string key = entry.substr(0, colon);
+    for (const KnownModel& known : kKnown) {
+      if (key != known.key) continue;
+      model = {known.name, Bytes{known.gib << 30}, Bytes{known.context_mib << 20}, known.major, known.minor, known.multiprocessors};
+    }
+    while (colon != std::string::npos) {
+      const std::size_t next = entry.find(':', colon + 1);
+      const std::string part = entry.substr(colon + 1, next == std::string::npos ? next : next - colon - 1);
+      if (part.rfind("context=", 0) == 0) model.context = Bytes{size_of(part.substr(8))};
+      else model.total = Bytes{size_of(part)};
+      colon = next;
+    }
+    if (model.name.empty() || model.total < kGranule || count < 1) return false;
+    for (int i = 0; i < count && out.size() < kMaxDevices; ++i) out.push_back(model);
+  }
+  return !out.empty();
+}
+
+std::string node_folder(const std::string& spec) {
+  const char* base = std::getenv("RATION_SIM_DIR");
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  std::string folder = base != nullptr ? base : std::string(runtime != nullptr ? runtime : "/tmp") + "/ration-sim-" + std::to_string(::getuid());
+  ::mkdir(folder.c_str(), 0700);
+  folder += "/" + std::to_string(std::hash<std::string>{}(spec) & 0xffffffff);
+  ::mkdir(folder.c_str(), 0700);
+  return folder;
+}
+
+}  // namespace
+
+Node* Node::get() {
+  static Node* node = [] {
+    auto* made = new Node;  // leaked: the driver is called from atexit handlers
+    return made->open() ? made : nullptr;
+  }();
+  return node;
+}
+
+bool Node::open() {
+  const char* given = std::getenv("RATION_SIM");
+  const std::string spec = given != nullptr && *given != '\0' ? given : "T4";
+  if (!parse(spec, models_)) return false;
+  folder_ = node_folder(spec);
+  const int file = ::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  ::flock(file, LOCK_EX);  // one process makes the node, the others find it made
+  bool good = ::ftruncate(file, sizeof(NodeState)) == 0;
+  void* address = good ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  good = address != MAP_FAILED;
+  if (good) {
+    state_ = static_cast<NodeState*>(address);
+    if (state_->ready != kReady) {
+      pthread_mutexattr_t attributes;
+      ::pthread_mutexattr_init(&attributes);
+      ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+      ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+      ::pthread_mutex_init(&state_->lock, &attributes);
+      state_->ready = kReady;
+    }
+  }
+  ::flock(file, LOCK_UN);
+  ::close(file);
+  for (std::size_t device = 0; good && device < models_.size(); ++device) {
+    const std::string path = folder_ + "/memory" + std::to_string(device);
+    files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const auto size = models_[device].total.count();
+    good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
+    void* window = good ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, files_[device], 0) : MAP_FAILED;
+    good = window != MAP_FAILED;
+    windows_[device] = static_cast<char*>(window);
+  }
+  return good;
+}
+
+void Node::uuid(int device, unsigned char (&out)[16]) const {
+  const std::uint64_t high = std::hash<std::string>{}(folder_) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(device);
+  const std::uint64_t low = std::hash<std::string>{}(models_[static_cast<std::size_t>(device)].name) ^ high << 7;
+  std::memcpy(out, &high, 8);
+  std::memcpy(out + 8, &low, 8);
+}
+
+void Node::lock() {
+  if (::pthread_mutex_lock(&state_->lock) != EOWNERDEAD) return;
+  recount();
+  ::pthread_mutex_consistent(&state_->lock);
+}
+
+void Node::unlock() { ::pthread_mutex_unlock(&state_->lock); }
+
+// The owner table and the contexts of the processes are the truth; the sums are read off them.
+void Node::recount() {
+  for (std::size_t device = 0; device < models_.size(); ++device) {
+    DeviceRecord& record = state_->devices[device];
+    record.used_granules = 0;
+    record.context_bytes = 0;
+    for (const std::uint16_t owner : record.owner) record.used_granules += owner != 0;
+    for (const ProcessRecord& process : state_->processes) {
+      if (process.in_use != 0) record.context_bytes += process.contexts[device];
+    }
+  }
+}
+
+void Node::reap() {
+  for (int index = 0; index < kMaxProcesses; ++index) {
+    ProcessRecord& process = state_->processes[index];
+    if (process.in_use == 0 || liveness(process.identity) != Liveness::kDead) continue;
+    for (std::size_t device = 0; device < models_.size(); ++device) {
+      DeviceRecord& record = state_->devices[device];
+      for (std::uint32_t granule = 0; granule < kMaxGranules; ++granule) {
+        if (record.owner[granule] != index + 1) continue;
+        if (record.touched[granule] != 0) {
+          ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
+          record.touched[granule] = 0;
+        }
+        record.owner[granule] = 0;
+      }
+    }
+    process = {};
+    recount();
+  }
+}
+
+// Called under the lock. A child of fork has a process record of its own.
+int Node::slot() {
+  if (slot_.load() >= 0 && slot_pid_.load() == ::getpid()) return slot_.load();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    for (int index = 0; index < kMaxProcesses; ++index) {
+      ProcessRecord& process = state_->processes[index];
+      if (process.in_use != 0) continue;
+      process = {};
+      process.identity = current_process();
+      process.in_use = 1;
+      slot_pid_.store(process.identity.pid);
+      slot_.store(index);
+      return index;
+    }
+    reap();
+  }
+  return -1;
+}
+
+Bytes Node::free_locked(int device) const {
+  const DeviceRecord& record = state_->devices[device];
+  const Bytes used = kGranule * record.used_granules + Bytes{record.context_bytes};
+  const Bytes total = models_[static_cast<std::size_t>(device)].total;
+  return used < total ? total - used : Bytes{0};
+}
+
+std::vector<std::uint32_t> Node::take(int device, std::uint64_t count) {
+  std::vector<std::uint32_t> granules;
+  lock();
+  const int own = slot();
+  if (own >= 0 && free_locked(device) < kGranule * count) reap();
+  if (own >= 0 && free_locked(device) >= kGranule * count && count <= kMaxGranules) {
+    DeviceRecord& record = state_->devices[device];
+    const auto total = static_cast<std::uint32_t>(models_[static_cast<std::size_t>(device)].total.count() >> 21);
+    std::uint32_t run = 0, at = record.hint < total ? record.hint : 0;
+    for (std::uint32_t seen = 0; seen < 2 * total && run < count; ++seen, ++at) {
+      if (at >= total) at = 0, run = 0;
+      run = record.owner[at] == 0 ? run + 1 : 0;
+    }
+    granules.reserve(count);
+    if (run >= count) {
+      for (std::uint32_t i = 0; i < count; ++i) granules.push_back(at - static_cast<std::uint32_t>(count) + i);
+      record.hint = at - static_cast<std::uint32_t>(count);
+    } else {  // enough, but not side by side: the caller maps the pieces
+      for (std::uint32_t i = 0; i < total && granules.size() < count; ++i) {
+        if (record.owner[i] == 0) granules.push_back(i);
+      }
+    }
+    for (const std::uint32_t granule : granules) record.owner[granule] = static_cast<std::uint16_t>(own + 1);
+    record.used_granules += static_cast<std::uint32_t>(granules.size());
+  }
+  unlock();
+  return granules;
+}
+
+void Node::give(int device, const std::vector<std::uint32_t>& granules) {
+  lock();
+  DeviceRecord& record = state_->devices[device];
+  for (const std::uint32_t granule : granules) {
+    if (record.owner[granule] == 0) continue;
+    if (record.touched[granule] != 0) {
+      ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
+      record.touched[granule] = 0;
+    }
+    record.owner[granule] = 0;
+    --record.used_granules;
+  }
+  unlock();
+}
+
+bool Node::take_context(int device) {
+  const Bytes cost = models_[static_cast<std::size_t>(device)].context;
+  lock();
+  const int own = slot();
+  if (own >= 0 && free_locked(device) < cost) reap();
+  const bool fits = own >= 0 && free_locked(device) >= cost;
+  if (fits) {
+    state_->processes[own].contexts[device] += cost.count();
+    state_->devices[device].context_bytes += cost.count();
+  }
+  unlock();
+  return fits;
+}
+
+void Node::give_context(int device) {
+  const std::uint64_t cost = models_[static_cast<std::size_t>(device)].context.count();
+  lock();
+  if (const int own = slot(); own >= 0 && state_->processes[own].contexts[device] >= cost) {
+    state_->processes[own].contexts[device] -= cost;
+    state_->devices[device].context_bytes -= cost;
+  }
+  unlock();
+}
+
+Bytes Node::free(int device) {
+  lock();
+  const Bytes result = free_locked(device);
+  unlock();
+  return result;
+}
+
+std::vector<ProcessUse> Node::uses(int device) {
+  std::vector<ProcessUse> result;
+  lock();
+  reap();
+  std::vector<std::uint64_t> held(kMaxProcesses, 0);
+  for (const std::uint16_t owner : state_->devices[device].owner) {
+    if (owner != 0) held[owner - 1U] += kGranule.count();
+  }
+  for (int index = 0; index < kMaxProcesses; ++index) {
+    const ProcessRecord& process = state_->processes[index];
+    const std::uint64_t bytes = held[static_cast<std::size_t>(index)] + process.contexts[device];
+    if (process.in_use != 0 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}});
+  }
+  unlock();
+  return result;
+}
+
+bool Node::touch(int device, std::uint32_t granule) {
+  std::uint8_t& touched = state_->devices[device].touched[granule];
+  if (__atomic_load_n(&touched, __ATOMIC_RELAXED) != 0) return true;
+  if (::posix_fallocate(files_[device], off_t{granule} << 21, 1 << 21) != 0) return false;
+  __atomic_store_n(&touched, std::uint8_t{1}, __ATOMIC_RELAXED);
+  return true;
+}
+
+}  // namespace ration::sim

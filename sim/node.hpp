@@ -1,0 +1,80 @@
+// One simulated machine: its devices' memory and the processes that hold it, shared by every process that uses the same
+// node through a memory-mapped state file and one sparse memory file a device.
+// Used by the simulated driver and the simulated NVML. Promises: bytes of a process that was killed come back at the
+// next shortage or question; a device takes no host memory until its contents are written.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/process.hpp"
+
+namespace ration::sim {
+
+inline constexpr int kMaxDevices = 16;
+inline constexpr int kMaxProcesses = 1024;
+inline constexpr std::uint32_t kMaxGranules = 1U << 17;  // 256 GiB a device
+
+struct Model {
+  std::string name;
+  Bytes total;
+  Bytes context;  ///< what one context costs on the device
+  int capability_major = 7;
+  int capability_minor = 5;
+  int multiprocessors = 40;
+};
+
+struct ProcessUse {
+  std::int32_t pid = 0;
+  Bytes held;  ///< granules and contexts
+};
+
+struct NodeState;
+
+/// This process's view of the node. Thread-safe.
+class Node {
+ public:
+  /// The node named by RATION_SIM (`T4:16GiB*2,A100-40`; one T4 if unset) in the folder RATION_SIM_DIR. Null: no device
+  /// description could be read, or the folder cannot be written.
+  static Node* get();
+
+  [[nodiscard]] const std::vector<Model>& models() const { return models_; }
+  void uuid(int device, unsigned char (&out)[16]) const;
+
+  /// Takes whole granules for this process, contiguous if it can be. Empty: the device is full.
+  std::vector<std::uint32_t> take(int device, std::uint64_t count);
+  void give(int device, const std::vector<std::uint32_t>& granules);
+  bool take_context(int device);
+  void give_context(int device);
+
+  [[nodiscard]] Bytes free(int device);
+  [[nodiscard]] std::vector<ProcessUse> uses(int device);
+
+  /// Address of a granule in this process. The whole device is mapped once, so no allocation needs the system.
+  [[nodiscard]] char* window(int device) const { return windows_[device]; }
+  [[nodiscard]] int memory_file(int device) const { return files_[device]; }
+  /// Backs the granules with host memory before they are written. False: the host has no more.
+  bool touch(int device, std::uint32_t granule);
+
+ private:
+  bool open();
+  int slot();
+  void lock();
+  void unlock();
+  void recount();
+  void reap();
+  [[nodiscard]] Bytes free_locked(int device) const;
+
+  std::vector<Model> models_;
+  std::string folder_;
+  NodeState* state_ = nullptr;
+  char* windows_[kMaxDevices] = {};
+  int files_[kMaxDevices] = {};
+  std::atomic<int> slot_{-1};
+  std::atomic<std::int32_t> slot_pid_{0};
+};
+
+}  // namespace ration::sim

@@ -1,0 +1,208 @@
+// Stream-ordered memory: pools that grow in 32 MiB steps and give back, at the next synchronisation, what they hold
+// beyond their release threshold.
+#include <algorithm>
+#include <list>
+
+#include "driver.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+constexpr std::uint64_t kGrowth = 32 << 20;
+
+/// One piece of reserved memory, cut into parts in address order.
+struct Part {
+  std::uint64_t size = 0;
+  bool used = false;
+};
+struct Region {
+  Block block;
+  std::map<std::uint64_t, Part> parts;
+};
+struct Pool {
+  int device = 0;
+  std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+  bool destroyed = false;
+  std::list<Region> regions;
+};
+
+Pool* defaults[kMaxDevices];
+std::vector<Pool*> pools;
+struct Loan {
+  Pool* pool;
+  Region* region;
+};
+std::map<std::uint64_t, Loan> loans;
+
+Pool* default_pool(int device) {
+  if (defaults[device] == nullptr) {
+    defaults[device] = new Pool;
+    defaults[device]->device = device;
+    pools.push_back(defaults[device]);
+  }
+  return defaults[device];
+}
+
+bool carve(Pool& pool, std::uint64_t size, std::uint64_t& out) {
+  for (Region& region : pool.regions) {
+    for (auto& [address, part] : region.parts) {
+      if (part.used || part.size < size) continue;
+      const std::uint64_t rest = part.size - size;
+      part = {size, true};
+      out = address;
+      if (rest > 0) region.parts.emplace(address + size, Part{rest, false});
+      loans.emplace(out, Loan{&pool, &region});
+      pool.used += size;
+      pool.used_high = std::max(pool.used_high, pool.used);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool grow(Pool& pool, std::uint64_t size) {
+  Region region;
+  const std::uint64_t wanted = (size + kGrowth - 1) / kGrowth * kGrowth;
+  if (!take_block(pool.device, wanted, region.block) && !take_block(pool.device, size, region.block)) return false;
+  region.parts.emplace(region.block.address, Part{region.block.extent, false});
+  pool.reserved += region.block.extent;
+  pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
+  pool.regions.push_back(std::move(region));
+  return true;
+}
+
+void trim(Pool& pool, std::uint64_t keep) {
+  for (auto region = pool.regions.begin(); region != pool.regions.end();) {
+    const bool idle = region->parts.size() == 1 && !region->parts.begin()->second.used;
+    if (!idle || pool.reserved - region->block.extent < keep) {
+      ++region;
+      continue;
+    }
+    pool.reserved -= region->block.extent;
+    give_block(region->block);
+    region = pool.regions.erase(region);
+  }
+}
+
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (size > kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::lock_guard guard(driver().mutex);
+  if (pool == nullptr) pool = default_pool(current()->device);
+  const std::uint64_t rounded = (size + 511) & ~std::uint64_t{511};
+  std::uint64_t address = 0;
+  if (!carve(*pool, rounded, address)) {
+    if (!grow(*pool, rounded) || !carve(*pool, rounded, address)) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult release(CUdeviceptr address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  return free_from_pool(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }
+
+}  // namespace
+
+bool free_from_pool(std::uint64_t address) {
+  const auto found = loans.find(address);
+  if (found == loans.end()) return false;
+  Pool& pool = *found->second.pool;
+  auto& parts = found->second.region->parts;
+  auto part = parts.find(address);
+  pool.used -= part->second.size;
+  part->second.used = false;
+  if (const auto next = std::next(part); next != parts.end() && !next->second.used) {
+    part->second.size += next->second.size;
+    parts.erase(next);
+  }
+  if (part != parts.begin()) {
+    if (const auto before = std::prev(part); !before->second.used) {
+      before->second.size += part->second.size;
+      parts.erase(part);
+    }
+  }
+  loans.erase(found);
+  if (pool.destroyed) trim(pool, 0);
+  return true;
+}
+
+void release_pools() {
+  const std::lock_guard guard(driver().mutex);
+  for (Pool* pool : pools) {
+    if (pool->reserved > pool->threshold) trim(*pool, pool->threshold);
+  }
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+
+RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream) { return allocate(out, size, nullptr); }
+RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream) { return allocate(out, size, nullptr); }
+RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream) {
+  return allocate(out, size, pool_of(pool));
+}
+RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream) {
+  return allocate(out, size, pool_of(pool));
+}
+RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream) { return release(address); }
+RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream) { return release(address); }
+
+RATION_ENTRY cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(driver().mutex);
+  *out = reinterpret_cast<CUmemoryPool>(default_pool(node_device(device)));
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) { return cuDeviceGetDefaultMemPool(out, device); }
+
+RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || node_device(properties->location.id) < 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::lock_guard guard(driver().mutex);
+  auto* pool = new Pool;
+  pool->device = node_device(properties->location.id);
+  pools.push_back(pool);
+  *out = reinterpret_cast<CUmemoryPool>(pool);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemPoolDestroy(CUmemoryPool handle) {
+  const std::lock_guard guard(driver().mutex);
+  pool_of(handle)->destroyed = true;
+  trim(*pool_of(handle), 0);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
+  const std::lock_guard guard(driver().mutex);
+  trim(*pool_of(handle), keep);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) pool_of(handle)->threshold = *static_cast<cuuint64_t*>(value);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  const Pool& pool = *pool_of(handle);
+  auto& out = *static_cast<cuuint64_t*>(value);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: out = pool.threshold; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: out = pool.reserved; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: out = pool.reserved_high; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: out = pool.used; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: out = pool.used_high; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}

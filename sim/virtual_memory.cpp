@@ -1,0 +1,118 @@
+// Virtual memory management: address ranges, physical memory, and mappings of one into the other. Physical memory lives
+// while a handle or a mapping does.
+#include <sys/mman.h>
+
+#include "driver.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+struct Physical {
+  Block block;
+  int handles = 1;
+  int mappings = 0;
+};
+struct Mapping {
+  std::uint64_t size = 0;
+  Physical* physical = nullptr;
+};
+std::map<std::uint64_t, Mapping> mappings;
+
+Physical* physical_of(CUmemGenericAllocationHandle handle) { return reinterpret_cast<Physical*>(handle); }
+
+void drop(Physical* physical) {
+  if (physical->handles > 0 || physical->mappings > 0) return;
+  give_block(physical->block);
+  delete physical;
+}
+
+}  // namespace
+}  // namespace ration::sim
+
+using namespace ration::sim;
+
+RATION_ENTRY cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+  *out = ration::kGranule.count();
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size, const CUmemAllocationProp* properties,
+                         unsigned long long) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (size == 0 || size % ration::kGranule.count() != 0 || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int device = node_device(properties->location.id);
+  if (device < 0) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(driver().mutex);
+  auto* physical = new Physical;
+  if (!take_block(device, size, physical->block)) {
+    delete physical;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemRelease(CUmemGenericAllocationHandle handle) {
+  if (handle == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  --physical_of(handle)->handles;
+  drop(physical_of(handle));
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemAddressReserve(CUdeviceptr* out, std::size_t size, std::size_t, CUdeviceptr, unsigned long long) {
+  const std::uint64_t step = ration::kGranule.count();
+  void* range = ::mmap(nullptr, size + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  const auto start = reinterpret_cast<std::uint64_t>(range);
+  *out = (start + step - 1) & ~(step - 1);
+  if (*out > start) ::munmap(range, *out - start);
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemAddressFree(CUdeviceptr address, std::size_t size) {
+  return ::munmap(reinterpret_cast<void*>(address), size) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long) {
+  Physical* physical = physical_of(handle);
+  if (offset + size > physical->block.extent) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  const std::uint64_t step = ration::kGranule.count();
+  for (std::uint64_t at = 0; at < size; at += step) {
+    const std::uint32_t granule = physical->block.granules[(offset + at) / step];
+    ::mmap(reinterpret_cast<void*>(address + at), step, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+           Node::get()->memory_file(physical->block.device), static_cast<off_t>(granule) << 21);
+  }
+  ++physical->mappings;
+  mappings[address] = {size, physical};
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
+  const std::lock_guard guard(driver().mutex);
+  for (auto entry = mappings.lower_bound(address); entry != mappings.end() && entry->first < address + size;) {
+    --entry->second.physical->mappings;
+    drop(entry->second.physical);
+    entry = mappings.erase(entry);
+  }
+  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemSetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) { return CUDA_SUCCESS; }
+
+RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
+  const std::lock_guard guard(driver().mutex);
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  auto entry = mappings.upper_bound(at);
+  if (entry == mappings.begin() || at >= (--entry)->first + entry->second.size) return CUDA_ERROR_INVALID_VALUE;
+  ++entry->second.physical->handles;
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(entry->second.physical);
+  return CUDA_SUCCESS;
+}
