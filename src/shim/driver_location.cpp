@@ -38,9 +38,9 @@ bool is_real_library(const char* path, const char* file) noexcept {
 }
 
 bool try_folder(const char* folder, std::size_t length, const Wanted& wanted) noexcept {
-  if (length == 0 || folder[0] != '/') return false;  // an empty or relative entry means the current folder: nobody's driver
-  const int written =
-      std::snprintf(wanted.path, wanted.size, "%.*s/%s", static_cast<int>(length), folder, wanted.file);
+  if (length == 0 || folder[0] != '/')
+    return false;  // an empty or relative entry means the current folder: nobody's driver
+  const int written = std::snprintf(wanted.path, wanted.size, "%.*s/%s", static_cast<int>(length), folder, wanted.file);
   return written > 0 && static_cast<std::size_t>(written) < wanted.size && is_real_library(wanted.path, wanted.file);
 }
 
@@ -127,7 +127,12 @@ constexpr const char* kFolders[] = {
 #else
     "/usr/lib/aarch64-linux-gnu",
 #endif
-    "/usr/lib64", "/lib64", "/usr/lib", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/run/opengl-driver/lib",
+    "/usr/lib64",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
 };
 
 bool locate(const Wanted& wanted) noexcept {

@@ -31,7 +31,8 @@ bool copy_variable(const char* name, char (&out)[PATH_MAX]) noexcept {
 }  // namespace
 
 const Environment& environment() noexcept {
-  if (!is_captured.load(std::memory_order_acquire)) [[unlikely]] capture();
+  if (!is_captured.load(std::memory_order_acquire)) [[unlikely]]
+    capture();
   return captured;
 }
 

@@ -239,9 +239,9 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexce
   return result;
 }
 
-#define RATION_PROCESS_LIST(name, Process)                                         \
-  RATION_EXPORT int name(Device device, unsigned* count, Process* out) noexcept {  \
-    return list_members(NvmlSymbol::name, device, count, out);                     \
+#define RATION_PROCESS_LIST(name, Process)                                        \
+  RATION_EXPORT int name(Device device, unsigned* count, Process* out) noexcept { \
+    return list_members(NvmlSymbol::name, device, count, out);                    \
   }
 
 RATION_PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses, Process1)

@@ -22,7 +22,8 @@ extern "C" {
 /// The real NVML function. Never null.
 template <typename Function>
 [[nodiscard]] inline Function* real_nvml(NvmlSymbol symbol) noexcept {
-  return reinterpret_cast<Function*>(__atomic_load_n(&ration_slots[static_cast<std::size_t>(symbol)], __ATOMIC_ACQUIRE));
+  return reinterpret_cast<Function*>(
+      __atomic_load_n(&ration_slots[static_cast<std::size_t>(symbol)], __ATOMIC_ACQUIRE));
 }
 
 }  // namespace ration::shim

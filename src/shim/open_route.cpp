@@ -139,6 +139,7 @@ extern "C" {
 [[gnu::visibility("hidden")]] void* ration_route_dlopen(const char* file, int mode, const void* caller) noexcept {
   using namespace ration::shim;
   OpenFunction* open = libc_dlopen();
+  if (!environment().governed) return nullptr;
   const char* library = wrapped_by(file);
   char path[PATH_MAX];
   if (library == nullptr || is_shim(caller) || !shim_file(library, path)) return nullptr;
@@ -151,16 +152,18 @@ struct RoutedOpen {
 };
 
 [[gnu::visibility("hidden")]] RoutedOpen ration_route_dlmopen(Lmid_t space, const char* file, int mode,
-                                                             const void* caller) noexcept {
+                                                              const void* caller) noexcept {
   using namespace ration::shim;
   OpenInFunction* open = libc_dlmopen();
+  if (!environment().governed) return {nullptr, space};
   char path[PATH_MAX];
   if (const char* library = wrapped_by(file); library != nullptr) {
     if (is_shim(caller) || !shim_file(library, path)) return {nullptr, space};
     return {open(space == LM_ID_NEWLM ? LM_ID_BASE : space, path, shim_mode(mode)), space};
   }
-  // A new namespace starts without our preload: the shim goes in first, so that a DT_NEEDED libcuda.so.1 finds it there.
-  if (space != LM_ID_NEWLM || !environment().governed || !shim_file(kDriverFile, path)) return {nullptr, space};
+  // A new namespace starts without our preload: the shim goes in first, so that a DT_NEEDED libcuda.so.1 finds it
+  // there.
+  if (space != LM_ID_NEWLM || !shim_file(kDriverFile, path)) return {nullptr, space};
   void* shim = open(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);
   Lmid_t fresh = LM_ID_NEWLM;
   if (shim == nullptr || ::dlinfo(shim, RTLD_DI_LMID, &fresh) != 0) return {nullptr, space};

@@ -1,6 +1,7 @@
 // cuGetProcAddress: the way on which the CUDA runtime, and every library with a runtime of its own inside, finds the
 // driver. The real driver resolves name, version and flags; where the function it answers with is one that we hook,
-// the caller gets our entry for exactly that function (`_v2`, `_ptsz` and old ABI versions come out right by themselves).
+// the caller gets our entry for exactly that function (`_v2`, `_ptsz` and old ABI versions come out right by
+// themselves).
 //
 // Cost: one comparison per hooked function and request. A runtime makes about 440 requests, once.
 #include <dlfcn.h>
@@ -27,10 +28,10 @@ using GetProcAddress = int(const char* name, void** function, int version, std::
 using GetProcAddress2 = int(const char* name, void** function, int version, std::uint64_t flags, int* status);
 
 struct Row {
-  const char* base;      ///< the name that cuGetProcAddress is asked for
-  int since;             ///< the CUDA version from which that name means this function
-  bool per_thread;       ///< the `_ptsz` or `_ptds` twin
-  bool marked;           ///< the table wants it hooked
+  const char* base;  ///< the name that cuGetProcAddress is asked for
+  int since;         ///< the CUDA version from which that name means this function
+  bool per_thread;   ///< the `_ptsz` or `_ptds` twin
+  bool marked;       ///< the table wants it hooked
 };
 
 constexpr bool is_hook(const char* how) noexcept { return how[0] == 'h' && how[1] == 'o'; }
@@ -101,8 +102,8 @@ void* translate(const char* name, void* function, int version, std::uint64_t fla
   for (std::size_t i = 0; i < kSymbolCount; ++i) {
     if (addresses[i].exported != function && addresses[i].handed_out != function) continue;
     const bool named = std::strcmp(kRows[i].base, name) == 0;
-    const bool in_time = named && kRows[i].since <= version &&
-                         (best == kSymbolCount || kRows[i].since >= kRows[best].since);
+    const bool in_time =
+        named && kRows[i].since <= version && (best == kSymbolCount || kRows[i].since >= kRows[best].since);
     const int score = 4 * named + 2 * in_time + (kRows[i].per_thread == per_thread);
     if (score > best_score) {
       best = i;
@@ -132,8 +133,8 @@ extern "C" {
 [[gnu::visibility("default")]] int cuGetProcAddress(const char* name, void** function, int version,
                                                     std::uint64_t flags) noexcept {
   using namespace ration::shim;
-  return answer(real<GetProcAddress>(Symbol::cuGetProcAddress)(name, function, version, flags), name, function,
-                version, flags);
+  return answer(real<GetProcAddress>(Symbol::cuGetProcAddress)(name, function, version, flags), name, function, version,
+                flags);
 }
 
 [[gnu::visibility("default")]] int cuGetProcAddress_v2(const char* name, void** function, int version,

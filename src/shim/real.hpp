@@ -32,11 +32,12 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern void* const ration_trampolines[];
 }
 
-/// The real function behind `symbol`, as `real<cuda::cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2)(&pointer, size)`. Never null:
-/// ask has_real() where it matters whether the driver has it. Not to be compared or handed out before has_real().
+/// The real function behind `symbol`, as `real<cuda::cuMemAlloc_v2_t>(Symbol::cuMemAlloc_v2)(&pointer, size)`. Never
+/// null: ask has_real() where it matters whether the driver has it. Not to be compared or handed out before has_real().
 template <typename Function>
 [[nodiscard]] inline Function* real(Symbol symbol) noexcept {
-  return reinterpret_cast<Function*>(__atomic_load_n(&ration_slots[static_cast<std::size_t>(symbol)], __ATOMIC_ACQUIRE));
+  return reinterpret_cast<Function*>(
+      __atomic_load_n(&ration_slots[static_cast<std::size_t>(symbol)], __ATOMIC_ACQUIRE));
 }
 
 /// Whether the installed driver exports `symbol`. Loads the driver.

@@ -14,7 +14,8 @@ extern "C" {
 namespace ration::shim {
 namespace {
 
-// What wrapped_library() found: null = nobody has looked yet. Never closed: the CUDA runtime calls from atexit handlers.
+// What wrapped_library() found: null = nobody has looked yet. Never closed: the CUDA runtime calls from atexit
+// handlers.
 std::atomic<void*> library{nullptr};
 char no_library;
 

@@ -4,8 +4,8 @@
 //   client requests FILE        what the CUDA runtime asks cuGetProcAddress_v2 for at start: one line for each request
 //   client call | missing | manners | atexit | nvml
 #include <dlfcn.h>
-#include <unistd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -80,16 +80,18 @@ std::map<std::string, std::function<void*()>> routes(const std::string& folder) 
          return symbol_in("./libcuda.so.1", RTLD_NOW);
        }},
       {"deepbind", [=] { return symbol_in(driver.c_str(), RTLD_NOW | RTLD_DEEPBIND); }},
-      {"default", [] { return ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), ::dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"); }},
+      {"default",
+       [] { return ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), ::dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"); }},
       {"next", [] { return ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), ::dlsym(RTLD_NEXT, "cuMemAlloc_v2"); }},
       {"dlvsym", [] { return through_versioned_dlsym("libcuda.so.1"); }},
       {"thread", [] { return in_thread([] { return symbol_in("libcuda.so.1", RTLD_NOW); }); }},
       {"thread-absolute", [=] { return in_thread([=] { return symbol_in(driver.c_str(), RTLD_NOW); }); }},
       {"needed-library", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
-      {"needed-deepbind", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
-      {"asked-deepbind", [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_asked"); }},
-      {"dlmopen-driver",
-       [=] { return ::dlsym(::dlmopen(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"needed-deepbind",
+       [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
+      {"asked-deepbind",
+       [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_asked"); }},
+      {"dlmopen-driver", [=] { return ::dlsym(::dlmopen(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-soname", [] { return ::dlsym(::dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-base", [=] { return ::dlsym(::dlmopen(LM_ID_BASE, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-needed", [] { return from_plugin(::dlmopen(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
@@ -128,7 +130,8 @@ int requests(const char* path) {
                            static_cast<std::uint64_t>(std::atoi(line.c_str() + flag + 2)), &status);
     const std::string symbol = line.substr(arrow + 2);
     const bool ours = result == 0 && function == ::dlsym(handle, symbol.c_str());
-    std::printf("%s %s %s\n", symbol.c_str(), ours ? "same" : "other", file_of(result == 0 ? function : nullptr).c_str());
+    std::printf("%s %s %s\n", symbol.c_str(), ours ? "same" : "other",
+                file_of(result == 0 ? function : nullptr).c_str());
   }
   return 0;
 }
@@ -213,7 +216,8 @@ int nvml() {
   std::printf("%d %u\n", asked, count);
   count = 8;
   const int answered = processes(nullptr, &count, list);
-  std::printf("%d %u %d %lu\n", answered, count, list[0].pid == static_cast<std::uint32_t>(::getppid()), list[0].used >> 20);
+  std::printf("%d %u %d %lu\n", answered, count, list[0].pid == static_cast<std::uint32_t>(::getppid()),
+              list[0].used >> 20);
   std::printf("%s\n", reinterpret_cast<const char* (*)(int)>(::dlsym(handle, "nvmlErrorString"))(12));
   return 0;
 }

@@ -7,7 +7,7 @@
 
 extern "C" {
 
-#define RATION_DRIVER_SYMBOL(index, symbol, ...)                              \
+#define RATION_DRIVER_SYMBOL(index, symbol, ...)                                  \
   [[gnu::weak, gnu::visibility("default")]] int symbol() { return 1000 + index; } \
   static int hidden_##symbol() { return 1000 + index; }
 #include "shim/driver_symbols.inc"
@@ -23,7 +23,7 @@ struct Row {
 
 static bool is_per_thread(const char* mode) { return mode[0] == 'p' && mode[1] == 't'; }
 
-#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, hooked)                          \
+#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, hooked) \
   {#base, since, is_per_thread(#mode), reinterpret_cast<void*>(&symbol), reinterpret_cast<void*>(&hidden_##symbol)},
 static const Row* rows(std::size_t& count) {
   static const Row all[] = {

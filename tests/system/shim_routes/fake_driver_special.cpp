@@ -6,7 +6,8 @@ extern "C" {
 
 int fake_resolve(const char* name, void** function, int version, std::uint64_t flags);
 
-[[gnu::visibility("default")]] int cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+[[gnu::visibility("default")]] int cuGetProcAddress(const char* name, void** function, int version,
+                                                    std::uint64_t flags) {
   return fake_resolve(name, function, version, flags);
 }
 [[gnu::visibility("default")]] int cuGetProcAddress_v2(const char* name, void** function, int version,

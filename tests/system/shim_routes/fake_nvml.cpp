@@ -4,5 +4,4 @@ extern "C" {
   [[gnu::weak, gnu::visibility("default")]] int symbol() { return 0; }
 #include "shim/nvml_symbols.inc"
 #undef RATION_NVML_SYMBOL
-
 }

@@ -1,4 +1,5 @@
-// A library of somebody's own that was linked with the driver: its DT_NEEDED must lead to the shim wherever it is loaded.
+// A library of somebody's own that was linked with the driver: its DT_NEEDED must lead to the shim wherever it is
+// loaded.
 #include <dlfcn.h>
 
 extern "C" {

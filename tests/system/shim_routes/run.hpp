@@ -59,8 +59,10 @@ inline Ran run(const std::vector<std::string>& command, const std::vector<std::s
 inline const std::string kPreload = "LD_PRELOAD=" + kShimFolder + "/libcuda.so.1 " + kShimFolder + "/libnvidia-ml.so.1";
 
 /// As `ration run` starts a program. The loader would find the fake driver if the shim did not stand in front of it.
-inline std::vector<std::string> governed(const std::string& book = "/nonexistent/book", const std::string& driver = kFake) {
-  return {kPreload, "RATION_BOOK=" + book, "RATION_DRIVER_PATH=" + driver, "LD_LIBRARY_PATH=" + kFake, "PATH=/usr/bin:/bin"};
+inline std::vector<std::string> governed(const std::string& book = "/nonexistent/book",
+                                         const std::string& driver = kFake) {
+  return {kPreload, "RATION_BOOK=" + book, "RATION_DRIVER_PATH=" + driver, "LD_LIBRARY_PATH=" + kFake,
+          "PATH=/usr/bin:/bin"};
 }
 
 inline std::vector<std::string> bare() { return {"LD_LIBRARY_PATH=" + kFake, "PATH=/usr/bin:/bin"}; }

@@ -46,17 +46,17 @@ TEST_P(Route, EndsInTheDriverWithoutTheShim) {
   EXPECT_TRUE(starts_with(ran.output, kFake + "/") || starts_with(ran.output, "./")) << ran.output << ran.errors;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Route,
-    testing::Values("linked", "soname", "plain-name", "absolute", "absolute-noload", "symlink", "linked-folder",
-                    "relative", "deepbind", "default", "next", "dlvsym", "thread", "thread-absolute", "needed-library",
-                    "needed-deepbind", "asked-deepbind", "dlmopen-driver", "dlmopen-soname", "dlmopen-base",
-                    "dlmopen-needed", "dlmopen-asked", "nvml-soname", "nvml-plain", "nvml-absolute"),
-    [](const auto& one) {
-      std::string name = one.param;
-      for (char& c : name) c = c == '-' ? '_' : c;
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, Route,
+                         testing::Values("linked", "soname", "plain-name", "absolute", "absolute-noload", "symlink",
+                                         "linked-folder", "relative", "deepbind", "default", "next", "dlvsym", "thread",
+                                         "thread-absolute", "needed-library", "needed-deepbind", "asked-deepbind",
+                                         "dlmopen-driver", "dlmopen-soname", "dlmopen-base", "dlmopen-needed",
+                                         "dlmopen-asked", "nvml-soname", "nvml-plain", "nvml-absolute"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 void check_requests(std::vector<std::string> environment) {
   const Ran ran = run({kClient, "requests", std::string(DATA_FOLDER) + "/runtime_13.0_requests.txt"}, environment);
@@ -96,6 +96,13 @@ TEST(ShimRequests, PassStraightThroughWithoutABook) {
   const Ran ran = run({kClient, "requests", std::string(DATA_FOLDER) + "/runtime_13.0_requests.txt"}, environment);
   ASSERT_EQ(ran.exit_code, 0) << ran.errors;
   EXPECT_EQ(ran.output.find(kShimFolder), std::string::npos);
+}
+
+TEST(ShimOpen, LeadsAPathToTheDriverItselfWithoutABook) {
+  auto environment = governed();
+  environment.erase(environment.begin() + 1);
+  const Ran ran = run({kClient, "route", "absolute", kFake}, environment);
+  EXPECT_EQ(ran.output, kFake + "/libcuda.so.1\n");
 }
 
 TEST(ShimCalls, KeepFloatsVariadicsAndManyStackArguments) {

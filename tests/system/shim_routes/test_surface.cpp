@@ -42,7 +42,7 @@ TEST(ShimSurface, ExportsNvmlsNamesAlone) {
 TEST(ShimSurface, EveryHookOfTheTableIsWritten) {
   const auto symbols = exported("libcuda.so.1");
   std::string unwritten;
-#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, hooked)                  \
+#define RATION_DRIVER_SYMBOL(index, symbol, base, since, mode, hooked)                             \
   if (std::string(#hooked) == "hook" && symbols.count(#symbol) != 0 && symbols.at(#symbol) != 'T') \
     unwritten += std::string(" ") + #symbol;
 #include "shim/driver_symbols.inc"
@@ -56,7 +56,8 @@ TEST(ShimSurface, NeedsNothingButLibc) {
     ASSERT_EQ(ran.exit_code, 0) << ran.errors;
     for (const std::string& line : lines_of(ran.output)) {
       if (line.find("(NEEDED)") == std::string::npos) continue;
-      EXPECT_TRUE(line.find("[libc.so.6]") != std::string::npos || line.find("[ld-linux-") != std::string::npos) << line;
+      EXPECT_TRUE(line.find("[libc.so.6]") != std::string::npos || line.find("[ld-linux-") != std::string::npos)
+          << line;
     }
     EXPECT_NE(ran.output.find("Library soname: [" + std::string(library) + "]"), std::string::npos);
     EXPECT_EQ(ran.output.find("TEXTREL"), std::string::npos);
