@@ -1,0 +1,34 @@
+// Where the books of this user stand: one folder, one file a workload, ended ones kept for `ration why`.
+// Used by the command line. Promises: nobody else's folder is used; nothing is left behind by a run that failed to start.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "ledger/book.hpp"
+
+namespace ration::ledger {
+
+struct StoredBook {
+  std::string path;
+  BookSnapshot contents;
+  bool live = false;  ///< its `ration run` or one of its processes still runs
+};
+
+class Store {
+ public:
+  /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID.
+  static Result<Store> open();
+
+  [[nodiscard]] std::string path_of(const std::string& name) const { return folder_ + "/books/" + name + ".book"; }
+  /// Next run number: unique within this folder.
+  [[nodiscard]] Result<std::uint64_t> next_run() const;
+  /// Every sound book, the newest run last; ended ones beyond the newest 32 are removed.
+  [[nodiscard]] std::vector<StoredBook> list() const;
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace ration::ledger
