@@ -88,7 +88,7 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
   const bool known = blocks.take(address, block);
   const CUresult result = call();
   if (!known) {
-    if (result == CUDA_SUCCESS && forget_pool_pointer(address)) pools_after_synchronisation();
+    if (result == CUDA_SUCCESS) forget_pool_pointer(address);
     return result;
   }
   if (result != CUDA_SUCCESS) {

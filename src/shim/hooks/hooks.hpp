@@ -14,8 +14,9 @@ void refresh_pools() noexcept;
 void trim_pools() noexcept;
 /// Corrects the book after a synchronisation, if async memory was freed since the last one. Cheap when none was.
 void pools_after_synchronisation() noexcept;
-/// If `pointer` came from a pool, forgets it and says so (it is freed like any other pointer).
-bool forget_pool_pointer(cuda::CUdeviceptr pointer) noexcept;
+/// A pointer that came from a pool, if it did, has been freed like any other: the pool is read again at the next
+/// synchronisation.
+void forget_pool_pointer(cuda::CUdeviceptr pointer) noexcept;
 
 /// Everything that lived in a context is gone with it.
 void blocks_of_context_are_gone(cuda::CUcontext context) noexcept;

@@ -250,11 +250,9 @@ void pools_after_synchronisation() noexcept {
   if (freed_since_refresh.load(std::memory_order_acquire)) refresh_pools();
 }
 
-bool forget_pool_pointer(CUdeviceptr pointer) noexcept {
+void forget_pool_pointer(CUdeviceptr pointer) noexcept {
   Loan loan;
-  if (!loans.take(pointer, loan)) return false;
-  loan_returned(loan);
-  return true;
+  if (loans.take(pointer, loan)) loan_returned(loan);
 }
 
 void abandon_pools() noexcept {

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Whole programs under `ration run` on a simulated GPU: every way of taking memory holds, and the command line's manners."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["RATION_BIN"])
+MIB = 1 << 20
+
+
+class Governed(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.environment = dict(os.environ, RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name)
+        self.addCleanup(self.folder.cleanup)
+
+    def ration(self, *arguments, **options):
+        return subprocess.run([BIN / "ration", *arguments], env=self.environment, capture_output=True, text=True,
+                              timeout=120, **options)
+
+    def test_every_way_of_taking_memory_holds_the_limit_exactly(self):
+        limit, context, request = 1024 * MIB, 64 * MIB, 256 * MIB
+        done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        self.assertGreaterEqual(len(lines), 16)
+        for name, obtained, left, result, after in lines:
+            with self.subTest(way=name):
+                self.assertEqual(after, "returned")
+                self.assertEqual(int(result), 2, "refused with CUDA_ERROR_OUT_OF_MEMORY")
+                if name in ("mipmap", "small-blocks"):  # other sizes than the request
+                    self.assertLess(int(left), request)
+                else:
+                    self.assertEqual(int(obtained), (limit - context) // request * request)
+
+    def test_without_a_limit_the_same_ways_reach_past_it(self):
+        environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
+        done = subprocess.run([BIN / "ration-workload", "probe", "256"], env=environment, capture_output=True, text=True, timeout=120)
+        for line in done.stdout.splitlines():
+            name, obtained, *_ = line.split()
+            if name not in ("mipmap", "small-blocks"):
+                self.assertGreater(int(obtained), 1024 * MIB, name)
+
+    def test_exit_codes_are_the_programs_own(self):
+        for program, code in ((["/bin/sh", "-c", "exit 7"], 7), (["/bin/sh", "-c", "kill -9 $$"], 128 + signal.SIGKILL),
+                              (["/no/such/program"], 127), (["/etc/passwd"], 126)):
+            self.assertEqual(self.ration("run", "--sim=T4", "--limit", "1GiB", "--", *program).returncode, code, program)
+
+    def test_nothing_is_added_to_the_programs_output(self):
+        done = self.ration("run", "--sim=T4", "--limit", "1GiB", "--", "/bin/echo", "hello")
+        self.assertEqual((done.stdout, done.stderr), ("hello\n", ""))
+
+    def test_bad_limits_name_themselves_and_what_to_type(self):
+        for limit, error in (("4096", "E1101"), ("0.5", "E1103"), ("5 gigs", "E1102"), ("50%%", "E1102"), ("-1GiB", "E1102"),
+                             ("0GiB", "E1105"), ("60GiB", "E1104"), ("", None)):
+            done = self.ration("run", "--sim=T4", f"--limit={limit}", "--", "/bin/true")
+            if error:
+                self.assertEqual(done.returncode, 2, limit)
+                self.assertIn(error, done.stderr)
+                self.assertEqual(len(done.stderr.strip().splitlines()), 2)
+
+    def test_a_denial_is_explained_and_a_limit_raised_while_running(self):
+        program = [BIN / "ration-workload", "probe", "256"]
+        done = self.ration("run", "--sim=T4", "--limit", "1GiB", "--name", "one", "--", *program)
+        number = done.stderr.split("ration why ")[1].split()[0]
+        told = self.ration("why", number)
+        self.assertEqual(told.returncode, 0)
+        self.assertIn("of its limit 1.00 GiB", told.stdout)
+        self.assertEqual(self.ration("set", "one", "--limit", "2GiB").returncode, 3, "it has ended")
+        running = subprocess.Popen([BIN / "ration", "run", "--sim=T4", "--limit", "1GiB", "--name", "two", "--", "/bin/cat"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        running.stdin.write(b"started\n")
+        running.stdin.flush()
+        self.assertEqual(running.stdout.readline(), b"started\n")
+        self.assertEqual(self.ration("set", "two", "--limit", "2GiB").returncode, 0)
+        listed = json.loads(self.ration("ps", "--json").stdout)
+        self.assertEqual([entry["limit_bytes"] for entry in listed["data"]], [2048 * MIB])
+        self.assertEqual(self.ration("run", "--sim=T4", "--limit", "1GiB", "--name", "two", "--", "/bin/true").returncode, 125)
+        running.communicate()
+
+
+if __name__ == "__main__":
+    unittest.main()
