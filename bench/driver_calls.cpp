@@ -1,0 +1,306 @@
+// What the shim adds to the driver's calls: the same measurements with and without it, in turn, in one run.
+//   ration-bench            prints the table
+// Every round starts a fresh process for each side; the figure is the median over the rounds of (with - without).
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "driver/cuda_abi.hpp"
+#include "ledger/book.hpp"
+
+using namespace ration;
+using namespace ration::cuda;
+
+namespace {
+
+constexpr int kRounds = 7;
+constexpr int kNeighbours = 150;
+constexpr int kStarters = 32;
+constexpr const char* kNode = "T4:context=1MiB*1";
+
+void* library = nullptr;
+template <typename Function>
+Function* find(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Nanoseconds per call of `body`, best of five batches: the machine's interruptions only ever add.
+template <typename Body>
+double cost(int calls, Body&& body) {
+  double best = 1e18;
+  for (int batch = 0; batch < 5; ++batch) {
+    const double start = now_ns();
+    for (int i = 0; i < calls; ++i) body();
+    best = std::min(best, (now_ns() - start) / calls);
+  }
+  return best;
+}
+
+void start_driver(CUcontext& context) {
+  library = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr || find<cuInit_t>("cuInit")(0) != CUDA_SUCCESS ||
+      find<cuDevicePrimaryCtxRetain_t>("cuDevicePrimaryCtxRetain")(&context, 0) != CUDA_SUCCESS ||
+      find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context) != CUDA_SUCCESS) {
+    std::fprintf(stderr, "ration-bench: no simulated GPU\n");
+    std::exit(1);
+  }
+}
+
+int measure() {
+  CUcontext context = nullptr;
+  start_driver(context);
+  auto* allocate = find<cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  auto* release = find<cuMemFree_v2_t>("cuMemFree_v2");
+  const auto pair = [&](std::size_t size) {
+    CUdeviceptr pointer = 0;
+    if (allocate(&pointer, size) != CUDA_SUCCESS) std::exit(3);
+    release(pointer);
+  };
+  std::vector<CUdeviceptr> live;
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1000}, std::size_t{100'000}}) {
+    while (live.size() < count) {
+      live.push_back(0);
+      if (allocate(&live.back(), 4096) != CUDA_SUCCESS) return 3;
+    }
+    std::printf("large-%zu %f\n", count, cost(50'000, [&] { pair(2 << 20); }));
+    std::printf("small-%zu %f\n", count, cost(50'000, [&] { pair(4096); }));
+  }
+  for (const CUdeviceptr pointer : live) release(pointer);
+  {
+    std::atomic<int> arrived{0};
+    double sums[2] = {};
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 2; ++thread) {
+      threads.emplace_back([&, thread] {
+        find<cuCtxSetCurrent_t>("cuCtxSetCurrent")(context);
+        arrived.fetch_add(1);
+        while (arrived.load() < 2) {
+        }
+        sums[thread] = cost(50'000, [&] { pair(2 << 20); });
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    std::printf("threads-2 %f\n", (sums[0] + sums[1]) / 2);
+  }
+  auto* allocate_async = find<cuMemAllocAsync_t>("cuMemAllocAsync");
+  auto* release_async = find<cuMemFreeAsync_t>("cuMemFreeAsync");
+  std::printf("async %f\n", cost(50'000, [&] {
+    CUdeviceptr pointer = 0;
+    allocate_async(&pointer, 1 << 20, nullptr);
+    release_async(pointer, nullptr);
+  }));
+  auto* info = find<cuMemGetInfo_v2_t>("cuMemGetInfo_v2");
+  std::printf("info %f\n", cost(100'000, [&] {
+    std::size_t available = 0, total = 0;
+    info(&available, &total);
+  }));
+  auto* launch = find<cuLaunchKernel_t>("cuLaunchKernel");
+  std::printf("launch %f\n", cost(1'000'000, [&] { launch(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); }));
+  CUdeviceptr target = 0;
+  allocate(&target, 4096);
+  auto* copy = find<cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2");
+  int word = 1;
+  std::printf("copy %f\n", cost(1'000'000, [&] { copy(target, &word, sizeof word); }));
+  return 0;
+}
+
+int hold_a_slot() {
+  CUcontext context = nullptr;
+  start_driver(context);
+  (void)!::write(STDOUT_FILENO, "r", 1);
+  char byte = 0;
+  (void)!::read(STDIN_FILENO, &byte, 1);
+  return 0;
+}
+
+int only_start() {
+  CUcontext context = nullptr;
+  start_driver(context);
+  return 0;
+}
+
+struct Side {
+  bool shim = false;
+  std::string folder;  ///< of the build
+  std::string book;
+};
+
+/// Starts this program again in `mode`. Pipes for its standard input and output where asked for.
+pid_t spawn(const Side& side, const std::vector<std::string>& command, int input, int output) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
+  if (output >= 0) ::dup2(output, STDOUT_FILENO);
+  ::setenv("LD_LIBRARY_PATH", (side.folder + "/sim").c_str(), 1);
+  if (side.shim) {
+    ::setenv("RATION_BOOK", side.book.c_str(), 1);
+    ::setenv("RATION_DRIVER_PATH", (side.folder + "/sim").c_str(), 1);
+    ::setenv("LD_PRELOAD", (side.folder + "/shim/libcuda.so.1:" + side.folder + "/shim/libnvidia-ml.so.1").c_str(), 1);
+  }
+  std::vector<char*> arguments;
+  for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], arguments.data());
+  ::_exit(127);
+}
+
+std::map<std::string, double> measured(const Side& side) {
+  int pipe_ends[2];
+  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) std::exit(1);
+  const pid_t child = spawn(side, {"/proc/self/exe", "measure"}, -1, pipe_ends[1]);
+  ::close(pipe_ends[1]);
+  std::map<std::string, double> result;
+  FILE* lines = ::fdopen(pipe_ends[0], "r");
+  char name[64];
+  double value = 0;
+  while (std::fscanf(lines, "%63s %lf", name, &value) == 2) result[name] = value;
+  std::fclose(lines);
+  ::waitpid(child, nullptr, 0);
+  return result;
+}
+
+/// Milliseconds from starting `count` processes to the end of the last.
+double together(const Side& side, const std::vector<std::string>& command, int count) {
+  const double start = now_ns();
+  std::vector<pid_t> children;
+  for (int i = 0; i < count; ++i) children.push_back(spawn(side, command, -1, -1));
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  return (now_ns() - start) / 1e6;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Row {
+  const char* key;
+  const char* text;
+  double most;
+};
+constexpr Row kRows[] = {{"large-0", "cuMemAlloc + cuMemFree, 2 MiB, nothing live", 60},
+                         {"large-1000", "same, 1,000 live", 70},
+                         {"large-100000", "same, 100,000 live", 100},
+                         {"small-0", "cuMemAlloc + cuMemFree, 4 KiB, nothing live", 60},
+                         {"small-1000", "same, 1,000 live", 70},
+                         {"small-100000", "same, 100,000 live", 100},
+                         {"threads-2", "2 MiB pair, 2 threads, per thread", 120},
+                         {"async", "cuMemAllocAsync + cuMemFreeAsync, 1 MiB", 120},
+                         {"info", "cuMemGetInfo", 100},
+                         {"launch", "cuLaunchKernel", 2},
+                         {"copy", "cuMemcpyHtoD, 4 bytes", 2}};
+
+void print(const char* text, double without, double with, double added, double most, const char* unit) {
+  std::printf("| %s | %.1f %s | %.1f %s | %.1f %s | ≤ %.1f %s | %s |\n", text, without, unit, with, unit, added, unit, most, unit,
+              added <= most ? "ok" : "MISSED");
+}
+
+/// UUID of the simulated card, asked of a process that sees it.
+ledger::DeviceUuid card(const Side& plain) {
+  int pipe_ends[2];
+  if (::pipe2(pipe_ends, O_CLOEXEC) != 0) std::exit(1);
+  const pid_t child = spawn(plain, {"/proc/self/exe", "uuid"}, -1, pipe_ends[1]);
+  ledger::DeviceUuid uuid{};
+  if (::read(pipe_ends[0], uuid.data(), uuid.size()) != static_cast<ssize_t>(uuid.size())) std::exit(1);
+  ::waitpid(child, nullptr, 0);
+  return uuid;
+}
+
+int print_uuid() {
+  CUcontext context = nullptr;
+  start_driver(context);
+  CUuuid uuid{};
+  find<cuDeviceGetUuid_t>("cuDeviceGetUuid")(&uuid, 0);
+  return ::write(STDOUT_FILENO, uuid.bytes, sizeof uuid.bytes) == sizeof uuid.bytes ? 0 : 1;
+}
+
+void compare_all() {
+  const std::string scratch = std::filesystem::temp_directory_path() / ("ration-bench-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(scratch);
+  ::setenv("RATION_SIM", kNode, 1);
+  ::setenv("RATION_SIM_DIR", scratch.c_str(), 1);
+  const std::string folder = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
+  const Side plain{false, folder, ""};
+  const Side shimmed{true, folder, scratch + "/bench.book"};
+  ledger::NewBook contents;
+  contents.name = "bench";
+  ledger::NewAccount account;
+  account.device = card(plain);
+  account.device_total = account.limit = Bytes{std::uint64_t{16} << 30};
+  contents.accounts.push_back(account);
+  if (ledger::Book::create(shimmed.book.c_str(), contents) != ledger::BookStatus::kOk) std::exit(1);
+
+  std::map<std::string, std::vector<double>> without, with;
+  const auto round = [&](const std::string& suffix) {
+    for (const auto& [name, value] : measured(plain)) without[name + suffix].push_back(value);
+    for (const auto& [name, value] : measured(shimmed)) with[name + suffix].push_back(value);
+  };
+  for (int i = 0; i < kRounds; ++i) round("");
+  std::printf("| call | without | with ration | added | must be | |\n| --- | --- | --- | --- | --- | --- |\n");
+  const auto row = [&](const std::string& key, const char* text, double most) {
+    const double before = median(without[key]);
+    const double after = median(with[key]);
+    print(text, before, after, after - before, most, "ns");
+  };
+  for (const Row& one : kRows) row(one.key, one.text, one.most);
+
+  std::vector<pid_t> neighbours;
+  int ready[2], leave[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0 || ::pipe2(leave, O_CLOEXEC) != 0) std::exit(1);
+  for (int i = 0; i < kNeighbours; ++i) neighbours.push_back(spawn(shimmed, {"/proc/self/exe", "hold"}, leave[0], ready[1]));
+  for (int i = 0; i < kNeighbours; ++i) {
+    char byte = 0;
+    if (::read(ready[0], &byte, 1) != 1) std::exit(1);
+  }
+  for (int i = 0; i < kRounds; ++i) round("+150");
+  row("large-0+150", "2 MiB pair, 150 other processes in the workload", 70);
+  ::close(leave[0]);
+  ::close(leave[1]);
+  for (const pid_t neighbour : neighbours) ::waitpid(neighbour, nullptr, 0);
+
+  ::setenv("RATION_SIM_LATENCY", "context=200ms", 1);
+  std::vector<double> plain_starts, shim_starts, plain_true, shim_true;
+  for (int i = 0; i < kRounds; ++i) {
+    plain_starts.push_back(together(plain, {"/proc/self/exe", "start"}, kStarters));
+    shim_starts.push_back(together(shimmed, {"/proc/self/exe", "start"}, kStarters));
+  }
+  const double ratio = median(shim_starts) / median(plain_starts);
+  std::printf("| cuInit + context, 32 processes at once, context 200 ms | %.0f ms | %.0f ms | × %.2f | ≤ × 1.10 | %s |\n",
+              median(plain_starts), median(shim_starts), ratio, ratio <= 1.1 ? "ok" : "MISSED");
+  for (int i = 0; i < kRounds; ++i) {
+    for (int j = 0; j < 20; ++j) {
+      plain_true.push_back(together(plain, {"/bin/true"}, 1));
+      shim_true.push_back(together(shimmed, {"/bin/true"}, 1));
+    }
+  }
+  print("/bin/true, a program without CUDA", median(plain_true), median(shim_true), median(shim_true) - median(plain_true), 2, "ms");
+  std::filesystem::remove_all(scratch);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "measure") == 0) return measure();
+  if (argc > 1 && std::strcmp(argv[1], "hold") == 0) return hold_a_slot();
+  if (argc > 1 && std::strcmp(argv[1], "start") == 0) return only_start();
+  if (argc > 1 && std::strcmp(argv[1], "uuid") == 0) return print_uuid();
+  compare_all();
+  return 0;
+}
