@@ -1,5 +1,5 @@
 // Initialisation, devices and contexts.
-#include <unistd.h>
+#include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -19,8 +19,7 @@ Driver& driver() {
 
 cuda::CUresult ready() {
   const Driver& state = driver();
-  if (!state.initialised || state.pid != ::getpid()) return cuda::CUDA_ERROR_NOT_INITIALIZED;
-  return cuda::CUDA_SUCCESS;
+  return state.initialised && !state.forked ? cuda::CUDA_SUCCESS : cuda::CUDA_ERROR_NOT_INITIALIZED;
 }
 
 Context* current() { return context_stack.empty() ? nullptr : context_stack.back(); }
@@ -101,13 +100,13 @@ RATION_ENTRY cuInit(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
-  if (state.initialised) return state.pid == ::getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  if (state.initialised) return state.forked ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
   Node* node = Node::get();
   if (node == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
   state.visible = visible_devices(*node);
   if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
   for (std::size_t i = 0; i < state.visible.size(); ++i) primaries[i].device = state.visible[i], primaries[i].primary = true;
-  state.pid = ::getpid();
+  ::pthread_atfork(nullptr, nullptr, [] { driver().forked = true; });
   state.initialised = true;
   return CUDA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "driver/cuda_abi.hpp"
@@ -27,18 +28,18 @@ struct Block {
   std::uint64_t size = 0;     // as asked for
   std::uint64_t address = 0;
   std::uint64_t extent = 0;   // bytes mapped
-  bool in_window = true;
+  bool in_window = true;      // the granules lie side by side in the device's window
   Context* context = nullptr;
-  std::vector<std::uint32_t> granules;
+  Granules granules;
 };
 
 /// State of this process's driver. Leaked: the driver is called from atexit handlers.
 struct Driver {
   std::mutex mutex;
   bool initialised = false;
-  std::int32_t pid = 0;                // a child of fork may not use its parent's driver
+  bool forked = false;                 // a child of fork may not use its parent's driver
   std::vector<int> visible;            // CUDA ordinal -> device of the node
-  std::map<std::uint64_t, Block> blocks;  // by address: large allocations, arenas of small ones, arrays
+  std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
 };
 Driver& driver();
 

@@ -25,7 +25,7 @@ struct Arena {
   std::uint32_t pieces = 0;
 };
 
-std::map<std::uint64_t, Arena*> arenas;                              // by granule address
+std::unordered_map<std::uint64_t, Arena*> arenas;                    // by granule address
 std::map<std::pair<Context*, int>, std::vector<Arena*>> with_room;  // arenas of a context and class that have a piece left
 
 CUresult allocate(CUdeviceptr* out, std::uint64_t size) {
@@ -112,14 +112,13 @@ CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned 
 bool take_block(int device, std::uint64_t size, Block& out) {
   Node& node = *Node::get();
   const std::uint64_t count = round_up(Bytes{size}, kGranule).count() >> 21;
-  out.granules = node.take(device, count);
-  if (out.granules.size() != count) return false;
+  if (!node.take(device, count, out.granules)) return false;
   out.device = device;
   out.size = size;
   out.extent = count << 21;
-  out.in_window = out.granules.back() - out.granules.front() + 1 == count;
+  out.in_window = out.granules.scattered.empty();
   if (out.in_window) {
-    out.address = reinterpret_cast<std::uint64_t>(node.window(device)) + (std::uint64_t{out.granules.front()} << 21);
+    out.address = reinterpret_cast<std::uint64_t>(node.window(device)) + (std::uint64_t{out.granules.first} << 21);
     return true;
   }
   // Scattered granules side by side in a range of their own; one granule more, so that the range can be aligned.
@@ -131,7 +130,7 @@ bool take_block(int device, std::uint64_t size, Block& out) {
   out.address = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
   for (std::uint64_t i = 0; i < count; ++i) {
     ::mmap(reinterpret_cast<void*>(out.address + (i << 21)), kGranule.count(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-           node.memory_file(device), static_cast<off_t>(out.granules[i]) << 21);
+           node.memory_file(device), off_t{out.granules.at(static_cast<std::uint32_t>(i))} << 21);
   }
   return true;
 }

@@ -109,7 +109,9 @@ std::string node_folder(const std::string& spec) {
 Node* Node::get() {
   static Node* node = [] {
     auto* made = new Node;  // leaked: the driver is called from atexit handlers
-    return made->open() ? made : nullptr;
+    if (!made->open()) return static_cast<Node*>(nullptr);
+    ::pthread_atfork(nullptr, nullptr, [] { Node::get()->slot_.store(-1); });
+    return made;
   }();
   return node;
 }
@@ -200,7 +202,7 @@ void Node::reap() {
 
 // Called under the lock. A child of fork has a process record of its own.
 int Node::slot() {
-  if (slot_.load() >= 0 && slot_pid_.load() == ::getpid()) return slot_.load();
+  if (const int own = slot_.load(std::memory_order_relaxed); own >= 0) return own;
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (int index = 0; index < kMaxProcesses; ++index) {
       ProcessRecord& process = state_->processes[index];
@@ -208,7 +210,6 @@ int Node::slot() {
       process = {};
       process.identity = current_process();
       process.in_use = 1;
-      slot_pid_.store(process.identity.pid);
       slot_.store(index);
       return index;
     }
@@ -224,47 +225,49 @@ Bytes Node::free_locked(int device) const {
   return used < total ? total - used : Bytes{0};
 }
 
-std::vector<std::uint32_t> Node::take(int device, std::uint64_t count) {
-  std::vector<std::uint32_t> granules;
+bool Node::take(int device, std::uint64_t count, Granules& out) {
+  const auto total = static_cast<std::uint32_t>(models_[static_cast<std::size_t>(device)].total.count() >> 21);
+  if (count == 0 || count > total) return false;
+  const auto wanted = static_cast<std::uint32_t>(count);
   lock();
   const int own = slot();
   if (own >= 0 && free_locked(device) < kGranule * count) reap();
-  if (own >= 0 && free_locked(device) >= kGranule * count && count <= kMaxGranules) {
+  const bool fits = own >= 0 && free_locked(device) >= kGranule * count;
+  if (fits) {
     DeviceRecord& record = state_->devices[device];
-    const auto total = static_cast<std::uint32_t>(models_[static_cast<std::size_t>(device)].total.count() >> 21);
     std::uint32_t run = 0, at = record.hint < total ? record.hint : 0;
-    for (std::uint32_t seen = 0; seen < 2 * total && run < count; ++seen, ++at) {
+    for (std::uint32_t seen = 0; seen < 2 * total && run < wanted; ++seen, ++at) {
       if (at >= total) at = 0, run = 0;
       run = record.owner[at] == 0 ? run + 1 : 0;
     }
-    granules.reserve(count);
-    if (run >= count) {
-      for (std::uint32_t i = 0; i < count; ++i) granules.push_back(at - static_cast<std::uint32_t>(count) + i);
-      record.hint = at - static_cast<std::uint32_t>(count);
+    out.count = wanted;
+    out.scattered.clear();
+    if (run >= wanted) {
+      out.first = record.hint = at - wanted;
     } else {  // enough, but not side by side: the caller maps the pieces
-      for (std::uint32_t i = 0; i < total && granules.size() < count; ++i) {
-        if (record.owner[i] == 0) granules.push_back(i);
+      for (std::uint32_t i = 0; i < total && out.scattered.size() < wanted; ++i) {
+        if (record.owner[i] == 0) out.scattered.push_back(i);
       }
     }
-    for (const std::uint32_t granule : granules) record.owner[granule] = static_cast<std::uint16_t>(own + 1);
-    record.used_granules += static_cast<std::uint32_t>(granules.size());
+    for (std::uint32_t i = 0; i < wanted; ++i) record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
+    record.used_granules += wanted;
   }
   unlock();
-  return granules;
+  return fits;
 }
 
-void Node::give(int device, const std::vector<std::uint32_t>& granules) {
+void Node::give(int device, const Granules& granules) {
   lock();
   DeviceRecord& record = state_->devices[device];
-  for (const std::uint32_t granule : granules) {
-    if (record.owner[granule] == 0) continue;
+  for (std::uint32_t i = 0; i < granules.count; ++i) {
+    const std::uint32_t granule = granules.at(i);
     if (record.touched[granule] != 0) {
       ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
       record.touched[granule] = 0;
     }
     record.owner[granule] = 0;
-    --record.used_granules;
   }
+  record.used_granules -= granules.count;
   unlock();
 }
 

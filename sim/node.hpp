@@ -34,6 +34,15 @@ struct ProcessUse {
 
 struct NodeState;
 
+/// Granules of one device that belong together: nearly always one run, else the pieces one by one.
+struct Granules {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::vector<std::uint32_t> scattered;  ///< empty when they are the run that starts at `first`
+
+  [[nodiscard]] std::uint32_t at(std::uint32_t index) const { return scattered.empty() ? first + index : scattered[index]; }
+};
+
 /// This process's view of the node. Thread-safe.
 class Node {
  public:
@@ -44,9 +53,9 @@ class Node {
   [[nodiscard]] const std::vector<Model>& models() const { return models_; }
   void uuid(int device, unsigned char (&out)[16]) const;
 
-  /// Takes whole granules for this process, contiguous if it can be. Empty: the device is full.
-  std::vector<std::uint32_t> take(int device, std::uint64_t count);
-  void give(int device, const std::vector<std::uint32_t>& granules);
+  /// Takes whole granules for this process, contiguous if it can be. False: the device is full.
+  bool take(int device, std::uint64_t count, Granules& out);
+  void give(int device, const Granules& granules);
   bool take_context(int device);
   void give_context(int device);
 
@@ -74,7 +83,6 @@ class Node {
   char* windows_[kMaxDevices] = {};
   int files_[kMaxDevices] = {};
   std::atomic<int> slot_{-1};
-  std::atomic<std::int32_t> slot_pid_{0};
 };
 
 }  // namespace ration::sim

@@ -85,7 +85,7 @@ RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
   const std::lock_guard guard(driver().mutex);
   const std::uint64_t step = ration::kGranule.count();
   for (std::uint64_t at = 0; at < size; at += step) {
-    const std::uint32_t granule = physical->block.granules[(offset + at) / step];
+    const std::uint32_t granule = physical->block.granules.at(static_cast<std::uint32_t>((offset + at) / step));
     ::mmap(reinterpret_cast<void*>(address + at), step, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
            Node::get()->memory_file(physical->block.device), static_cast<off_t>(granule) << 21);
   }
