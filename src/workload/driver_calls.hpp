@@ -1,0 +1,34 @@
+// How the workload reaches the driver: by name, as a program that was never linked against it.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::workload {
+
+/// libcuda.so.1, opened by main().
+inline void* library = nullptr;
+
+template <typename Function>
+Function* find(const char* name) {
+  void* address = ::dlsym(library, name);
+  if (address == nullptr) {
+    std::fprintf(stderr, "ration-workload: the driver has no %s\n", name);
+    std::exit(2);
+  }
+  return reinterpret_cast<Function*>(address);
+}
+
+/// The driver's function of that name; the program ends where there is none.
+#define DRIVER(name)                                         \
+  ([]() -> ration::cuda::name##_t* {                         \
+    static auto* const function =                            \
+        ration::workload::find<ration::cuda::name##_t>(#name); \
+    return function;                                         \
+  }())
+
+}  // namespace ration::workload
