@@ -1,9 +1,7 @@
 // `ration doctor`: is this machine fit to hold limits? One line a check, stable ids, a fix for whatever is not right.
 #include <fmt/format.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <sstream>
 
 #include "cli/holders.hpp"
+#include "cli/launch.hpp"
 #include "cli/verbs.hpp"
 #include "policy/enforcement.hpp"
 #include "policy/settings.hpp"
@@ -41,35 +40,9 @@ struct Check {
   std::function<Finding()> look;
 };
 
-struct Output {
-  int exit_code = 125;
-  std::string text;
-};
-
-/// Runs this program with other arguments and collects what it prints.
-Output self(const std::vector<std::string>& arguments) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-  const std::string program = companion("ration");
-  std::vector<char*> words{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
-  words.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(ends[1], STDOUT_FILENO);
-    ::dup2(ends[1], STDERR_FILENO);
-    ::execv(words[0], words.data());
-    ::_exit(127);
-  }
-  ::close(ends[1]);
-  Output output;
-  char buffer[4096];
-  for (ssize_t length = 0; (length = ::read(ends[0], buffer, sizeof buffer)) > 0;) output.text.append(buffer, static_cast<std::size_t>(length));
-  ::close(ends[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return output;
+Output self(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), companion("ration"));
+  return output_of(arguments);
 }
 
 std::vector<std::string> with_sim(const Session& session, std::vector<std::string> arguments) {
@@ -207,7 +180,7 @@ Finding check_ungoverned(const Session& session) {
 }
 
 Finding check_simulator() {
-  const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab", "--reserve", "0MiB", "--quiet"});
+  const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab", "--steady", "0.2GiB", "--peak", "0.4GiB", "--quiet"});
   if (done.exit_code == 0) return ok("a simulated T4 works");
   return bad("the simulated GPU does not work: " + first_line(done.text), "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
 }

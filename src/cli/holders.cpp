@@ -36,7 +36,7 @@ std::vector<Holder> holders(const ledger::Store& store) {
     if (ledger::Book::open(stored.path.c_str(), book) == ledger::BookStatus::kOk) book.reap();
     ledger::BookSnapshot now;
     if (ledger::Book::read(stored.path.c_str(), now) != ledger::BookStatus::kOk) continue;
-    for (std::size_t account = 0; account < now.accounts.size(); ++account) all.push_back({now, account});
+    for (std::size_t account = 0; account < now.accounts.size(); ++account) all.push_back({stored.path, now, account});
   }
   return all;
 }

@@ -11,6 +11,7 @@ namespace ration::cli {
 
 /// A running workload's account on one device, after its dead processes were reaped.
 struct Holder {
+  std::string path;
   ledger::BookSnapshot book;
   std::size_t account = 0;
   [[nodiscard]] const ledger::AccountSnapshot& entry() const { return book.accounts[account]; }

@@ -65,4 +65,42 @@ Ended launch(const std::vector<std::string>& program) {
   return ended;
 }
 
+namespace {
+
+[[noreturn]] void become(const std::vector<std::string>& program, int output) {
+  std::vector<char*> words;
+  for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  ::execv(words[0], words.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+Output output_of(const std::vector<std::string>& program) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const pid_t child = ::fork();
+  if (child == 0) become(program, ends[1]);
+  ::close(ends[1]);
+  Output output;
+  char buffer[4096];
+  for (ssize_t length = 0; (length = ::read(ends[0], buffer, sizeof buffer)) > 0;) output.text.append(buffer, static_cast<std::size_t>(length));
+  ::close(ends[0]);
+  int status = 0;
+  if (child > 0 && ::waitpid(child, &status, 0) == child) output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return output;
+}
+
+pid_t start_in_background(const std::vector<std::string>& program, const std::string& log) {
+  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) become(program, file);
+  ::close(file);
+  return child;
+}
+
 }  // namespace ration::cli

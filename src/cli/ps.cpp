@@ -23,6 +23,7 @@ std::string device_line(const Session& session, const policy::Device& device, co
 
 std::string remark(const Session& session, const Holder& holder) {
   if (holder.shrinking()) return session.painted("shrinking", 33);
+  if (holder.book.waiting > 0) return session.painted("waiting", 33);
   if (holder.full()) return session.painted("FULL", 31);
   if (holder.entry().denials == 0) return "";
   return fmt::format("{} denied - ration why d-{}-{}", holder.entry().denials, holder.book.run_number, holder.book.denial_count);

@@ -152,20 +152,14 @@ ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64
 }
 
 Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents) {
-  const std::string path = store.path_of(contents.name);
   for (const auto& present : store.list()) {
-    if (present.path != path) continue;
-    if (present.live) {
-      return fail("E1410", fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
-                  "Choose another --name, or leave it out.", 125);
-    }
-    ::unlink(path.c_str());
+    if (!present.live || present.contents.name != contents.name) continue;
+    return fail("E1410", fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
+                "Choose another --name, or leave it out.", 125);
   }
+  const std::string path = store.path_of(contents.name, contents.run_number);
   const BookStatus status = Book::create(path.c_str(), contents);
   if (status == BookStatus::kOk) return path;
-  if (::access(path.c_str(), F_OK) == 0) {
-    return fail("E1405", fmt::format("{} is in the way and is no book that can be read.", path), fmt::format("Look at it, then: rm {}", path), 125);
-  }
   return fail("E1405", fmt::format("no book could be made at {}: {}.", path, ledger::describe(status)),
               "Free some space there, or export RATION_RUNTIME_DIR=<another folder>.", 125);
 }

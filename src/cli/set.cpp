@@ -11,14 +11,15 @@ namespace {
 struct Change {
   Holder holder;
   policy::Device device;
+  bool free_known = false;  ///< the machine could be asked
   Bytes limit, guarantee;
 };
 
 /// The device of an account as the machine shows it; where the machine cannot be asked, as the book has it.
-policy::Device device_of(const Holder& holder, const Result<policy::Machine>& machine) {
+policy::Device device_of(const Holder& holder, const Result<policy::Machine>& machine, bool& known) {
   if (machine) {
     for (const auto& device : machine->devices) {
-      if (device.bytes == holder.entry().device) return device;
+      if (device.bytes == holder.entry().device) return known = true, device;
     }
   }
   policy::Device device;
@@ -29,7 +30,7 @@ policy::Device device_of(const Holder& holder, const Result<policy::Machine>& ma
 }
 
 Result<Change> decide(const SetOptions& options, const Holder& holder, const policy::Device& device, const ledger::Store& store) {
-  Change change{holder, device, holder.entry().limit, holder.entry().guarantee};
+  Change change{holder, device, false, holder.entry().limit, holder.entry().guarantee};
   if (!options.limit.empty()) {
     const auto limit = policy::size_on(device, options.limit);
     if (!limit) return tl::unexpected(limit.error());
@@ -50,7 +51,7 @@ Result<Change> decide(const SetOptions& options, const Holder& holder, const pol
 
 std::string reach(const Session& session, const Change& change) {
   const Bytes used = change.holder.entry().used;
-  if (change.limit <= change.holder.entry().limit) return "";
+  if (change.limit <= change.holder.entry().limit || !change.free_known) return "";
   const Bytes more = change.limit > used ? change.limit - used : Bytes{0};
   return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(change.device.free), session.size(change.limit),
                      more <= change.device.free ? "reachable" : "not reachable");
@@ -90,10 +91,12 @@ Result<int> set(const Session& session, const SetOptions& options) {
   for (const Holder& holder : holders(*store)) {
     names.push_back(holder.book.name);
     if (holder.book.name != options.name) continue;
-    const policy::Device device = device_of(holder, machine);
+    bool known = false;
+    const policy::Device device = device_of(holder, machine, known);
     if (!options.gpu.empty() && options.gpu != std::to_string(device.index) && device.uuid.rfind(options.gpu, 0) != 0) continue;
     auto change = decide(options, holder, device, *store);
     if (!change) return tl::unexpected(change.error());
+    change->free_known = known;
     changes.push_back(std::move(*change));
   }
   if (changes.empty()) {
@@ -111,9 +114,8 @@ Result<int> set(const Session& session, const SetOptions& options) {
                   fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
     }
   }
-  const std::string path = store->path_of(options.name);
   ledger::Book book;
-  if (const auto status = ledger::Book::open(path.c_str(), book); status != ledger::BookStatus::kOk) {
+  if (const auto status = ledger::Book::open(changes.front().holder.path.c_str(), book); status != ledger::BookStatus::kOk) {
     return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)), "ration doctor",
                 status == ledger::BookStatus::kNotPermitted ? 5 : 1);
   }

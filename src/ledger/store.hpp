@@ -23,7 +23,10 @@ class Store {
   static Result<Store> open();
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  [[nodiscard]] std::string path_of(const std::string& name) const { return folder_ + "/books/" + name + ".book"; }
+  /// The run's number keeps the books of two runs of one name apart.
+  [[nodiscard]] std::string path_of(const std::string& name, std::uint64_t run) const {
+    return folder_ + "/books/" + name + "." + std::to_string(run) + ".book";
+  }
   /// Held while it lives: promises are checked and names taken by one command at a time.
   [[nodiscard]] FileDescriptor lock() const;
   /// Next run number: unique within this folder.

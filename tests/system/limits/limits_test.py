@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-BIN = pathlib.Path(os.environ["RATION_BIN"])
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
 
 
