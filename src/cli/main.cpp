@@ -1,5 +1,6 @@
 // The command line: reads what was typed, calls the verb, prints the error. No logic of its own.
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@ using namespace ration;
 namespace {
 
 cli::Session session;
-Result<int> outcome = 0;
+/// What to do once everything typed has been understood.
+std::function<Result<int>()> chosen;
 
 /// Everything that the verbs read; filled by the parser.
 struct Typed {
@@ -43,7 +45,7 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
     if (typed.json) session.output = "json";
     const auto* sim = verb->get_option_no_throw("--sim");
     session.simulated = sim != nullptr && sim->count() > 0;
-    outcome = action();
+    chosen = action;
   });
   return verb;
 }
@@ -176,13 +178,13 @@ void add_verbs(CLI::App& app) {
   // Not for people: used by the build (manual pages) and by run and doctor (one context in a process of its own).
   auto* manual = app.add_subcommand("manual")->group("");
   manual->add_option("folder", typed.folder)->required();
-  manual->parse_complete_callback([&app] { outcome = cli::manual(app, typed.folder); });
+  manual->parse_complete_callback([&app] { chosen = [&app] { return cli::manual(app, typed.folder); }; });
   auto* measure = app.add_subcommand("measure-context")->group("");
   measure->add_option("index", typed.index)->required();
   add_sim(measure);
   measure->parse_complete_callback([measure] {
     session.simulated = measure->count("--sim") > 0;
-    outcome = cli::measure_context(session, typed.index);
+    chosen = [] { return cli::measure_context(session, typed.index); };
   });
 }
 
@@ -201,7 +203,9 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
   for (const auto* option : app.get_subcommand(verb)->get_options()) {
     for (const auto& name : option->get_lnames()) options.push_back("--" + name);
   }
-  for (const std::string& extra : app.get_subcommand(verb)->remaining()) what = fmt::format("'{}' is not known here.{}", extra, policy::suggestion(extra.substr(0, extra.find('=')), options));
+  if (const auto extra = app.get_subcommand(verb)->remaining(); !extra.empty()) {
+    what = fmt::format("'{}' is not known here.{}", extra.front(), policy::suggestion(extra.front().substr(0, extra.front().find('=')), options));
+  }
   return {"E1001", what, fmt::format("ration {} --help", verb), 2};
 }
 
@@ -248,6 +252,7 @@ int main(int argc, char** argv) {
     session.print_error(verb, usage_error(app, error, verb));
     return 2;
   }
+  const Result<int> outcome = chosen();
   if (outcome) return *outcome;
   session.print_error(verb, outcome.error());
   return outcome.error().exit_code;
