@@ -7,6 +7,7 @@
 #include <string>
 
 #include "driver.hpp"
+#include "graph_memory.hpp"
 
 namespace ration::sim {
 
@@ -82,6 +83,10 @@ cuda::CUresult activate(Context& context) {
 
 void close(Context& context) {
   clear_context(&context);
+  if (context.primary) {
+    const std::lock_guard guard(driver().mutex);
+    clear_graph_memory(context.device);
+  }
   Node::get()->give_context(context.device);
   context.alive = false;
   context.retained = 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "driver.hpp"
+#include "graph_memory.hpp"
 
 namespace ration::sim {
 
@@ -74,7 +75,7 @@ CUresult release(CUdeviceptr address) {
     state.blocks.erase(found);
     return CUDA_SUCCESS;
   }
-  return free_small(address) || free_from_pool(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_small(address) || free_from_pool(address) || free_graph_allocation(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult copy(std::uint64_t target, std::uint64_t source, std::uint64_t size, bool to_device) {

@@ -4,6 +4,7 @@
 #include <list>
 
 #include "driver.hpp"
+#include "graph_memory.hpp"
 
 namespace ration::sim {
 namespace {
@@ -105,7 +106,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool) {
 CUresult release(CUdeviceptr address) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
-  return free_from_pool(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_from_pool(address) || free_graph_allocation(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }
