@@ -299,11 +299,6 @@ RATION_ENTRY cuCtxSynchronize() {
 }
 RATION_ENTRY cuStreamSynchronize(CUstream) { return cuCtxSynchronize(); }
 RATION_ENTRY cuStreamSynchronize_ptsz(CUstream) { return cuCtxSynchronize(); }
-RATION_ENTRY cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* out) {
-  *out = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-RATION_ENTRY cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus* out) { return cuStreamIsCapturing(stream, out); }
 RATION_ENTRY cuStreamCreate(CUstream* out, unsigned int) {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *out = reinterpret_cast<CUstream>(new Context(*current()));  // all work is complete at once: a stream is its device

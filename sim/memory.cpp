@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
 
@@ -243,6 +244,8 @@ RATION_ENTRY cuMemsetD8_v2(CUdeviceptr target, unsigned char value, std::size_t 
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
-                            unsigned int, CUstream, void**, void**) {
-  return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;  // results of kernels are not computed
+                            unsigned int, CUstream stream, void**, void**) {
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  (void)capture_work(stream);
+  return CUDA_SUCCESS;  // results of kernels are not computed
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 
+#include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
 
@@ -87,11 +88,14 @@ void trim(Pool& pool, std::uint64_t keep) {
   }
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool) {
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (is_captured(stream)) {
+    return capture_allocation(stream, pool != nullptr ? pool->device : current()->device, size, *out);
+  }
   const std::lock_guard guard(driver().mutex);
   if (pool == nullptr) pool = default_pool(current()->device);
   const std::uint64_t rounded = (size + 511) & ~std::uint64_t{511};
@@ -103,8 +107,9 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address) {
+CUresult release(CUdeviceptr address, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (is_captured(stream)) return capture_free(stream, address);
   const std::lock_guard guard(driver().mutex);
   return free_from_pool(address) || free_graph_allocation(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -147,16 +152,18 @@ void release_pools() {
 
 using namespace ration::sim;
 
-RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream) { return allocate(out, size, nullptr); }
-RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream) { return allocate(out, size, nullptr); }
-RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream) {
-  return allocate(out, size, pool_of(pool));
+RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream stream) { return allocate(out, size, nullptr, stream); }
+RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(out, size, nullptr, per_thread(stream));
 }
-RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream) {
-  return allocate(out, size, pool_of(pool));
+RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate(out, size, pool_of(pool), stream);
 }
-RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream) { return release(address); }
-RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream) { return release(address); }
+RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate(out, size, pool_of(pool), per_thread(stream));
+}
+RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return release(address, stream); }
+RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return release(address, per_thread(stream)); }
 
 RATION_ENTRY cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
