@@ -12,12 +12,14 @@
 #include <cstring>
 #include <functional>
 
+#include "shared_blocks.hpp"
+
 namespace ration::sim {
 
 using namespace literals;
 
 struct ProcessRecord {
-  std::uint32_t in_use;
+  std::uint32_t in_use;  // kLingering: dead, but another process still holds memory of it
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
 };
@@ -39,6 +41,7 @@ struct NodeState {
 
 namespace {
 
+constexpr std::uint32_t kLingering = 2;
 constexpr std::uint64_t kReady = 0x31306d69736e6f69;
 
 struct KnownModel {
@@ -181,13 +184,20 @@ void Node::recount() {
 }
 
 void Node::reap() {
+  SharedBlocks* shared = SharedBlocks::get();
+  if (shared != nullptr) shared->reclaim();
   for (int index = 0; index < kMaxProcesses; ++index) {
     ProcessRecord& process = state_->processes[index];
     if (process.in_use == 0 || liveness(process.identity) != Liveness::kDead) continue;
+    bool lingers = false;
     for (std::size_t device = 0; device < models_.size(); ++device) {
       DeviceRecord& record = state_->devices[device];
       for (std::uint32_t granule = 0; granule < kMaxGranules; ++granule) {
         if (record.owner[granule] != index + 1) continue;
+        if (shared != nullptr && shared->covers(static_cast<int>(device), granule)) {
+          lingers = true;
+          continue;
+        }
         if (record.touched[granule] != 0) {
           ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
           record.touched[granule] = 0;
@@ -195,7 +205,9 @@ void Node::reap() {
         record.owner[granule] = 0;
       }
     }
+    const ProcessIdentity gone = process.identity;
     process = {};
+    if (lingers) process.in_use = kLingering, process.identity = gone;
     recount();
   }
 }
@@ -258,6 +270,11 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
 
 void Node::give(int device, const Granules& granules) {
   lock();
+  give_locked(device, granules);
+  unlock();
+}
+
+void Node::give_locked(int device, const Granules& granules) {
   DeviceRecord& record = state_->devices[device];
   for (std::uint32_t i = 0; i < granules.count; ++i) {
     const std::uint32_t granule = granules.at(i);
@@ -268,7 +285,6 @@ void Node::give(int device, const Granules& granules) {
     record.owner[granule] = 0;
   }
   record.used_granules -= granules.count;
-  unlock();
 }
 
 bool Node::take_context(int device) {
@@ -297,6 +313,7 @@ void Node::give_context(int device) {
 
 Bytes Node::free(int device) {
   lock();
+  if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   const Bytes result = free_locked(device);
   unlock();
   return result;
@@ -313,7 +330,7 @@ std::vector<ProcessUse> Node::uses(int device) {
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
     const std::uint64_t bytes = held[static_cast<std::size_t>(index)] + process.contexts[device];
-    if (process.in_use != 0 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}});
+    if (process.in_use == 1 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}});
   }
   unlock();
   return result;

@@ -68,11 +68,16 @@ class Node {
   /// Backs the granules with host memory before they are written. False: the host has no more.
   bool touch(int device, std::uint32_t granule);
 
+  // For blocks that several processes hold (shared_blocks.hpp).
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  void lock();
+  void unlock();
+  /// give() of any process's granules, under the lock.
+  void give_locked(int device, const Granules& granules);
+
  private:
   bool open();
   int slot();
-  void lock();
-  void unlock();
   void recount();
   void reap();
   [[nodiscard]] Bytes free_locked(int device) const;

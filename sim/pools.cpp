@@ -27,6 +27,8 @@ struct Pool {
   int device = 0;
   std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   bool destroyed = false;
+  bool shareable = false;  // made for other processes to import
+  bool imported = false;   // another process's: hands out nothing
   std::list<Region> regions;
 };
 
@@ -98,6 +100,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream str
   }
   const std::lock_guard guard(driver().mutex);
   if (pool == nullptr) pool = default_pool(current()->device);
+  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t rounded = (size + 511) & ~std::uint64_t{511};
   std::uint64_t address = 0;
   if (!carve(*pool, rounded, address)) {
@@ -111,7 +114,7 @@ CUresult release(CUdeviceptr address, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (is_captured(stream)) return capture_free(stream, address);
   const std::lock_guard guard(driver().mutex);
-  return free_from_pool(address) || free_graph_allocation(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }
@@ -139,6 +142,22 @@ bool free_from_pool(std::uint64_t address) {
   loans.erase(found);
   if (pool.destroyed) trim(pool, 0);
   return true;
+}
+
+Block* pool_block_of(std::uint64_t address) {
+  const auto loan = loans.find(address);
+  return loan == loans.end() || !loan->second.pool->shareable ? nullptr : &loan->second.region->block;
+}
+
+int shareable_pool_device(CUmemoryPool handle) { return pool_of(handle)->shareable ? pool_of(handle)->device : -1; }
+
+CUmemoryPool import_pool(int device) {
+  const std::lock_guard guard(driver().mutex);
+  auto* pool = new Pool;
+  pool->device = device;
+  pool->imported = true;
+  pools.push_back(pool);
+  return reinterpret_cast<CUmemoryPool>(pool);
 }
 
 void release_pools() {
@@ -182,6 +201,7 @@ RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties
   const std::lock_guard guard(driver().mutex);
   auto* pool = new Pool;
   pool->device = node_device(properties->location.id);
+  pool->shareable = properties->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   pools.push_back(pool);
   *out = reinterpret_cast<CUmemoryPool>(pool);
   return CUDA_SUCCESS;

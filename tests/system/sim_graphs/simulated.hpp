@@ -20,7 +20,6 @@ inline constexpr std::size_t kMiB = 1 << 20;
 class NodeFolder {
  public:
   NodeFolder() {
-    if (std::getenv("RATION_SIM_TEST_CHILD") != nullptr) return;
     char name[] = "/tmp/ration-sim-test-XXXXXX";
     path_ = ::mkdtemp(name);
     ::setenv("RATION_SIM_DIR", path_.c_str(), 1);
@@ -35,11 +34,15 @@ class NodeFolder {
   std::string path_;
 };
 
-template <typename Function>
-Function* driver_function(const char* name) {
+inline void* simulated_driver() {
   static NodeFolder folder;
   static void* library = ::dlopen(SIM_FOLDER "/libcuda.so.1", RTLD_NOW);
-  void* address = library != nullptr ? ::dlsym(library, name) : nullptr;
+  return library;
+}
+
+template <typename Function>
+Function* driver_function(const char* name) {
+  void* address = simulated_driver() != nullptr ? ::dlsym(simulated_driver(), name) : nullptr;
   if (address == nullptr) {
     std::fprintf(stderr, "the simulated driver has no %s\n", name);
     std::abort();
