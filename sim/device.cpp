@@ -20,7 +20,8 @@ Driver& driver() {
 
 cuda::CUresult ready() {
   const Driver& state = driver();
-  return state.initialised && !state.forked ? cuda::CUDA_SUCCESS : cuda::CUDA_ERROR_NOT_INITIALIZED;
+  if (!state.initialised || state.forked) return cuda::CUDA_ERROR_NOT_INITIALIZED;
+  return state.locked ? cuda::CUDA_ERROR_ILLEGAL_STATE : cuda::CUDA_SUCCESS;
 }
 
 Context* current() { return context_stack.empty() ? nullptr : context_stack.back(); }

@@ -1,6 +1,7 @@
 // What the parts of the simulated driver share: the process's contexts, its physical blocks, and entry checks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -39,6 +40,7 @@ struct Block {
 struct Driver {
   std::mutex mutex;
   bool initialised = false;
+  std::atomic<bool> locked{false};     // for a checkpoint: nothing can be done meanwhile
   bool forked = false;                 // a child of fork may not use its parent's driver
   std::vector<int> visible;            // CUDA ordinal -> device of the node
   std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays

@@ -209,7 +209,7 @@ bool touch(std::uint64_t address, std::uint64_t size) {
   Node& node = *Node::get();
   for (std::size_t device = 0; device < node.models().size(); ++device) {
     const auto start = reinterpret_cast<std::uint64_t>(node.window(static_cast<int>(device)));
-    if (address < start || address >= start + node.models()[device].total.count()) continue;
+    if (address < start || address >= start + (std::uint64_t{node.places(static_cast<int>(device))} << 21)) continue;
     for (std::uint64_t granule = (address - start) >> 21; granule <= (address - start + size - 1) >> 21; ++granule) {
       if (!node.touch(static_cast<int>(device), static_cast<std::uint32_t>(granule))) return false;
     }

@@ -228,5 +228,38 @@ TEST_F(Sharing, APointerOfASharedPoolLivesUntilBothHaveFreedIt) {
   EXPECT_EQ(taken(), 0U);
 }
 
+TEST_F(Sharing, ACheckpointedProcessLeavesItsBytesToOthersAndIsRestoredWhenTheyFit) {
+  CUdeviceptr pointer = 0;
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&pointer, 600 * kMiB), CUDA_SUCCESS);
+  const unsigned value = 7;
+  ASSERT_EQ(CU(cuMemcpyHtoD_v2)(pointer + 599 * kMiB, &value, sizeof value), CUDA_SUCCESS);
+  EXPECT_EQ(peer_->ask(Order::kAllocate, 600 * kMiB).order, CUDA_ERROR_OUT_OF_MEMORY);
+  ASSERT_EQ(CU(cuCheckpointProcessLock)(::getpid(), nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCheckpointProcessCheckpoint)(::getpid(), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(bytes_of(::getpid()), 0U);
+  const Message taken_by_peer = peer_->ask(Order::kAllocate, 600 * kMiB);
+  ASSERT_EQ(taken_by_peer.order, CUDA_SUCCESS);
+  ASSERT_EQ(peer_->ask(Order::kWrite, taken_by_peer.value + 599 * kMiB).order, CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuCheckpointProcessRestore)(::getpid(), nullptr), CUDA_ERROR_OUT_OF_MEMORY);
+  ASSERT_EQ(peer_->ask(Order::kFree, taken_by_peer.value).order, CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCheckpointProcessRestore)(::getpid(), nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCheckpointProcessUnlock)(::getpid(), nullptr), CUDA_SUCCESS);
+  unsigned back = 0;
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(&back, pointer + 599 * kMiB, sizeof back), CUDA_SUCCESS);
+  EXPECT_EQ(back, 7U);
+  EXPECT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
+}
+
+TEST_F(Sharing, SharedMemoryCannotBeCheckpointed) {
+  CUdeviceptr pointer = 0;
+  CUipcMemHandle handle;
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&pointer, kSize), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuIpcGetMemHandle)(&handle, pointer), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCheckpointProcessLock)(::getpid(), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuCheckpointProcessCheckpoint)(::getpid(), nullptr), CUDA_ERROR_NOT_SUPPORTED);
+  ASSERT_EQ(CU(cuCheckpointProcessUnlock)(::getpid(), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace ration::testing
