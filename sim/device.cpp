@@ -7,6 +7,7 @@
 #include <string>
 
 #include "driver.hpp"
+#include "graph_memory.hpp"
 
 namespace ration::sim {
 
@@ -19,7 +20,8 @@ Driver& driver() {
 
 cuda::CUresult ready() {
   const Driver& state = driver();
-  return state.initialised && !state.forked ? cuda::CUDA_SUCCESS : cuda::CUDA_ERROR_NOT_INITIALIZED;
+  if (!state.initialised || state.forked) return cuda::CUDA_ERROR_NOT_INITIALIZED;
+  return state.locked ? cuda::CUDA_ERROR_ILLEGAL_STATE : cuda::CUDA_SUCCESS;
 }
 
 Context* current() { return context_stack.empty() ? nullptr : context_stack.back(); }
@@ -82,6 +84,10 @@ cuda::CUresult activate(Context& context) {
 
 void close(Context& context) {
   clear_context(&context);
+  if (context.primary) {
+    const std::lock_guard guard(driver().mutex);
+    clear_graph_memory(context.device);
+  }
   Node::get()->give_context(context.device);
   context.alive = false;
   context.retained = 0;
@@ -294,11 +300,6 @@ RATION_ENTRY cuCtxSynchronize() {
 }
 RATION_ENTRY cuStreamSynchronize(CUstream) { return cuCtxSynchronize(); }
 RATION_ENTRY cuStreamSynchronize_ptsz(CUstream) { return cuCtxSynchronize(); }
-RATION_ENTRY cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* out) {
-  *out = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-RATION_ENTRY cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus* out) { return cuStreamIsCapturing(stream, out); }
 RATION_ENTRY cuStreamCreate(CUstream* out, unsigned int) {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *out = reinterpret_cast<CUstream>(new Context(*current()));  // all work is complete at once: a stream is its device

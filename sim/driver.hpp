@@ -1,6 +1,7 @@
 // What the parts of the simulated driver share: the process's contexts, its physical blocks, and entry checks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -31,12 +32,15 @@ struct Block {
   bool in_window = true;      // the granules lie side by side in the device's window
   Context* context = nullptr;
   Granules granules;
+  std::uint64_t published = 0;  // its number, once other processes may hold it too
+  int hold = -1;                // descriptor that keeps it alive, where another process owns it
 };
 
 /// State of this process's driver. Leaked: the driver is called from atexit handlers.
 struct Driver {
   std::mutex mutex;
   bool initialised = false;
+  std::atomic<bool> locked{false};     // for a checkpoint: nothing can be done meanwhile
   bool forked = false;                 // a child of fork may not use its parent's driver
   std::vector<int> visible;            // CUDA ordinal -> device of the node
   std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
@@ -55,6 +59,8 @@ int node_device(cuda::CUdevice ordinal);
 /// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
 bool take_block(int device, std::uint64_t size, Block& out);
 void give_block(Block& block);
+/// Gives the granules of `block` an address, side by side. False: no address range is left.
+bool place_block(Block& block);
 
 /// Frees what the driver's pools hold beyond their thresholds, as every synchronisation does.
 void release_pools();
@@ -63,6 +69,15 @@ void clear_context(Context* context);
 bool free_small(std::uint64_t address);
 void clear_small(Context* context);
 bool free_from_pool(std::uint64_t address);
+/// The whole block behind an address of plain memory, or null.
+Block* block_of(std::uint64_t address);
+/// The same for memory of a pool that may be shared.
+Block* pool_block_of(std::uint64_t address);
+/// The device of a pool that other processes may import, else -1; and what stands for such a pool in one of them.
+int shareable_pool_device(cuda::CUmemoryPool handle);
+cuda::CUmemoryPool import_pool(int device);
+/// Gives up an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. False: none stands there.
+bool close_imported(std::uint64_t address, bool of_pool);
 
 /// Backs the bytes with host memory before they are written.
 bool touch(std::uint64_t address, std::uint64_t size);

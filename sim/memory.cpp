@@ -5,7 +5,10 @@
 #include <bit>
 #include <cstring>
 
+#include "capture.hpp"
 #include "driver.hpp"
+#include "graph_memory.hpp"
+#include "shared_blocks.hpp"
 
 namespace ration::sim {
 
@@ -74,7 +77,9 @@ CUresult release(CUdeviceptr address) {
     state.blocks.erase(found);
     return CUDA_SUCCESS;
   }
-  return free_small(address) || free_from_pool(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_small(address) || free_from_pool(address) || free_graph_allocation(address) ||
+                 close_imported(address, true)
+             ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult copy(std::uint64_t target, std::uint64_t source, std::uint64_t size, bool to_device) {
@@ -115,6 +120,15 @@ bool take_block(int device, std::uint64_t size, Block& out) {
   if (!node.take(device, count, out.granules)) return false;
   out.device = device;
   out.size = size;
+  if (place_block(out)) return true;
+  node.give(device, out.granules);
+  return false;
+}
+
+bool place_block(Block& out) {
+  Node& node = *Node::get();
+  const int device = out.device;
+  const std::uint64_t count = out.granules.count;
   out.extent = count << 21;
   out.in_window = out.granules.scattered.empty();
   if (out.in_window) {
@@ -123,10 +137,7 @@ bool take_block(int device, std::uint64_t size, Block& out) {
   }
   // Scattered granules side by side in a range of their own; one granule more, so that the range can be aligned.
   void* range = ::mmap(nullptr, out.extent + kGranule.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) {
-    node.give(device, out.granules);
-    return false;
-  }
+  if (range == MAP_FAILED) return false;
   out.address = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
   for (std::uint64_t i = 0; i < count; ++i) {
     ::mmap(reinterpret_cast<void*>(out.address + (i << 21)), kGranule.count(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -137,7 +148,16 @@ bool take_block(int device, std::uint64_t size, Block& out) {
 
 void give_block(Block& block) {
   if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
-  Node::get()->give(block.device, block.granules);
+  if (block.hold >= 0) SharedBlocks::get()->release(block.hold);
+  else if (block.published != 0) SharedBlocks::get()->drop(block.published);
+  else Node::get()->give(block.device, block.granules);
+}
+
+Block* block_of(std::uint64_t address) {
+  Driver& state = driver();
+  if (const auto found = state.blocks.find(address); found != state.blocks.end()) return &found->second;
+  const auto arena = arenas.find(round_down(Bytes{address}, kGranule).count());
+  return arena == arenas.end() ? nullptr : &arena->second->block;
 }
 
 bool free_small(std::uint64_t address) {
@@ -189,7 +209,7 @@ bool touch(std::uint64_t address, std::uint64_t size) {
   Node& node = *Node::get();
   for (std::size_t device = 0; device < node.models().size(); ++device) {
     const auto start = reinterpret_cast<std::uint64_t>(node.window(static_cast<int>(device)));
-    if (address < start || address >= start + node.models()[device].total.count()) continue;
+    if (address < start || address >= start + (std::uint64_t{node.places(static_cast<int>(device))} << 21)) continue;
     for (std::uint64_t granule = (address - start) >> 21; granule <= (address - start + size - 1) >> 21; ++granule) {
       if (!node.touch(static_cast<int>(device), static_cast<std::uint32_t>(granule))) return false;
     }
@@ -242,6 +262,8 @@ RATION_ENTRY cuMemsetD8_v2(CUdeviceptr target, unsigned char value, std::size_t 
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
-                            unsigned int, CUstream, void**, void**) {
-  return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;  // results of kernels are not computed
+                            unsigned int, CUstream stream, void**, void**) {
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  (void)capture_work(stream);
+  return CUDA_SUCCESS;  // results of kernels are not computed
 }

@@ -7,19 +7,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+
+#include "shared_blocks.hpp"
 
 namespace ration::sim {
 
 using namespace literals;
 
 struct ProcessRecord {
-  std::uint32_t in_use;
+  std::uint32_t in_use;  // kLingering: dead, but another process still holds memory of it
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
+  // Of a checkpointed process: granules that have their places but do not count, and bytes of contexts.
+  std::uint64_t parked[kMaxDevices], parked_contexts[kMaxDevices];
 };
 
 struct DeviceRecord {
@@ -39,6 +44,7 @@ struct NodeState {
 
 namespace {
 
+constexpr std::uint32_t kLingering = 2;
 constexpr std::uint64_t kReady = 0x31306d69736e6f69;
 
 struct KnownModel {
@@ -143,7 +149,7 @@ bool Node::open() {
   for (std::size_t device = 0; good && device < models_.size(); ++device) {
     const std::string path = folder_ + "/memory" + std::to_string(device);
     files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const auto size = models_[device].total.count();
+    const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
     good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
     void* window = good ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, files_[device], 0) : MAP_FAILED;
     good = window != MAP_FAILED;
@@ -175,19 +181,28 @@ void Node::recount() {
     record.context_bytes = 0;
     for (const std::uint16_t owner : record.owner) record.used_granules += owner != 0;
     for (const ProcessRecord& process : state_->processes) {
-      if (process.in_use != 0) record.context_bytes += process.contexts[device];
+      if (process.in_use == 0) continue;
+      record.context_bytes += process.contexts[device];
+      record.used_granules -= static_cast<std::uint32_t>(process.parked[device]);
     }
   }
 }
 
 void Node::reap() {
+  SharedBlocks* shared = SharedBlocks::get();
+  if (shared != nullptr) shared->reclaim();
   for (int index = 0; index < kMaxProcesses; ++index) {
     ProcessRecord& process = state_->processes[index];
     if (process.in_use == 0 || liveness(process.identity) != Liveness::kDead) continue;
+    bool lingers = false;
     for (std::size_t device = 0; device < models_.size(); ++device) {
       DeviceRecord& record = state_->devices[device];
       for (std::uint32_t granule = 0; granule < kMaxGranules; ++granule) {
         if (record.owner[granule] != index + 1) continue;
+        if (shared != nullptr && shared->covers(static_cast<int>(device), granule)) {
+          lingers = true;
+          continue;
+        }
         if (record.touched[granule] != 0) {
           ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
           record.touched[granule] = 0;
@@ -195,7 +210,9 @@ void Node::reap() {
         record.owner[granule] = 0;
       }
     }
+    const ProcessIdentity gone = process.identity;
     process = {};
+    if (lingers) process.in_use = kLingering, process.identity = gone;
     recount();
   }
 }
@@ -226,7 +243,7 @@ Bytes Node::free_locked(int device) const {
 }
 
 bool Node::take(int device, std::uint64_t count, Granules& out) {
-  const auto total = static_cast<std::uint32_t>(models_[static_cast<std::size_t>(device)].total.count() >> 21);
+  const std::uint32_t total = places(device);
   if (count == 0 || count > total) return false;
   const auto wanted = static_cast<std::uint32_t>(count);
   lock();
@@ -258,7 +275,13 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
 
 void Node::give(int device, const Granules& granules) {
   lock();
+  give_locked(device, granules);
+  unlock();
+}
+
+void Node::give_locked(int device, const Granules& granules) {
   DeviceRecord& record = state_->devices[device];
+  const std::uint16_t owner = granules.count > 0 ? record.owner[granules.at(0)] : std::uint16_t{0};
   for (std::uint32_t i = 0; i < granules.count; ++i) {
     const std::uint32_t granule = granules.at(i);
     if (record.touched[granule] != 0) {
@@ -267,8 +290,69 @@ void Node::give(int device, const Granules& granules) {
     }
     record.owner[granule] = 0;
   }
-  record.used_granules -= granules.count;
+  std::uint64_t none = 0;
+  std::uint64_t& parked = owner != 0 ? state_->processes[owner - 1].parked[device] : none;
+  if (parked >= granules.count) parked -= granules.count;
+  else record.used_granules -= granules.count;
+}
+
+std::uint32_t Node::places(int device) const {
+  const std::uint64_t granules = models_[static_cast<std::size_t>(device)].total.count() >> 21;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(2 * granules, kMaxGranules));
+}
+
+void Node::park() {
+  lock();
+  if (const int own = slot(); own >= 0) {
+    ProcessRecord& process = state_->processes[own];
+    for (std::size_t device = 0; device < models_.size(); ++device) {
+      for (const std::uint16_t owner : state_->devices[device].owner) process.parked[device] += owner == own + 1;
+      process.parked_contexts[device] = process.contexts[device];
+      process.contexts[device] = 0;
+    }
+    recount();
+  }
   unlock();
+}
+
+bool Node::unpark() {
+  lock();
+  const int own = slot();
+  bool fits = own >= 0;
+  for (int attempt = 0; fits && attempt < 2; ++attempt) {
+    if (attempt > 0) reap();
+    fits = true;
+    for (std::size_t device = 0; device < models_.size(); ++device) {
+      const ProcessRecord& process = state_->processes[own];
+      const Bytes needed = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
+      if (free_locked(static_cast<int>(device)) < needed) fits = false;
+    }
+    if (fits) break;
+    fits = attempt == 0;
+  }
+  if (fits) {
+    ProcessRecord& process = state_->processes[own];
+    for (std::size_t device = 0; device < models_.size(); ++device) {
+      process.contexts[device] += process.parked_contexts[device];
+      process.parked[device] = process.parked_contexts[device] = 0;
+    }
+    recount();
+  }
+  unlock();
+  return fits;
+}
+
+bool Node::shares_memory() {
+  lock();
+  const int own = slot();
+  bool found = false;
+  for (std::size_t device = 0; device < models_.size() && SharedBlocks::get() != nullptr; ++device) {
+    for (std::uint32_t granule = 0; granule < kMaxGranules && !found; ++granule) {
+      found = state_->devices[device].owner[granule] == own + 1 && SharedBlocks::get()->covers(static_cast<int>(device), granule);
+    }
+  }
+  unlock();
+  return found;
 }
 
 bool Node::take_context(int device) {
@@ -297,6 +381,7 @@ void Node::give_context(int device) {
 
 Bytes Node::free(int device) {
   lock();
+  if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   const Bytes result = free_locked(device);
   unlock();
   return result;
@@ -312,8 +397,8 @@ std::vector<ProcessUse> Node::uses(int device) {
   }
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
-    const std::uint64_t bytes = held[static_cast<std::size_t>(index)] + process.contexts[device];
-    if (process.in_use != 0 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}});
+    const std::uint64_t bytes = held[static_cast<std::size_t>(index)] - process.parked[device] * kGranule.count() + process.contexts[device];
+    if (process.in_use == 1 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}});
   }
   unlock();
   return result;

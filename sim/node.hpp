@@ -68,11 +68,25 @@ class Node {
   /// Backs the granules with host memory before they are written. False: the host has no more.
   bool touch(int device, std::uint32_t granule);
 
+  /// Places for granules in the device's window: more than the device has, so that memory that a checkpoint moved to the
+  /// host keeps its place while others take its bytes.
+  [[nodiscard]] std::uint32_t places(int device) const;
+  /// Moves all that this process holds to the host, and back. False: the device is full, nothing was moved.
+  void park();
+  bool unpark();
+  /// Whether this process has published memory that it still holds.
+  [[nodiscard]] bool shares_memory();
+
+  // For blocks that several processes hold (shared_blocks.hpp).
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  void lock();
+  void unlock();
+  /// give() of any process's granules, under the lock.
+  void give_locked(int device, const Granules& granules);
+
  private:
   bool open();
   int slot();
-  void lock();
-  void unlock();
   void recount();
   void reap();
   [[nodiscard]] Bytes free_locked(int device) const;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <list>
 
+#include "capture.hpp"
 #include "driver.hpp"
+#include "graph_memory.hpp"
 
 namespace ration::sim {
 namespace {
@@ -25,6 +27,8 @@ struct Pool {
   int device = 0;
   std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   bool destroyed = false;
+  bool shareable = false;  // made for other processes to import
+  bool imported = false;   // another process's: hands out nothing
   std::list<Region> regions;
 };
 
@@ -86,13 +90,17 @@ void trim(Pool& pool, std::uint64_t keep) {
   }
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool) {
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (is_captured(stream)) {
+    return capture_allocation(stream, pool != nullptr ? pool->device : current()->device, size, *out);
+  }
   const std::lock_guard guard(driver().mutex);
   if (pool == nullptr) pool = default_pool(current()->device);
+  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t rounded = (size + 511) & ~std::uint64_t{511};
   std::uint64_t address = 0;
   if (!carve(*pool, rounded, address)) {
@@ -102,10 +110,11 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address) {
+CUresult release(CUdeviceptr address, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (is_captured(stream)) return capture_free(stream, address);
   const std::lock_guard guard(driver().mutex);
-  return free_from_pool(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }
@@ -135,6 +144,22 @@ bool free_from_pool(std::uint64_t address) {
   return true;
 }
 
+Block* pool_block_of(std::uint64_t address) {
+  const auto loan = loans.find(address);
+  return loan == loans.end() || !loan->second.pool->shareable ? nullptr : &loan->second.region->block;
+}
+
+int shareable_pool_device(CUmemoryPool handle) { return pool_of(handle)->shareable ? pool_of(handle)->device : -1; }
+
+CUmemoryPool import_pool(int device) {
+  const std::lock_guard guard(driver().mutex);
+  auto* pool = new Pool;
+  pool->device = device;
+  pool->imported = true;
+  pools.push_back(pool);
+  return reinterpret_cast<CUmemoryPool>(pool);
+}
+
 void release_pools() {
   const std::lock_guard guard(driver().mutex);
   for (Pool* pool : pools) {
@@ -146,16 +171,18 @@ void release_pools() {
 
 using namespace ration::sim;
 
-RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream) { return allocate(out, size, nullptr); }
-RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream) { return allocate(out, size, nullptr); }
-RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream) {
-  return allocate(out, size, pool_of(pool));
+RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream stream) { return allocate(out, size, nullptr, stream); }
+RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(out, size, nullptr, per_thread(stream));
 }
-RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream) {
-  return allocate(out, size, pool_of(pool));
+RATION_ENTRY cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate(out, size, pool_of(pool), stream);
 }
-RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream) { return release(address); }
-RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream) { return release(address); }
+RATION_ENTRY cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+  return allocate(out, size, pool_of(pool), per_thread(stream));
+}
+RATION_ENTRY cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return release(address, stream); }
+RATION_ENTRY cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return release(address, per_thread(stream)); }
 
 RATION_ENTRY cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
@@ -174,6 +201,7 @@ RATION_ENTRY cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties
   const std::lock_guard guard(driver().mutex);
   auto* pool = new Pool;
   pool->device = node_device(properties->location.id);
+  pool->shareable = properties->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   pools.push_back(pool);
   *out = reinterpret_cast<CUmemoryPool>(pool);
   return CUDA_SUCCESS;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "driver.hpp"
+#include "shared_blocks.hpp"
 
 namespace ration::sim {
 namespace {
@@ -13,6 +14,7 @@ struct Physical {
   Block block;
   int handles = 1;
   int mappings = 0;
+  bool shareable = false;
 };
 struct Mapping {
   std::uint64_t size = 0;
@@ -52,6 +54,7 @@ RATION_ENTRY cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size, co
     delete physical;
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  physical->shareable = (properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
   return CUDA_SUCCESS;
 }
@@ -114,5 +117,43 @@ RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
   if (entry == mappings.begin() || at >= (--entry)->first + entry->second.size) return CUDA_ERROR_INVALID_VALUE;
   ++entry->second.physical->handles;
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(entry->second.physical);
+  return CUDA_SUCCESS;
+}
+
+// The descriptor is a handle like any other: the memory lives while a copy of it is open somewhere.
+RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                          unsigned long long) {
+  if (out == nullptr || handle == 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  Physical& physical = *physical_of(handle);
+  if (!physical.shareable) return CUDA_ERROR_INVALID_VALUE;
+  SharedBlocks& shared = *SharedBlocks::get();
+  Block& block = physical.block;
+  if (block.published == 0) block.published = shared.publish(block.device, block.granules, block.size);
+  SharedBlock same;
+  const int descriptor = block.published == 0 ? -1 : shared.hold(block.published, same);
+  if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(out) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* descriptor, CUmemAllocationHandleType type) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t id = 0;
+  SharedBlock shared;
+  if (!SharedBlocks::identify(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), id)) return CUDA_ERROR_INVALID_VALUE;
+  const int hold = SharedBlocks::get()->hold(id, shared);
+  if (hold < 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  auto* physical = new Physical;
+  physical->shareable = true;
+  physical->block.device = shared.device;
+  physical->block.size = shared.size;
+  physical->block.extent = std::uint64_t{shared.granules.count} << 21;
+  physical->block.granules = shared.granules;
+  physical->block.published = id;
+  physical->block.hold = hold;
+  *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
   return CUDA_SUCCESS;
 }

@@ -183,8 +183,13 @@ struct CUDA_ARRAY3D_DESCRIPTOR_v1 {
 
 enum CUgraphNodeType : int {
   CU_GRAPH_NODE_TYPE_KERNEL = 0,
+  CU_GRAPH_NODE_TYPE_MEMCPY = 1,
+  CU_GRAPH_NODE_TYPE_MEMSET = 2,
+  CU_GRAPH_NODE_TYPE_HOST = 3,
   CU_GRAPH_NODE_TYPE_GRAPH = 4,
   CU_GRAPH_NODE_TYPE_EMPTY = 5,
+  CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,
+  CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
   CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
   CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
 };
@@ -213,7 +218,7 @@ struct CUDA_MEM_ALLOC_NODE_PARAMS {
   CUdeviceptr dptr;
 };
 
-struct CUDA_GRAPH_INSTANTIATE_PARAMS;  // passed on as it comes
+struct CUDA_GRAPH_INSTANTIATE_PARAMS;  // cuda_graph_abi.hpp
 struct CUexecAffinityParam;
 struct CUctxCreateParams;
 

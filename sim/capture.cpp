@@ -1,0 +1,270 @@
+#include "capture.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graphs.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+struct Capture {
+  cuuint64_t id = 0;
+  Graph* graph = nullptr;
+  CUstream origin = nullptr;
+  bool own_graph = true;  // made by the capture, not given to it
+  bool broken = false;    // a call failed or was not allowed: only its end is left
+  std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // stream -> what its next work waits for
+  std::vector<CUgraphNode> told;                               // what cuStreamGetCaptureInfo pointed to
+};
+
+struct Mark {
+  Capture* capture = nullptr;
+  std::vector<GraphNode*> nodes;
+};
+
+std::unordered_map<CUstream, Capture*> captures;  // under driver().mutex, as all here
+std::unordered_map<CUevent, Mark> marks;
+std::atomic<std::size_t> captured_streams{0};     // so that streams cost nothing while none is captured
+cuuint64_t next_id = 1;
+// Kept for the asking: no call of this driver is unsafe while a stream is captured.
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/// The per-thread stream has one handle in all threads, and is another stream in each.
+CUstream own(CUstream stream) {
+  thread_local char identity;
+  return reinterpret_cast<std::uintptr_t>(stream) == 2 ? reinterpret_cast<CUstream>(&identity) : stream;
+}
+
+Capture* capture_of(CUstream stream) {
+  const auto found = captures.find(stream);
+  return found == captures.end() ? nullptr : found->second;
+}
+
+void join(Capture& capture, CUstream stream, std::vector<GraphNode*> nodes) {
+  captures[stream] = &capture;
+  capture.last[stream] = std::move(nodes);
+  captured_streams.store(captures.size());
+}
+
+void end(Capture* capture) {
+  for (const auto& [stream, nodes] : capture->last) captures.erase(stream);
+  std::erase_if(marks, [&](const auto& mark) { return mark.second.capture == capture; });
+  captured_streams.store(captures.size());
+  delete capture;
+}
+
+/// Whether everything that other streams did is waited for by what the origin did last.
+bool joined(const Capture& capture) {
+  std::unordered_set<const GraphNode*> reached;
+  std::vector<const GraphNode*> open(capture.last.at(capture.origin).begin(), capture.last.at(capture.origin).end());
+  while (!open.empty()) {
+    const GraphNode* node = open.back();
+    open.pop_back();
+    if (!reached.insert(node).second) continue;
+    open.insert(open.end(), node->dependencies.begin(), node->dependencies.end());
+  }
+  return std::all_of(capture.last.begin(), capture.last.end(), [&](const auto& stream) {
+    return std::all_of(stream.second.begin(), stream.second.end(), [&](const GraphNode* node) { return reached.contains(node); });
+  });
+}
+
+CUresult begin(CUstream stream, CUgraph graph, const CUgraphNode* dependencies, std::size_t count) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (reinterpret_cast<std::uintptr_t>(stream) <= 1) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // the legacy stream
+  stream = own(stream);
+  const std::lock_guard guard(driver().mutex);
+  if (capture_of(stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (graph != nullptr && graph_of(graph) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto* capture = new Capture;
+  capture->id = next_id++;
+  capture->origin = stream;
+  capture->own_graph = graph == nullptr;
+  capture->graph = graph == nullptr ? new_graph() : graph_of(graph);
+  std::vector<GraphNode*> before;
+  for (std::size_t i = 0; i < count; ++i) before.push_back(node_of(dependencies[i]));
+  join(*capture, stream, std::move(before));
+  return CUDA_SUCCESS;
+}
+
+CUresult finish(CUstream stream, CUgraph* out) {
+  stream = own(stream);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = nullptr;
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  const CUresult result = capture->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                          : !joined(*capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS) *out = handle_of(capture->graph);
+  else if (capture->own_graph) destroy_graph(capture->graph);
+  end(capture);
+  return result;
+}
+
+CUstreamCaptureStatus status_of(CUstream stream) {
+  const Capture* capture = capture_of(stream);
+  return capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
+         : capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+CUresult information(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                     const CUgraphNode** dependencies, std::size_t* count) {
+  stream = own(stream);
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  *status = status_of(stream);
+  if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
+  Capture& capture = *capture_of(stream);
+  capture.told.clear();
+  for (const GraphNode* node : capture.last[stream]) capture.told.push_back(handle_of(node));
+  if (id != nullptr) *id = capture.id;
+  if (graph != nullptr) *graph = handle_of(capture.graph);
+  if (dependencies != nullptr) *dependencies = capture.told.data();
+  if (count != nullptr) *count = capture.told.size();
+  return CUDA_SUCCESS;
+}
+
+CUresult change_dependencies(CUstream stream, const CUgraphNode* dependencies, std::size_t count, unsigned flags) {
+  stream = own(stream);
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr || capture->broken) return CUDA_ERROR_ILLEGAL_STATE;
+  auto& last = capture->last[stream];
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) last.clear();
+  for (std::size_t i = 0; i < count; ++i) last.push_back(node_of(dependencies[i]));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool is_captured(CUstream stream) {
+  stream = own(stream);
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  return capture_of(stream) != nullptr;
+}
+
+bool capture_work(CUstream stream, CUgraphNodeType type) {
+  stream = own(stream);
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr) return false;
+  if (!capture->broken) capture->last[stream] = {add_node(capture->graph, type, capture->last[stream])};
+  return true;
+}
+
+bool capture_record(CUevent event, CUstream stream) {
+  stream = own(stream);
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr) {
+    marks.erase(event);
+    return false;
+  }
+  marks[event] = {capture, capture->last[stream]};
+  return true;
+}
+
+bool capture_wait(CUstream stream, CUevent event) {
+  stream = own(stream);
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  const auto mark = marks.find(event);
+  if (mark == marks.end()) return false;
+  Capture* present = capture_of(stream);
+  if (present == nullptr) {
+    join(*mark->second.capture, stream, mark->second.nodes);
+  } else if (present == mark->second.capture) {
+    auto& last = present->last[stream];
+    last.insert(last.end(), mark->second.nodes.begin(), mark->second.nodes.end());
+    std::sort(last.begin(), last.end());
+    last.erase(std::unique(last.begin(), last.end()), last.end());
+  } else {
+    present->broken = mark->second.capture->broken = true;  // two captures cannot become one
+  }
+  return true;
+}
+
+CUresult capture_allocation(CUstream stream, int device, std::size_t size, CUdeviceptr& out) {
+  stream = own(stream);
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr || capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+  parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  const auto& visible = driver().visible;
+  const auto ordinal = std::find(visible.begin(), visible.end(), device) - visible.begin();
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, static_cast<int>(ordinal)};
+  parameters.bytesize = size;
+  GraphNode* node = nullptr;
+  const CUresult result = add_alloc_node(capture->graph, capture->last[stream], parameters, node);
+  if (result != CUDA_SUCCESS) return result;
+  capture->last[stream] = {node};
+  out = parameters.dptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult capture_free(CUstream stream, CUdeviceptr address) {
+  stream = own(stream);
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr || capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  GraphNode* node = nullptr;
+  const CUresult result = add_free_node(capture->graph, capture->last[stream], address, node);
+  if (result == CUDA_SUCCESS) capture->last[stream] = {node};
+  return result;
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+
+// Every function below exists for streams as they are and, under the name with _ptsz, for the calling thread's own one.
+#define RATION_BOTH(name, parameters, call)                                               \
+  RATION_ENTRY name parameters { return call; }                                           \
+  RATION_ENTRY name##_ptsz parameters {                                                   \
+    stream = per_thread(stream);                                                          \
+    return call;                                                                          \
+  }
+
+RATION_BOTH(cuStreamBeginCapture, (CUstream stream), begin(stream, nullptr, nullptr, 0))
+RATION_BOTH(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode), begin(stream, nullptr, nullptr, 0))
+RATION_BOTH(cuStreamBeginCaptureToGraph,
+            (CUstream stream, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count,
+             CUstreamCaptureMode),
+            graph == nullptr ? CUDA_ERROR_INVALID_VALUE : begin(stream, graph, dependencies, count))
+RATION_BOTH(cuStreamEndCapture, (CUstream stream, CUgraph* out), finish(stream, out))
+RATION_BOTH(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* out),
+            information(stream, out, nullptr, nullptr, nullptr, nullptr))
+RATION_BOTH(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
+            information(stream, status, id, nullptr, nullptr, nullptr))
+RATION_BOTH(cuStreamGetCaptureInfo_v2,
+            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
+             std::size_t* count),
+            information(stream, status, id, graph, dependencies, count))
+RATION_BOTH(cuStreamGetCaptureInfo_v3,
+            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
+             const CUgraphEdgeData** edges, std::size_t* count),
+            ((edges != nullptr ? void(*edges = nullptr) : void()), information(stream, status, id, graph, dependencies, count)))
+RATION_BOTH(cuStreamUpdateCaptureDependencies,
+            (CUstream stream, const CUgraphNode* dependencies, std::size_t count, unsigned flags),
+            change_dependencies(stream, dependencies, count, flags))
+RATION_BOTH(cuStreamUpdateCaptureDependencies_v2,
+            (CUstream stream, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count, unsigned flags),
+            change_dependencies(stream, dependencies, count, flags))
+
+RATION_ENTRY cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::swap(*mode, thread_mode);
+  return CUDA_SUCCESS;
+}

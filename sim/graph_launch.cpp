@@ -1,0 +1,265 @@
+// Executable graphs. Instantiating one decides which granules its allocations can share: an allocation may have those of
+// another that was freed by a node it waits for. Launching takes that many from the device's graph pool, does the work of
+// the nodes in order, and gives back all but what is left allocated.
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graphs.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+/// What one allocation node uses: places in the list of granules that a launch takes on the device.
+struct Use {
+  std::shared_ptr<GraphAllocation> allocation;
+  std::vector<std::uint32_t> places;
+  bool freed_inside = false;
+};
+
+struct Executable {
+  std::vector<CUgraphNodeType> shape;  // the node types in order, by which an update is judged
+  std::vector<std::function<CUresult()>> work;
+  std::vector<Use> uses;
+  std::vector<CUdeviceptr> frees;  // of other graphs' allocations
+  std::map<int, std::uint32_t> needed;                   // device -> granules a launch takes
+  std::map<int, std::vector<std::uint32_t>> uploaded;    // taken in advance
+  unsigned long long flags = 0;
+  std::weak_ptr<Graph> source;
+};
+
+std::unordered_set<Executable*> executables;
+
+Executable* executable_of(CUgraphExec handle) {
+  auto* executable = reinterpret_cast<Executable*>(handle);
+  return executables.contains(executable) ? executable : nullptr;
+}
+
+void collect_work(const Graph& graph, Executable& out) {
+  for (const GraphNode* node : in_order(graph)) {
+    out.shape.push_back(node->type);
+    if (node->work) out.work.push_back(node->work);
+    if (node->child != nullptr) collect_work(*node->child, out);
+  }
+}
+
+/// Everything that `node` waits for, directly or not.
+std::unordered_set<const GraphNode*> ancestors(const GraphNode* node) {
+  std::unordered_set<const GraphNode*> seen;
+  std::vector<const GraphNode*> open{node};
+  while (!open.empty()) {
+    const GraphNode* at = open.back();
+    open.pop_back();
+    for (const GraphNode* dependency : at->dependencies) {
+      if (seen.insert(dependency).second) open.push_back(dependency);
+    }
+  }
+  return seen;
+}
+
+void plan_memory(const Graph& graph, Executable& out) {
+  struct Idle {
+    std::uint32_t place;
+    const GraphNode* since;  // the free node behind which it may be used again
+  };
+  std::map<int, std::vector<Idle>> idle;
+  std::unordered_map<CUdeviceptr, std::size_t> use_at;
+  for (const GraphNode* node : in_order(graph)) {
+    if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+      const int device = node->allocation->device;
+      const std::uint64_t count = node->allocation->extent >> 21;
+      const auto before = ancestors(node);
+      Use use{node->allocation, {}, false};
+      std::erase_if(idle[device], [&](const Idle& candidate) {
+        if (use.places.size() == count || !before.contains(candidate.since)) return false;
+        use.places.push_back(candidate.place);
+        return true;
+      });
+      while (use.places.size() < count) use.places.push_back(out.needed[device]++);
+      use_at[node->allocation->address] = out.uses.size();
+      out.uses.push_back(std::move(use));
+    } else if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+      const auto found = use_at.find(node->freed);
+      if (found == use_at.end()) {
+        out.frees.push_back(node->freed);
+        continue;
+      }
+      Use& use = out.uses[found->second];
+      use.freed_inside = true;
+      for (const std::uint32_t place : use.places) idle[use.allocation->device].push_back({place, node});
+    }
+  }
+}
+
+CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
+  const std::lock_guard guard(driver().mutex);
+  Graph* graph = graph_of(handle);
+  if (out == nullptr || graph == nullptr || in_order(*graph).size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (graph->has_memory_nodes() && graph->executables > 0) return CUDA_ERROR_NOT_SUPPORTED;
+  auto* made = new Executable;
+  made->flags = flags;
+  made->source = graph->weak_from_this();
+  collect_work(*graph, *made);
+  plan_memory(*graph, *made);
+  ++graph->executables;
+  executables.insert(made);
+  *out = reinterpret_cast<CUgraphExec>(made);
+  return CUDA_SUCCESS;
+}
+
+/// Has the pools of all its devices set the granules aside; nothing, if one of them is full.
+bool take(Executable& executable) {
+  for (const auto& [device, count] : executable.needed) {
+    if (executable.uploaded.contains(device)) continue;
+    if (!take_graph_granules(device, count, executable.uploaded[device])) {
+      executable.uploaded.erase(device);
+      for (auto& [other, granules] : executable.uploaded) give_graph_granules(other, granules);
+      executable.uploaded.clear();
+      return false;
+    }
+  }
+  return true;
+}
+
+CUresult begin(Executable& executable) {
+  for (const Use& use : executable.uses) {
+    if (!use.allocation->live) continue;
+    if ((executable.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) == 0) return CUDA_ERROR_INVALID_VALUE;
+    free_graph_allocation(use.allocation->address);
+  }
+  for (const CUdeviceptr address : executable.frees) {
+    const auto allocation = graph_allocation_at(address);
+    if (allocation == nullptr || !allocation->live) return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!take(executable)) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (const Use& use : executable.uses) {
+    const auto& granules = executable.uploaded[use.allocation->device];
+    for (const std::uint32_t place : use.places) use.allocation->granules.push_back(granules[place]);
+    map_graph_allocation(*use.allocation);
+  }
+  return CUDA_SUCCESS;
+}
+
+void finish(Executable& executable) {
+  std::map<int, std::unordered_set<std::uint32_t>> kept;
+  for (const Use& use : executable.uses) {
+    if (use.freed_inside) {
+      unmap_graph_allocation(*use.allocation);
+      use.allocation->granules.clear();
+    } else {
+      kept[use.allocation->device].insert(use.allocation->granules.begin(), use.allocation->granules.end());
+      keep_graph_allocation(use.allocation);
+    }
+  }
+  for (auto& [device, granules] : executable.uploaded) {
+    std::erase_if(granules, [&](std::uint32_t granule) { return kept[device].contains(granule); });
+    give_graph_granules(device, granules);
+  }
+  executable.uploaded.clear();
+  for (const CUdeviceptr address : executable.frees) free_graph_allocation(address);
+}
+
+CUresult launch(CUgraphExec handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  Executable* executable = nullptr;
+  {
+    const std::lock_guard guard(driver().mutex);
+    executable = executable_of(handle);
+    if (executable == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult result = begin(*executable); result != CUDA_SUCCESS) return result;
+  }
+  CUresult result = CUDA_SUCCESS;  // the work calls the driver itself, so outside the lock
+  for (const auto& work : executable->work) {
+    if (const CUresult one = work(); result == CUDA_SUCCESS) result = one;
+  }
+  const std::lock_guard guard(driver().mutex);
+  finish(*executable);
+  return result;
+}
+
+CUresult upload(CUgraphExec handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  Executable* executable = executable_of(handle);
+  if (executable == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return take(*executable) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResult& outcome) {
+  const std::lock_guard guard(driver().mutex);
+  Executable* executable = executable_of(handle);
+  Graph* graph = graph_of(graph_handle);
+  if (executable == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Executable changed;
+  collect_work(*graph, changed);
+  const bool same = changed.shape == executable->shape && !graph->has_memory_nodes();
+  outcome = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  executable->work = std::move(changed.work);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace ration::sim
+
+using namespace ration::sim;
+
+RATION_ENTRY cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, std::size_t) {
+  return instantiate(out, graph, 0);
+}
+RATION_ENTRY cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, std::size_t) {
+  return instantiate(out, graph, 0);
+}
+RATION_ENTRY cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) return CUDA_ERROR_INVALID_VALUE;  // names no stream to do it on
+  return instantiate(out, graph, flags);
+}
+RATION_ENTRY cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = instantiate(out, graph, parameters->flags);
+  if (result == CUDA_SUCCESS && (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) result = upload(*out);
+  parameters->hErrNode_out = nullptr;
+  parameters->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  return result;
+}
+RATION_ENTRY cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  return cuGraphInstantiateWithParams(out, graph, parameters);
+}
+
+RATION_ENTRY cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* out) {
+  const std::lock_guard guard(driver().mutex);
+  if (executable_of(handle) == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = executable_of(handle)->flags;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuGraphUpload(CUgraphExec executable, CUstream) { return upload(executable); }
+RATION_ENTRY cuGraphUpload_ptsz(CUgraphExec executable, CUstream) { return upload(executable); }
+RATION_ENTRY cuGraphLaunch(CUgraphExec executable, CUstream) { return launch(executable); }
+RATION_ENTRY cuGraphLaunch_ptsz(CUgraphExec executable, CUstream) { return launch(executable); }
+
+RATION_ENTRY cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo* out) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = {};
+  return update(executable, graph, out->result);
+}
+RATION_ENTRY cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* out) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (error_node != nullptr) *error_node = nullptr;
+  return update(executable, graph, *out);
+}
+
+// What it left allocated lives on; what was only uploaded goes back to the pool.
+RATION_ENTRY cuGraphExecDestroy(CUgraphExec handle) {
+  const std::lock_guard guard(driver().mutex);
+  Executable* executable = executable_of(handle);
+  if (executable == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (auto& [device, granules] : executable->uploaded) give_graph_granules(device, granules);
+  if (const auto source = executable->source.lock(); source != nullptr) --source->executables;
+  executables.erase(executable);
+  delete executable;
+  return CUDA_SUCCESS;
+}

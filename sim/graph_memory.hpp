@@ -1,0 +1,46 @@
+// The memory of graphs: allocations whose addresses are fixed when their node is made, and the pool of each device that
+// backs them while they are live. Used by graphs, launches, capture and the functions that free memory.
+// Everything here is called under driver().mutex.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "driver.hpp"
+
+namespace ration::sim {
+
+/// One allocation node's memory. The address range is this object's; bytes stand behind it only while it is live.
+struct GraphAllocation {
+  int device = 0;
+  std::uint64_t size = 0;     // as asked for
+  std::uint64_t extent = 0;   // whole granules
+  std::uint64_t address = 0;
+  bool live = false;          // not freed since the launch that took it
+  std::vector<std::uint32_t> granules;
+
+  ~GraphAllocation();
+};
+
+/// Null: no address range is left.
+std::shared_ptr<GraphAllocation> make_graph_allocation(int device, std::uint64_t size);
+/// The allocation whose first byte stands at `address`, live or not.
+std::shared_ptr<GraphAllocation> graph_allocation_at(std::uint64_t address);
+
+/// Takes `count` granules of the device's graph pool, from the device where the pool has too few. False: it is full.
+bool take_graph_granules(int device, std::size_t count, std::vector<std::uint32_t>& out);
+/// Gives granules back to the pool, which keeps them until it is trimmed.
+void give_graph_granules(int device, std::vector<std::uint32_t>& granules);
+/// Maps the allocation's granules at its address.
+void map_graph_allocation(GraphAllocation& allocation);
+void unmap_graph_allocation(GraphAllocation& allocation);
+/// From now on `granules` are the allocation's, until it is freed.
+void keep_graph_allocation(const std::shared_ptr<GraphAllocation>& allocation);
+
+/// False: no live allocation of a graph stands there.
+bool free_graph_allocation(std::uint64_t address);
+/// A device's last context is gone, and with it what its graphs left behind.
+void clear_graph_memory(int device);
+
+}  // namespace ration::sim

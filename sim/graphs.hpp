@@ -1,0 +1,70 @@
+// Graphs as the simulated driver keeps them: nodes, what they wait for, and the work that a launch does for them.
+// Used by graphs.cpp (building), graph_launch.cpp (running) and capture.cpp. Called under driver().mutex.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "driver.hpp"
+#include "driver/cuda_graph_abi.hpp"
+#include "graph_memory.hpp"
+
+namespace ration::sim {
+
+struct Graph;
+
+struct GraphNode {
+  cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
+  Graph* graph = nullptr;
+  const GraphNode* origin = nullptr;               // in a clone: the node it was copied from
+  std::vector<GraphNode*> dependencies;
+  std::shared_ptr<GraphAllocation> allocation;     // of an allocation node
+  cuda::CUmemPoolProps pool_properties{};
+  cuda::CUdeviceptr freed = 0;                     // of a free node
+  std::shared_ptr<Graph> child;
+  cuda::CUDA_KERNEL_NODE_PARAMS kernel{};
+  std::function<cuda::CUresult()> work;            // empty: nothing to do, as for kernels
+};
+
+struct Graph : std::enable_shared_from_this<Graph> {
+  std::vector<std::unique_ptr<GraphNode>> nodes;
+  int executables = 0;  // alive; a graph that allocates may have one
+
+  [[nodiscard]] bool has_memory_nodes() const;
+};
+
+/// The graph or node behind a handle; null for handles that are none.
+Graph* graph_of(cuda::CUgraph handle);
+inline GraphNode* node_of(cuda::CUgraphNode handle) { return reinterpret_cast<GraphNode*>(handle); }
+inline cuda::CUgraph handle_of(Graph* graph) { return reinterpret_cast<cuda::CUgraph>(graph); }
+inline cuda::CUgraphNode handle_of(const GraphNode* node) {
+  return reinterpret_cast<cuda::CUgraphNode>(const_cast<GraphNode*>(node));
+}
+
+Graph* new_graph();
+void destroy_graph(Graph* graph);
+
+/// A node of `type` behind `dependencies`; null: one of these is no node of this graph.
+GraphNode* add_node(Graph* graph, cuda::CUgraphNodeType type, const std::vector<GraphNode*>& dependencies);
+cuda::CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
+                              cuda::CUDA_MEM_ALLOC_NODE_PARAMS& parameters, GraphNode*& out);
+cuda::CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& dependencies, cuda::CUdeviceptr address,
+                             GraphNode*& out);
+
+/// The nodes in an order in which each follows what it waits for. Shorter than the graph: there is a cycle.
+std::vector<GraphNode*> in_order(const Graph& graph);
+
+/// Fills a caller's array as the driver does: without one the count alone is told, a longer one is filled up with nulls.
+template <typename Handle>
+void fill(Handle* out, std::size_t& count, const std::vector<Handle>& values) {
+  if (out != nullptr) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = i < values.size() ? values[i] : nullptr;
+    count = std::min(count, values.size());
+  } else {
+    count = values.size();
+  }
+}
+
+}  // namespace ration::sim

@@ -1,0 +1,149 @@
+// Memory known to other processes by a 64-byte handle (cuIpc…) or through a pool's descriptor: the exporter owns it, and
+// it lives until the exporter has freed it and every importer has closed it.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "driver.hpp"
+#include "driver/cuda_share_abi.hpp"
+#include "shared_blocks.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+/// What travels in an IPC handle and in a pool pointer's export data.
+struct Ticket {
+  std::uint64_t magic, id, offset;
+};
+constexpr std::uint64_t kBlockTicket = 0x31656c646e61686d;
+constexpr std::uint64_t kPointerTicket = 0x317265746e696f70;
+
+/// What a pool's descriptor says.
+struct PoolTicket {
+  std::uint64_t magic;
+  std::int32_t device;
+};
+constexpr std::uint64_t kPoolTicket = 0x31746b74306c6f6f;
+
+struct Imported {
+  Block block;
+  int opened = 0;
+};
+std::unordered_map<std::uint64_t, Imported> imported;        // by the block's number
+struct Pointer {
+  std::uint64_t id = 0;
+  bool of_pool = false;
+};
+std::unordered_map<std::uint64_t, Pointer> pointers;
+
+CUresult write_ticket(Block* block, std::uint64_t address, std::uint64_t magic, void* out) {
+  if (block == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (block->published == 0) block->published = SharedBlocks::get()->publish(block->device, block->granules, block->size);
+  if (block->published == 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  const Ticket ticket{magic, block->published, address - block->address};
+  std::memset(out, 0, sizeof(CUipcMemHandle));
+  std::memcpy(out, &ticket, sizeof ticket);
+  return CUDA_SUCCESS;
+}
+
+CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  Ticket ticket{};
+  std::memcpy(&ticket, data, sizeof ticket);
+  if (out == nullptr || ticket.magic != magic) return CUDA_ERROR_INVALID_VALUE;
+  if (SharedBlocks::get()->is_own(ticket.id)) return CUDA_ERROR_INVALID_CONTEXT;  // for other processes only
+  const std::lock_guard guard(driver().mutex);
+  auto found = imported.find(ticket.id);
+  if (found == imported.end()) {
+    SharedBlock shared;
+    Imported entry;
+    entry.block.hold = SharedBlocks::get()->hold(ticket.id, shared);
+    if (entry.block.hold < 0) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+    entry.block.device = shared.device;
+    entry.block.size = shared.size;
+    entry.block.granules = shared.granules;
+    if (!place_block(entry.block)) {
+      SharedBlocks::get()->release(entry.block.hold);
+      return CUDA_ERROR_MAP_FAILED;
+    }
+    found = imported.emplace(ticket.id, std::move(entry)).first;
+  }
+  ++found->second.opened;
+  *out = found->second.block.address + ticket.offset;
+  pointers[*out] = {ticket.id, magic == kPointerTicket};
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool close_imported(std::uint64_t address, bool of_pool) {
+  const auto pointer = pointers.find(address);
+  if (pointer == pointers.end() || pointer->second.of_pool != of_pool) return false;
+  const auto found = imported.find(pointer->second.id);
+  if (--found->second.opened > 0) return true;
+  std::erase_if(pointers, [&](const auto& entry) { return entry.second.id == found->first; });
+  give_block(found->second.block);
+  imported.erase(found);
+  return true;
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+
+RATION_ENTRY cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  return write_ticket(block_of(address), address, kBlockTicket, out);
+}
+
+RATION_ENTRY cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned int) {
+  return open_ticket(&handle, kBlockTicket, out);
+}
+RATION_ENTRY cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
+  return cuIpcOpenMemHandle_v2(out, handle, flags);
+}
+
+RATION_ENTRY cuIpcCloseMemHandle(CUdeviceptr address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  return close_imported(address, false) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+RATION_ENTRY cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUmemAllocationHandleType type, unsigned long long) {
+  if (out == nullptr || pool == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  const PoolTicket ticket{kPoolTicket, shareable_pool_device(pool)};
+  if (ticket.device < 0) return CUDA_ERROR_INVALID_VALUE;
+  const int descriptor = ::memfd_create("ration-sim-pool", MFD_CLOEXEC);
+  if (descriptor < 0 || ::write(descriptor, &ticket, sizeof ticket) != sizeof ticket) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(out) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* descriptor, CUmemAllocationHandleType type,
+                                                unsigned long long) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  PoolTicket ticket{};
+  if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+      ::pread(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), &ticket, sizeof ticket, 0) != sizeof ticket ||
+      ticket.magic != kPoolTicket) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *out = import_pool(ticket.device);
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  return write_ticket(pool_block_of(address), address, kPointerTicket, out);
+}
+
+RATION_ENTRY cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool pool, CUmemPoolPtrExportData* data) {
+  if (pool == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return open_ticket(data, kPointerTicket, out);
+}

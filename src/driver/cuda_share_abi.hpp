@@ -1,0 +1,44 @@
+// The binary interface of what the driver shares between processes, and of checkpoints: what cuda_abi.hpp is for the
+// rest. Used by the shim, the simulator, the workload and the tests; same promises.
+#pragma once
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::cuda {
+
+struct CUmemPoolPtrExportData {
+  unsigned char reserved[64];
+};
+
+using cuMemPoolExportToShareableHandle_t = CUresult(void*, CUmemoryPool, CUmemAllocationHandleType, unsigned long long);
+using cuMemPoolImportFromShareableHandle_t = CUresult(CUmemoryPool*, void*, CUmemAllocationHandleType, unsigned long long);
+using cuMemPoolExportPointer_t = CUresult(CUmemPoolPtrExportData*, CUdeviceptr);
+using cuMemPoolImportPointer_t = CUresult(CUdeviceptr*, CUmemoryPool, CUmemPoolPtrExportData*);
+
+enum CUprocessState : int {
+  CU_PROCESS_STATE_RUNNING = 0,
+  CU_PROCESS_STATE_LOCKED = 1,
+  CU_PROCESS_STATE_CHECKPOINTED = 2,
+  CU_PROCESS_STATE_FAILED = 3,
+};
+struct CUcheckpointLockArgs {
+  unsigned int timeoutMs;
+  unsigned int reserved0;
+  cuuint64_t reserved1[7];
+};
+struct CUcheckpointCheckpointArgs {
+  cuuint64_t reserved[8];
+};
+struct CUcheckpointRestoreArgs;  // may rename the process's devices; the simulator takes it as it is
+struct CUcheckpointUnlockArgs {
+  cuuint64_t reserved[8];
+};
+
+using cuCheckpointProcessGetState_t = CUresult(int, CUprocessState*);
+using cuCheckpointProcessGetRestoreThreadId_t = CUresult(int, int*);
+using cuCheckpointProcessLock_t = CUresult(int, CUcheckpointLockArgs*);
+using cuCheckpointProcessCheckpoint_t = CUresult(int, CUcheckpointCheckpointArgs*);
+using cuCheckpointProcessRestore_t = CUresult(int, CUcheckpointRestoreArgs*);
+using cuCheckpointProcessUnlock_t = CUresult(int, CUcheckpointUnlockArgs*);
+
+}  // namespace ration::cuda
