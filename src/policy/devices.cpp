@@ -96,9 +96,7 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
   device.total = Bytes{memory.total};
   device.free = Bytes{memory.free};
   if (nvml.call("nvmlDeviceGetName", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) == NVML_SUCCESS) device.name = text;
-  struct {
-    unsigned int gpu, memory;
-  } utilisation{};
+  nvmlUtilization_t utilisation{};
   if (nvml.call("nvmlDeviceGetUtilizationRates", NVML_ERROR_NOT_SUPPORTED, handle, &utilisation) == NVML_SUCCESS) {
     device.utilisation = static_cast<int>(utilisation.gpu);
   }

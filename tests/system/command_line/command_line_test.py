@@ -34,7 +34,7 @@ class CommandLine(unittest.TestCase):
     def refused(self, code, error, *arguments, **options):
         """One error line with its number, then what to type; the exit code; nothing on standard output."""
         done = self.ration(*arguments, **options)
-        lines = done.stderr.splitlines()
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("ration-sim: ")]  # the simulator's own word
         self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
         self.assertTrue(lines and lines[0].startswith(error + " ration: "), done.stderr)
         self.assertEqual(len(lines), 2, done.stderr)
