@@ -76,24 +76,39 @@ Trace training_job(std::uint64_t steady, std::uint64_t peak, int steps, unsigned
   Trace trace;
   trace.name = "training job";
   std::minstd_rand random(seed);
+  const auto take = [&](std::uint64_t size) {
+    trace.events.push_back({true, trace.blocks, size});
+    return trace.blocks++;
+  };
   const auto some = [&](std::uint64_t left) {
     const auto size = std::uint64_t{1} << (16 + random() % 11);
     return std::min(left, size + random() % size / 256 * 256);
   };
-  const auto fill = [&](std::uint64_t bytes) {
-    std::vector<std::uint32_t> ids;
-    for (std::uint64_t left = bytes; left > 0;) {
-      const std::uint64_t size = some(left);
-      ids.push_back(trace.blocks);
-      trace.events.push_back({true, trace.blocks++, size});
-      left -= size;
+  const std::uint64_t passing = peak > steady ? peak - steady : 0;
+  std::uint64_t kept = 0;
+  for (int step = 0; step <= steps; ++step) {
+    std::vector<std::uint32_t> activations;
+    std::uint64_t live = 0;
+    // A workspace in one piece, then activations; in the first step the parameters and their optimiser's state come to
+    // lie between them, as frameworks make them when they are first needed.
+    if (passing > 0) {
+      const std::uint64_t workspace = passing / 4 + passing / 8 * (random() % 3) / 2;
+      activations.push_back(take(workspace));
+      live += workspace;
     }
-    return ids;
-  };
-  fill(steady);
-  for (int step = 0; step < steps; ++step) {
-    auto activations = fill(peak > steady ? peak - steady : 0);
-    std::reverse(activations.begin(), activations.end());
+    while (live < passing || kept < steady) {
+      if (kept < steady) {
+        const std::uint64_t size = some(steady - kept);
+        take(size);
+        kept += size;
+      }
+      if (live < passing) {
+        const std::uint64_t size = some(passing - live);
+        activations.push_back(take(size));
+        live += size;
+      }
+    }
+    std::shuffle(activations.begin(), activations.end(), random);
     for (const std::uint32_t id : activations) trace.events.push_back({false, id, 0});
   }
   measure(trace);

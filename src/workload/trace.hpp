@@ -25,8 +25,9 @@ struct Trace {
 /// A CSV `t_us,op,id,size,stream`, by path, or by name from share/ration/traces.
 [[nodiscard]] Result<Trace> read_trace(const std::string& file);
 
-/// A training job: `steady` bytes of parameters, then `steps` times activations up to `peak` bytes in all, freed in reverse.
-/// Sizes are spread from 64 KiB to 64 MiB, the same for the same seed.
+/// A training job: `steady` bytes that stay, made in the first step between activations; in each of `steps` more steps
+/// other activations and a workspace, up to `peak` bytes in all. Sizes are spread from 64 KiB to 64 MiB, no two steps
+/// are alike, and the same seed gives the same job.
 [[nodiscard]] Trace training_job(std::uint64_t steady, std::uint64_t peak, int steps, unsigned seed);
 
 }  // namespace ration::workload
