@@ -59,6 +59,16 @@ std::string node_folder(const std::string& spec) {
   return folder;
 }
 
+// The whole device at an address where granules are aligned as they are on the device.
+char* map_window(int file, std::uint64_t size) {
+  const std::uint64_t step = kGranule.count();
+  void* range = ::mmap(nullptr, size + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return nullptr;
+  const std::uint64_t start = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
+  void* window = ::mmap(reinterpret_cast<void*>(start), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
+  return window == MAP_FAILED ? nullptr : static_cast<char*>(window);
+}
+
 }  // namespace
 
 Node* Node::get() {
@@ -105,9 +115,8 @@ bool Node::open() {
     files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
     good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
-    void* window = good ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, files_[device], 0) : MAP_FAILED;
-    good = window != MAP_FAILED;
-    windows_[device] = static_cast<char*>(window);
+    windows_[device] = good ? map_window(files_[device], size) : nullptr;
+    good = windows_[device] != nullptr;
   }
   return good;
 }

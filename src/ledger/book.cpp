@@ -18,17 +18,15 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Fields changed only under the lock need no atomic read-modify-write, only stores that readers cannot see torn.
-void add(Word& word, std::uint64_t bytes) noexcept { word.store(word.load(kRelaxed) + bytes, kRelaxed); }
-void subtract(Word& word, std::uint64_t bytes) noexcept {
-  const std::uint64_t now = word.load(kRelaxed);
-  word.store(now - std::min(now, bytes), kRelaxed);
-}
-
 std::uint64_t wall_clock_ns() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+Bytes in_use(const SlotRecord& slot, std::uint32_t account) noexcept {
+  const std::uint64_t held = slot.held[account].load(kRelaxed);
+  return Bytes{held - std::min(held, spare_bytes(slot.spare[account].load(kRelaxed)))};
 }
 
 template <std::size_t N>
@@ -67,97 +65,7 @@ ProcessIdentity identity_of(const SlotRecord& slot) noexcept {
   return identity;
 }
 
-// A critical section here lasts a few nanoseconds, so a waiter spins about as long as two of them before it sleeps.
-constexpr int kSpins = 200;
-
-void pause_briefly() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace
-
-// ---------------------------------------------------------------------------------------------- lock and recovery
-
-bool Book::lock() noexcept {
-  pthread_mutex_t& mutex = layout_->header.lock;
-  int outcome = ::pthread_mutex_trylock(&mutex);
-  for (int spin = 0; outcome == EBUSY && spin < kSpins; ++spin) {
-    pause_briefly();
-    outcome = ::pthread_mutex_trylock(&mutex);
-  }
-  if (outcome == EBUSY) outcome = ::pthread_mutex_lock(&mutex);
-  if (outcome == 0) [[likely]] return true;
-  if (outcome == EOWNERDEAD) {
-    recover();
-    return ::pthread_mutex_consistent(&mutex) == 0;
-  }
-  return false;  // EDEADLK: this thread was interrupted inside; ENOTRECOVERABLE: nobody can repair it
-}
-
-void Book::unlock() noexcept { ::pthread_mutex_unlock(&layout_->header.lock); }
-
-// The owner died inside: whatever it had half done, the slots say what each process holds.
-void Book::recover() noexcept {
-  std::uint64_t sums[kMaxAccounts] = {};
-  std::uint32_t waiters = 0;
-  for (SlotRecord& slot : layout_->slots) {
-    if (slot.in_use.load(kRelaxed) == 0) continue;
-    waiters += slot.waiting.load(kRelaxed);
-    for (std::uint32_t account = 0; account < account_count_; ++account) sums[account] += slot.held[account].load(kRelaxed);
-  }
-  for (std::uint32_t account = 0; account < account_count_; ++account) {
-    layout_->accounts[account].used.store(sums[account], kRelaxed);
-  }
-  layout_->header.waiters.store(waiters, kRelaxed);
-}
-
-// ------------------------------------------------------------------------------------------------ charge and refund
-
-Charged Book::charge(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account >= account_count_) return Charged::kNoAccount;
-  if (slot_ == kNoSlot || !lock()) return Charged::kBroken;
-  AccountRecord& record = layout_->accounts[account];
-  const std::uint64_t used = record.used.load(kRelaxed);
-  const std::uint64_t limit = record.limit.load(kRelaxed);
-  if (used > limit || size.count() > limit - used) {
-    unlock();
-    return Charged::kOverLimit;
-  }
-  SlotRecord& slot = layout_->slots[slot_];
-  add(slot.held[account], size.count());  // the slot first: it is what recovery believes
-  const std::uint64_t now_used = used + size.count();
-  record.used.store(now_used, kRelaxed);
-  if (now_used > record.peak.load(kRelaxed)) record.peak.store(now_used, kRelaxed);
-  if (kind != Kind::kHeap) add(kind == Kind::kContext ? slot.context[account] : slot.pooled[account], size.count());
-  unlock();
-  return Charged::kGranted;
-}
-
-void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  AccountRecord& record = layout_->accounts[account];
-  SlotRecord& slot = layout_->slots[slot_];
-  add(slot.held[account], size.count());
-  add(record.used, size.count());
-  if (record.used.load(kRelaxed) > record.peak.load(kRelaxed)) record.peak.store(record.used.load(kRelaxed), kRelaxed);
-  if (kind != Kind::kHeap) add(kind == Kind::kContext ? slot.context[account] : slot.pooled[account], size.count());
-  unlock();
-}
-
-void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  SlotRecord& slot = layout_->slots[slot_];
-  const std::uint64_t returned = std::min(size.count(), slot.held[account].load(kRelaxed));
-  subtract(slot.held[account], returned);
-  subtract(layout_->accounts[account].used, returned);
-  if (kind != Kind::kHeap) subtract(kind == Kind::kContext ? slot.context[account] : slot.pooled[account], returned);
-  unlock();
-  wake_waiters();
-}
 
 // ------------------------------------------------------------------------------------------------------ processes
 
@@ -175,6 +83,7 @@ bool Book::attach() noexcept {
         slot.held[account].store(0, kRelaxed);
         slot.context[account].store(0, kRelaxed);
         slot.pooled[account].store(0, kRelaxed);
+        slot.spare[account].store(0, kRelaxed);
       }
       slot.waiting.store(0, kRelaxed);
       slot.pid = self.pid;
@@ -217,7 +126,7 @@ Bytes Book::reap() noexcept {
     // Somebody else may have reaped it meanwhile and a newcomer may stand in its place.
     if (slot.in_use.load(kRelaxed) != 0 && identity_of(slot).same_as(seen)) {
       for (std::uint32_t account = 0; account < account_count_; ++account) {
-        returned += Bytes{slot.held[account].load(kRelaxed)};
+        returned += in_use(slot, account);
       }
       slot.in_use.store(0, kRelaxed);
       recover();
@@ -282,7 +191,7 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
     AccountRecord& entry = layout_->accounts[account];
     record.used = entry.used.load(kRelaxed);
     record.limit = entry.limit.load(kRelaxed);
-    add(entry.denials, 1);
+    entry.denials.store(entry.denials.load(kRelaxed) + 1, kRelaxed);
   }
   header.denial_count.store(sequence, kRelaxed);
   record.sequence.store(sequence, std::memory_order_release);
@@ -317,12 +226,19 @@ Bytes Book::context_estimate(std::uint32_t account) const noexcept {
 }
 
 Bytes Book::used(std::uint32_t account) const noexcept {
-  return account < account_count_ ? Bytes{layout_->accounts[account].used.load(kRelaxed)} : Bytes{0};
+  if (account >= account_count_) return Bytes{0};
+  Bytes sum{layout_->accounts[account].used.load(kRelaxed)};
+  const std::uint32_t bound = std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
+  for (std::uint32_t slot = 0; slot < bound; ++slot) {
+    const Bytes spare{spare_bytes(layout_->slots[slot].spare[account].load(kRelaxed))};
+    if (layout_->slots[slot].in_use.load(kRelaxed) != 0) sum -= std::min(sum, spare);
+  }
+  return sum;
 }
 
 Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {
   if (account >= account_count_ || slot_ == kNoSlot) return Bytes{0};
-  return Bytes{layout_->slots[slot_].held[account].load(kRelaxed)};
+  return in_use(layout_->slots[slot_], account);
 }
 
 Bytes Book::headroom(std::uint32_t account) const noexcept {

@@ -8,7 +8,8 @@
 //   3. The limit can be changed by an outsider at any time; the next charge sees it. Below `used`, nothing is taken
 //      away and nothing new is granted.
 //   4. A corrupted, truncated or foreign file is refused; it never crashes whoever opens it.
-//   5. An uncontended charge and refund cost tens of nanoseconds, whatever the number of processes.
+//   5. An uncontended charge and refund cost tens of nanoseconds, whatever the number of processes: bytes that a
+//      process gives back stay at its hand, up to kSpareMost, until anybody needs them.
 // Nothing here throws or prints; nothing allocates except where std::string or std::vector stand in the signature.
 #pragma once
 
@@ -43,6 +44,9 @@ enum class Charged : std::uint32_t {
 };
 
 enum class DenialReason : std::uint16_t { kLimit = 1, kDeviceFull = 2, kNoAccount = 3, kUngoverned = 4, kBook = 5 };
+
+/// The most that a process keeps at hand of what it gave back, a device. Larger than PyTorch's segment of 20 MiB.
+inline constexpr Bytes kSpareMost{std::uint64_t{32} << 20};
 
 /// Why a book was not opened or created.
 enum class BookStatus : std::uint32_t {
@@ -200,6 +204,10 @@ class Book {
   bool lock() noexcept;
   void unlock() noexcept;
   void recover() noexcept;
+  bool take_spare(std::uint32_t account, std::uint64_t size) noexcept;
+  bool keep_spare(std::uint32_t account, std::uint64_t size) noexcept;
+  void fold(std::uint32_t slot, std::uint32_t account) noexcept;
+  void fold_all(std::uint32_t account) noexcept;
   void wake_waiters() noexcept;
 
   Mapping mapping_;

@@ -35,7 +35,8 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
   process.command = text(slot.command);
   process.attached_ns = plain(slot.attached_ns);
   for (std::uint32_t account = 0; account < accounts; ++account) {
-    process.held.push_back(bytes(slot.held[account]));
+    const Bytes held = bytes(slot.held[account]), spare{spare_bytes(plain(slot.spare[account]))};
+    process.held.push_back(held - std::min(held, spare));
     process.context.push_back(bytes(slot.context[account]));
     process.pooled.push_back(bytes(slot.pooled[account]));
   }
@@ -118,6 +119,12 @@ BookStatus Book::read(const char* path, BookSnapshot& out) {
   }
   for (const SlotRecord& slot : layout->slots) {
     if (slot.in_use.load(std::memory_order_relaxed) != 0) snapshot.processes.push_back(process_from(slot, header.account_count));
+  }
+  for (std::size_t account = 0; account < snapshot.accounts.size(); ++account) {
+    for (const SlotRecord& slot : layout->slots) {
+      const Bytes spare{slot.in_use.load(std::memory_order_relaxed) != 0 ? spare_bytes(plain(slot.spare[account])) : 0};
+      snapshot.accounts[account].used -= std::min(snapshot.accounts[account].used, spare);
+    }
   }
   for (const DenialRecord& record : layout->denials) {
     if (plain(record.sequence) != 0 && record.account <= kMaxAccounts) snapshot.denials.push_back(denial_from(record));

@@ -13,7 +13,7 @@
 namespace ration::ledger {
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 1;
+inline constexpr std::uint32_t kBookVersion = 2;
 
 inline constexpr std::size_t kMaxAccounts = 16;   // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
@@ -37,6 +37,14 @@ struct AccountRecord {
 };
 static_assert(sizeof(AccountRecord) == 128);
 
+/// Bytes that a process has given back and may take again without the lock: entered in `held` and `used` still, but not
+/// in use. The owner changes the low 48 bits by compare-and-exchange; whoever holds the lock may take them all away
+/// (a fold), which also changes the turn in the high bits, so that a fold cut short by death can be told from one not
+/// begun.
+inline constexpr int kTurnShift = 48;
+constexpr std::uint64_t spare_bytes(std::uint64_t word) noexcept { return word & ((std::uint64_t{1} << kTurnShift) - 1); }
+constexpr std::uint64_t spare_turn(std::uint64_t word) noexcept { return word >> kTurnShift; }
+
 /// One process of the workload. Written by that process under the lock; cleared by whoever finds it dead.
 struct SlotRecord {
   std::atomic<std::uint32_t> in_use;
@@ -50,8 +58,9 @@ struct SlotRecord {
   Word held[kMaxAccounts];        // bytes charged, everything included
   Word context[kMaxAccounts];     // of these: CUDA contexts
   Word pooled[kMaxAccounts];      // of these: reserved by the driver's memory pools
+  Word spare[kMaxAccounts];       // of these: given back, and kept at hand (see above)
 };
-static_assert(sizeof(SlotRecord) == 128 + 3 * 8 * kMaxAccounts);
+static_assert(sizeof(SlotRecord) == 128 + 4 * 8 * kMaxAccounts);
 
 /// A refused charge. Written under the lock; `sequence` last, so that a reader without the lock can tell a torn entry.
 struct DenialRecord {
@@ -96,7 +105,8 @@ struct BookHeader {
   std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
   std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots; under the lock
   std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> fold_slot;   // under the lock: slot + 1 whose spare bytes are being taken away; 0 = none
+  Word fold_account, fold_spare, fold_held;  // under the lock: of which account, and both words before it
   alignas(64) pthread_mutex_t lock;  // robust, process-shared, error-checking
 };
 

@@ -79,8 +79,8 @@ class Table {
     const SpinGuard guard(shard.lock);
     Entry* entry = shard.locate(key);
     if (entry == nullptr) {
-      if (!shard.insert(key, Value{})) return false;
-      entry = shard.locate(key);
+      entry = shard.add(key, Value{});
+      if (entry == nullptr) return false;
     }
     if (!change(entry->value)) shard.erase(entry);
     return true;
@@ -166,11 +166,18 @@ class Table {
       return true;
     }
 
-    void place(std::uint64_t key, const Value& value) noexcept {
+    Entry* place(std::uint64_t key, const Value& value) noexcept {
       std::size_t i = home(key);
       while (entries[i].key != 0) i = (i + 1) & (capacity - 1);
-      entries[i].key = key;
-      entries[i].value = value;
+      entries[i] = {key, value};
+      return &entries[i];
+    }
+
+    /// A key that is not there yet. Null: no memory for a larger table.
+    Entry* add(std::uint64_t key, const Value& value) noexcept {
+      if ((size + 1) * 4 > capacity * 3 && !grow()) return nullptr;
+      ++size;
+      return place(key, value);
     }
 
     bool insert(std::uint64_t key, const Value& value) noexcept {
@@ -178,10 +185,7 @@ class Table {
         present->value = value;
         return true;
       }
-      if ((size + 1) * 4 > capacity * 3 && !grow()) return false;
-      place(key, value);
-      ++size;
-      return true;
+      return add(key, value) != nullptr;
     }
 
     // Moves later members of the probe sequence up, so that no tombstones slow later lookups.
