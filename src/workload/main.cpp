@@ -1,5 +1,7 @@
 // ration-workload: a real client of the driver API that takes memory in every way there is.
 //   ration-workload probe [REQUEST_MIB]   each way in turn, until refused; one line a way: name, bytes obtained, left over
+//   ration-workload hold                  keeps IPC handles open (for the probe)
+//   ration-workload obey                  `take MIB`, `free`, `checkpoint`, `restore` from standard input
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -8,13 +10,15 @@
 
 #include "workload/driver_calls.hpp"
 #include "workload/probe.hpp"
+#include "workload/way.hpp"
 
 using namespace ration::cuda;
 using ration::workload::library;
 
 int main(int argc, char** argv) {
-  if (argc < 2 || std::strcmp(argv[1], "probe") != 0) {
-    std::fprintf(stderr, "usage: ration-workload probe [REQUEST_MIB]\n");
+  const char* mode = argc > 1 ? argv[1] : "";
+  if (std::strcmp(mode, "probe") != 0 && std::strcmp(mode, "hold") != 0 && std::strcmp(mode, "obey") != 0) {
+    std::fprintf(stderr, "usage: ration-workload probe [REQUEST_MIB] | hold | obey\n");
     return 2;
   }
   library = ::dlopen("libcuda.so.1", RTLD_NOW);
@@ -29,5 +33,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ration-workload: no usable GPU\n");
     return 1;
   }
+  if (std::strcmp(mode, "hold") == 0) return ration::workload::hold();
+  if (std::strcmp(mode, "obey") == 0) return ration::workload::obey();
   return ration::workload::probe((argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 256) << 20);
 }

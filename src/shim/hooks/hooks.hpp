@@ -25,7 +25,9 @@ void arrays_of_context_are_gone(cuda::CUcontext context) noexcept;
 // In the child of a fork: forget, without refunding.
 void abandon_blocks() noexcept;
 void abandon_arrays() noexcept;
+void abandon_checkpoint() noexcept;
 void abandon_contexts() noexcept;
+void abandon_exported() noexcept;
 void abandon_graphs() noexcept;
 void abandon_pools() noexcept;
 void abandon_virtual_memory() noexcept;
