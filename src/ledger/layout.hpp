@@ -13,7 +13,7 @@
 namespace ration::ledger {
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 1;
+inline constexpr std::uint32_t kBookVersion = 2;
 
 inline constexpr std::size_t kMaxAccounts = 16;   // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
@@ -50,8 +50,10 @@ struct SlotRecord {
   Word held[kMaxAccounts];        // bytes charged, everything included
   Word context[kMaxAccounts];     // of these: CUDA contexts
   Word pooled[kMaxAccounts];      // of these: reserved by the driver's memory pools
+  Word exported[kMaxAccounts];    // of these: other processes may keep alive
+  Word imports;                   // pieces of other processes' memory that it holds
 };
-static_assert(sizeof(SlotRecord) == 128 + 3 * 8 * kMaxAccounts);
+static_assert(sizeof(SlotRecord) == 128 + 4 * 8 * kMaxAccounts + 8);
 
 /// A refused charge. Written under the lock; `sequence` last, so that a reader without the lock can tell a torn entry.
 struct DenialRecord {

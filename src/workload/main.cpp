@@ -1,6 +1,7 @@
 // ration-workload: a real client of the driver API that takes memory in every way there is.
 //   ration-workload probe [REQUEST_MIB]   each way in turn, until refused; one line a way: name, bytes obtained, left over
 //   ration-workload hold                  keeps IPC handles open (for the probe)
+//   ration-workload give MIB              takes memory for another process to open (for the probe)
 //   ration-workload obey                  `take MIB`, `free`, `checkpoint`, `restore` from standard input
 #include <dlfcn.h>
 
@@ -17,8 +18,10 @@ using ration::workload::library;
 
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "";
-  if (std::strcmp(mode, "probe") != 0 && std::strcmp(mode, "hold") != 0 && std::strcmp(mode, "obey") != 0) {
-    std::fprintf(stderr, "usage: ration-workload probe [REQUEST_MIB] | hold | obey\n");
+  const bool known = std::strcmp(mode, "probe") == 0 || std::strcmp(mode, "hold") == 0 || std::strcmp(mode, "give") == 0 ||
+                     std::strcmp(mode, "obey") == 0;
+  if (!known) {
+    std::fprintf(stderr, "usage: ration-workload probe [REQUEST_MIB] | hold | give MIB | obey\n");
     return 2;
   }
   library = ::dlopen("libcuda.so.1", RTLD_NOW);
@@ -35,5 +38,6 @@ int main(int argc, char** argv) {
   }
   if (std::strcmp(mode, "hold") == 0) return ration::workload::hold();
   if (std::strcmp(mode, "obey") == 0) return ration::workload::obey();
-  return ration::workload::probe((argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 256) << 20);
+  const std::size_t size = (argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 256) << 20;
+  return std::strcmp(mode, "give") == 0 ? ration::workload::give(size) : ration::workload::probe(size);
 }

@@ -21,6 +21,8 @@ std::vector<Way> shared_ways();
 
 /// Opens the IPC handles that come on standard input, and keeps them open until it closes.
 int hold();
+/// Takes memory, writes its IPC handle to standard output and waits to be killed.
+int give(std::size_t size);
 /// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `checkpoint`, `restore`.
 int obey();
 

@@ -218,13 +218,15 @@ RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
   const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);
   if (result != CUDA_SUCCESS || !governed()) return result;
   Block block;
+  bool again = false;
   blocks.update(address, [&](Block& entry) {
+    again = entry.exported;
     entry.exported = entry.size > 0;
     block = entry;
     return entry.exported;
   });
-  if (!block.exported) return result;
+  if (!block.exported || again) return result;
   granules.mark_exported(address, block.size);
-  note_export(block.account);
+  note_export(block.account, worst_case(block.size));
   return result;
 }

@@ -73,8 +73,9 @@ InFlight::~InFlight() {
 NotInFlight::NotInFlight() noexcept : own_(own_in_flight) { in_flight.fetch_sub(own_); }
 NotInFlight::~NotInFlight() { in_flight.fetch_add(own_); }
 
-void note_export(std::uint32_t account) noexcept {
+void note_export(std::uint32_t account, Bytes size) noexcept {
   if (account >= kMaxAccounts) return;
+  book().note_exported(account, size);  // before anybody can import it
   any_exported.store(true);
   const NotInFlight quiet;
   std::int64_t now = 0;
@@ -119,6 +120,7 @@ void refresh_lingering() noexcept {
       entry.bytes[kind] = entry.bytes[kind] - part;
       refund = refund - part;
       give_back(account, part, static_cast<Kind>(kind));
+      book().note_unexported(account, part);
     }
     left = left || entry.total() > Bytes{0};
   }

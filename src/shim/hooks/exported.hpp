@@ -8,8 +8,8 @@
 
 namespace ration::shim {
 
-/// Memory of that account can be held by others from now on.
-void note_export(std::uint32_t account) noexcept;
+/// `size` bytes of that account can be held by others from now on.
+void note_export(std::uint32_t account, Bytes size) noexcept;
 
 /// This process gave up exported memory: its bytes stay charged.
 void linger(std::uint32_t account, Bytes size, Kind kind) noexcept;

@@ -52,6 +52,7 @@ void in_child() noexcept {
   abandon_contexts();
   abandon_exported();
   abandon_graphs();
+  abandon_imports();
   abandon_pools();
   abandon_virtual_memory();
 }

@@ -54,6 +54,7 @@ struct Pool {
   std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that live on
   bool destroyed = false;
   bool exported = false;  // what it gives up may live on in other processes
+  Bytes noted;            // of what it is charged, entered as exported
 };
 
 /// A pointer handed out by a pool.
@@ -91,6 +92,8 @@ bool follow(Pool& pool) noexcept {
     return false;
   }
   pool.charged = reserved;
+  if (pool.exported && pool.charged > pool.noted) book().note_exported(pool.account, pool.charged - pool.noted);
+  pool.noted = pool.charged;
   return true;
 }
 
@@ -116,6 +119,7 @@ Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
   pool.outstanding = 0;
   pool.destroyed = false;
   pool.exported = false;
+  pool.noted = Bytes{0};
   pool.handle.store(handle, std::memory_order_relaxed);
   if (place == count) pool_count.store(count + 1, std::memory_order_release);
   return &pool;
@@ -211,7 +215,10 @@ CUresult give_to_pool(CUdeviceptr address, Call&& call) noexcept {
   Loan loan;
   const bool known = loans.take(address, loan);
   const CUresult result = call();
-  if (!known) return result;
+  if (!known) {
+    if (result == CUDA_SUCCESS) forget_imported_pointer(address);
+    return result;
+  }
   if (result != CUDA_SUCCESS) {
     loans.insert(address, loan);
   } else {
@@ -271,6 +278,7 @@ void pools_after_synchronisation() noexcept {
 void forget_pool_pointer(CUdeviceptr pointer) noexcept {
   Loan loan;
   if (loans.take(pointer, loan)) loan_returned(loan);
+  else forget_imported_pointer(pointer);
 }
 
 void abandon_pools() noexcept {
@@ -369,8 +377,11 @@ RATION_HOOK CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPool ha
       real<cuMemPoolExportToShareableHandle_t>(Symbol::cuMemPoolExportToShareableHandle)(out, handle, type, flags);
   Pool* pool = result == CUDA_SUCCESS && governed() ? find_pool(handle) : nullptr;
   if (pool == nullptr) return result;
+  const Guard guard(pool->mutex);
+  if (pool->exported) return result;
   pool->exported = true;
-  note_export(pool->account);
+  note_export(pool->account, pool->charged);
+  pool->noted = pool->charged;
   return result;
 }
 RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* shared, CUmemAllocationHandleType type,

@@ -52,18 +52,21 @@ void drop_reference(std::uint64_t physical) noexcept {
     return !last;
   });
   if (!last) return;
+  if (gone.account == kNoAccount) book().note_import_closed();
   if (gone.exported) linger(gone.account, Bytes{gone.size}, Kind::kHeap);
   else give_back(gone.account, Bytes{gone.size});
 }
 
 void mark_exported(std::uint64_t physical) noexcept {
   Physical found;
+  bool again = false;
   physicals.update(physical, [&](Physical& memory) {
+    again = memory.exported;
     memory.exported = memory.references > 0;
     found = memory;
     return memory.exported;
   });
-  if (found.exported && found.size > 0) note_export(found.account);
+  if (found.exported && !again && found.size > 0) note_export(found.account, Bytes{found.size});
 }
 
 void note_handle(CUmemGenericAllocationHandle handle, std::uint64_t physical) noexcept {
@@ -203,16 +206,21 @@ RATION_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* o
 
 RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* shared,
                                                     CUmemAllocationHandleType type) {
-  const CUresult result = real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle)(out, shared, type);
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  auto* call_real = real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle);
+  if (!governed()) return call_real(out, shared, type);
+  book().note_import();  // before the driver is asked: its owner may end at any moment
+  const CUresult result = call_real(out, shared, type);
   // The same process may import what it exported: the driver then counts one more handle of memory that is charged
   // already; memory of another process is charged there.
   std::uint64_t present = 0;
-  if (handles.find(*out, present)) {
+  if (result == CUDA_SUCCESS && !handles.find(*out, present)) {
+    new_physical(*out, 0, kNoAccount);
+    return result;
+  }
+  book().note_import_closed();
+  if (result == CUDA_SUCCESS) {
     add_reference(present);
     note_handle(*out, present);
-  } else {
-    new_physical(*out, 0, kNoAccount);
   }
   return result;
 }
