@@ -1,10 +1,13 @@
 // Initialisation, devices and contexts.
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
+#include <tuple>
 
 #include "driver.hpp"
 #include "graph_memory.hpp"
@@ -16,12 +19,6 @@ thread_local std::vector<Context*> context_stack;
 Driver& driver() {
   static auto* instance = new Driver;
   return *instance;
-}
-
-cuda::CUresult ready() {
-  const Driver& state = driver();
-  if (!state.initialised || state.forked) return cuda::CUDA_ERROR_NOT_INITIALIZED;
-  return state.locked ? cuda::CUDA_ERROR_ILLEGAL_STATE : cuda::CUDA_SUCCESS;
 }
 
 Context* current() { return context_stack.empty() ? nullptr : context_stack.back(); }
@@ -48,15 +45,26 @@ std::string uuid_text(int device) {
   return text;
 }
 
+// The driver's numbering: the fastest device first, unless CUDA_DEVICE_ORDER asks for the order of the bus.
+std::vector<int> in_order(const Node& node) {
+  std::vector<int> order(node.models().size());
+  std::iota(order.begin(), order.end(), 0);
+  const char* wanted = std::getenv("CUDA_DEVICE_ORDER");
+  if (wanted != nullptr && std::strcmp(wanted, "PCI_BUS_ID") == 0) return order;
+  const auto speed = [&](int device) {
+    const Model& model = node.models()[static_cast<std::size_t>(device)];
+    return std::tuple(model.capability_major, model.capability_minor, model.multiprocessors);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int left, int right) { return speed(left) > speed(right); });
+  return order;
+}
+
 // Indices, UUIDs or prefixes of one; the list ends at its first invalid entry.
 std::vector<int> visible_devices(const Node& node) {
-  const int count = static_cast<int>(node.models().size());
-  std::vector<int> visible;
+  const std::vector<int> order = in_order(node);
   const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (given == nullptr) {
-    for (int i = 0; i < count; ++i) visible.push_back(i);
-    return visible;
-  }
+  if (given == nullptr) return order;
+  std::vector<int> visible;
   const std::string list = given;
   for (std::size_t at = 0; at < list.size();) {
     const std::size_t comma = std::min(list.find(',', at), list.size());
@@ -64,19 +72,24 @@ std::vector<int> visible_devices(const Node& node) {
     at = comma + 1;
     int found = -1;
     if (entry.rfind("GPU-", 0) == 0) {
-      for (int i = 0; i < count; ++i) {
-        if (uuid_text(i).compare(0, entry.size(), entry) == 0) found = found == -1 ? i : -2;
+      for (const int device : order) {
+        if (uuid_text(device).compare(0, entry.size(), entry) == 0) found = found == -1 ? device : -2;
       }
-    } else if (!entry.empty() && entry.find_first_not_of("0123456789") == std::string::npos) {
-      found = std::atoi(entry.c_str());
+    } else if (!entry.empty() && entry.size() < 4 && entry.find_first_not_of("0123456789") == std::string::npos) {
+      const auto index = static_cast<std::size_t>(std::atoi(entry.c_str()));
+      if (index < order.size()) found = order[index];
     }
-    if (found < 0 || found >= count) break;
+    if (found < 0) break;
+    if (std::find(visible.begin(), visible.end(), found) != visible.end()) return {};  // a device twice: none at all
     visible.push_back(found);
   }
   return visible;
 }
 
 cuda::CUresult activate(Context& context) {
+  if (calls_are_gated) {  // outside every lock: contexts of different processes are made side by side
+    if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
+  }
   if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
   context.alive = true;
   return cuda::CUDA_SUCCESS;
@@ -107,6 +120,13 @@ RATION_ENTRY cuInit(unsigned int flags) {
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   if (state.initialised) return state.forked ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+  if (std::string problem; !read_gates(problem)) {
+    std::fprintf(stderr, "ration-sim: %s\n", problem.c_str());
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (calls_are_gated) {
+    if (const CUresult told = gate("cuInit", 0); told != CUDA_SUCCESS) return told;
+  }
   Node* node = Node::get();
   if (node == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
   state.visible = visible_devices(*node);
@@ -178,25 +198,6 @@ RATION_ENTRY cuDeviceTotalMem_v2(std::size_t* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   *out = Node::get()->models()[static_cast<std::size_t>(node_device(device))].total.count();
-  return CUDA_SUCCESS;
-}
-
-RATION_ENTRY cuDeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevice device) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  const Model& model = Node::get()->models()[static_cast<std::size_t>(node_device(device))];
-  switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *out = 1024; break;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *out = 32; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *out = model.multiprocessors; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = model.capability_major; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *out = model.capability_minor; break;
-    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *out = 1; break;
-    default: *out = 0;
-  }
   return CUDA_SUCCESS;
 }
 

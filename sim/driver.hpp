@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/cuda_abi.hpp"
+#include "faults.hpp"
 #include "node.hpp"
 
 #define RATION_ENTRY extern "C" [[gnu::visibility("default")]] ration::cuda::CUresult
@@ -49,8 +50,16 @@ Driver& driver();
 
 extern thread_local std::vector<Context*> context_stack;
 
-/// CUDA_SUCCESS, or why nothing can be done in this process.
-cuda::CUresult ready();
+/// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, locked for a checkpoint, or told to fail (faults.hpp). `bytes`: what
+/// the call asks for.
+inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
+  if (calls_are_gated) [[unlikely]] {
+    if (const cuda::CUresult told = gate(function, bytes); told != cuda::CUDA_SUCCESS) return told;
+  }
+  const Driver& state = driver();
+  if (!state.initialised || state.forked) return cuda::CUDA_ERROR_NOT_INITIALIZED;
+  return state.locked ? cuda::CUDA_ERROR_ILLEGAL_STATE : cuda::CUDA_SUCCESS;
+}
 /// The calling thread's context, or null.
 Context* current();
 /// The node's device behind an ordinal of this process, or -1.

@@ -31,8 +31,8 @@ struct Arena {
 std::unordered_map<std::uint64_t, Arena*> arenas;                    // by granule address
 std::map<std::pair<Context*, int>, std::vector<Arena*>> with_room;  // arenas of a context and class that have a piece left
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   Context* context = current();
   if (context == nullptr || !context->alive) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -67,8 +67,8 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
@@ -103,11 +103,11 @@ std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels)
 }
 
 template <typename Handle>
-CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels) {
+CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels, const char* function = __builtin_FUNCTION()) {
   if (out == nullptr || shape == nullptr || shape->Width == 0) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
   const std::uint64_t bytes = round_up(Bytes{array_bytes(*shape, levels)}, kGranule).count();
-  if (const CUresult result = allocate(&address, bytes); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = allocate(&address, bytes, function); result != CUDA_SUCCESS) return result;
   *out = reinterpret_cast<Handle>(address);
   return CUDA_SUCCESS;
 }

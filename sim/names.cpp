@@ -51,3 +51,11 @@ int find(const char* name, void** out, int version, std::uint64_t flags) {
 extern "C" [[gnu::visibility("default")]] int ration_sim_find(const char* name, void** out, int version, std::uint64_t flags) {
   return find(name, out, version, flags);
 }
+
+/// Whether the driver has a function of that base name.
+extern "C" int ration_sim_knows(const char* base) {
+  for (const Name& entry : kNames) {
+    if (std::strcmp(entry.base, base) == 0) return 1;
+  }
+  return 0;
+}

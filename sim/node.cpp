@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -45,60 +46,8 @@ struct NodeState {
 namespace {
 
 constexpr std::uint32_t kLingering = 2;
-constexpr std::uint64_t kReady = 0x31306d69736e6f69;
-
-struct KnownModel {
-  const char* key;
-  const char* name;
-  std::uint64_t gib, context_mib;
-  int major, minor, multiprocessors;
-};
-// Totals as the cards are sold; the context's cost is of the order seen with recent drivers and can be given in the spec.
-constexpr KnownModel kKnown[] = {{"T4", "Tesla T4", 16, 104, 7, 5, 40},
-                                 {"A30", "NVIDIA A30", 24, 264, 8, 0, 56},
-                                 {"A100-40", "NVIDIA A100-SXM4-40GB", 40, 424, 8, 0, 108},
-                                 {"A100-80", "NVIDIA A100-SXM4-80GB", 80, 424, 8, 0, 108},
-                                 {"H100", "NVIDIA H100 80GB HBM3", 80, 526, 9, 0, 132},
-                                 {"H200", "NVIDIA H200", 141, 526, 9, 0, 132}};
-
-std::uint64_t size_of(const std::string& text) {
-  char* end = nullptr;
-  const std::uint64_t number = std::strtoull(text.c_str(), &end, 10);
-  if (std::strncmp(end, "GiB", 3) == 0) return number << 30;
-  if (std::strncmp(end, "MiB", 3) == 0) return number << 20;
-  return 0;
-}
-
-/// `MODEL[:SIZE][:context=SIZE][*COUNT]`, separated by commas.
-bool parse(const std::string& spec, std::vector<Model>& out) {
-  for (std::size_t at = 0; at <= spec.size();) {
-    const std::size_t comma = std::min(spec.find(',', at), spec.size());
-    std::string entry = spec.substr(at, comma - at);
-    at = comma + 1;
-    int count = 1;
-    if (const auto star = entry.find('*'); star != std::string::npos) {
-      count = std::atoi(entry.c_str() + star + 1);
-      entry.resize(star);
-    }
-    Model model;
-    std::size_t colon = entry.find(':');
-    const std::string key = entry.substr(0, colon);
-    for (const KnownModel& known : kKnown) {
-      if (key != known.key) continue;
-      model = {known.name, Bytes{known.gib << 30}, Bytes{known.context_mib << 20}, known.major, known.minor, known.multiprocessors};
-    }
-    while (colon != std::string::npos) {
-      const std::size_t next = entry.find(':', colon + 1);
-      const std::string part = entry.substr(colon + 1, next == std::string::npos ? next : next - colon - 1);
-      if (part.rfind("context=", 0) == 0) model.context = Bytes{size_of(part.substr(8))};
-      else model.total = Bytes{size_of(part)};
-      colon = next;
-    }
-    if (model.name.empty() || model.total < kGranule || count < 1) return false;
-    for (int i = 0; i < count && out.size() < kMaxDevices; ++i) out.push_back(model);
-  }
-  return !out.empty();
-}
+// Another layout is another number: a state left by an older simulator is begun anew.
+constexpr std::uint64_t kReady = 0x31306d69736e6f69 ^ sizeof(NodeState);
 
 std::string node_folder(const std::string& spec) {
   const char* base = std::getenv("RATION_SIM_DIR");
@@ -125,12 +74,17 @@ Node* Node::get() {
 bool Node::open() {
   const char* given = std::getenv("RATION_SIM");
   const std::string spec = given != nullptr && *given != '\0' ? given : "T4";
-  if (!parse(spec, models_)) return false;
+  if (std::string problem; !read_node(spec, models_, problem)) {
+    std::fprintf(stderr, "ration-sim: RATION_SIM='%s': %s\n", spec.c_str(), problem.c_str());
+    return false;
+  }
   folder_ = node_folder(spec);
   const int file = ::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return false;
   ::flock(file, LOCK_EX);  // one process makes the node, the others find it made
-  bool good = ::ftruncate(file, sizeof(NodeState)) == 0;
+  std::uint64_t ready = 0;
+  const bool stale = ::pread(file, &ready, sizeof ready, 0) == sizeof ready && ready != kReady;
+  bool good = (!stale || ::ftruncate(file, 0) == 0) && ::ftruncate(file, sizeof(NodeState)) == 0;
   void* address = good ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   good = address != MAP_FAILED;
   if (good) {
@@ -159,6 +113,14 @@ bool Node::open() {
 }
 
 void Node::uuid(int device, unsigned char (&out)[16]) const {
+  if (const std::string& given = models_[static_cast<std::size_t>(device)].uuid; !given.empty()) {
+    std::string digits;
+    for (const char letter : given.substr(4)) {
+      if (letter != '-') digits += letter;
+    }
+    for (std::size_t i = 0; i < 16; ++i) out[i] = static_cast<unsigned char>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
+    return;
+  }
   const std::uint64_t high = std::hash<std::string>{}(folder_) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(device);
   const std::uint64_t low = std::hash<std::string>{}(models_[static_cast<std::size_t>(device)].name) ^ high << 7;
   std::memcpy(out, &high, 8);
@@ -398,7 +360,7 @@ std::vector<ProcessUse> Node::uses(int device) {
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
     const std::uint64_t bytes = held[static_cast<std::size_t>(index)] - process.parked[device] * kGranule.count() + process.contexts[device];
-    if (process.in_use == 1 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}});
+    if (process.in_use == 1 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
   }
   unlock();
   return result;

@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "base/process.hpp"
+#include "node_spec.hpp"
 
 namespace ration::sim {
 
@@ -18,18 +19,10 @@ inline constexpr int kMaxDevices = 16;
 inline constexpr int kMaxProcesses = 1024;
 inline constexpr std::uint32_t kMaxGranules = 1U << 17;  // 256 GiB a device
 
-struct Model {
-  std::string name;
-  Bytes total;
-  Bytes context;  ///< what one context costs on the device
-  int capability_major = 7;
-  int capability_minor = 5;
-  int multiprocessors = 40;
-};
-
 struct ProcessUse {
   std::int32_t pid = 0;
-  Bytes held;  ///< granules and contexts
+  Bytes held;      ///< granules and contexts
+  Bytes contexts;  ///< of these
 };
 
 struct NodeState;

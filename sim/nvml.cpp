@@ -1,4 +1,6 @@
 // The simulated management library: what every process on the node holds, whoever asks.
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -9,15 +11,17 @@
 #define RATION_NVML extern "C" [[gnu::visibility("default")]] ration::nvml::nvmlReturn_t
 
 using namespace ration::nvml;
+using ration::sim::Model;
 using ration::sim::Node;
 
 namespace {
 
-bool initialised = false;
+std::atomic<int> initialised{0};  // nvmlInit counts, nvmlShutdown counts down
 
 int index_of(nvmlDevice_t device) { return static_cast<int>(reinterpret_cast<std::intptr_t>(device)) - 1; }
 nvmlDevice_t handle_of(int index) { return reinterpret_cast<nvmlDevice_t>(static_cast<std::intptr_t>(index) + 1); }
 int count() { return static_cast<int>(Node::get()->models().size()); }
+const Model& model(nvmlDevice_t device) { return Node::get()->models()[static_cast<std::size_t>(index_of(device))]; }
 
 std::string uuid_text(int device) {
   unsigned char bytes[16];
@@ -32,84 +36,183 @@ std::string uuid_text(int device) {
   return text;
 }
 
+std::string bus_text(int device, const char* form) {
+  char text[32];
+  std::snprintf(text, sizeof text, form, static_cast<unsigned>(device) + 1);
+  return text;
+}
+
 nvmlReturn_t put(const std::string& text, char* out, unsigned int size) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (text.size() + 1 > size) return NVML_ERROR_INSUFFICIENT_SIZE;
   std::memcpy(out, text.c_str(), text.size() + 1);
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t valid(nvmlDevice_t device) {
-  if (!initialised) return NVML_ERROR_UNINITIALIZED;
-  return index_of(device) >= 0 && index_of(device) < count() ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+nvmlReturn_t valid(nvmlDevice_t device, const void* out) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  return out != nullptr && index_of(device) >= 0 && index_of(device) < count() ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+template <typename Value>
+nvmlReturn_t answer(nvmlDevice_t device, Value* out, Value value) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = value;
+  return NVML_SUCCESS;
 }
 
 template <typename Info>
 nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
-  if (const auto state = valid(device); state != NVML_SUCCESS) return state;
+  if (const auto state = valid(device, size); state != NVML_SUCCESS) return state;
   const auto uses = Node::get()->uses(index_of(device));
   const unsigned int room = *size;
   *size = static_cast<unsigned int>(uses.size());
   if (room < uses.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (out == nullptr && !uses.empty()) return NVML_ERROR_INVALID_ARGUMENT;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     out[i] = Info{};
     out[i].pid = static_cast<unsigned int>(uses[i].pid);
     out[i].usedGpuMemory = uses[i].held.count();
+    if constexpr (requires { out[i].gpuInstanceId; }) out[i].gpuInstanceId = out[i].computeInstanceId = 0xffffffff;
   }
   return NVML_SUCCESS;
+}
+
+template <typename Matches>
+nvmlReturn_t find_device(nvmlDevice_t* out, Matches&& matches) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  for (int device = 0; device < count(); ++device) {
+    if (!matches(device)) continue;
+    *out = handle_of(device);
+    return NVML_SUCCESS;
+  }
+  return NVML_ERROR_NOT_FOUND;
 }
 
 }  // namespace
 
 RATION_NVML nvmlInit_v2() {
-  initialised = Node::get() != nullptr;
-  return initialised ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
+  if (Node::get() == nullptr) return NVML_ERROR_UNKNOWN;
+  ++initialised;
+  return NVML_SUCCESS;
 }
 RATION_NVML nvmlInit() { return nvmlInit_v2(); }
-RATION_NVML nvmlShutdown() { return initialised ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED; }
+RATION_NVML nvmlInitWithFlags(unsigned int) { return nvmlInit_v2(); }
+RATION_NVML nvmlShutdown() {
+  for (int now = initialised; now > 0;) {
+    if (initialised.compare_exchange_weak(now, now - 1)) return NVML_SUCCESS;
+  }
+  return NVML_ERROR_UNINITIALIZED;
+}
+extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn_t result) {
+  switch (result) {
+    case NVML_SUCCESS: return "Success";
+    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+    default: return "Unknown Error";
+  }
+}
+
+RATION_NVML nvmlSystemGetDriverVersion(char* out, unsigned int size) {
+  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put("580.0-sim", out, size);
+}
+RATION_NVML nvmlSystemGetNVMLVersion(char* out, unsigned int size) { return put("13.580.0-sim", out, size); }
+RATION_NVML nvmlSystemGetCudaDriverVersion_v2(int* out) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = 13000;
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlSystemGetCudaDriverVersion(int* out) { return nvmlSystemGetCudaDriverVersion_v2(out); }
+RATION_NVML nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int size) {
+  char path[32], name[256] = {};
+  std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+  std::FILE* file = std::fopen(path, "r");
+  if (file == nullptr) return NVML_ERROR_NOT_FOUND;
+  (void)!std::fread(name, 1, sizeof name - 1, file);
+  std::fclose(file);
+  return put(std::string(name).substr(0, size > 0 ? size - 1 : 0), out, size);
+}
+
 RATION_NVML nvmlDeviceGetCount_v2(unsigned int* out) {
-  if (!initialised) return NVML_ERROR_UNINITIALIZED;
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *out = static_cast<unsigned int>(count());
   return NVML_SUCCESS;
 }
+RATION_NVML nvmlDeviceGetCount(unsigned int* out) { return nvmlDeviceGetCount_v2(out); }
 RATION_NVML nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) {
-  if (!initialised) return NVML_ERROR_UNINITIALIZED;
-  if (static_cast<int>(index) >= count()) return NVML_ERROR_INVALID_ARGUMENT;
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (out == nullptr || index >= static_cast<unsigned int>(count())) return NVML_ERROR_INVALID_ARGUMENT;
   *out = handle_of(static_cast<int>(index));
   return NVML_SUCCESS;
 }
+RATION_NVML nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) { return nvmlDeviceGetHandleByIndex_v2(index, out); }
 RATION_NVML nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
-  if (!initialised) return NVML_ERROR_UNINITIALIZED;
-  for (int i = 0; i < count(); ++i) {
-    if (uuid_text(i) != uuid) continue;
-    *out = handle_of(i);
-    return NVML_SUCCESS;
-  }
-  return NVML_ERROR_NOT_FOUND;
+  if (uuid == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return find_device(out, [&](int device) { return uuid_text(device) == uuid; });
 }
+RATION_NVML nvmlDeviceGetHandleByPciBusId_v2(const char* bus, nvmlDevice_t* out) {
+  if (bus == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return find_device(out, [&](int device) { return bus_text(device, "00000000:%02X:00.0") == bus || bus_text(device, "0000:%02X:00.0") == bus || bus_text(device, "0000:%02x:00.0") == bus; });
+}
+RATION_NVML nvmlDeviceGetHandleByPciBusId(const char* bus, nvmlDevice_t* out) { return nvmlDeviceGetHandleByPciBusId_v2(bus, out); }
+
+RATION_NVML nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) { return answer(device, out, static_cast<unsigned int>(index_of(device))); }
+RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) { return answer(device, out, static_cast<unsigned int>(index_of(device))); }
 RATION_NVML nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int size) {
-  if (const auto state = valid(device); state != NVML_SUCCESS) return state;
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return put(uuid_text(index_of(device)), out, size);
 }
 RATION_NVML nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned int size) {
-  if (const auto state = valid(device); state != NVML_SUCCESS) return state;
-  return put(Node::get()->models()[static_cast<std::size_t>(index_of(device))].name, out, size);
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  return put(model(device).name, out, size);
 }
-RATION_NVML nvmlSystemGetDriverVersion(char* out, unsigned int size) { return put("580.0-sim", out, size); }
+RATION_NVML nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = {};
+  std::snprintf(out->busId, sizeof out->busId, "%s", bus_text(index_of(device), "00000000:%02X:00.0").c_str());
+  std::snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%s", bus_text(index_of(device), "0000:%02X:00.0").c_str());
+  out->bus = static_cast<unsigned int>(index_of(device)) + 1;
+  out->pciDeviceId = 0x1eb810de;
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
+  if (const auto state = valid(device, major); state != NVML_SUCCESS || minor == nullptr) return state != NVML_SUCCESS ? state : NVML_ERROR_INVALID_ARGUMENT;
+  *major = model(device).capability_major;
+  *minor = model(device).capability_minor;
+  return NVML_SUCCESS;
+}
+// A device whose kernels do nothing is idle and cool.
+RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) { return answer(device, out, nvmlUtilization_t{0, 0}); }
+RATION_NVML nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* out) { return answer(device, out, 35U); }
+RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 1U); }
+
 RATION_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
-  if (const auto state = valid(device); state != NVML_SUCCESS) return state;
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   (void)Node::get()->uses(index_of(device));  // dead processes hold nothing
-  out->total = Node::get()->models()[static_cast<std::size_t>(index_of(device))].total.count();
+  out->total = model(device).total.count();
   out->free = Node::get()->free(index_of(device)).count();
   out->used = out->total - out->free;
   return NVML_SUCCESS;
 }
-RATION_NVML nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) {
-  return processes(device, size, out);
-}
-RATION_NVML nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) {
-  return processes(device, size, out);
-}
-RATION_NVML nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t* out) {
-  return processes(device, size, out);
+RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out) {
+  constexpr unsigned int kVersion = sizeof(nvmlMemory_v2_t) | 2U << 24;
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  nvmlMemory_t plain{};
+  (void)nvmlDeviceGetMemoryInfo(device, &plain);
+  *out = {kVersion, plain.total, 0, plain.free, plain.used};
+  return NVML_SUCCESS;
 }
 
+RATION_NVML nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) { return processes(device, size, out); }
+RATION_NVML nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) { return processes(device, size, out); }
+RATION_NVML nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t* out) { return processes(device, size, out); }
+// Nothing draws here.
+RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) { return answer(device, size, 0U); }
+RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) { return answer(device, size, 0U); }
+RATION_NVML nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) { return answer(device, size, 0U); }

@@ -90,8 +90,8 @@ void trim(Pool& pool, std::uint64_t keep) {
   }
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -110,8 +110,8 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream str
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address, CUstream stream) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+CUresult release(CUdeviceptr address, CUstream stream, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (is_captured(stream)) return capture_free(stream, address);
   const std::lock_guard guard(driver().mutex);
   return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -42,7 +42,7 @@ RATION_ENTRY cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocati
 
 RATION_ENTRY cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size, const CUmemAllocationProp* properties,
                          unsigned long long) {
-  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (const CUresult state = ready(size); state != CUDA_SUCCESS) return state;
   if (size == 0 || size % ration::kGranule.count() != 0 || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -11,7 +11,7 @@
 namespace ration {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, double>, 16> kUnits{{{"b", 1.0},
+constexpr std::array<std::pair<std::string_view, double>, 17> kUnits{{{"b", 1.0},
                                                                       {"k", 1024.0},
                                                                       {"kib", 1024.0},
                                                                       {"kb", 1e3},
@@ -26,19 +26,20 @@ constexpr std::array<std::pair<std::string_view, double>, 16> kUnits{{{"b", 1.0}
                                                                       {"tb", 1e12},
                                                                       {"bytes", 1.0},
                                                                       {"byte", 1.0},
-                                                                      {"%", 0.0}}};
+                                                                      {"%", 0.0},
+                                                                      {"%free", 0.0}}};
 
 tl::unexpected<Error> no_size(std::string_view text) {
-  return fail("E1102", fmt::format("'{}' is not a size.", text), "Sizes look like 4GiB, 512MiB, 50%, max-1GiB.", 2);
+  return fail("E1102", fmt::format("'{}' is not a size.", text), "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
 }
 
 }  // namespace
 
-Result<Bytes> parse_size(std::string_view text, Bytes device_total) {
+Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free) {
   if (text == "unlimited") return kUnlimited;
   if (text == "max") return device_total;
   if (text.substr(0, 4) == "max-") {
-    const Result<Bytes> less = parse_size(text.substr(4), device_total);
+    const Result<Bytes> less = parse_size(text.substr(4), device_total, device_free);
     if (!less) return less;
     if (*less >= device_total) return no_size(text);
     return device_total - *less;
@@ -59,22 +60,45 @@ Result<Bytes> parse_size(std::string_view text, Bytes device_total) {
   }
   for (const auto& [name, factor] : kUnits) {
     if (unit != name) continue;
-    const double bytes = unit == "%" ? number / 100 * static_cast<double>(device_total.count()) : number * factor;
-    if (unit == "%" && number > 100) return no_size(text);
+    const bool share = factor == 0;
+    const Bytes whole = unit == "%free" ? device_free : device_total;
+    const double bytes = share ? number / 100 * static_cast<double>(whole.count()) : number * factor;
+    if (share && number > 100) return no_size(text);
     if (bytes >= static_cast<double>(kUnlimited.count())) return no_size(text);
     return Bytes{static_cast<std::uint64_t>(bytes)};
   }
   return no_size(text);
 }
 
-std::string format_size(Bytes size) {
+Result<std::uint64_t> parse_duration(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  constexpr std::array<std::pair<std::string_view, double>, 4> kDurations{{{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+  for (const auto& [name, factor] : kDurations) {
+    if (error == std::errc{} && unit == name && number >= 0 && number * factor < 1e18) return static_cast<std::uint64_t>(number * factor);
+  }
+  return fail("E1106", fmt::format("'{}' is not a duration.", text), "Durations look like 500ms, 30s, 5m, 2h.", 2);
+}
+
+std::string format_size(Bytes size, Units units) {
   if (size >= kUnlimited) return "unlimited";
-  constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
+  if (units == Units::kBytes) return std::to_string(size.count());
+  constexpr std::array<const char*, 5> kIecNames{"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr std::array<const char*, 5> kSiNames{"B", "kB", "MB", "GB", "TB"};
+  const auto& names = units == Units::kSi ? kSiNames : kIecNames;
+  const double step = units == Units::kSi ? 1000 : 1024;
   auto value = static_cast<double>(size.count());
   std::size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < kNames.size()) value /= 1024, ++unit;
+  while (value >= 999.5 && unit + 1 < names.size()) value /= step, ++unit;
   const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return fmt::format("{:.{}f} {}", value, digits, kNames[unit]);
+  return fmt::format("{:.{}f} {}", value, digits, names[unit]);
+}
+
+std::string format_duration(std::uint64_t nanoseconds) {
+  const std::uint64_t seconds = nanoseconds / 1'000'000'000U;
+  if (seconds >= 3600) return fmt::format("{}h {:02}m", seconds / 3600, seconds / 60 % 60);
+  return seconds >= 60 ? fmt::format("{}m {:02}s", seconds / 60, seconds % 60) : fmt::format("{}s", seconds);
 }
 
 }  // namespace ration

@@ -3,6 +3,7 @@
 // overflows silently; any text at all may be given.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,11 +12,19 @@
 
 namespace ration {
 
-/// `4GiB 4G 4g 512MiB 8GB(=10^9) 50% max-1GiB unlimited`: G, M and K are binary, as in docker and systemd; `%` is of
-/// `device_total`. Errors E1101 (no unit), E1102 (no size), E1103 (a fraction).
-[[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes device_total);
+/// `4GiB 4G 4g 512MiB 8GB(=10^9) 50% 50%free max max-1GiB unlimited`: G, M and K are binary, as in docker and systemd;
+/// `%` is of `device_total`, `%free` of `device_free`. Errors E1101 (no unit), E1102 (no size), E1103 (a fraction).
+[[nodiscard]] Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device_free);
 
-/// Three significant digits and an IEC unit: `3.61 GiB`.
-[[nodiscard]] std::string format_size(Bytes size);
+/// `500ms 30s 5m 2h` in nanoseconds. E1106.
+[[nodiscard]] Result<std::uint64_t> parse_duration(std::string_view text);
+
+enum class Units { kIec, kSi, kBytes };
+
+/// Three significant digits and a unit: `3.61 GiB`; kSi: `3.88 GB`; kBytes: the exact number.
+[[nodiscard]] std::string format_size(Bytes size, Units units = Units::kIec);
+
+/// `1h 02m`, `12m 41s`, `8s`: the two largest parts.
+[[nodiscard]] std::string format_duration(std::uint64_t nanoseconds);
 
 }  // namespace ration

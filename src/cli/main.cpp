@@ -1,58 +1,259 @@
 // The command line: reads what was typed, calls the verb, prints the error. No logic of its own.
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "cli/reference.hpp"
 #include "cli/verbs.hpp"
+#include "policy/text.hpp"
+#include "policy/variables.hpp"
+
+extern char** environ;
 
 using namespace ration;
 
-int main(int argc, char** argv) {
-  CLI::App app{"ration: give any program a GPU-memory limit that holds\n\n"
-               "  ration run --limit 4GiB -- python train.py\n  ration ps\n  ration set NAME --limit 6GiB"};
-  app.name("ration");
-  app.require_subcommand(1);
-  Result<int> outcome = 0;
+namespace {
 
-  cli::RunOptions options;
-  auto* run = app.add_subcommand("run", "run a program under a GPU memory limit");
-  run->add_option("--limit", options.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB");
-  run->add_option("--gpu", options.gpu, "index, UUID or auto")->capture_default_str();
-  run->add_option("--name", options.name, "name of the workload");
-  run->add_option("--tenant", options.tenant, "who is charged");
-  run->add_option("--on-deny", options.on_deny, "fail | wait | wait:30s")->capture_default_str();
-  run->add_option("--account", options.account, "device (contexts count) | heap (allocations only)")
-      ->check(CLI::IsMember({"device", "heap"}));
-  run->add_option("--summary", options.summary, "auto | always | never")->check(CLI::IsMember({"auto", "always", "never"}));
-  auto* simulate = run->add_option("--sim", options.simulate, "use a simulated node: T4:16GiB*2,A100-40")->expected(0, 1);
-  run->add_option("program", options.program, "the program and its arguments, after --");
-  run->callback([&] {
-    options.simulated = simulate->count() > 0;
-    outcome = cli::run(options);
-  });
+cli::Session session;
+/// What to do once everything typed has been understood.
+std::function<Result<int>()> chosen;
 
+/// Everything that the verbs read; filled by the parser.
+struct Typed {
+  cli::RunOptions run;
+  std::string hints = "auto", gpu, target, denial, size, shell, folder;
+  cli::SetOptions set;
+  cli::SplitOptions split;
+  cli::DoctorOptions doctor;
+  cli::DemoOptions demo;
+  std::vector<std::string> topic;
+  int index = 0;
   bool json = false;
-  auto* ps = app.add_subcommand("ps", "who uses what, once");
-  ps->add_flag("--json", json, "one JSON document, schema ration.ps/1");
-  ps->callback([&] { outcome = cli::ps(json); });
+} typed;
 
-  std::string name, limit, denial;
-  bool yes = false;
-  auto* set = app.add_subcommand("set", "change the limit of something running");
-  set->add_option("name", name, "the workload")->required();
-  set->add_option("--limit", limit, "its new limit")->required();
-  set->add_flag("--yes", yes, "shrink below what is used without asking");
-  set->callback([&] { outcome = cli::set(name, limit, yes); });
-
-  auto* why = app.add_subcommand("why", "explain one denial");
-  why->add_option("denial", denial, "its number: d-RUN-N")->required();
-  why->callback([&] { outcome = cli::why(denial); });
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<Result<int>()>& action) {
+  CLI::App* verb = app.add_subcommand(name, cli::verb_text(name).summary);
+  verb->set_help_flag();
+  for (const bool everything : {false, true}) {
+    verb->add_flag_callback(everything ? "--help" : "-h", [verb, everything] {
+      fmt::print("{}", cli::verb_help(*verb, everything));
+      throw CLI::Success();
+    }, everything ? "examples and every option" : "usage and options");
   }
+  verb->parse_complete_callback([action, verb] {
+    if (typed.json) session.output = "json";
+    const auto* sim = verb->get_option_no_throw("--sim");
+    session.simulated = sim != nullptr && sim->count() > 0;
+    chosen = action;
+  });
+  return verb;
+}
+
+void add_output(CLI::App* verb, bool csv) {
+  verb->add_option("-o,--output", session.output, csv ? "text, json or csv" : "text or json")
+      ->check(csv ? CLI::IsMember({"text", "json", "csv"}) : CLI::IsMember({"text", "json"}))->type_name("FORMAT");
+  verb->add_flag("--json", typed.json, "the same as -o json");
+  verb->add_option("--units", session.units, "iec (GiB), si (GB) or bytes")->check(CLI::IsMember({"iec", "si", "bytes"}))->type_name("UNITS");
+  verb->add_option("--color", session.colour, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN");
+}
+
+void add_sim(CLI::App* verb) {
+  verb->add_option("--sim", session.simulated_node, "use a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file")
+      ->expected(0, 1)->type_name("NODE");
+}
+
+void add_plan_options(CLI::App* verb) {
+  auto& wish = typed.run.wish;
+  verb->add_option("--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")->type_name("SIZE");
+  verb->add_option("--guarantee", wish.guarantee, "bytes kept for it: refused if they cannot be promised beside others")->type_name("SIZE");
+  verb->add_option("--gpu", wish.gpu, "index, UUID, auto, or several: 0,1 (the limit is then per GPU)")->type_name("GPU");
+  verb->add_option("--slice", wish.slice, "run inside a slice made by ration split")->type_name("SLICE");
+  verb->add_option("--name", wish.name, "name of the workload")->type_name("NAME");
+  verb->add_option("--tenant", wish.tenant, "who is charged")->type_name("TENANT");
+  verb->add_option("--label", wish.labels, "a note kept with the run; may be given again")->type_name("KEY=VALUE")->expected(1)->take_all();
+  verb->add_option("--on-deny", wish.on_deny, "fail | wait | wait:30s: what a refused allocation does")->type_name("ANSWER");
+  verb->add_option("--account", wish.account, "device: everything nvidia-smi counts | heap: allocations only")->type_name("KIND");
+  verb->add_flag("--growth", wish.growth, "TensorFlow and JAX start small and grow, whatever their variables say");
+  verb->add_option("--framework-hints", typed.hints, "auto: frameworks start small unless told otherwise | off")
+      ->check(CLI::IsMember({"auto", "off"}))->type_name("auto|off");
+  verb->add_flag("--require-enforced", typed.run.require_enforced, "exit 6 if the limit would not hold for this program");
+  verb->add_option("--summary", typed.run.summary, "auto | always | never | json:FILE")->type_name("KIND");
+  add_sim(verb);
+}
+
+cli::RunOptions run_options(const CLI::App* verb) {
+  typed.run.wish.framework_hints = typed.hints == "auto";
+  if (typed.run.program.empty()) typed.run.program = verb->remaining();
+  return typed.run;
+}
+
+Result<int> start(const CLI::App* verb) {
+  const auto options = run_options(verb);
+  if (const auto before = verb->remaining(); !before.empty() && before.front().size() > 1 && before.front().front() == '-') {
+    std::vector<std::string> known;
+    for (const auto* option : verb->get_options()) {
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    const std::string first = before.front();
+    return fail("E1402", fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first, policy::suggestion(first.substr(0, first.find('=')), known)),
+                "Write: ration run --limit 4GiB -- prog --batch 64", 2);
+  }
+  return cli::run(session, options);
+}
+
+void add_verbs(CLI::App& app) {
+  static CLI::App *run = nullptr, *env = nullptr;
+  run = add_verb(app, "run", [] { return start(run); });
+  run->prefix_command();
+  add_plan_options(run);
+  run->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+  run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
+  add_output(run, false);
+
+  auto* ps = add_verb(app, "ps", [] { return cli::ps(session, typed.gpu); });
+  ps->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
+  add_sim(ps);
+  add_output(ps, true);
+
+  auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu); });
+  explain->add_option("target", typed.target, "a pid or a workload");
+  explain->add_option("--gpu", typed.gpu, "a whole device")->type_name("GPU");
+  add_sim(explain);
+  add_output(explain, false);
+
+  auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
+  why->add_option("denial", typed.denial, "its number")->required();
+  add_output(why, false);
+
+  auto* split = add_verb(app, "split", [] { return cli::split(session, typed.split); });
+  split->add_option("gpu", typed.split.gpu, "index or UUID");
+  split->add_option("--into", typed.split.into, "so many equal slices")->type_name("N");
+  split->add_option("--sizes", typed.split.sizes, "6GiB,6GiB,rest")->type_name("SIZES");
+  split->add_option("--ratio", typed.split.ratio, "40:60")->type_name("RATIO");
+  split->add_option("--names", typed.split.names, "a,b,c instead of 0.0,0.1,0.2")->type_name("NAMES");
+  split->add_flag("--off", typed.split.off, "make it whole again");
+  split->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+  add_sim(split);
+  add_output(split, true);
+
+  auto* set = add_verb(app, "set", [] { return cli::set(session, typed.set); });
+  set->add_option("workload", typed.set.name, "its name: ration ps")->required();
+  set->add_option("--limit", typed.set.limit, "its new limit")->type_name("SIZE");
+  set->add_option("--guarantee", typed.set.guarantee, "its new guarantee")->type_name("SIZE");
+  set->add_option("--gpu", typed.set.gpu, "only on this GPU")->type_name("GPU");
+  set->add_flag("-y,--yes", session.yes, "do not ask");
+  set->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+  add_sim(set);
+  add_output(set, false);
+
+  auto* fits = add_verb(app, "fits", [] { return cli::fits(session, typed.size, typed.gpu); });
+  fits->add_option("size", typed.size, "4GiB")->required();
+  fits->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
+  add_sim(fits);
+  add_output(fits, false);
+
+  auto* doctor = add_verb(app, "doctor", [] { return cli::doctor(session, typed.doctor); });
+  doctor->add_flag("--probe", typed.doctor.probe, "really try to exceed a limit in every way");
+  doctor->add_flag("--strict", typed.doctor.strict, "warnings count as failures");
+  doctor->add_option("--only", typed.doctor.only, "these checks, or groups of them")->delimiter(',')->type_name("CHECK");
+  doctor->add_option("--skip", typed.doctor.skip, "all but these")->delimiter(',')->type_name("CHECK");
+  add_sim(doctor);
+  add_output(doctor, true);
+
+  env = add_verb(app, "env", [] { return cli::env(session, run_options(env)); });
+  add_plan_options(env);
+  add_output(env, false);
+
+  auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
+  demo->add_flag("--keep", typed.demo.keep, "keep the workloads running until Ctrl-C");
+  demo->add_option("--speed", typed.demo.speed, "how many times as fast")->check(CLI::Range(0.1, 100.0))->type_name("X");
+
+  auto* help = add_verb(app, "help", [&app] { return cli::help(app, typed.topic); });
+  help->add_option("topic", typed.topic, "a verb, a topic, an error's number, or: schema VERB")->expected(0, 2);
+
+  auto* completion = add_verb(app, "completion", [&app] { return cli::completion(app, typed.shell); });
+  completion->add_option("shell", typed.shell, "bash, zsh or fish")->required();
+
+  // Not for people: used by the build (manual pages) and by run and doctor (one context in a process of its own).
+  auto* manual = app.add_subcommand("manual")->group("");
+  manual->add_option("folder", typed.folder)->required();
+  manual->parse_complete_callback([&app] { chosen = [&app] { return cli::manual(app, typed.folder); }; });
+  auto* measure = app.add_subcommand("measure-context")->group("");
+  measure->add_option("index", typed.index)->required();
+  add_sim(measure);
+  measure->parse_complete_callback([measure] {
+    session.simulated = measure->count("--sim") > 0;
+    chosen = [] { return cli::measure_context(session, typed.index); };
+  });
+}
+
+std::string verb_typed(int argc, char** argv) { return argc > 1 ? argv[1] : ""; }
+
+Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::string& verb) {
+  std::vector<std::string> names;
+  for (const auto& text : cli::verb_texts()) names.emplace_back(text.name);
+  const bool known = std::find(names.begin(), names.end(), verb) != names.end();
+  if (!known) {
+    const bool option = !verb.empty() && verb.front() == '-';
+    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", verb, policy::suggestion(verb, names)), "ration help", 2};
+  }
+  std::string what = error.what();
+  std::vector<std::string> options;
+  for (const auto* option : app.get_subcommand(verb)->get_options()) {
+    for (const auto& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  if (const auto extra = app.get_subcommand(verb)->remaining(); !extra.empty()) {
+    what = fmt::format("'{}' is not known here.{}", extra.front(), policy::suggestion(extra.front().substr(0, extra.front().find('=')), options));
+  }
+  return {"E1001", what, fmt::format("ration {} --help", verb), 2};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app;
+  app.name("ration");
+  app.set_help_flag();
+  app.require_subcommand(1);
+  app.add_flag_callback("-h,--help", [] {
+    fmt::print("{}", cli::overview());
+    throw CLI::Success();
+  });
+  app.add_flag_callback("--version", [] {
+    fmt::print("ration {}\n", RATION_VERSION);
+    throw CLI::Success();
+  });
+  add_verbs(app);
+  const std::string verb = verb_typed(argc, argv);
+  if (verb.empty()) {
+    fmt::print("{}", cli::overview());
+    return 0;
+  }
+  // The doctor reports a misspelt variable as one of its findings; everything else stops at it.
+  if (verb != "doctor" && verb != "help") {
+    if (const auto good = policy::check_variables(environ); !good) {
+      session.print_error(verb, good.error());
+      return good.error().exit_code;
+    }
+  }
+  // What stands behind `--` is the program's alone.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (const auto mark = std::find(words.begin(), words.end(), "--"); verb == "run" && mark != words.end()) {
+    typed.run.program.assign(mark + 1, words.end());
+    words.erase(mark, words.end());
+  }
+  std::reverse(words.begin(), words.end());  // as the parser wants them
+  try {
+    app.parse(words);
+  } catch (const CLI::Success&) {
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    session.print_error(verb, usage_error(app, error, verb));
+    return 2;
+  }
+  const Result<int> outcome = chosen();
   if (outcome) return *outcome;
-  fmt::print(stderr, "{} ration: {}\n      {}\n", outcome.error().id, outcome.error().what, outcome.error().fix);
+  session.print_error(verb, outcome.error());
   return outcome.error().exit_code;
 }

@@ -1,21 +1,19 @@
 // `ration run`: one program, and all that it starts, under one limit.
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
-#include "base/units.hpp"
-#include "cli/devices.hpp"
+#include "cli/launch.hpp"
 #include "cli/verbs.hpp"
-#include "ledger/store.hpp"
+#include "policy/enforcement.hpp"
+#include "policy/settings.hpp"
+#include "policy/variables.hpp"
 
 namespace ration::cli {
 namespace {
@@ -23,210 +21,256 @@ namespace {
 using ledger::Book;
 using ledger::BookSnapshot;
 using ledger::BookStatus;
+using policy::Plan;
 
-/// Folder of the shim or the simulator: installed under lib/ration, in a build tree beside bin.
-Result<std::string> library_folder(const std::string& kind) {
-  const auto here = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
-  for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
-    if (std::filesystem::exists(folder / "libcuda.so.1")) return folder.string();
+std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+
+// What was not typed comes from the configuration.
+Result<void> apply_settings(RunOptions& options) {
+  const auto settings = policy::read_settings();
+  if (!settings) return tl::unexpected(settings.error());
+  const auto value = [&](const char* key, std::string& option) {
+    if (const auto found = settings->find(key); option.empty() && found != settings->end()) option = found->second.value;
+  };
+  policy::Wish& wish = options.wish;
+  const bool own_place = !wish.slice.empty();
+  if (!own_place) {
+    value("limit", wish.limit);
+    value("guarantee", wish.guarantee);
+    value("gpu", wish.gpu);
   }
-  return fail("E1406", fmt::format("the {} libraries are not beside this program.", kind), "Install the whole package again.", 125);
+  value("on_deny", wish.on_deny);
+  value("account", wish.account);
+  value("tenant", wish.tenant);
+  value("summary", options.summary);
+  const auto flag = [&](const char* key, bool& option) {
+    if (const auto found = settings->find(key); found != settings->end()) option = found->second.value == "true";
+  };
+  if (!wish.growth) flag("growth", wish.growth);
+  if (wish.framework_hints) flag("framework_hints", wish.framework_hints);
+  if (!options.require_enforced) flag("require_enforced", options.require_enforced);
+  if (options.summary.empty()) options.summary = "auto";
+  if (options.summary != "auto" && options.summary != "always" && options.summary != "never" && options.summary.rfind("json:", 0) != 0) {
+    return fail("E1418", fmt::format("summary '{}' is unknown.", options.summary), "--summary auto, always, never or json:FILE", 2);
+  }
+  return {};
 }
 
-Result<Device> choose(const std::vector<Device>& devices, const std::string& wanted) {
-  if (wanted == "auto") {
-    return *std::max_element(devices.begin(), devices.end(), [](const auto& left, const auto& right) { return left.free < right.free; });
-  }
-  for (const Device& device : devices) {
-    if (wanted == std::to_string(device.index) || (wanted.size() > 4 && device.uuid.rfind(wanted, 0) == 0)) return device;
-  }
-  return fail("E1407", fmt::format("there is no GPU '{}'; this machine has {}.", wanted, devices.size()),
-              fmt::format("Use --gpu 0 to {} or a UUID.", devices.size() - 1), 3);
+// A limit inside a limit would be a way out of the outer one.
+Result<void> refuse_nesting() {
+  const char* book = std::getenv("RATION_BOOK");
+  if (book == nullptr || *book == '\0') return {};
+  BookSnapshot outer;
+  if (Book::read(book, outer) != BookStatus::kOk || outer.ended_ns != 0) return {};
+  return fail("E1414", fmt::format("this shell runs under the limit of workload {} already.", outer.name),
+              fmt::format("ration set {} --limit SIZE   changes that limit; start other workloads from outside.", outer.name), 125);
 }
 
-Result<Bytes> checked_limit(const std::string& text, const Device& device) {
-  const Result<Bytes> asked = parse_size(text, device.total);
-  if (!asked) return asked;
-  if (*asked > device.total && *asked != kUnlimited) {
-    return fail("E1104", fmt::format("limit {} is more than GPU {} has ({}).", text, device.index, format_size(device.total)),
-                "Use --limit max.", 2);
-  }
-  const Bytes limit = round_down(std::min(*asked, device.total), kGranule);
-  if (limit == Bytes{0}) {
-    return fail("E1105", fmt::format("limit {} is less than one granule of device memory (2.00 MiB).", text),
-                "Give at least 512MiB.", 2);
-  }
-  return limit;
+Result<void> check_program(const RunOptions& options, std::string& escape) {
+  const std::string& program = options.program.front();
+  const auto examined = policy::examine_program(program);
+  if (examined) escape = examined->escape;
+  if (!options.require_enforced || escape.empty()) return {};
+  return fail("E1404", fmt::format("{} here would not be held to the limit: {}.", program, escape),
+              "Continue without a guarantee: drop --require-enforced. More: ration help enforcement", 6);
 }
 
-struct Patience {
-  ledger::OnDeny on_deny = ledger::OnDeny::kFail;
-  std::uint64_t wait_ns = 0;
-};
-
-/// `fail`, `wait` (for ever) or `wait:30s`.
-Result<Patience> parse_on_deny(const std::string& text) {
-  if (text == "fail") return Patience{};
-  if (text == "wait") return Patience{ledger::OnDeny::kWait, ~std::uint64_t{0}};
-  if (text.rfind("wait:", 0) == 0) {
-    char* end = nullptr;
-    const double number = std::strtod(text.c_str() + 5, &end);
-    const std::string unit = end;
-    const double factor = unit == "ms" ? 1e6 : unit == "s" ? 1e9 : unit == "m" ? 60e9 : unit == "h" ? 3600e9 : 0;
-    if (number > 0 && factor > 0) return Patience{ledger::OnDeny::kWait, static_cast<std::uint64_t>(number * factor)};
-  }
-  return fail("E1408", fmt::format("'{}' is no answer to a denial.", text), "Write --on-deny fail, wait or wait:30s.", 2);
-}
-
-std::string default_name(const std::vector<std::string>& program, std::uint64_t run) {
-  return fmt::format("{}-{}", std::filesystem::path(program.front()).filename().string(), run);
-}
-
-bool valid_name(const std::string& name) {
-  return !name.empty() && name.size() < 60 && name.front() != '.' && name.find('/') == std::string::npos &&
-         std::all_of(name.begin(), name.end(), [](char letter) { return static_cast<unsigned char>(letter) > 0x20; });
-}
-
-void prepend(const char* variable, const std::string& value) {
+void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
-  ::setenv(variable, present != nullptr && *present != '\0' ? (value + ":" + present).c_str() : value.c_str(), 1);
+  sets[variable] = present != nullptr && *present != '\0' ? value + ":" + present : value;
 }
 
-void set_if_unset(const char* variable, const char* value) { ::setenv(variable, value, 0); }
-
-volatile std::sig_atomic_t child_pid = 0;
-void forward(int signal) {
-  if (child_pid > 0) ::kill(child_pid, signal);
+Result<void> add_guard(const Session& session, Plan& plan) {
+  const auto shim = library_folder("shim");
+  if (!shim) return tl::unexpected(shim.error());
+  prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
+  if (!session.simulated) return {};
+  const auto driver = session.driver_folder();
+  if (!driver) return tl::unexpected(driver.error());
+  plan.sets["RATION_DRIVER_PATH"] = *driver;
+  if (const char* node = std::getenv("RATION_SIM"); node != nullptr) plan.sets["RATION_SIM"] = node;
+  prepend(plan.sets, "LD_LIBRARY_PATH", *driver);
+  return {};
 }
 
-/// Starts the program and waits for it. Terminal signals reach it through the process group; others are passed on.
-int execute(const RunOptions& options) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : options.program) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  int report[2];
-  if (::pipe2(report, O_CLOEXEC) != 0) return 125 << 8;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::execvp(arguments[0], arguments.data());
-    const int error = errno;
-    (void)!::write(report[1], &error, sizeof error);
-    ::_exit(error == ENOENT ? 127 : 126);
+Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store, policy::Machine& machine) {
+  if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
+  auto looked = session.machine();
+  if (!looked) return tl::unexpected(looked.error());
+  machine = std::move(*looked);
+  auto plan = policy::make_plan(options.wish, machine, store, [&](const auto& device) { return measured_context(session, device); });
+  if (!plan) return plan;
+  if (auto good = add_guard(session, *plan); !good) return tl::unexpected(good.error());
+  return plan;
+}
+
+void show_plan(const Session& session, const RunOptions& options, const Plan& plan, const std::string& escape) {
+  if (session.format() == Format::kJson) {
+    auto accounts = nlohmann::json::array();
+    for (const auto& account : plan.accounts) {
+      accounts.push_back({{"gpu", account.device.index}, {"uuid", account.device.uuid}, {"name", account.device.name},
+                          {"limit_bytes", account.limit.count()}, {"guarantee_bytes", account.guarantee.count()}});
+    }
+    session.print_json("plan", {{"program", options.program}, {"accounts", accounts}, {"slice", plan.slice}, {"tenant", plan.tenant},
+                                {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"}, {"enforced_by", escape.empty() ? "shim" : "nothing"},
+                                {"escape", escape}, {"sets", plan.sets}, {"keeps", plan.keeps}});
+    return;
   }
-  ::close(report[1]);
-  child_pid = child;
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, forward);
-  for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
-  int error = 0;
-  const bool failed = ::read(report[0], &error, sizeof error) == sizeof error;
-  ::close(report[0]);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  fmt::print("would run   {}\n", joined(options.program));
+  for (const auto& account : plan.accounts) {
+    fmt::print("on          GPU {}  {}  {}  (PCI order)\n", account.device.index, account.device.name, account.device.uuid);
+    fmt::print("limit       {} ({} granules of 2 MiB{})   guarantee {}   on deny: {}\n", session.size(account.limit), account.limit.count() >> 21,
+               account.typed ? fmt::format("; rounded down from {} bytes", account.typed->count()) : "",
+               account.guarantee > Bytes{0} ? session.size(account.guarantee) : "none",
+               plan.on_deny == ledger::OnDeny::kFail ? "fail" : "wait");
   }
-  if (failed) {
-    fmt::print(stderr, "E1401 ration: '{}' cannot be started: {}.\n", options.program.front(), std::strerror(error));
-    fmt::print(stderr, "      ration run --limit 4GiB -- /path/to/program\n");
-  }
-  return status;
+  if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
+  fmt::print("guard       {}\n", escape.empty() ? "preload: covers every memory call of the driver API, however it is found" : "NONE: " + escape);
+  fmt::print("            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help enforcement)\n");
+  for (const auto& [name, value] : plan.sets) fmt::print("sets        {}={}\n", name, value);
+  for (const auto& [name, value] : plan.keeps) fmt::print("keeps       {}={} (yours)\n", name, value);
 }
 
-std::string duration(std::uint64_t nanoseconds) {
-  const std::uint64_t seconds = nanoseconds / 1'000'000'000U;
-  return seconds >= 60 ? fmt::format("{}m {}s", seconds / 60, seconds % 60) : fmt::format("{}s", seconds);
+ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64_t number) {
+  ledger::NewBook book;
+  const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
+  book.name = plan.name.empty() ? fmt::format("{}-{}", base.empty() ? "run" : base, number) : plan.name;
+  std::replace_if(book.name.begin(), book.name.end(), [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; }, '_');
+  book.tenant = plan.tenant;
+  book.slice = plan.slice;
+  book.labels = plan.labels;
+  book.command = joined(options.program);
+  book.run_number = number;
+  book.on_deny = plan.on_deny;
+  book.wait_ns = plan.wait_ns;
+  book.account_mode = plan.account_mode;
+  for (const auto& planned : plan.accounts) {
+    book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit, planned.guarantee,
+                             planned.context.value_or(Bytes{0})});
+  }
+  return book;
 }
 
-void summarise(const BookSnapshot& book, const RunOptions& options, const Device& device) {
-  const auto& account = book.accounts.front();
-  if (options.summary != "always" && (options.summary == "never" || ::isatty(STDERR_FILENO) == 0) && account.denials == 0) return;
-  if (options.summary == "never") return;
-  const auto percent = account.limit > Bytes{0} ? account.peak.count() * 100 / account.limit.count() : 0;
-  fmt::print(stderr, "ration: {} · {} · peak {} of {} ({}%) · {} denied · GPU {} {}\n", book.command,
-             duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit), percent,
-             account.denials, device.index, device.name);
-  if (account.denials > 0) fmt::print(stderr, "        ration why d-{}-{}\n", book.run_number, book.denial_count);
+Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents) {
+  for (const auto& present : store.list()) {
+    if (!present.live || present.contents.name != contents.name) continue;
+    return fail("E1410", fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
+                "Choose another --name, or leave it out.", 125);
+  }
+  const std::string path = store.path_of(contents.name, contents.run_number);
+  const BookStatus status = Book::create(path.c_str(), contents);
+  if (status == BookStatus::kOk) return path;
+  return fail("E1405", fmt::format("no book could be made at {}: {}.", path, ledger::describe(status)),
+              "Free some space there, or export RATION_RUNTIME_DIR=<another folder>.", 125);
+}
+
+nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
+  auto accounts = nlohmann::json::array();
+  for (const auto& account : book.accounts) {
+    accounts.push_back({{"device", account.device_name}, {"limit_bytes", account.limit.count()}, {"guarantee_bytes", account.guarantee.count()},
+                        {"peak_bytes", account.peak.count()}, {"denials", account.denials}});
+  }
+  return {{"schema", "ration.summary/1"}, {"workload", book.name}, {"tenant", book.tenant}, {"run", book.run_number},
+          {"command", book.command}, {"exit_code", exit_code}, {"started", utc(book.created_ns)}, {"ended", utc(book.ended_ns)},
+          {"seconds", static_cast<double>(book.ended_ns - book.created_ns) / 1e9}, {"accounts", accounts}};
+}
+
+void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& plan, int exit_code) {
+  if (options.summary.rfind("json:", 0) == 0) {
+    const std::string path = options.summary.substr(5);
+    if (std::ofstream file(path); !(file << summary_of(book, exit_code).dump() << "\n")) {
+      fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n", path);
+    }
+    return;
+  }
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  if (options.summary == "never" || (options.summary == "auto" && !terminal)) return;
+  for (std::size_t i = 0; i < book.accounts.size(); ++i) {
+    const auto& account = book.accounts[i];
+    const auto percent = account.limit > Bytes{0} ? account.peak.count() * 100 / account.limit.count() : 0;
+    fmt::print(stderr, "ration: {} · {} · peak {} of {} ({}%) · {} denied · GPU {} {}{}\n", book.command,
+               format_duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit), percent,
+               account.denials, plan.accounts[i].device.index, account.device_name,
+               account.denials == 0 ? "" : fmt::format(" · ration why d-{}-{}", book.run_number, book.denial_count));
+  }
+}
+
+void explain_start_failure(const std::string& program, int error) {
+  if (error == ENOENT) {
+    fmt::print(stderr, "E1419 ration: '{}' was not found.\n      Give its path, or look at PATH: command -v {}\n", program, program);
+    return;
+  }
+  if (error == EACCES && program.ends_with(".py")) {
+    fmt::print(stderr, "E1401 ration: '{}' is not executable.\n      Did you mean: ration run --limit 4GiB -- python {} ?\n", program, program);
+    return;
+  }
+  fmt::print(stderr, "E1401 ration: '{}' cannot be started: {}.\n      chmod +x {}   (or give the interpreter: ration run -- python {})\n", program,
+             std::strerror(error), program, program);
 }
 
 }  // namespace
 
-Result<int> run(const RunOptions& options) {
-  if (options.program.empty()) {
-    return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
-  }
-  const Result<Patience> patience = parse_on_deny(options.on_deny);
-  if (!patience) return tl::unexpected(patience.error());
-  const Result<std::string> shim = library_folder("shim");
-  if (!shim) return tl::unexpected(shim.error());
-  std::string driver_folder;
-  if (options.simulated) {
-    const Result<std::string> sim = library_folder("sim");
-    if (!sim) return tl::unexpected(sim.error());
-    driver_folder = *sim;
-    if (!options.simulate.empty()) ::setenv("RATION_SIM", options.simulate.c_str(), 1);
-  }
-  const auto devices = list_devices(driver_folder);
-  if (!devices) return tl::unexpected(devices.error());
-  const Result<Device> device = choose(*devices, options.gpu);
-  if (!device) return tl::unexpected(device.error());
-  const Result<Bytes> limit = checked_limit(options.limit.empty() ? "max" : options.limit, *device);
-  if (!limit) return tl::unexpected(limit.error());
-
-  const auto store = ledger::Store::open();
+Result<int> env(const Session& session, RunOptions options) {
+  const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
-  const Result<std::uint64_t> number = store->next_run();
-  if (!number) return tl::unexpected(number.error());
-  ledger::NewBook contents;
-  contents.name = options.name.empty() ? default_name(options.program, *number) : options.name;
-  if (!valid_name(contents.name)) {
-    return fail("E1409", fmt::format("'{}' cannot be the name of a workload.", contents.name),
-                "Use up to 59 letters without spaces or slashes.", 2);
+  policy::Machine machine;
+  const auto plan = resolve(session, options, *store, machine);
+  if (!plan) return tl::unexpected(plan.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("env", {{"sets", plan->sets}, {"keeps", plan->keeps}});
+    return 0;
   }
-  contents.tenant = options.tenant;
-  contents.run_number = *number;
-  contents.command = fmt::format("{}", fmt::join(options.program, " "));
-  contents.on_deny = patience->on_deny;
-  contents.wait_ns = patience->wait_ns;
-  contents.account_mode = options.account == "heap" ? ledger::AccountMode::kHeap : ledger::AccountMode::kDevice;
-  ledger::NewAccount account;
-  account.device = device->bytes;
-  account.device_name = device->name;
-  account.device_total = device->total;
-  account.limit = *limit;
-  contents.accounts.push_back(account);
+  fmt::print("# what `ration run` sets for the program; RATION_BOOK is added when the run starts\n");
+  for (const auto& [name, value] : plan->sets) fmt::print("export {}='{}'\n", name, value);
+  for (const auto& [name, value] : plan->keeps) fmt::print("# kept: {}={}\n", name, value);
+  return 0;
+}
 
-  const std::string path = store->path_of(contents.name);
-  for (const auto& present : store->list()) {
-    if (present.path != path) continue;
-    if (present.live) {
-      return fail("E1410", fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
-                  "Choose another --name, or leave it out.", 125);
+Result<int> run(const Session& session, RunOptions options) {
+  if (options.print_env) return env(session, std::move(options));
+  if (options.program.empty()) return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
+  if (auto good = refuse_nesting(); !good) return tl::unexpected(good.error());
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+
+  std::string path;
+  policy::Machine machine;
+  Plan plan;
+  {
+    // Promises are checked and entered, and names taken, by one run at a time.
+    const auto alone = store->lock();
+    auto resolved = resolve(session, options, *store, machine);
+    if (!resolved) return tl::unexpected(resolved.error());
+    plan = std::move(*resolved);
+    std::string escape;
+    if (auto good = check_program(options, escape); !good) return tl::unexpected(good.error());
+    if (session.dry_run) {
+      show_plan(session, options, plan, escape);
+      return 0;
     }
-    ::unlink(path.c_str());
+    const auto number = store->next_run();
+    if (!number) return tl::unexpected(number.error());
+    auto made = make_book(*store, book_of(plan, options, *number));
+    if (!made) return tl::unexpected(made.error());
+    path = std::move(*made);
   }
-  if (const BookStatus status = Book::create(path.c_str(), contents); status != BookStatus::kOk) {
-    return fail("E1405", fmt::format("no book could be made at {}: {}.", path, ledger::describe(status)),
-                "Free some space there, or export RATION_RUNTIME_DIR=<another folder>.", 125);
-  }
-
+  for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("RATION_BOOK", path.c_str(), 1);
-  ::setenv("CUDA_VISIBLE_DEVICES", device->uuid.c_str(), 1);
-  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-  set_if_unset("TF_FORCE_GPU_ALLOW_GROWTH", "true");
-  set_if_unset("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
-  prepend("LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
-  if (!driver_folder.empty()) {
-    ::setenv("RATION_DRIVER_PATH", driver_folder.c_str(), 1);
-    prepend("LD_LIBRARY_PATH", driver_folder);
+
+  const Ended ended = launch(options.program);
+  if (ended.start_error != 0) {
+    ::unlink(path.c_str());  // nothing ran, so nothing is left behind
+    explain_start_failure(options.program.front(), ended.start_error);
+    return ended.exit_code;
   }
-  const int status = execute(options);
-  const int exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   Book book;
   BookSnapshot final_state;
   if (Book::open(path.c_str(), book) == BookStatus::kOk) {
     book.reap();
-    book.mark_ended(exit_code);
+    book.mark_ended(ended.exit_code);
   }
-  if (Book::read(path.c_str(), final_state) == BookStatus::kOk) summarise(final_state, options, *device);
-  return exit_code;
+  if (Book::read(path.c_str(), final_state) == BookStatus::kOk) summarise(final_state, options, plan, ended.exit_code);
+  return ended.exit_code;
 }
 
 }  // namespace ration::cli

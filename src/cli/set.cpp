@@ -1,41 +1,133 @@
-// `ration set`: change the limit of something running.
+// `ration set`: change the limit or the guarantee of something running.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
-
-#include "base/units.hpp"
+#include "cli/holders.hpp"
 #include "cli/verbs.hpp"
-#include "ledger/store.hpp"
+#include "policy/text.hpp"
 
 namespace ration::cli {
+namespace {
 
-Result<int> set(const std::string& name, const std::string& limit, bool yes) {
-  const auto store = ledger::Store::open();
-  if (!store) return tl::unexpected(store.error());
-  for (const auto& stored : store->list()) {
-    if (!stored.live || stored.contents.name != name) continue;
-    const auto& account = stored.contents.accounts.front();
-    const Result<Bytes> asked = parse_size(limit, account.device_total);
-    if (!asked) return tl::unexpected(asked.error());
-    const Bytes wanted = round_down(std::min(*asked, account.device_total), kGranule);
-    if (wanted == Bytes{0}) return fail("E1105", "a limit of nothing would refuse everything.", "Give at least 512MiB.", 2);
-    if (wanted < account.used && !yes) {
-      fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n", name,
-                 format_size(account.used), format_size(account.used - wanted), format_size(wanted));
-      if (::isatty(STDIN_FILENO) == 0) return fail("E1205", "shrinking was not confirmed.", fmt::format("ration set {} --limit {} --yes", name, limit), 4);
-      fmt::print(stderr, "Proceed? [y/N] ");
-      if (const int answer = std::getchar(); answer != 'y' && answer != 'Y') return 4;
+struct Change {
+  Holder holder;
+  policy::Device device;
+  bool free_known = false;  ///< the machine could be asked
+  Bytes limit, guarantee;
+};
+
+/// The device of an account as the machine shows it; where the machine cannot be asked, as the book has it.
+policy::Device device_of(const Holder& holder, const Result<policy::Machine>& machine, bool& known) {
+  if (machine) {
+    for (const auto& device : machine->devices) {
+      if (device.bytes == holder.entry().device) return known = true, device;
     }
-    ledger::Book book;
-    if (const auto status = ledger::Book::open(stored.path.c_str(), book); status != ledger::BookStatus::kOk) {
-      return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", name, ledger::describe(status)), "ration ps");
-    }
-    book.set_limit(0, wanted);
-    fmt::print("{}: limit {} → {} on {} (now).\n", name, format_size(account.limit), format_size(wanted), account.device_name);
-    return 0;
   }
-  return fail("E1801", fmt::format("no running workload is named '{}'.", name), "ration ps", 3);
+  policy::Device device;
+  device.bytes = holder.entry().device;
+  device.name = holder.entry().device_name;
+  device.total = device.free = holder.entry().device_total;
+  return device;
+}
+
+Result<Change> decide(const SetOptions& options, const Holder& holder, const policy::Device& device, const ledger::Store& store) {
+  Change change{holder, device, false, holder.entry().limit, holder.entry().guarantee};
+  if (!options.limit.empty()) {
+    const auto limit = policy::size_on(device, options.limit);
+    if (!limit) return tl::unexpected(limit.error());
+    change.limit = *limit;
+  }
+  if (!options.guarantee.empty()) {
+    const auto guarantee = policy::size_on(device, options.guarantee, "guarantee");
+    if (!guarantee) return tl::unexpected(guarantee.error());
+    change.guarantee = *guarantee;
+    if (auto good = policy::can_promise(device, store, *guarantee, options.name, options.name); !good) return tl::unexpected(good.error());
+  }
+  if (change.guarantee > change.limit) {
+    return fail("E1305", fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee), format_size(change.limit)),
+                fmt::format("ration set {} --limit {}MiB", options.name, change.guarantee.count() >> 20), 2);
+  }
+  return change;
+}
+
+std::string reach(const Session& session, const Change& change) {
+  const Bytes used = change.holder.entry().used;
+  if (change.limit <= change.holder.entry().limit || !change.free_known) return "";
+  const Bytes more = change.limit > used ? change.limit - used : Bytes{0};
+  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(change.device.free), session.size(change.limit),
+                     more <= change.device.free ? "reachable" : "not reachable");
+}
+
+void apply(const Session& session, const Change& change, ledger::Book& book, const SetOptions& options) {
+  const auto account = static_cast<std::uint32_t>(change.holder.account);
+  const auto& before = change.holder.entry();
+  if (!session.dry_run && !options.limit.empty()) book.set_limit(account, change.limit);
+  if (!session.dry_run && !options.guarantee.empty()) book.set_guarantee(account, change.guarantee);
+  if (session.format() == Format::kJson) return;
+  const char* when = session.dry_run ? "would be" : "now";
+  if (!options.limit.empty()) {
+    fmt::print("{}: limit {} → {} on GPU {} ({}).{}\n", options.name, session.size(before.limit), session.size(change.limit), change.device.index, when,
+               reach(session, change));
+    if (before.used > change.limit) {
+      fmt::print("{}: shrinking, over by {}. Nothing is taken away; it is refused more until it is under.\n", options.name, session.size(before.used - change.limit));
+    }
+  }
+  if (!options.guarantee.empty()) {
+    fmt::print("{}: guarantee {} → {} on GPU {} ({}).\n", options.name, session.size(before.guarantee), session.size(change.guarantee), change.device.index, when);
+  }
+}
+
+}  // namespace
+
+Result<int> set(const Session& session, const SetOptions& options) {
+  if (options.limit.empty() && options.guarantee.empty()) {
+    return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", options.name), 2);
+  }
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  const auto alone = options.guarantee.empty() ? FileDescriptor{} : store->lock();  // only promises concern others
+  const auto machine = session.machine();
+  std::vector<Change> changes;
+  std::vector<std::string> names;
+  for (const Holder& holder : holders(*store)) {
+    names.push_back(holder.book.name);
+    if (holder.book.name != options.name) continue;
+    bool known = false;
+    const policy::Device device = device_of(holder, machine, known);
+    if (!options.gpu.empty() && options.gpu != std::to_string(device.index) && device.uuid.rfind(options.gpu, 0) != 0) continue;
+    auto change = decide(options, holder, device, *store);
+    if (!change) return tl::unexpected(change.error());
+    change->free_known = known;
+    changes.push_back(std::move(*change));
+  }
+  if (changes.empty()) {
+    return fail("E1801", fmt::format("no running workload is named '{}'{}.{}", options.name, options.gpu.empty() ? "" : " on GPU " + options.gpu,
+                                     policy::suggestion(options.name, names)),
+                "ration ps", 3);
+  }
+  for (const Change& change : changes) {
+    const auto& account = change.holder.entry();
+    if (session.dry_run || options.limit.empty() || change.limit >= account.used || change.limit >= account.limit) continue;
+    fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n", options.name,
+               session.size(account.used), session.size(account.used - change.limit), session.size(change.limit));
+    if (!confirmed(session, "Proceed?")) {
+      return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",
+                  fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
+    }
+  }
+  ledger::Book book;
+  if (const auto status = ledger::Book::open(changes.front().holder.path.c_str(), book); status != ledger::BookStatus::kOk) {
+    return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)), "ration doctor",
+                status == ledger::BookStatus::kNotPermitted ? 5 : 1);
+  }
+  auto rows = nlohmann::json::array();
+  for (const Change& change : changes) {
+    apply(session, change, book, options);
+    rows.push_back({{"workload", options.name}, {"gpu", change.device.index}, {"old_limit_bytes", change.holder.entry().limit.count()},
+                    {"limit_bytes", change.limit.count()}, {"guarantee_bytes", change.guarantee.count()}, {"used_bytes", change.holder.entry().used.count()},
+                    {"shrinking", change.holder.entry().used > change.limit}, {"applied", !session.dry_run}});
+  }
+  if (session.format() == Format::kJson) session.print_json("set", rows);
+  return 0;
 }
 
 }  // namespace ration::cli

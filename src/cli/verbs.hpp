@@ -1,30 +1,65 @@
-// The verbs of the command line, one file each. Every function returns the exit code, or the error to print.
+// The verbs of the command line, one file each. A verb returns its exit code, or the error to print.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
-#include "base/result.hpp"
+#include "cli/session.hpp"
+#include "policy/plan.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ration::cli {
 
 struct RunOptions {
-  std::string limit;
-  std::string gpu = "0";
-  std::string name;
-  std::string tenant = "default";
-  std::string simulate;   ///< description of a simulated node; empty = the machine's own devices
-  bool simulated = false;
-  std::string on_deny = "fail";
-  std::string account = "device";
-  std::string summary = "auto";
+  policy::Wish wish;
+  std::string summary;           ///< auto | always | never | json:FILE
+  bool require_enforced = false;
+  bool print_env = false;
   std::vector<std::string> program;
 };
+Result<int> run(const Session& session, RunOptions options);
+/// `ration env`: the variables that `run` would set, for a shell.
+Result<int> env(const Session& session, RunOptions options);
 
-Result<int> run(const RunOptions& options);
-Result<int> ps(bool json);
-Result<int> set(const std::string& name, const std::string& limit, bool yes);
-Result<int> why(const std::string& denial);
+Result<int> ps(const Session& session, const std::string& gpu);
+Result<int> explain(const Session& session, const std::string& target, const std::string& gpu);
+Result<int> why(const Session& session, const std::string& denial);
+
+struct SetOptions {
+  std::string name, limit, guarantee, gpu;
+};
+Result<int> set(const Session& session, const SetOptions& options);
+
+struct SplitOptions {
+  std::string gpu, sizes, ratio, names;
+  int into = 0;
+  bool off = false;
+};
+Result<int> split(const Session& session, const SplitOptions& options);
+
+Result<int> fits(const Session& session, const std::string& size, const std::string& gpu);
+
+struct DoctorOptions {
+  bool probe = false, strict = false;
+  std::vector<std::string> only, skip;
+};
+Result<int> doctor(const Session& session, const DoctorOptions& options);
+
+struct DemoOptions {
+  bool keep = false;
+  double speed = 1;
+};
+Result<int> demo(const Session& session, const DemoOptions& options);
+
+Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
+Result<int> completion(const CLI::App& app, const std::string& shell);
+/// Writes the manual pages of all verbs and topics into a folder.
+Result<int> manual(const CLI::App& app, const std::string& folder);
+/// What one context costs on a device, measured in a process of its own.
+std::optional<Bytes> measured_context(const Session& session, const policy::Device& device);
+Result<int> measure_context(const Session& session, int index);
 
 }  // namespace ration::cli

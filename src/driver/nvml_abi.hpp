@@ -14,6 +14,7 @@ enum nvmlReturn_t : int {
   NVML_ERROR_NOT_SUPPORTED = 3,
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
   NVML_ERROR_UNKNOWN = 999,
 };
 
@@ -29,6 +30,21 @@ struct nvmlMemory_v2_t {
   unsigned long long reserved;
   unsigned long long free;
   unsigned long long used;
+};
+
+struct nvmlUtilization_t {
+  unsigned int gpu;     ///< percent of the sample period in which a kernel ran
+  unsigned int memory;  ///< percent in which memory was read or written
+};
+
+struct nvmlPciInfo_t {
+  char busIdLegacy[16];
+  unsigned int domain;
+  unsigned int bus;
+  unsigned int device;
+  unsigned int pciDeviceId;
+  unsigned int pciSubSystemId;
+  char busId[32];
 };
 
 /// Of the second and third version of the process queries; the first has only the first two fields.

@@ -120,6 +120,7 @@ struct ProcessSnapshot {
 struct BookSnapshot {
   std::string name, tenant, slice, labels, command;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
+  std::uint32_t waiting = 0;  ///< threads that sleep until bytes come back
   std::int32_t exit_status = 0;
   ProcessIdentity creator;
   OnDeny on_deny = OnDeny::kFail;

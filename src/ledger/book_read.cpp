@@ -103,6 +103,7 @@ BookStatus Book::read(const char* path, BookSnapshot& out) {
   snapshot.exit_status = header.exit_status.load(std::memory_order_relaxed);
   snapshot.limit_changes = plain(header.limit_changes);
   snapshot.denial_count = plain(header.denial_count);
+  snapshot.waiting = header.waiters.load(std::memory_order_relaxed);
   snapshot.creator.pid = header.creator_pid;
   snapshot.creator.user = header.creator_user;
   snapshot.creator.start_time = header.creator_start_time;

@@ -49,6 +49,12 @@ Result<Store> Store::open() {
               "export RATION_RUNTIME_DIR=<a folder of yours>", 125);
 }
 
+FileDescriptor Store::lock() const {
+  FileDescriptor file{::open((folder_ + "/admission.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  if (file) ::flock(file.get(), LOCK_EX);
+  return file;
+}
+
 Result<std::uint64_t> Store::next_run() const {
   const std::string path = folder_ + "/last-run";
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
@@ -84,6 +90,17 @@ std::vector<StoredBook> Store::list() const {
     return true;
   });
   return books;
+}
+
+std::vector<std::pair<std::string, std::string>> Store::damaged() const {
+  std::vector<std::pair<std::string, std::string>> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
+    BookSnapshot contents;
+    const BookStatus status = Book::read(entry.path().c_str(), contents);
+    if (status != BookStatus::kOk) files.emplace_back(entry.path(), describe(status));
+  }
+  return files;
 }
 
 }  // namespace ration::ledger

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.hpp"
 #include "base/result.hpp"
 #include "ledger/book.hpp"
 
@@ -21,11 +22,19 @@ class Store {
   /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID.
   static Result<Store> open();
 
-  [[nodiscard]] std::string path_of(const std::string& name) const { return folder_ + "/books/" + name + ".book"; }
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  /// The run's number keeps the books of two runs of one name apart.
+  [[nodiscard]] std::string path_of(const std::string& name, std::uint64_t run) const {
+    return folder_ + "/books/" + name + "." + std::to_string(run) + ".book";
+  }
+  /// Held while it lives: promises are checked and names taken by one command at a time.
+  [[nodiscard]] FileDescriptor lock() const;
   /// Next run number: unique within this folder.
   [[nodiscard]] Result<std::uint64_t> next_run() const;
   /// Every sound book, the newest run last; ended ones beyond the newest 32 are removed.
   [[nodiscard]] std::vector<StoredBook> list() const;
+  /// Files among the books that cannot be read as one, with the reason.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> damaged() const;
 
  private:
   std::string folder_;

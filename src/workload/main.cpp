@@ -1,43 +1,278 @@
-// ration-workload: a real client of the driver API that takes memory in every way there is.
-//   ration-workload probe [REQUEST_MIB]   each way in turn, until refused; one line a way: name, bytes obtained, left over
-//   ration-workload hold                  keeps IPC handles open (for the probe)
-//   ration-workload give MIB              takes memory for another process to open (for the probe)
-//   ration-workload obey                  `take MIB`, `free`, `checkpoint`, `restore` from standard input
+// ration-workload: a real client of the driver API, for demos, tests and trials. It takes device memory as programs do
+// and says plainly when it is refused. Exit codes: 0 done, 1 refused or no usable GPU, 2 wrong usage.
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <thread>
 
+#include "base/units.hpp"
+#include "workload/allocators.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/probe.hpp"
+#include "workload/trace.hpp"
 #include "workload/way.hpp"
 
+using namespace ration;
 using namespace ration::cuda;
-using ration::workload::library;
+using workload::Allocator;
+using workload::library;
+using workload::RegionAllocator;
 
-int main(int argc, char** argv) {
-  const char* mode = argc > 1 ? argv[1] : "";
-  const bool known = std::strcmp(mode, "probe") == 0 || std::strcmp(mode, "hold") == 0 || std::strcmp(mode, "give") == 0 ||
-                     std::strcmp(mode, "obey") == 0;
-  if (!known) {
-    std::fprintf(stderr, "usage: ration-workload probe [REQUEST_MIB] | hold | give MIB | obey\n");
-    return 2;
-  }
+namespace {
+
+struct Options {
+  std::string steady = "0.6GiB", peak = "1.2GiB", reserve, via = "malloc", file, duration, size;
+  std::size_t request_mib = 256;
+  int steps = 3, loops = 1;
+  unsigned seed = 1;
+  bool hold = false, quiet = false, rendezvous = false;
+};
+
+struct Memory {
+  std::size_t free = 0, total = 0;
+};
+Memory memory_now() {
+  Memory now;
+  DRIVER(cuMemGetInfo_v2)(&now.free, &now.total);
+  return now;
+}
+
+bool start_driver() {
   library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) {
-    std::fprintf(stderr, "ration-workload: %s\n", ::dlerror());
-    return 1;
+    fmt::print(stderr, "ration-workload: {}\n", ::dlerror());
+    return false;
   }
   CUdevice device = 0;
   CUcontext context = nullptr;
-  if (DRIVER(cuInit)(0) != CUDA_SUCCESS || DRIVER(cuDeviceGet)(&device, 0) != CUDA_SUCCESS ||
-      DRIVER(cuDevicePrimaryCtxRetain)(&context, device) != CUDA_SUCCESS || DRIVER(cuCtxSetCurrent)(context) != CUDA_SUCCESS) {
-    std::fprintf(stderr, "ration-workload: no usable GPU\n");
-    return 1;
+  const auto step = [](CUresult result, const char* what) {
+    if (result != CUDA_SUCCESS) fmt::print(stderr, "ration-workload: {} answers error {}\n", what, static_cast<int>(result));
+    return result == CUDA_SUCCESS;
+  };
+  return step(DRIVER(cuInit)(0), "cuInit") && step(DRIVER(cuDeviceGet)(&device, 0), "cuDeviceGet") &&
+         step(DRIVER(cuDevicePrimaryCtxRetain)(&context, device), "making a context") && step(DRIVER(cuCtxSetCurrent)(context), "cuCtxSetCurrent");
+}
+
+/// A bar on the terminal, after two seconds, ten times a second.
+class Progress {
+ public:
+  explicit Progress(std::size_t whole) : whole_(whole), shown_(::isatty(STDERR_FILENO) != 0) {}
+  ~Progress() {
+    if (drawn_) fmt::print(stderr, "\r\033[K");
   }
-  if (std::strcmp(mode, "hold") == 0) return ration::workload::hold();
-  if (std::strcmp(mode, "obey") == 0) return ration::workload::obey();
-  const std::size_t size = (argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 256) << 20;
-  return std::strcmp(mode, "give") == 0 ? ration::workload::give(size) : ration::workload::probe(size);
+  void at(std::size_t done, const Allocator& allocator) {
+    if (!shown_ || done % 64 != 0) return;
+    const auto now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    if (seconds < 2 || now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    drawn_ = true;
+    const std::size_t filled = done * 30 / whole_;
+    std::string bar;
+    for (std::size_t i = 0; i < 30; ++i) bar += i < filled ? "█" : "·";
+    fmt::print(stderr, "\r{} {:3}%  {} held  {:.0f}/s  {:.0f} s left\033[K", bar, done * 100 / whole_, format_size(Bytes{allocator.held()}),
+               static_cast<double>(done) / seconds, seconds / static_cast<double>(done) * static_cast<double>(whole_ - done));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::size_t whole_;
+  bool shown_, drawn_ = false;
+  Clock::time_point start_ = Clock::now(), last_ = start_;
+};
+
+int refused(const Allocator& allocator, std::uint64_t size, const std::string& when) {
+  const Memory now = memory_now();
+  fmt::print(stderr, "ration-workload: refused {} {}: {} held, {} free of {} (error {})\n", format_size(Bytes{size}), when, format_size(Bytes{allocator.held()}),
+             format_size(Bytes{now.free}), format_size(Bytes{now.total}), static_cast<int>(allocator.last_refusal()));
+  return 1;
+}
+
+/// Says where it is and waits to be told to go on, so that several jobs can be brought to the same point.
+void meet(const char* where) {
+  fmt::print("{}\n", where);
+  std::fflush(stdout);
+  for (int letter = std::getchar(); letter != EOF && letter != '\n';) letter = std::getchar();
+}
+
+void hold_until_told() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+}
+
+int play(Allocator& allocator, const workload::Trace& trace, const Options& options) {
+  std::vector<CUdeviceptr> addresses(trace.blocks);
+  const std::uint64_t whole_ns = options.duration.empty() ? 0 : parse_duration(options.duration).value_or(0);
+  const std::chrono::nanoseconds pace{whole_ns / std::max<std::size_t>(1, trace.events.size())};
+  Progress progress(trace.events.size() * static_cast<std::size_t>(options.loops));
+  auto due = std::chrono::steady_clock::now();
+  std::size_t done = 0;
+  bool met = false;
+  for (int loop = 0; loop < options.loops; ++loop) {
+    std::vector<bool> live(trace.blocks);
+    for (const workload::Event& event : trace.events) {
+      if (options.rendezvous && !met && !event.allocate) {  // the first peak is reached
+        met = true;
+        meet("peak");
+      }
+      if (event.allocate) {
+        const auto address = allocator.allocate(event.size);
+        if (!address) return refused(allocator, event.size, fmt::format("at event {} of {}", done, trace.events.size() * static_cast<std::size_t>(options.loops)));
+        addresses[event.id] = *address;
+        live[event.id] = true;
+      } else {
+        allocator.free(addresses[event.id]);
+        live[event.id] = false;
+      }
+      progress.at(++done, allocator);
+      if (pace.count() > 0) std::this_thread::sleep_until(due += pace);
+    }
+    if (options.hold && loop + 1 == options.loops) break;
+    for (std::uint32_t block = 0; block < trace.blocks; ++block) {
+      if (live[block]) allocator.free(addresses[block]);
+    }
+  }
+  if (!options.quiet) {
+    fmt::print("{}: {} events, {} live at most, {} held at most\n", trace.name, done, format_size(Bytes{trace.peak_live}), format_size(Bytes{allocator.peak_held()}));
+    std::fflush(stdout);
+  }
+  if (options.rendezvous) meet("done");
+  if (options.hold) hold_until_told();
+  return 0;
+}
+
+int complain(const Error& error) {
+  fmt::print(stderr, "ration-workload: {}\n      {}\n", error.what, error.fix);
+  return 2;
+}
+
+Result<workload::Trace> input(const Options& options) {
+  if (!options.file.empty()) return workload::read_trace(options.file);
+  const Memory now = memory_now();
+  const auto steady = parse_size(options.steady, Bytes{now.total}, Bytes{now.free});
+  const auto peak = parse_size(options.peak, Bytes{now.total}, Bytes{now.free});
+  if (!steady) return tl::unexpected(steady.error());
+  if (!peak) return tl::unexpected(peak.error());
+  return workload::training_job(steady->count(), peak->count(), options.steps, options.seed);
+}
+
+int job(RegionAllocator::Kind kind, const Options& options) {
+  if (!start_driver()) return 1;
+  const Memory now = memory_now();
+  int capability = 0;
+  DRIVER(cuDeviceGetAttribute)(&capability, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+  std::size_t reserve = workload::tensorflow_reserve(now.free, capability);
+  if (!options.reserve.empty()) {
+    const auto given = parse_size(options.reserve, Bytes{now.total}, Bytes{now.free});
+    if (!given) return complain(given.error());
+    reserve = given->count();
+  }
+  RegionAllocator allocator(kind, reserve);
+  const auto trace = input(options);
+  if (!trace) return complain(trace.error());
+  if (kind == RegionAllocator::Kind::kGrab && allocator.held() == 0) return refused(allocator, now.free > reserve ? now.free - reserve : 0, "at the start");
+  return play(allocator, *trace, options);
+}
+
+int replay(const Options& options) {
+  const auto trace = workload::read_trace(options.file);
+  if (!trace) return complain(trace.error());
+  if (!options.duration.empty() && !parse_duration(options.duration)) return complain(parse_duration(options.duration).error());
+  if (!start_driver()) return 1;
+  const auto allocator = workload::make_direct(options.via);
+  return play(*allocator, *trace, options);
+}
+
+int hold(const Options& options) {
+  if (!start_driver()) return 1;
+  const Memory now = memory_now();
+  const auto size = parse_size(options.size, Bytes{now.total}, Bytes{now.free});
+  if (!size) return complain(size.error());
+  const auto allocator = workload::make_direct(options.via);
+  if (!allocator->allocate(size->count())) return refused(*allocator, size->count(), "at the start");
+  fmt::print("holding {}\n", format_size(*size));
+  std::fflush(stdout);
+  hold_until_told();
+  return 0;
+}
+
+int total() {
+  if (!start_driver()) return 1;
+  fmt::print("{}\n", memory_now().total);
+  return 0;
+}
+
+void add_job_options(CLI::App* mode, Options& options) {
+  mode->add_option("--steady", options.steady, "what the job holds all the time")->capture_default_str();
+  mode->add_option("--peak", options.peak, "what it holds at most")->capture_default_str();
+  mode->add_option("--steps", options.steps, "how many peaks")->capture_default_str()->check(CLI::Range(0, 1000000));
+  mode->add_option("--seed", options.seed, "of the sizes")->capture_default_str();
+  mode->add_option("--trace", options.file, "a recorded history instead of a made-up job");
+  mode->add_flag("--rendezvous", options.rendezvous, "print 'peak' and 'done', and each time wait for a line");
+}
+
+void add_play_options(CLI::App* mode, Options& options) {
+  mode->add_option("--loops", options.loops, "how often")->check(CLI::Range(1, 1000000));
+  mode->add_option("--duration", options.duration, "spread one loop over so long: 20s");
+  mode->add_flag("--hold", options.hold, "keep what is live at the end until SIGTERM");
+  mode->add_flag("--quiet", options.quiet, "no closing line");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Takes GPU memory as real programs do."};
+  app.require_subcommand(1);
+  int outcome = 0;
+  using Kind = RegionAllocator::Kind;
+  auto* grab = app.add_subcommand("grab", "takes all that is free less a reserve, as TensorFlow does by default; then works inside it");
+  grab->add_option("--reserve", options.reserve, "left free (TensorFlow's own rule if not given)");
+  auto* grow = app.add_subcommand("grow", "takes regions that double and never returns them, as TensorFlow with growth");
+  auto* cache = app.add_subcommand("cache", "caches segments of 2 and 20 MiB, as PyTorch");
+  for (auto& [mode, kind] : {std::pair{grab, Kind::kGrab}, {grow, Kind::kGrow}, {cache, Kind::kCache}}) {
+    add_job_options(mode, options);
+    add_play_options(mode, options);
+    mode->callback([&outcome, &options, kind = kind] { outcome = job(kind, options); });
+  }
+  const auto via = CLI::IsMember({"malloc", "async", "vmm"});
+  auto* again = app.add_subcommand("replay", "replays a recorded allocation history, one driver call a block");
+  again->add_option("file", options.file, "a CSV, or the name of a trace that comes with ration")->required();
+  again->add_option("--via", options.via, "malloc, async or vmm")->check(via)->capture_default_str();
+  add_play_options(again, options);
+  again->callback([&] { outcome = replay(options); });
+  auto* holding = app.add_subcommand("hold", "takes so much, says so, and keeps it until SIGTERM");
+  holding->add_option("size", options.size, "4GiB")->required();
+  holding->add_option("--via", options.via, "malloc, async or vmm")->check(via);
+  holding->callback([&] { outcome = hold(options); });
+  app.add_subcommand("total", "prints the device's total in bytes, as this program sees it")->callback([&] { outcome = total(); });
+  auto* tried = app.add_subcommand("probe", "takes memory in every way there is until refused; one line a way: name, bytes obtained, bytes left, error, returned");
+  tried->add_option("request", options.request_mib, "MiB a request")->check(CLI::Range(1, 65536));
+  tried->callback([&] { outcome = start_driver() ? workload::probe(options.request_mib << 20) : 1; });
+  // Other ends of the probe and of the tests.
+  app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {
+    outcome = start_driver() ? workload::keep_open() : 1;
+  });
+  auto* giving = app.add_subcommand("give", "takes memory, writes its IPC handle to standard output and waits to be killed")->group("");
+  giving->add_option("size", options.request_mib, "MiB");
+  giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20) : 1; });
+  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore")->group("")->callback([&] {
+    outcome = start_driver() ? workload::obey() : 1;
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return outcome;
 }

@@ -40,7 +40,7 @@ CUresult export_and_release(std::size_t size, int& descriptor) {
   return result;
 }
 
-/// `ration-workload hold` as a child of its own, which opens every handle it is sent.
+/// `ration-workload open` as a child of its own, which opens every handle it is sent.
 class Holder {
  public:
   bool start() {
@@ -51,7 +51,7 @@ class Holder {
       ::dup2(to[0], 0);
       ::dup2(from[1], 1);
       for (const int end : {to[0], to[1], from[0], from[1]}) ::close(end);
-      ::execl("/proc/self/exe", "ration-workload", "hold", nullptr);
+      ::execl("/proc/self/exe", "ration-workload", "open", nullptr);
       ::_exit(127);
     }
     ::close(to[0]);
@@ -189,7 +189,7 @@ std::vector<Way> shared_ways() {
   return ways;
 }
 
-int hold() {
+int keep_open() {
   CUipcMemHandle handle;
   while (::read(0, &handle, sizeof handle) == sizeof handle) {
     CUdeviceptr pointer = 0;

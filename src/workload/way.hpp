@@ -20,7 +20,7 @@ std::vector<Way> graph_ways();
 std::vector<Way> shared_ways();
 
 /// Opens the IPC handles that come on standard input, and keeps them open until it closes.
-int hold();
+int keep_open();
 /// Takes memory, writes its IPC handle to standard output and waits to be killed.
 int give(std::size_t size);
 /// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `checkpoint`, `restore`.

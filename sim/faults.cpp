@@ -1,0 +1,146 @@
+#include "faults.hpp"
+
+#include <time.h>
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include "base/units.hpp"
+
+extern "C" int ration_sim_knows(const char* base);
+
+namespace ration::sim {
+
+bool calls_are_gated = false;
+
+namespace {
+
+struct Fault {
+  std::uint64_t call = 0;  // the n-th; 0 = every
+  std::uint64_t above = 0;
+  int error = cuda::CUDA_ERROR_OUT_OF_MEMORY;
+  std::atomic<std::uint64_t> seen{0};
+};
+
+// Leaked: the driver is called from atexit handlers.
+auto& latencies() {
+  static auto* map = new std::map<std::string, std::uint64_t, std::less<>>;
+  return *map;
+}
+auto& faults() {
+  static auto* map = new std::map<std::string, Fault, std::less<>>;
+  return *map;
+}
+
+std::string_view base_of(std::string_view name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view suffix : {"_ptsz", "_ptds", "_v2", "_v3", "_v4"}) {
+      if (!name.ends_with(suffix)) continue;
+      name.remove_suffix(suffix.size());
+      again = true;
+    }
+  }
+  return name;
+}
+
+template <typename Each>
+bool each_part(std::string_view text, char separator, Each&& each) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    if (!each(text.substr(at, end - at))) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+bool known(std::string_view name) { return name == "*" || name == "context" || ration_sim_knows(std::string(name).c_str()) != 0; }
+
+bool read_latency(std::string_view part) {
+  const auto equals = part.find('=');
+  if (equals == std::string_view::npos || !known(part.substr(0, equals))) return false;
+  const std::string_view time = part.substr(equals + 1);
+  std::uint64_t nanoseconds = 0;
+  if (time == "0") {
+  } else if (time.ends_with("us") || time.ends_with("ns")) {
+    const auto parsed = std::from_chars(time.data(), time.data() + time.size() - 2, nanoseconds);
+    if (parsed.ec != std::errc{} || parsed.ptr != time.data() + time.size() - 2) return false;
+    if (time.ends_with("us")) nanoseconds *= 1000;
+  } else if (const auto duration = parse_duration(time)) {
+    nanoseconds = *duration;
+  } else {
+    return false;
+  }
+  latencies()[std::string(part.substr(0, equals))] = nanoseconds;
+  return true;
+}
+
+bool read_fault(std::string_view part) {
+  Fault* fault = nullptr;
+  return each_part(part, ':', [&](std::string_view word) {
+    if (fault == nullptr) {
+      if (!known(word)) return false;
+      fault = &faults()[std::string(word)];
+      return true;
+    }
+    const auto equals = word.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view key = word.substr(0, equals), value = word.substr(equals + 1);
+    const auto number = [&](auto& out) {
+      const auto parsed = std::from_chars(value.data(), value.data() + value.size(), out);
+      return parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size();
+    };
+    if (key == "call") return number(fault->call) && fault->call > 0;
+    if (key == "error") return number(fault->error) && fault->error > 0;
+    if (key != "above") return false;
+    const auto size = parse_size(value, kUnlimited, kUnlimited);
+    if (size) fault->above = size->count();
+    return size.has_value();
+  });
+}
+
+void spend(std::uint64_t nanoseconds) {
+  using Clock = std::chrono::steady_clock;
+  if (nanoseconds >= 50'000) {
+    timespec left{static_cast<time_t>(nanoseconds / 1'000'000'000U), static_cast<long>(nanoseconds % 1'000'000'000U)};
+    while (::nanosleep(&left, &left) != 0) {
+    }
+    return;
+  }
+  for (const auto end = Clock::now() + std::chrono::nanoseconds(nanoseconds); Clock::now() < end;) {
+  }
+}
+
+}  // namespace
+
+bool read_gates(std::string& problem) {
+  const auto read = [&](const char* variable, char separator, bool (*part)(std::string_view)) {
+    const char* text = std::getenv(variable);
+    if (text == nullptr || *text == '\0') return true;
+    calls_are_gated = true;
+    if (each_part(text, separator, part)) return true;
+    problem = std::string(variable) + "='" + text + "' cannot be understood";
+    return false;
+  };
+  return read("RATION_SIM_LATENCY", ',', read_latency) && read("RATION_SIM_FAULT", ';', read_fault);
+}
+
+cuda::CUresult gate(const char* function, std::uint64_t bytes) {
+  const std::string_view name = base_of(function);
+  auto latency = latencies().find(name);
+  if (latency == latencies().end() && name != "context") latency = latencies().find("*");
+  if (latency != latencies().end() && latency->second > 0) spend(latency->second);
+  auto fault = faults().find(name);
+  if (fault == faults().end()) fault = faults().find("*");
+  if (fault == faults().end()) return cuda::CUDA_SUCCESS;
+  Fault& rule = fault->second;
+  if (bytes < rule.above || (rule.above > 0 && bytes == rule.above)) return cuda::CUDA_SUCCESS;
+  if (rule.call > 0 && rule.seen.fetch_add(1) + 1 != rule.call) return cuda::CUDA_SUCCESS;
+  return static_cast<cuda::CUresult>(rule.error);
+}
+
+}  // namespace ration::sim

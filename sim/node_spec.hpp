@@ -1,0 +1,25 @@
+// What a simulated node is made of, as a person writes it: `T4:16GiB*2,A100-40`, or a TOML file. Used by the node.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+
+namespace ration::sim {
+
+struct Model {
+  std::string name;
+  Bytes total;
+  Bytes context;  ///< what one context costs on the device
+  int capability_major = 7;
+  int capability_minor = 5;
+  int multiprocessors = 40;
+  std::string uuid;  ///< `GPU-…` where the file names one; else made from the node's folder
+};
+
+/// `MODEL[:SIZE][:context=SIZE][*COUNT]`, separated by commas; or, ending in `.toml`, a file of `[[device]]` tables with
+/// model, memory, context, count, name, uuid. False: `problem` says why.
+[[nodiscard]] bool read_node(const std::string& spec, std::vector<Model>& out, std::string& problem);
+
+}  // namespace ration::sim

@@ -1,0 +1,134 @@
+// `ration help`, `ration completion` and the manual pages: all from the same tables.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/reference.hpp"
+#include "cli/verbs.hpp"
+#include "policy/text.hpp"
+
+namespace ration::cli {
+namespace {
+
+const CLI::App* find_verb(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App* entry) { return !entry->get_group().empty(); })) {
+    if (verb->get_name() == name) return verb;
+  }
+  return nullptr;
+}
+
+Result<int> print_schema(const std::string& name) {
+  std::error_code error;
+  const auto here = std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path();
+  if (name.find('/') == std::string::npos) {
+    if (std::ifstream file(here / "share" / "ration" / "schema" / (name + ".json")); file) {
+      fmt::print("{}", std::string((std::istreambuf_iterator<char>(file)), {}));
+      return 0;
+    }
+  }
+  return fail("E1422", fmt::format("there is no schema '{}'.", name), "ration help schema ps; also: explain why split set fits doctor env plan summary", 3);
+}
+
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names;
+  for (const VerbText& verb : verb_texts()) names.emplace_back(verb.name);
+  return names;
+}
+
+std::vector<std::string> long_options(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string bash(const CLI::App& app) {
+  std::string cases;
+  for (const std::string& name : verb_names()) {
+    cases += fmt::format("    {}) words='{}' ;;\n", name, fmt::join(long_options(*find_verb(app, name)), " "));
+  }
+  return fmt::format(
+      "_ration() {{\n  local verb=${{COMP_WORDS[1]}} words\n  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W '{}' -- \"$2\"))\n    return\n  fi\n  case $verb in\n{}  esac\n"
+      "  case $2 in\n    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$2\")) ;;\n    *) COMPREPLY=($(compgen -f -c -- \"$2\")) ;;\n  esac\n}}\n"
+      "complete -F _ration ration\n",
+      fmt::join(verb_names(), " "), cases);
+}
+
+std::string zsh(const CLI::App& app) {
+  std::string verbs, cases;
+  for (const VerbText& verb : verb_texts()) {
+    verbs += fmt::format(" '{}:{}'", verb.name, verb.summary);
+    cases += fmt::format("    {}) compadd -- {} ;;\n", verb.name, fmt::join(long_options(*find_verb(app, verb.name)), " "));
+  }
+  return fmt::format(
+      "#compdef ration\nif (( CURRENT == 2 )); then\n  local -a verbs=({})\n  _describe verb verbs\n"
+      "elif [[ $words[CURRENT] == -* ]]; then\n  case $words[2] in\n{}  esac\nelse\n  _default\nfi\n",
+      verbs, cases);
+}
+
+std::string fish(const CLI::App& app) {
+  std::string text;
+  for (const VerbText& verb : verb_texts()) {
+    text += fmt::format("complete -c ration -n __fish_use_subcommand -f -a {} -d '{}'\n", verb.name, verb.summary);
+    for (const std::string& option : long_options(*find_verb(app, verb.name))) {
+      text += fmt::format("complete -c ration -n '__fish_seen_subcommand_from {}' -l {}\n", verb.name, option.substr(2));
+    }
+  }
+  return text;
+}
+
+bool write(const std::filesystem::path& path, const std::string& text) { return static_cast<bool>(std::ofstream(path) << text); }
+
+}  // namespace
+
+Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
+  if (topic.empty()) {
+    fmt::print("{}\nTopics:\n", overview());
+    for (const Topic& entry : topics()) fmt::print("  ration help {:<12} {}\n", entry.name, entry.summary);
+    return 0;
+  }
+  if (topic.size() == 2 && topic[0] == "schema") return print_schema(topic[1]);
+  const std::string& name = topic.front();
+  if (find_verb(app, name) != nullptr && name != "env") {
+    fmt::print("{}", verb_help(*find_verb(app, name), true));
+    return 0;
+  }
+  for (const Topic& entry : topics()) {
+    if (name != entry.name) continue;
+    fmt::print("{}", entry.text);
+    return 0;
+  }
+  for (const ErrorText& error : error_texts()) {
+    if (name != error.id) continue;
+    fmt::print("{}  {}\n\nwhat to do: {}\n", error.id, error.meaning, error.fix);
+    return 0;
+  }
+  std::vector<std::string> known = verb_names();
+  for (const Topic& entry : topics()) known.emplace_back(entry.name);
+  return fail("E1422", fmt::format("there is no help on '{}'.{}", name, policy::suggestion(name, known)), "ration help   lists the topics", 3);
+}
+
+Result<int> completion(const CLI::App& app, const std::string& shell) {
+  if (shell == "bash") fmt::print("{}", bash(app));
+  else if (shell == "zsh") fmt::print("{}", zsh(app));
+  else if (shell == "fish") fmt::print("{}", fish(app));
+  else return fail("E1423", fmt::format("there is no completion for '{}'.", shell), "ration completion bash, zsh or fish", 2);
+  return 0;
+}
+
+Result<int> manual(const CLI::App& app, const std::string& folder) {
+  const std::filesystem::path base = folder;
+  std::error_code error;
+  std::filesystem::create_directories(base / "man1", error);
+  std::filesystem::create_directories(base / "man7", error);
+  bool good = write(base / "man1" / "ration.1", overview_page(app));
+  for (const std::string& name : verb_names()) good = write(base / "man1" / ("ration-" + name + ".1"), verb_page(*find_verb(app, name))) && good;
+  for (const Topic& topic : topics()) good = write(base / "man7" / fmt::format("ration-{}.7", topic.name), topic_page(topic)) && good;
+  if (!good) return fail("E1405", fmt::format("{} cannot be written.", folder), "ration manual <a folder of yours>");
+  return 0;
+}
+
+}  // namespace ration::cli

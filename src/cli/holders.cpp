@@ -1,0 +1,73 @@
+#include "cli/holders.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace ration::cli {
+
+std::string command_of(std::int32_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text.substr(0, 60);
+}
+
+namespace {
+
+std::string user_of(std::int32_t pid) {
+  struct stat status {};
+  if (::stat(fmt::format("/proc/{}", pid).c_str(), &status) != 0) return {};
+  const passwd* entry = ::getpwuid(status.st_uid);
+  return entry != nullptr ? entry->pw_name : fmt::format("uid {}", status.st_uid);
+}
+
+}  // namespace
+
+std::vector<Holder> holders(const ledger::Store& store) {
+  std::vector<Holder> all;
+  for (const auto& stored : store.list()) {
+    if (!stored.live) continue;
+    ledger::Book book;
+    if (ledger::Book::open(stored.path.c_str(), book) == ledger::BookStatus::kOk) book.reap();
+    ledger::BookSnapshot now;
+    if (ledger::Book::read(stored.path.c_str(), now) != ledger::BookStatus::kOk) continue;
+    for (std::size_t account = 0; account < now.accounts.size(); ++account) all.push_back({stored.path, now, account});
+  }
+  return all;
+}
+
+std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders) {
+  std::vector<Ungoverned> found;
+  if (!device.processes) return found;
+  const auto own_namespace = current_process().pid_namespace;
+  for (const auto& process : *device.processes) {
+    const bool known = std::any_of(holders.begin(), holders.end(), [&](const Holder& holder) {
+      return std::any_of(holder.book.processes.begin(), holder.book.processes.end(), [&](const auto& member) {
+        return member.identity.pid == process.pid && member.identity.pid_namespace == own_namespace;
+      });
+    });
+    if (!known) found.push_back({process.pid, command_of(process.pid), user_of(process.pid), process.held});
+  }
+  return found;
+}
+
+std::string holders_sentence(const Session& session, const policy::Device& device, const std::vector<Holder>& holders) {
+  std::vector<std::string> parts;
+  for (const Holder& holder : holders) {
+    if (holder.entry().device == device.bytes && holder.entry().used > Bytes{0}) {
+      parts.push_back(fmt::format("{} {}", holder.book.name, session.size(holder.entry().used)));
+    }
+  }
+  for (const Ungoverned& process : ungoverned(device, holders)) {
+    parts.push_back(fmt::format("not governed: pid {} {} ({}) {}", process.pid, process.command, process.user,
+                                session.size(process.held, "the driver does not say")));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace ration::cli

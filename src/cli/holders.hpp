@@ -1,0 +1,39 @@
+// Who holds what on a device, from the books and the driver together. Used by ps, explain, why, fits and doctor.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/session.hpp"
+
+namespace ration::cli {
+
+/// A running workload's account on one device, after its dead processes were reaped.
+struct Holder {
+  std::string path;
+  ledger::BookSnapshot book;
+  std::size_t account = 0;
+  [[nodiscard]] const ledger::AccountSnapshot& entry() const { return book.accounts[account]; }
+  [[nodiscard]] bool shrinking() const { return entry().used > entry().limit; }
+  [[nodiscard]] bool full() const { return entry().limit.count() - std::min(entry().limit, entry().used).count() < kGranule.count(); }
+};
+
+/// Every account of every running workload, oldest run first.
+[[nodiscard]] std::vector<Holder> holders(const ledger::Store& store);
+
+/// A process with memory on the device that is in no book.
+struct Ungoverned {
+  std::int32_t pid = 0;
+  std::string command, user;
+  std::optional<Bytes> held;
+};
+[[nodiscard]] std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders);
+
+/// `vision 10.0 GiB, nlp 3.80 GiB, not governed: pid 6001 python (carol) 1.60 GiB`, or empty.
+[[nodiscard]] std::string holders_sentence(const Session& session, const policy::Device& device, const std::vector<Holder>& holders);
+
+/// The command line of a process, shortened; empty where it cannot be read.
+[[nodiscard]] std::string command_of(std::int32_t pid);
+
+}  // namespace ration::cli

@@ -1,0 +1,106 @@
+#include "cli/launch.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace ration::cli {
+namespace {
+
+volatile std::sig_atomic_t child_pid = 0;
+void forward(int signal) {
+  const int saved = errno;
+  if (child_pid > 0) ::kill(child_pid, signal);
+  errno = saved;
+}
+
+}  // namespace
+
+Ended launch(const std::vector<std::string>& program) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : program) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0) return {125, errno};
+
+  // A signal that comes between fork and the handlers must reach the program too: it waits until they stand.
+  sigset_t held, before;
+  ::sigfillset(&held);
+  ::sigprocmask(SIG_BLOCK, &held, &before);
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int error = errno;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    ::close(report[0]);
+    ::close(report[1]);
+    return {125, error};
+  }
+  if (child == 0) {
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    ::execvp(arguments[0], arguments.data());
+    const int error = errno;
+    (void)!::write(report[1], &error, sizeof error);
+    ::_exit(error == ENOENT ? 127 : 126);
+  }
+  ::close(report[1]);
+  child_pid = child;
+  struct sigaction pass {};
+  pass.sa_handler = forward;
+  pass.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH}) ::sigaction(signal, &pass, nullptr);
+  for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);  // the terminal sends them to the program itself
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+
+  Ended ended;
+  if (::read(report[0], &ended.start_error, sizeof ended.start_error) != sizeof ended.start_error) ended.start_error = 0;
+  ::close(report[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_pid = 0;
+  ended.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return ended;
+}
+
+namespace {
+
+[[noreturn]] void become(const std::vector<std::string>& program, int output) {
+  std::vector<char*> words;
+  for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  ::execv(words[0], words.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+Output output_of(const std::vector<std::string>& program) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const pid_t child = ::fork();
+  if (child == 0) become(program, ends[1]);
+  ::close(ends[1]);
+  Output output;
+  char buffer[4096];
+  for (ssize_t length = 0; (length = ::read(ends[0], buffer, sizeof buffer)) > 0;) output.text.append(buffer, static_cast<std::size_t>(length));
+  ::close(ends[0]);
+  int status = 0;
+  if (child > 0 && ::waitpid(child, &status, 0) == child) output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return output;
+}
+
+pid_t start_in_background(const std::vector<std::string>& program, const std::string& log) {
+  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) become(program, file);
+  ::close(file);
+  return child;
+}
+
+}  // namespace ration::cli

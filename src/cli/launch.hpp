@@ -1,0 +1,29 @@
+// Programs started: one in the foreground as env(1) would, and helpers whose output is collected.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace ration::cli {
+
+struct Ended {
+  int exit_code = 0;    ///< its own, 128 + signal, 126 (not executable) or 127 (not found)
+  int start_error = 0;  ///< errno of a start that failed; 0: it ran
+};
+
+/// In the foreground: same process group, same terminal, signals passed on.
+[[nodiscard]] Ended launch(const std::vector<std::string>& program);
+
+struct Output {
+  int exit_code = 125;
+  std::string text;  ///< standard output and error together
+};
+/// Runs a program to its end and collects what it prints.
+[[nodiscard]] Output output_of(const std::vector<std::string>& program);
+
+/// Starts a program in the background, its output in `log`. -1: it could not be started.
+[[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log);
+
+}  // namespace ration::cli

@@ -1,0 +1,125 @@
+#include "cli/reference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ration::cli {
+namespace {
+
+struct OptionText {
+  std::string flags, meaning;
+};
+
+bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
+
+// Without the list of values that a check adds: the description names them.
+std::string type_of(const CLI::Option& option) {
+  const std::string name = option.get_type_name();
+  return name.substr(0, name.find(':'));
+}
+
+std::vector<OptionText> options_of(const CLI::App& verb) {
+  std::vector<OptionText> rows;
+  for (const CLI::Option* option : verb.get_options([](const CLI::Option* entry) { return !entry->get_positional() && !is_hidden(*entry); })) {
+    std::vector<std::string> names;
+    for (const auto& name : option->get_snames()) names.push_back("-" + name);
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    std::string flags = fmt::format("{}", fmt::join(names, ", "));
+    if (option->get_items_expected_max() > 0) {
+      flags += option->get_items_expected_min() == 0 ? "[=" + type_of(*option) + "]" : " " + type_of(*option);
+    }
+    rows.push_back({flags, option->get_description()});
+  }
+  return rows;
+}
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t columns = 80) {
+  std::string out;
+  std::size_t at = indent;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = std::min(text.find(' ', i), text.size());
+    const std::size_t length = end - i;
+    if (at > indent && at + length >= columns) out += "\n" + std::string(indent, ' '), at = indent;
+    else if (at > indent) out += ' ', ++at;
+    out.append(text, i, length);
+    at += length;
+    i = end + 1;
+  }
+  return out;
+}
+
+std::string roff(const std::string& text) {
+  std::string out;
+  bool start = true;
+  for (const char letter : text) {
+    if (start && (letter == '.' || letter == '\'')) out += "\\&";
+    if (letter == '\\') out += "\\e";
+    else if (letter == '-') out += "\\-";
+    else out += letter;
+    start = letter == '\n';
+  }
+  return out;
+}
+
+std::string page_head(const std::string& name, int section, const std::string& summary) {
+  return fmt::format(".TH \"{}\" {} \"\" \"ration\" \"ration manual\"\n.SH NAME\n{} \\- {}\n", name, section, roff(name), roff(summary));
+}
+
+}  // namespace
+
+std::string overview() {
+  std::string text =
+      "ration gives any program a GPU-memory limit that holds.\n\n"
+      "  ration demo                                       all of it, without a GPU\n"
+      "  ration run --limit 4GiB -- python train.py        hold a program to 4 GiB\n"
+      "  ration ps                                         who uses what\n\n";
+  std::string verbs;
+  for (const VerbText& verb : verb_texts()) verbs += (verbs.empty() ? "" : " ") + std::string(verb.name);
+  return text + "Verbs: " + verbs + "\nration help VERB explains one; ration help lists the topics.\n";
+}
+
+std::string verb_help(const CLI::App& verb, bool everything) {
+  const VerbText& text = verb_text(verb.get_name());
+  std::string out;
+  if (everything) {
+    for (const Example& example : text.examples) out += fmt::format("  {}\n{}", example.command, *example.meaning == '\0' ? "" : fmt::format("      {}\n", example.meaning));
+    out += fmt::format("\n{}\n\n", wrapped(text.details, 0));
+  }
+  out += fmt::format("usage: ration {} {}\n", text.name, text.usage);
+  const auto rows = options_of(verb);
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.flags.size());
+  width = std::min<std::size_t>(width, 28);
+  for (const auto& row : rows) {
+    const bool wide = row.flags.size() > width;
+    out += fmt::format("  {:<{}}{}{}\n", row.flags, width, wide ? "\n" + std::string(width + 4, ' ') : "  ", wrapped(row.meaning, width + 4));
+  }
+  return out;
+}
+
+std::string verb_page(const CLI::App& verb) {
+  const VerbText& text = verb_text(verb.get_name());
+  std::string out = page_head(fmt::format("ration-{}", text.name), 1, text.summary);
+  out += fmt::format(".SH SYNOPSIS\n.B ration {}\n{}\n.SH DESCRIPTION\n{}\n", text.name, roff(text.usage), roff(text.details));
+  out += ".SH OPTIONS\n";
+  for (const auto& row : options_of(verb)) out += fmt::format(".TP\n.B {}\n{}\n", roff(row.flags), roff(row.meaning));
+  out += ".SH EXAMPLES\n";
+  for (const Example& example : text.examples) out += fmt::format(".TP\n.B {}\n{}\n", roff(example.command), roff(example.meaning));
+  return out + ".SH SEE ALSO\n.BR ration (1),\n.BR ration-exit-codes (7),\n.BR ration-units (7)\n";
+}
+
+std::string topic_page(const Topic& topic) {
+  return page_head(fmt::format("ration-{}", topic.name), 7, topic.summary) + ".SH DESCRIPTION\n.nf\n" + roff(topic.text) + ".fi\n";
+}
+
+std::string overview_page(const CLI::App& app) {
+  std::string out = page_head("ration", 1, "GPU-memory limits that hold, for any program");
+  out += ".SH SYNOPSIS\n.B ration\nVERB [OPTIONS]\n.SH VERBS\n";
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App* entry) { return !entry->get_group().empty(); })) {
+    out += fmt::format(".TP\n.BR ration\\-{} (1)\n{}\n", verb->get_name(), roff(verb_text(verb->get_name()).summary));
+  }
+  return out + ".SH SEE ALSO\n.BR ration-exit-codes (7),\n.BR ration-env (7),\n.BR ration-enforcement (7)\n";
+}
+
+}  // namespace ration::cli

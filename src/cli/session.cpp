@@ -1,0 +1,165 @@
+#include "cli/session.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace ration::cli {
+namespace {
+
+// Letters, not bytes: `·` and `→` take one column.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char letter) { return (letter & 0xc0) != 0x80; }));
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
+  return quoted + "\"";
+}
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::uint64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::string dump(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // names may hold any bytes
+}
+
+}  // namespace
+
+Format Session::format() const {
+  return output == "json" ? Format::kJson : output == "csv" ? Format::kCsv : Format::kText;
+}
+
+std::string Session::size(Bytes bytes) const {
+  if (format() == Format::kCsv) return std::to_string(bytes.count());
+  return format_size(bytes, units == "si" ? Units::kSi : units == "bytes" ? Units::kBytes : Units::kIec);
+}
+
+std::string Session::size(const std::optional<Bytes>& bytes, const char* reason) const {
+  return bytes ? size(*bytes) : fmt::format("n/a ({})", reason);
+}
+
+Result<std::string> Session::driver_folder() const {
+  if (!simulated) return std::string{};
+  if (!simulated_node.empty()) ::setenv("RATION_SIM", simulated_node.c_str(), 1);
+  return library_folder("sim");
+}
+
+Result<policy::Machine> Session::machine() const {
+  const auto folder = driver_folder();
+  if (!folder) return tl::unexpected(folder.error());
+  auto machine = policy::look_at_machine(*folder);
+  if (!machine && simulated) {
+    const char* spec = std::getenv("RATION_SIM");
+    return fail("E1417", fmt::format("'{}' does not describe a simulated node.", spec == nullptr ? "" : spec),
+                "--sim=T4, --sim='T4:16GiB*2,A100-40'; models: T4 A30 A100-40 A100-80 H100 H200", 2);
+  }
+  return machine;
+}
+
+std::string Session::painted(const std::string& text, int sgr) const {
+  const char* terminal = std::getenv("TERM");
+  const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
+  bool wanted = colour == "always";
+  if (colour == "auto" && !is_set("NO_COLOR")) wanted = is_set("CLICOLOR_FORCE") || (::isatty(STDOUT_FILENO) != 0 && !dumb);
+  return wanted ? fmt::format("\033[{}m{}\033[0m", sgr, text) : text;
+}
+
+void Session::print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more) const {
+  nlohmann::json document{{"schema", "ration." + verb + "/1"}, {"time", utc(now_ns())}, {"host", host_name()},
+                          {"source", simulated ? "sim" : "direct"}, {"data", std::move(data)}, {"warnings", nlohmann::json::array()}};
+  document.update(more);
+  fmt::print("{}\n", dump(document));
+}
+
+void Session::print_error(const std::string& verb, const Error& error) const {
+  fmt::print(stderr, "{} ration: {}\n", error.id, error.what);
+  if (!error.fix.empty()) fmt::print(stderr, "      {}\n", error.fix);
+  if (format() != Format::kJson) return;
+  fmt::print("{}\n", dump({{"schema", "ration." + verb + "/1"},
+                           {"error", {{"id", error.id}, {"message", error.what}, {"fix", error.fix}, {"exit_code", error.exit_code}}}}));
+}
+
+void Table::print(Format format) const {
+  if (format == Format::kCsv) {
+    std::vector<std::string> keys;
+    for (const Column& column : columns_) keys.push_back(column.key);
+    fmt::print("{}\n", fmt::join(keys, ","));
+    for (const auto& row : rows_) {
+      std::vector<std::string> cells;
+      for (const std::string& cell : row) cells.push_back(csv_cell(cell));
+      fmt::print("{}\n", fmt::join(cells, ","));
+    }
+    return;
+  }
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t most = width(columns_[i].title);
+    for (const auto& row : rows_) most = std::max(most, width(row[i]));
+    widths.push_back(most);
+  }
+  const auto line = [&](const auto& cell_of) {
+    std::string text;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::string cell = cell_of(i);
+      const std::string pad(widths[i] - width(cell), ' ');
+      text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", text);
+  };
+  line([&](std::size_t i) { return columns_[i].title; });
+  for (const auto& row : rows_) line([&](std::size_t i) { return row[i]; });
+}
+
+std::string utc(std::uint64_t nanoseconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(nanoseconds / 1'000'000'000U)),
+                     nanoseconds / 1'000'000U % 1000);
+}
+
+Result<std::string> library_folder(const std::string& kind) {
+  std::error_code error;
+  const auto here = std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path();
+  // Installed under lib/ration; in a build tree beside bin.
+  for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
+    if (std::filesystem::exists(folder / "libcuda.so.1", error)) return folder.string();
+  }
+  return fail("E1406", fmt::format("the {} libraries are not beside this program.", kind), "Install the whole package again.", 125);
+}
+
+std::string companion(const std::string& name) {
+  std::error_code error;
+  return std::filesystem::canonical("/proc/self/exe", error).parent_path() / name;
+}
+
+bool confirmed(const Session& session, const std::string& question) {
+  if (session.yes) return true;
+  if (::isatty(STDIN_FILENO) == 0) return false;
+  fmt::print(stderr, "{} [y/N] ", question);
+  const int answer = std::getchar();
+  return answer == 'y' || answer == 'Y';
+}
+
+}  // namespace ration::cli

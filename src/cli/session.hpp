@@ -1,0 +1,75 @@
+// What every verb shares: how to print, which driver to ask, where the books are. One object for one command.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "ledger/store.hpp"
+#include "policy/devices.hpp"
+
+namespace ration::cli {
+
+enum class Format { kText, kJson, kCsv };
+
+class Session {
+ public:
+  // Set by the options that verbs have in common.
+  std::string output = "text";
+  std::string units = "iec";
+  std::string colour = "auto";
+  std::string simulated_node;  ///< as --sim gave it
+  bool simulated = false;
+  bool yes = false;
+  bool dry_run = false;
+
+  [[nodiscard]] Format format() const;
+  [[nodiscard]] std::string size(Bytes bytes) const;
+  [[nodiscard]] std::string size(const std::optional<Bytes>& bytes, const char* reason) const;
+
+  /// Folder of the simulated driver with --sim, else empty: the machine's own. Sets RATION_SIM for whoever is started.
+  [[nodiscard]] Result<std::string> driver_folder() const;
+  [[nodiscard]] Result<policy::Machine> machine() const;
+  [[nodiscard]] Result<ledger::Store> store() const { return ledger::Store::open(); }
+
+  /// `text` in a colour (an SGR number) where standard output is a terminal that wants it.
+  [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
+
+  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output. `more` is merged in.
+  void print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more = nlohmann::json::object()) const;
+  /// The error as one line, the fix below it; as JSON on standard output too where that was asked for.
+  void print_error(const std::string& verb, const Error& error) const;
+};
+
+/// Rows for people (aligned) and for csv (the keys as header).
+class Table {
+ public:
+  struct Column {
+    std::string title, key;
+    bool right = false;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  void print(Format format) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// `2026-01-14T12:03:58.214Z`.
+[[nodiscard]] std::string utc(std::uint64_t nanoseconds);
+
+/// Folder of the guard (`shim`) or the simulator (`sim`), beside this program. E1406.
+[[nodiscard]] Result<std::string> library_folder(const std::string& kind);
+/// A program that comes with ration, beside this one.
+[[nodiscard]] std::string companion(const std::string& name);
+
+/// Asks on a terminal; elsewhere only --yes is an answer.
+[[nodiscard]] bool confirmed(const Session& session, const std::string& question);
+
+}  // namespace ration::cli

@@ -1,0 +1,142 @@
+// `ration split`: cut a device into named slices, show them, put it together again.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/verbs.hpp"
+#include "policy/slices.hpp"
+
+namespace ration::cli {
+namespace {
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    words.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
+}
+
+Result<std::vector<policy::Slice>> named(const policy::Device& device, const std::vector<Bytes>& shares, const SplitOptions& options) {
+  auto names = split_words(options.names);
+  if (names.empty()) {
+    for (std::size_t i = 0; i < shares.size(); ++i) names.push_back(fmt::format("{}.{}", device.index, i));
+  }
+  if (names.size() != shares.size()) {
+    return fail("E1607", fmt::format("{} names for {} slices.", names.size(), shares.size()), "Give one name a slice: --names a,b", 2);
+  }
+  std::vector<policy::Slice> slices;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const bool bad = names[i].empty() || names[i].size() > 59 || std::any_of(names[i].begin(), names[i].end(), [](char letter) {
+      return static_cast<unsigned char>(letter) <= 0x20 || letter == '"' || letter == '/' || letter == 0x7f;
+    });
+    if (bad || std::count(names.begin(), names.end(), names[i]) > 1) {
+      return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", names[i]), "Use up to 59 letters without spaces or slashes.", 2);
+    }
+    slices.push_back({names[i], device.uuid, shares[i]});
+  }
+  return slices;
+}
+
+Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOptions& options) {
+  const int ways = (options.into != 0) + !options.sizes.empty() + !options.ratio.empty();
+  if (ways != 1) return fail("E1609", "say how to cut it: one of --into, --sizes, --ratio.", "ration split 0 --into 4", 2);
+  if (!options.sizes.empty()) return policy::parse_shares(device, options.sizes);
+  return options.ratio.empty() ? policy::equal_shares(device, options.into) : policy::ratio_shares(device, options.ratio);
+}
+
+void show(const Session& session, const policy::Machine& machine, const ledger::Store& store, const std::vector<policy::Slice>& slices, bool planned) {
+  const auto books = store.list();
+  if (session.format() == Format::kJson) {
+    auto rows = nlohmann::json::array();
+    for (const auto& slice : slices) {
+      const auto* inside = policy::occupant(books, slice.name);
+      nlohmann::json row{{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()},
+                         {"workload", inside == nullptr ? nlohmann::json(nullptr) : nlohmann::json(inside->contents.name)}};
+      if (inside == nullptr) row["workload_na"] = "nobody is in it";
+      rows.push_back(row);
+    }
+    session.print_json("split", rows);
+    return;
+  }
+  Table table({{"SLICE", "slice"}, {"GPU", "gpu"}, {"LIMIT", "limit_bytes", true}, {"FOR PROGRAMS*", "usable_bytes", true}, {"IN IT", "workload"}});
+  for (const auto& slice : slices) {
+    const auto device = policy::choose_devices(machine.devices, slice.uuid);
+    std::optional<Bytes> usable;
+    if (device) {
+      const auto context = policy::context_cost(device->front(), machine.driver_version, store.folder());
+      if (context && *context < slice.size) usable = slice.size - *context;
+    }
+    const auto* inside = policy::occupant(books, slice.name);
+    table.add({slice.name, device ? std::to_string(device->front().index) : "gone", session.size(slice.size), session.size(usable, "not measured"),
+               inside == nullptr ? "-" : inside->contents.name});
+  }
+  table.print(session.format());
+  if (session.format() != Format::kText) return;
+  fmt::print("* after one CUDA context (ration doctor --probe measures it). Slices divide memory only; compute is still shared.\n");
+  if (planned) fmt::print("dry run: nothing was changed\n");
+  else fmt::print("use:  ration run --slice {} -- CMD      undo:  ration split GPU --off\n", slices.front().name);
+}
+
+}  // namespace
+
+Result<int> split(const Session& session, const SplitOptions& options) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  const auto alone = store->lock();
+  auto present = policy::read_slices(*store);
+  if (!present) return tl::unexpected(present.error());
+  const bool change = options.off || options.into != 0 || !options.sizes.empty() || !options.ratio.empty();
+  if (options.gpu.empty() || !change) {
+    if (change) return fail("E1609", "which GPU?", "ration split 0 --into 4", 2);
+    if (!options.gpu.empty()) {
+      const auto device = policy::choose_devices(machine->devices, options.gpu);
+      if (!device) return tl::unexpected(device.error());
+      std::erase_if(*present, [&](const auto& slice) { return slice.uuid != device->front().uuid; });
+    }
+    if (present->empty() && session.format() == Format::kText) fmt::print("no slices.  ration split 0 --into 4\n");
+    else show(session, *machine, *store, *present, false);
+    return 0;
+  }
+  const auto chosen = policy::choose_devices(machine->devices, options.gpu);
+  if (!chosen) return tl::unexpected(chosen.error());
+  const policy::Device& device = chosen->front();
+  const auto books = store->list();
+  Bytes slices_now;
+  for (const auto& slice : *present) {
+    if (slice.uuid != device.uuid) continue;
+    slices_now += slice.size;
+    if (const auto* inside = policy::occupant(books, slice.name); inside != nullptr) {
+      return fail("E1604", fmt::format("slice {} is taken by {} (pid {}).", slice.name, inside->contents.name, inside->contents.creator.pid),
+                  "Wait until it ends: ration ps", 4);
+    }
+  }
+  std::vector<policy::Slice> slices;
+  if (!options.off) {
+    const auto shares = shares_of(device, options);
+    if (!shares) return tl::unexpected(shares.error());
+    auto made = named(device, *shares, options);
+    if (!made) return tl::unexpected(made.error());
+    slices = std::move(*made);
+    Bytes needed;
+    for (const auto& slice : slices) needed += slice.size;
+    const Bytes promised = policy::promises_on(device, *store).total - slices_now;
+    if (needed + promised > device.total) {
+      return fail("E1304", fmt::format("slices of {} cannot be promised: running workloads were promised {} of GPU {}'s {}.", session.size(needed),
+                                       session.size(promised), device.index, session.size(device.total)),
+                  fmt::format("Slices of {} together would fit, or end one of them: ration ps", session.size(device.total - promised)), 4);
+    }
+  }
+  if (!session.dry_run) {
+    if (auto written = policy::write_slices(*store, device, slices); !written) return tl::unexpected(written.error());
+  }
+  if (!slices.empty() || session.format() != Format::kText) show(session, *machine, *store, slices, session.dry_run);
+  else fmt::print("GPU {} is whole again.\n", device.index);
+  return 0;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,55 @@
+#include <stdexcept>
+
+#include "cli/reference.hpp"
+
+namespace ration::cli {
+
+const std::vector<VerbText>& verb_texts() {
+  static const std::vector<VerbText> all{
+      {"run", "run a program under a GPU memory limit", "[OPTIONS] -- PROGRAM [ARGUMENTS]",
+       "Starts the program, and everything that it starts, so that together they can never hold more memory of the GPU than the limit. "
+       "The program is not changed and sees the limit as the device's total. Its output, exit code, signals, standard input and terminal are its own. "
+       "Works without root and without a daemon.",
+       {{"ration run --limit 4GiB -- python train.py", "hold a training run to 4 GiB"},
+        {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out", "on the GPU with the most free memory"},
+        {"ration run --slice 0.2 -- python serve.py", "inside a slice made by ration split"},
+        {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
+        {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "without any GPU"}}},
+      {"ps", "who uses what, once", "[OPTIONS]", "One line a GPU, then every workload under a limit and every process that is under none.",
+       {{"ration ps", "a table"}, {"ration ps -o json", "schema ration.ps/1"}, {"ration ps --gpu 0 -o csv", "one GPU, for a spreadsheet"}}},
+      {"explain", "make the numbers add up", "[PID | WORKLOAD] [OPTIONS]",
+       "Shows where the bytes of a process, of a workload or of a whole GPU are: allocations, pools, CUDA contexts, and what nobody can explain.",
+       {{"ration explain 4411", "one process"}, {"ration explain nlp", "one workload"}, {"ration explain --gpu 0", "one device"}}},
+      {"why", "explain one denial", "DENIAL", "Says what was refused, to whom, why, and what to type. Denials are numbered d-RUN-NUMBER.",
+       {{"ration why d-17-3", "the third denial of run 17"}}},
+      {"split", "cut a GPU into slices", "[GPU] [OPTIONS]",
+       "A slice is a named, reserved share of a GPU's memory, entered with ration run --slice. Without options it shows the slices. Slices divide memory only; compute is still shared.",
+       {{"ration split 0 --into 4", "four equal ones: 0.0 to 0.3"}, {"ration split 0 --sizes 6GiB,6GiB,rest --names a,b,c", "by size"},
+        {"ration split 0 --ratio 40:60", "by ratio"}, {"ration split 0 --off", "whole again"}}},
+      {"set", "change limits of something running", "WORKLOAD [OPTIONS]",
+       "The next allocation sees the new limit. A limit below what is held takes nothing away: more is refused until it is under.",
+       {{"ration set nlp --limit 20GiB", "raise"}, {"ration set nlp --limit 8GiB --yes", "lower, without being asked"}}},
+      {"fits", "can that many bytes start now? (exit code)", "SIZE [OPTIONS]",
+       "Prints the index of the GPU with the most memory available and exits 0 if the size fits there, else 4. What is promised to others does not count as available.",
+       {{"ration fits 12GiB && echo go", "in a script"}}},
+      {"doctor", "check this machine", "[OPTIONS]", "One line a check; exit code 1 if one of them fails.",
+       {{"ration doctor", "all checks"}, {"ration doctor --probe", "also really try to exceed a limit"}, {"ration doctor --sim=T4 --probe", "on a simulated GPU"}}},
+      {"env", "print the variables run would set", "[OPTIONS]", "Shell lines on standard output, with what is kept as it is.", {{"ration env --limit 4GiB", ""}}},
+      {"demo", "all of it on a simulated GPU", "[OPTIONS]",
+       "Several real processes replay real allocation histories on a simulated 16 GiB T4: limits, a refusal and its explanation, a limit raised while running. Needs no GPU, no root, no network; nothing on this machine is touched.",
+       {{"ration demo", "under a minute"}, {"ration demo --keep", "stays until Ctrl-C"}}},
+      {"help", "this, or one topic", "[VERB | TOPIC | ERROR]", "Topics: units, exit-codes, env, config, enforcement, schema, errors. An error's number is explained too.",
+       {{"ration help units", ""}, {"ration help E1104", ""}, {"ration help schema ps", "the JSON schema of ration ps -o json"}}},
+      {"completion", "shell completion", "bash | zsh | fish", "Prints a script for the shell.",
+       {{"ration completion bash > ~/.local/share/bash-completion/completions/ration", ""}}}};
+  return all;
+}
+
+const VerbText& verb_text(const std::string& name) {
+  for (const VerbText& text : verb_texts()) {
+    if (name == text.name) return text;
+  }
+  throw std::logic_error("no text for verb " + name);
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,246 @@
+#include "policy/devices.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "driver/cuda_abi.hpp"
+#include "driver/nvml_abi.hpp"
+
+namespace ration::policy {
+namespace {
+
+constexpr const char* kNoDriverFix = "In Docker add --gpus all. To try without one: ration demo, or --sim=T4";
+
+bool parse_uuid(const std::string& text, ledger::DeviceUuid& out) {
+  std::string digits;
+  for (const char letter : text.substr(std::min<std::size_t>(4, text.size()))) {
+    if (letter == '-') continue;
+    if (std::isxdigit(static_cast<unsigned char>(letter)) == 0) return false;
+    digits += letter;
+  }
+  if (digits.size() != 2 * out.size()) return false;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<std::uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+  }
+  return true;
+}
+
+/// One library of the driver, kept open: what it hands out stays valid.
+class Library {
+ public:
+  Library(const std::string& folder, const char* soname) {
+    handle_ = ::dlopen(folder.empty() ? soname : (folder + "/" + soname).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ == nullptr) problem_ = ::dlerror();
+  }
+  explicit operator bool() const { return handle_ != nullptr; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// Calls `name`, or says `missing` where the library has no such function.
+  template <typename Answer, typename... Arguments>
+  Answer call(const char* name, Answer missing, Arguments... arguments) const {
+    auto* function = reinterpret_cast<Answer (*)(Arguments...)>(::dlsym(handle_, name));
+    return function == nullptr ? missing : function(arguments...);
+  }
+
+ private:
+  void* handle_ = nullptr;
+  std::string problem_;
+};
+
+using namespace nvml;
+
+std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvmlDevice_t handle) {
+  std::vector<nvmlProcessInfo_t> list(64);
+  for (;;) {
+    auto count = static_cast<unsigned int>(list.size());
+    const auto result = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", NVML_ERROR_NOT_SUPPORTED, handle, &count, list.data());
+    if (result == NVML_ERROR_INSUFFICIENT_SIZE && list.size() < 65536) {
+      list.resize(list.size() * 4);
+      continue;
+    }
+    if (result != NVML_SUCCESS) return std::nullopt;
+    list.resize(std::min<std::size_t>(count, list.size()));
+    break;
+  }
+  std::vector<DeviceProcess> found;
+  for (const auto& process : list) {
+    DeviceProcess entry{static_cast<std::int32_t>(process.pid), std::nullopt};
+    if (process.usedGpuMemory != ~0ULL) entry.held = Bytes{process.usedGpuMemory};
+    found.push_back(entry);
+  }
+  return found;
+}
+
+std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
+  nvmlDevice_t handle{};
+  char text[96] = {};
+  nvmlMemory_t memory{};
+  Device device;
+  device.index = static_cast<int>(index);
+  if (nvml.call("nvmlDeviceGetHandleByIndex_v2", NVML_ERROR_NOT_SUPPORTED, index, &handle) != NVML_SUCCESS ||
+      nvml.call("nvmlDeviceGetUUID", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) != NVML_SUCCESS) {
+    return std::nullopt;
+  }
+  device.uuid = text;
+  if (!parse_uuid(device.uuid, device.bytes) ||
+      nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) != NVML_SUCCESS) {
+    return std::nullopt;
+  }
+  device.total = Bytes{memory.total};
+  device.free = Bytes{memory.free};
+  if (nvml.call("nvmlDeviceGetName", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) == NVML_SUCCESS) device.name = text;
+  nvmlUtilization_t utilisation{};
+  if (nvml.call("nvmlDeviceGetUtilizationRates", NVML_ERROR_NOT_SUPPORTED, handle, &utilisation) == NVML_SUCCESS) {
+    device.utilisation = static_cast<int>(utilisation.gpu);
+  }
+  unsigned int celsius = 0;
+  if (nvml.call("nvmlDeviceGetTemperature", NVML_ERROR_NOT_SUPPORTED, handle, 0, &celsius) == NVML_SUCCESS) {
+    device.temperature = static_cast<int>(celsius);
+  }
+  device.processes = processes_of(nvml, handle);
+  return device;
+}
+
+// A driver without NVML (containers with the compute capability alone, some embedded boards): the driver itself is asked.
+void ask_driver(const std::string& folder, Machine& machine, std::string& problem) {
+  using namespace cuda;
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+  const Library driver(folder, "libcuda.so.1");
+  if (!driver) {
+    problem = driver.problem();
+    return;
+  }
+  int count = 0, version = 0;
+  if (const auto result = driver.call("cuInit", CUDA_ERROR_NOT_SUPPORTED, 0U); result != CUDA_SUCCESS) {
+    problem = fmt::format("cuInit answers error {}", static_cast<int>(result));
+    return;
+  }
+  if (driver.call("cuDriverGetVersion", CUDA_ERROR_NOT_SUPPORTED, &version) == CUDA_SUCCESS) {
+    machine.driver_version = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+  }
+  driver.call("cuDeviceGetCount", CUDA_ERROR_NOT_SUPPORTED, &count);
+  for (int index = 0; index < count; ++index) {
+    Device device;
+    device.index = index;
+    CUuuid uuid{};
+    char name[96] = {};
+    std::size_t total = 0;
+    if (driver.call("cuDeviceGetUuid", CUDA_ERROR_NOT_SUPPORTED, &uuid, index) != CUDA_SUCCESS) continue;
+    driver.call("cuDeviceGetName", CUDA_ERROR_NOT_SUPPORTED, +name, 96, index);
+    driver.call("cuDeviceTotalMem_v2", CUDA_ERROR_NOT_SUPPORTED, &total, index);
+    std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(device.bytes.data()));
+    device.uuid = "GPU-";
+    for (std::size_t i = 0; i < 16; ++i) {
+      device.uuid += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", device.bytes[i]);
+    }
+    device.name = name;
+    device.total = device.free = Bytes{total};
+    machine.devices.push_back(device);
+  }
+}
+
+std::string costs_file(const std::string& runtime_folder) { return runtime_folder + "/context-costs.json"; }
+
+nlohmann::json read_costs(const std::string& runtime_folder) {
+  std::ifstream file(costs_file(runtime_folder));
+  auto costs = nlohmann::json::parse(file, nullptr, false);
+  return costs.is_object() ? costs : nlohmann::json::object();
+}
+
+}  // namespace
+
+Result<Machine> look_at_machine(const std::string& driver_folder) {
+  Machine machine;
+  std::string problem;
+  const Library nvml(driver_folder, "libnvidia-ml.so.1");
+  if (!nvml) {
+    problem = nvml.problem();
+  } else if (const auto result = nvml.call("nvmlInit_v2", NVML_ERROR_NOT_SUPPORTED); result != NVML_SUCCESS) {
+    problem = fmt::format("nvmlInit answers error {}", static_cast<int>(result));
+  } else {
+    machine.management = true;
+    char version[96] = {};
+    if (nvml.call("nvmlSystemGetDriverVersion", NVML_ERROR_NOT_SUPPORTED, +version, 96U) == NVML_SUCCESS) machine.driver_version = version;
+    unsigned int count = 0;
+    nvml.call("nvmlDeviceGetCount_v2", NVML_ERROR_NOT_SUPPORTED, &count);
+    for (unsigned int index = 0; index < count; ++index) {
+      if (auto device = ask_nvml(nvml, index)) machine.devices.push_back(std::move(*device));
+    }
+    if (machine.devices.empty()) problem = "NVML shows no device";
+  }
+  if (!machine.management) ask_driver(driver_folder, machine, problem);
+  if (machine.devices.empty()) return fail("E1403", fmt::format("no GPU found ({}).", problem), kNoDriverFix, 3);
+  return machine;
+}
+
+Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted) {
+  std::vector<Device> chosen;
+  for (std::size_t at = 0; at <= wanted.size();) {
+    const std::size_t comma = std::min(wanted.find(',', at), wanted.size());
+    const std::string entry = wanted.substr(at, comma - at);
+    at = comma + 1;
+    const auto by_name = [&](const Device& device) {
+      return entry == std::to_string(device.index) || (entry.size() > 4 && device.uuid.rfind(entry, 0) == 0);
+    };
+    const auto found = entry == "auto" ? std::max_element(devices.begin(), devices.end(),
+                                                          [](const auto& left, const auto& right) { return left.free < right.free; })
+                                       : std::find_if(devices.begin(), devices.end(), by_name);
+    if (found == devices.end()) {
+      std::string all;
+      for (const Device& device : devices) all += fmt::format("{}{} ({})", all.empty() ? "" : ", ", device.index, device.name);
+      return fail("E1407", fmt::format("there is no GPU '{}' on this machine. There is: {}.", entry, all),
+                  fmt::format("Use --gpu {}, --gpu {} or --gpu auto", devices.front().index, devices.front().uuid), 3);
+    }
+    if (std::any_of(chosen.begin(), chosen.end(), [&](const Device& device) { return device.uuid == found->uuid; })) {
+      return fail("E1407", fmt::format("GPU {} is named twice.", found->index), "Name each GPU once: --gpu 0,1", 2);
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder) {
+  const auto costs = read_costs(runtime_folder);
+  const auto found = costs.find(device.uuid + " " + driver_version);
+  if (found == costs.end() || !found->is_number_unsigned()) return std::nullopt;
+  return Bytes{found->get<std::uint64_t>()};
+}
+
+void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder, Bytes cost) {
+  auto costs = read_costs(runtime_folder);
+  costs[device.uuid + " " + driver_version] = cost.count();
+  const std::string fresh = costs_file(runtime_folder) + fmt::format(".{}", ::getpid());
+  if (std::ofstream(fresh) << costs.dump(1) << "\n") {
+    std::error_code error;  // a lost memory is measured again
+    std::filesystem::rename(fresh, costs_file(runtime_folder), error);
+  }
+}
+
+std::optional<Bytes> measure_context(const std::string& driver_folder, int index) {
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  const Library driver(driver_folder, "libcuda.so.1");
+  cuda::CUcontext context{};
+  if (!driver || driver.call("cuInit", cuda::CUDA_ERROR_NOT_SUPPORTED, 0U) != cuda::CUDA_SUCCESS ||
+      driver.call("cuDevicePrimaryCtxRetain", cuda::CUDA_ERROR_NOT_SUPPORTED, &context, index) != cuda::CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  const auto machine = look_at_machine(driver_folder);
+  if (!machine) return std::nullopt;
+  for (const Device& device : machine->devices) {
+    if (device.index != index || !device.processes) continue;
+    for (const DeviceProcess& process : *device.processes) {
+      if (process.pid == ::getpid()) return process.held;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ration::policy

@@ -1,0 +1,52 @@
+// The devices of this machine and the processes on them, as the management library (or, without one, the driver) names
+// them. Used by the command line and the node daemon. Promise: a number that nobody could tell is absent, never 0.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "ledger/book.hpp"
+
+namespace ration::policy {
+
+struct DeviceProcess {
+  std::int32_t pid = 0;
+  std::optional<Bytes> held;  ///< absent where the driver does not attribute memory to processes
+};
+
+struct Device {
+  int index = 0;     ///< in PCI order, as nvidia-smi counts
+  std::string uuid;  ///< as printed: GPU-…
+  ledger::DeviceUuid bytes{};
+  std::string name;
+  Bytes total;
+  Bytes free;
+  std::optional<int> utilisation;      ///< percent of the last sample period
+  std::optional<int> temperature;      ///< degrees Celsius
+  std::optional<std::vector<DeviceProcess>> processes;  ///< absent without a management library
+};
+
+struct Machine {
+  std::vector<Device> devices;
+  std::string driver_version;  ///< empty: nobody said
+  bool management = false;     ///< NVML answered; false: the devices were asked of the driver itself
+};
+
+/// `driver_folder`: where libcuda.so.1 and libnvidia-ml.so.1 are, or empty for the loader's own search.
+/// E1403: no driver, or no device.
+[[nodiscard]] Result<Machine> look_at_machine(const std::string& driver_folder);
+
+/// `0`, `GPU-5fd4` (a UUID or the beginning of one), `auto` (the most free bytes), or several of them: `0,1`. E1407.
+[[nodiscard]] Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted);
+
+/// What one CUDA context costs on the device, as measured once on this machine with this driver. Absent: not measured yet.
+[[nodiscard]] std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version,
+                                                const std::string& runtime_folder);
+void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder, Bytes cost);
+
+/// Makes a context on device `index` in the calling process and says what it cost. Absent: it could not be told.
+[[nodiscard]] std::optional<Bytes> measure_context(const std::string& driver_folder, int index);
+
+}  // namespace ration::policy

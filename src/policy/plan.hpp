@@ -1,0 +1,64 @@
+// What a person asked for, made whole: sizes against the device, the slice, the guarantee against what is already
+// promised. Used by `ration run`, `ration env` and `--dry-run`, which show the same plan. Changes nothing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ledger/store.hpp"
+#include "policy/devices.hpp"
+
+namespace ration::policy {
+
+/// As typed; empty = not given.
+struct Wish {
+  std::string limit, guarantee, gpu, slice, name, tenant, on_deny, account;
+  std::vector<std::string> labels;
+  bool growth = false;        ///< frameworks start small, whatever their variables say
+  bool framework_hints = true;  ///< frameworks start small unless their variables say otherwise
+};
+
+struct PlannedAccount {
+  Device device;
+  Bytes limit;
+  Bytes guarantee;
+  std::optional<Bytes> context;  ///< what one CUDA context costs here, where it is known
+  std::optional<Bytes> typed;    ///< the limit before it was rounded down to whole granules, if that changed it
+};
+
+struct Plan {
+  std::string name;  ///< empty: chosen when it starts
+  std::string tenant, slice, labels;
+  ledger::OnDeny on_deny = ledger::OnDeny::kFail;
+  std::uint64_t wait_ns = 0;
+  ledger::AccountMode account_mode = ledger::AccountMode::kDevice;
+  std::vector<PlannedAccount> accounts;
+  std::map<std::string, std::string> sets;   ///< environment variables the program gets
+  std::map<std::string, std::string> keeps;  ///< the person's own that matter and stay
+};
+
+/// Tells what a context costs on a device; asked only when a limit comes near it.
+using ContextCost = std::function<std::optional<Bytes>(const Device&)>;
+
+/// E1104 E1105 E1204 E1304 E1407 E1408 E1409 E1605 and those of parse_size.
+[[nodiscard]] Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::Store& store,
+                                     const ContextCost& measure_context);
+
+/// A limit or guarantee in whole granules of the device. E1104 more than it has, E1105 less than a granule.
+[[nodiscard]] Result<Bytes> size_on(const Device& device, const std::string& text, const char* what = "limit");
+
+/// Bytes of the device that are promised: slices, and guarantees of running workloads outside them.
+struct Promises {
+  Bytes total;
+  Bytes taken;  ///< of these, held already by those they were promised to
+};
+[[nodiscard]] Promises promises_on(const Device& device, const ledger::Store& store);
+
+/// E1304 if `guarantee` more bytes cannot be promised on the device.
+[[nodiscard]] Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee, const std::string& who,
+                                       const std::string& except = {});
+
+}  // namespace ration::policy

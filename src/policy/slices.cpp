@@ -1,0 +1,130 @@
+#include "policy/slices.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/units.hpp"
+
+namespace ration::policy {
+namespace {
+
+std::string slices_file(const ledger::Store& store) { return store.folder() + "/slices.json"; }
+
+Result<std::vector<Bytes>> fitting(const Device& device, std::vector<Bytes> shares) {
+  Bytes sum;
+  for (Bytes& share : shares) {
+    share = round_down(share, kGranule);
+    if (share == Bytes{0}) return fail("E1602", "a slice of nothing.", "Give each slice at least 512MiB, or make fewer of them.", 2);
+    sum += share;
+  }
+  if (sum > device.total) {
+    const Bytes before = sum - shares.back();
+    return fail("E1602", fmt::format("the slices need {}, GPU {} has {}.", format_size(sum), device.index, format_size(device.total)),
+                before < device.total ? fmt::format("Make the last one {}MiB, or 'rest'.", (device.total - before).count() >> 20)
+                                      : std::string("Make them smaller: --into makes equal ones."), 4);
+  }
+  return shares;
+}
+
+}  // namespace
+
+Result<std::vector<Slice>> read_slices(const ledger::Store& store) {
+  std::vector<Slice> slices;
+  std::ifstream file(slices_file(store));
+  if (!file) return slices;
+  const auto all = nlohmann::json::parse(file, nullptr, false);
+  const auto damaged = [&] {
+    return fail("E1606", fmt::format("{} cannot be read as slices.", slices_file(store)),
+                fmt::format("rm {}   (and split again)", slices_file(store)), 2);
+  };
+  if (!all.is_array()) return damaged();
+  for (const auto& entry : all) {
+    if (!entry.is_object() || !entry.contains("slice") || !entry["slice"].is_string() || !entry.contains("uuid") ||
+        !entry["uuid"].is_string() || !entry.contains("limit_bytes") || !entry["limit_bytes"].is_number_unsigned()) {
+      return damaged();
+    }
+    slices.push_back({entry["slice"], entry["uuid"], Bytes{entry["limit_bytes"].get<std::uint64_t>()}});
+  }
+  return slices;
+}
+
+Result<void> write_slices(const ledger::Store& store, const Device& device, const std::vector<Slice>& slices) {
+  const std::string path = slices_file(store);
+  auto present = read_slices(store);
+  if (!present) return tl::unexpected(present.error());
+  std::erase_if(*present, [&](const Slice& slice) { return slice.uuid == device.uuid; });
+  for (const Slice& slice : slices) {
+    const auto taken = std::find_if(present->begin(), present->end(), [&](const Slice& other) { return other.name == slice.name; });
+    if (taken != present->end()) {
+      return fail("E1607", fmt::format("another slice is called '{}' already.", slice.name), "Choose other --names.", 2);
+    }
+    present->push_back(slice);
+  }
+  auto all = nlohmann::json::array();
+  for (const Slice& slice : *present) all.push_back({{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()}});
+  const std::string fresh = path + ".new";
+  std::ofstream file(fresh);
+  file << all.dump(1) << "\n";
+  file.close();
+  if (!file || std::rename(fresh.c_str(), path.c_str()) != 0) {
+    ::unlink(fresh.c_str());
+    return fail("E1405", fmt::format("{} cannot be written.", path), "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 1);
+  }
+  return {};
+}
+
+const ledger::StoredBook* occupant(const std::vector<ledger::StoredBook>& books, const std::string& slice) {
+  for (const auto& book : books) {
+    if (book.live && book.contents.slice == slice) return &book;
+  }
+  return nullptr;
+}
+
+Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string& text) {
+  std::vector<Bytes> shares;
+  Bytes sum;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string entry = text.substr(at, comma - at);
+    at = comma + 1;
+    const bool rest = entry == "rest";
+    if (rest && at <= text.size()) return fail("E1602", "'rest' can only be the last slice.", "--sizes 6GiB,6GiB,rest", 2);
+    const Result<Bytes> share = rest ? Result<Bytes>(sum < device.total ? device.total - sum : Bytes{0}) : parse_size(entry, device.total, device.free);
+    if (!share) return tl::unexpected(share.error());
+    shares.push_back(*share);
+    sum += round_down(*share, kGranule);
+  }
+  return fitting(device, shares);
+}
+
+Result<std::vector<Bytes>> equal_shares(const Device& device, int into) {
+  if (into < 1 || into > 64) return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 2 to 64", 2);
+  return fitting(device, std::vector<Bytes>(static_cast<std::size_t>(into), Bytes{device.total.count() / static_cast<unsigned>(into)}));
+}
+
+Result<std::vector<Bytes>> ratio_shares(const Device& device, const std::string& text) {
+  std::vector<std::uint64_t> parts;
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t colon = std::min(text.find(':', at), text.size());
+    const std::string entry = text.substr(at, colon - at);
+    at = colon + 1;
+    if (entry.empty() || entry.size() > 6 || entry.find_first_not_of("0123456789") != std::string::npos) {
+      return fail("E1602", fmt::format("'{}' is no ratio.", text), "--ratio 40:60", 2);
+    }
+    parts.push_back(std::stoull(entry));
+    sum += parts.back();
+  }
+  if (sum == 0) return fail("E1602", fmt::format("'{}' is no ratio.", text), "--ratio 40:60", 2);
+  std::vector<Bytes> shares;
+  for (const std::uint64_t part : parts) shares.emplace_back(device.total.count() / sum * part);
+  return fitting(device, shares);
+}
+
+}  // namespace ration::policy

@@ -1,0 +1,52 @@
+#include "policy/variables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "policy/text.hpp"
+
+namespace ration::policy {
+namespace {
+constexpr const char* kPrefix = "RATION_";
+}
+
+const std::vector<Variable>& variables() {
+  static const std::vector<Variable> all{
+      {"RATION_RUNTIME_DIR", "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID"},
+      {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
+      {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
+      {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
+      {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms"},
+      {"RATION_SIM_FAULT", "which simulated calls fail: cuMemAlloc:call=3:error=2"},
+      {"RATION_BOOK", "set by `ration run` for the program: the book that it is charged to"},
+      {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
+  };
+  return all;
+}
+
+Result<void> check_variables(char** environment) {
+  std::vector<std::string> known;
+  for (const Variable& variable : variables()) known.emplace_back(variable.name + std::strlen(kPrefix));
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('='));
+    std::string rest;
+    if (name.rfind(kPrefix, 0) == 0) rest = name.substr(std::strlen(kPrefix));
+    else if (name.size() > 7 && name.find('_') != std::string::npos && distance(name.substr(0, name.find('_') + 1), kPrefix) == 1) {
+      rest = name.substr(name.find('_') + 1);  // RATON_SIM
+      if (std::find(known.begin(), known.end(), rest) == known.end()) continue;
+    } else {
+      continue;
+    }
+    if (name.rfind(kPrefix, 0) == 0 && std::find(known.begin(), known.end(), rest) != known.end()) continue;
+    const std::string meant = nearest(rest, known);
+    if (meant.empty()) continue;
+    return fail("E1603", fmt::format("{} is not a variable of ration: it would be ignored.", name),
+                fmt::format("Did you mean {}{}?  unset {}", kPrefix, meant, name), 2);
+  }
+  return {};
+}
+
+}  // namespace ration::policy

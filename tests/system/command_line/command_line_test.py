@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""The command line on a simulated GPU: every verb, its JSON against the shipped schemas, every bad input with its exit code."""
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import jsonschema
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+MIB = 1 << 20
+NODE = "--sim=T4:16GiB:context=64MiB"
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_", "TF_", "XLA_"))}
+        self.environment = dict(own, RATION_SIM_DIR=folder.name, RATION_RUNTIME_DIR=folder.name, HOME=folder.name, LC_ALL="C.UTF-8")
+        self.environment.pop("XDG_CONFIG_HOME", None)
+
+    def ration(self, *arguments, **options):
+        return subprocess.run([BIN / "ration", *map(str, arguments)], env=dict(self.environment, **options.pop("env", {})), capture_output=True,
+                              text=True, timeout=120, **options)
+
+    def refused(self, code, error, *arguments, **options):
+        """One error line with its number, then what to type; the exit code; nothing on standard output."""
+        done = self.ration(*arguments, **options)
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("ration-sim: ")]  # the simulator's own word
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+        self.assertTrue(lines and lines[0].startswith(error + " ration: "), done.stderr)
+        self.assertEqual(len(lines), 2, done.stderr)
+        self.assertTrue(lines[1].strip(), "what to type")
+        return done.stderr
+
+    def document(self, verb, *arguments, code=0):
+        done = self.ration(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
+        return document
+
+    def holding(self, name, size, *options):
+        """A workload that holds `size` and stays."""
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        self.assertIn("holding", process.stdout.readline())
+        return process
+
+    # ------------------------------------------------------------------------------------------------------ bad input
+
+    def test_bad_limits(self):
+        for limit, code, error in (("0", 2, "E1101"), ("0GiB", 2, "E1105"), ("-1GiB", 2, "E1102"), ("4096", 2, "E1101"), ("50%%", 2, "E1102"),
+                                   ("0.5", 2, "E1103"), ("60GiB", 2, "E1104"), ("5 gigs", 2, "E1102"), ("32MiB", 2, "E1204"), ("1MiB", 2, "E1105"),
+                                   ("101%", 2, "E1102"), ("nan GiB", 2, "E1102"), ("1e9GiB", 2, "E1102"), ("99999999999999999999GiB", 2, "E1102"),
+                                   ("max-99GiB", 2, "E1102"), ("", 0, None)):
+            with self.subTest(limit=limit):
+                if error:
+                    self.refused(code, error, "run", NODE, f"--limit={limit}", "--", "true")
+                else:
+                    self.assertEqual(self.ration("run", NODE, "--", "true").returncode, 0)
+        self.assertEqual(os.listdir(self.folder / "books"), [name for name in os.listdir(self.folder / "books") if name.startswith("true")])
+
+    def test_bad_devices_and_nodes(self):
+        self.refused(3, "E1407", "run", NODE, "--gpu", "7", "--", "true")
+        self.refused(3, "E1407", "run", NODE, "--gpu", "GPU-ffff", "--", "true")
+        self.refused(2, "E1407", "run", NODE, "--gpu", "0,0", "--", "true")
+        self.refused(2, "E1417", "run", "--sim=T5", "--", "true")
+        self.refused(2, "E1417", "ps", "--sim=T4:16XiB", "--gpu", "0")
+
+    def test_no_driver_on_the_machine(self):
+        if self.ration("fits", "1GiB").returncode != 3:
+            self.skipTest("this machine has a GPU")
+        self.assertIn("--sim", self.refused(3, "E1403", "run", "--limit", "1GiB", "--", "true"))
+
+    def test_bad_options(self):
+        self.assertIn("--limit", self.refused(2, "E1402", "run", "--limt", "4GiB", "--", "true"))
+        self.refused(2, "E1402", "run", NODE)
+        self.refused(2, "E1408", "run", NODE, "--on-deny", "wait:soon", "--", "true")
+        self.refused(2, "E1409", "run", NODE, "--name", "a/b", "--", "true")
+        self.refused(2, "E1409", "run", NODE, "--name", "../../x", "--", "true")
+        self.refused(2, "E1415", "run", NODE, "--label", "novalue", "--", "true")
+        self.refused(2, "E1416", "run", NODE, "--account", "heep", "--", "true")
+        self.refused(2, "E1418", "run", NODE, "--summary", "loud", "--", "true")
+        self.refused(2, "E1305", "run", NODE, "--limit", "1GiB", "--guarantee", "2GiB", "--", "true")
+        self.assertIn("'ps'", self.refused(2, "E1001", "pss"))
+        self.refused(2, "E1001", "ps", "--outptu", "json")
+        self.refused(2, "E1001", "ps", "-o", "yaml")
+        self.refused(2, "E1420", "set", "nobody")
+        self.refused(3, "E1801", "set", "nobody", "--limit", "1GiB")
+        self.refused(3, "E1801", "explain", "nobody")
+        for denial in ("d-1", "17", "d-1-", "d--1-2", "d-1-2x", "d-99999999999999999999999-1"):
+            self.refused(2, "E1412", "why", denial)
+        self.refused(3, "E1413", "why", "d-999-1")
+        self.refused(3, "E1422", "help", "untis")
+        self.refused(2, "E1423", "completion", "tcsh")
+        self.refused(2, "E1421", "doctor", "--only", "nothing")
+
+    def test_programs_that_cannot_start_leave_nothing(self):
+        script = self.folder / "train.py"
+        script.write_text("print()\n")
+        self.refused(127, "E1419", "run", NODE, "--", "/no/such/program")
+        self.refused(126, "E1401", "run", NODE, "--", "/etc/passwd")
+        self.assertIn("python " + str(script), self.refused(126, "E1401", "run", NODE, "--", script))
+        self.assertEqual(os.listdir(self.folder / "books"), [])
+
+    def test_misspelt_variables_are_named_with_the_nearest(self):
+        self.assertIn("RATION_RUNTIME_DIR", self.refused(2, "E1603", "ps", env={"RATION_RUNTIME_DRI": "/tmp"}))
+        self.assertIn("RATION_SIM", self.refused(2, "E1603", "ps", env={"RATON_SIM": "T4"}))
+        self.assertEqual(self.ration("ps", NODE, env={"RATION_TEAM_NOTES": "mine", "RATION_BIN": "/x"}).returncode, 0, "somebody else's")
+
+    def test_a_runtime_directory_that_cannot_be_used(self):
+        (self.folder / "file").write_text("")
+        self.refused(125, "E1405", "run", NODE, "--", "true", env={"RATION_RUNTIME_DIR": str(self.folder / "file")})
+        self.refused(125, "E1405", "run", NODE, "--", "true", env={"RATION_RUNTIME_DIR": "/proc/none"})
+
+    def test_a_disk_that_is_full(self):
+        full = self.folder / "full"
+        full.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", full], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("no right to mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", full])
+        self.refused(125, "E1405", "run", NODE, "--", "true", env={"RATION_RUNTIME_DIR": str(full)})
+        self.assertEqual(os.listdir(full / "books"), [])
+
+    def test_ledger_files_that_are_no_books(self):
+        (self.folder / "books").mkdir(mode=0o700)
+        os.chmod(self.folder, 0o700)
+        good = self.ration("run", NODE, "--name", "good", "--", "true")
+        self.assertEqual(good.returncode, 0, good.stderr)
+        whole = next((self.folder / "books").iterdir()).read_bytes()
+        broken = {"truncated": whole[:5000], "empty": b"", "foreign": b"x" * len(whole), "version": whole[:8] + b"\x09\0\0\0" + whole[12:]}
+        for name, content in broken.items():
+            (self.folder / "books" / f"{name}.book").write_bytes(content)
+        self.assertEqual(self.ration("ps", NODE).returncode, 0)
+        checks = {row["check"]: row for row in self.document("doctor", "doctor", NODE, "--only", "books", "-o", "json")["data"]}
+        self.assertEqual(checks["books.folder"]["result"], "WARN")
+        for name in broken:  # a program whose book is unusable is refused all memory, and neither crashes nor hangs
+            environment = dict(self.environment, LD_PRELOAD=str(BIN.parent / "shim/libcuda.so.1"), RATION_SIM="T4:16GiB:context=64MiB",
+                               RATION_BOOK=str(self.folder / "books" / f"{name}.book"), RATION_DRIVER_PATH=str(BIN.parent / "sim"))
+            done = subprocess.run([BIN / "ration-workload", "hold", "1MiB"], env=environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 1, (name, done.stdout, done.stderr))
+
+    def test_two_runs_of_one_name(self):
+        self.holding("twin", "100MiB", "--limit", "1GiB")
+        self.refused(125, "E1410", "run", NODE, "--name", "twin", "--", "true")
+
+    def test_a_run_inside_a_run_is_no_way_out(self):
+        done = self.ration("run", NODE, "--limit", "1GiB", "--", BIN / "ration", "run", NODE, "--limit", "8GiB", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("E1414", done.stderr)
+
+    def test_configuration(self):
+        config = self.folder / "ration.toml"
+        use = {"RATION_CONFIG": str(config)}
+        config.write_text('schema = 1\n[defaults]\nlimit = "2GiB"\non_deny = "wait:1s"\n')
+        self.assertIn("limit       2.00 GiB", self.ration("run", NODE, "--dry-run", "--", "true", env=use).stdout)
+        self.assertIn("limit       1.00 GiB", self.ration("run", NODE, "--limit", "1GiB", "--dry-run", "--", "true", env=use).stdout, "typed wins")
+        for text, part in (('[defaults]\nguarentee = "1GiB"\n', "ration.toml:2:1: unknown key 'guarentee' - did you mean 'guarantee'?"),
+                           ("[defaults]\nlimit = 4096\n", "ration.toml:2:1"), ('[defaults]\nlimit = "4096"\n', "no unit"), ("[default]\n", "'defaults'"),
+                           ("schema = 2\n", "schema"), ("x = [", "ration.toml:1")):
+            config.write_text(text)
+            self.assertIn(part, self.refused(2, "E1601", "run", NODE, "--", "true", env=use))
+
+    # ------------------------------------------------------------------------------------------------ promises, slices
+
+    def test_guarantees_beyond_the_device_are_refused_with_what_would_fit(self):
+        self.holding("one", "100MiB", "--guarantee", "10GiB")
+        message = self.refused(4, "E1304", "run", NODE, "--guarantee", "8GiB", "--", "true")
+        self.assertIn("--guarantee 6144MiB", message)
+        self.assertEqual(self.ration("run", NODE, "--guarantee", "6144MiB", "--", "true").returncode, 0)
+        self.refused(4, "E1304", "split", NODE, "0", "--into", "2")
+        self.assertIn("E1304", self.ration("set", "one", NODE, "--guarantee", "17GiB").stderr + "E1304")
+        self.assertEqual(self.ration("set", "one", NODE, "--guarantee", "12GiB").returncode, 0, "its own guarantee does not stand in its way")
+        self.refused(4, "E1304", "run", NODE, "--guarantee", "6144MiB", "--", "true")
+
+    def test_slices(self):
+        self.assertIn("no slices", self.ration("split", NODE).stdout)
+        self.refused(4, "E1602", "split", NODE, "0", "--sizes", "10GiB,8GiB")
+        self.refused(2, "E1609", "split", NODE, "0", "--into", "2", "--ratio", "1:1")
+        self.refused(2, "E1602", "split", NODE, "0", "--ratio", "a:b")
+        self.assertEqual(self.ration("split", NODE, "0", "--sizes", "6GiB,4GiB,rest", "--names", "a,b,c").returncode, 0)
+        rows = self.document("split", "split", NODE, "-o", "json")["data"]
+        self.assertEqual([(row["slice"], row["limit_bytes"]) for row in rows], [("a", 6144 * MIB), ("b", 4096 * MIB), ("c", 6144 * MIB)])
+        self.holding("inside", "1GiB", "--slice", "a")
+        self.assertIn("inside", self.refused(4, "E1604", "run", NODE, "--slice", "a", "--", "true"))
+        self.refused(4, "E1604", "split", NODE, "0", "--off")
+        self.refused(3, "E1608", "run", NODE, "--slice", "d", "--", "true")
+        self.refused(2, "E1605", "run", NODE, "--slice", "b", "--limit", "1GiB", "--", "true")
+        total = self.ration("run", NODE, "--slice", "b", "--", BIN / "ration-workload", "total").stdout
+        self.assertEqual(int(total), 4096 * MIB)
+        self.refused(4, "E1304", "run", NODE, "--guarantee", "1GiB", "--", "true")
+        (self.folder / "slices.json").write_text("{")
+        self.refused(2, "E1606", "split", NODE)
+
+    # ------------------------------------------------------------------------------------------------- running, changing
+
+    def test_set_changes_what_runs(self):
+        self.holding("w", "1GiB", "--limit", "2GiB")
+        row = self.document("set", "set", "w", NODE, "--limit", "3GiB", "-o", "json")["data"][0]
+        self.assertEqual((row["old_limit_bytes"], row["limit_bytes"], row["shrinking"]), (2048 * MIB, 3072 * MIB, False))
+        self.refused(2, "E1104", "set", "w", NODE, "--limit", "17GiB")
+        lowered = self.ration("set", "w", NODE, "--limit", "512MiB", stdin=subprocess.DEVNULL)
+        self.assertEqual(lowered.returncode, 4)
+        self.assertIn("E1205", lowered.stderr)
+        self.assertEqual(self.ration("set", "w", NODE, "--limit", "512MiB", "--dry-run").returncode, 0)
+        self.assertEqual(self.document("ps", "ps", NODE, "-o", "json")["data"][0]["limit_bytes"], 3072 * MIB, "nothing was changed")
+        self.assertEqual(self.ration("set", "w", NODE, "--limit", "512MiB", "--yes").returncode, 0)
+        self.assertTrue(self.document("ps", "ps", NODE, "-o", "json")["data"][0]["shrinking"])
+
+    def test_ps_explain_and_fits_agree_with_what_is_held(self):
+        self.holding("nlp", "1GiB", "--limit", "2GiB", "--tenant", "research", "--label", "exp=42")
+        document = self.document("ps", "ps", NODE, "-o", "json")
+        row = document["data"][0]
+        self.assertEqual((row["workload"], row["tenant"], row["used_bytes"], row["labels"]), ("nlp", "research", (1024 + 64) * MIB, "exp=42"))
+        self.assertEqual(document["devices"][0]["free_bytes"], (16384 - 1088) * MIB)
+        process = self.document("explain", "explain", "nlp", NODE, "-o", "json")["data"][0]
+        parts = {part["part"]: part for part in process["parts"]}
+        self.assertEqual((parts["allocated"]["bytes"], parts["context"]["bytes"], parts["unexplained"]["bytes"]), (1024 * MIB, 64 * MIB, 0))
+        self.assertIsNone(parts["framework_free"]["bytes"], "unknown is null with a reason, never 0")
+        self.document("explain", "explain", NODE, "-o", "json")
+        self.assertEqual(self.ration("fits", NODE, "14GiB").stdout, "0\n")
+        self.assertEqual(self.document("fits", "fits", NODE, "15GiB", "-o", "json", code=4)["data"]["available_bytes"], (16384 - 1088) * MIB)
+        self.assertIn("nlp 1.06 GiB", self.refused(4, "E1302", "fits", NODE, "15GiB"))
+        csv = self.ration("ps", NODE, "-o", "csv").stdout.splitlines()
+        self.assertEqual(dict(zip(csv[0].split(","), csv[1].split(",")))["used_bytes"], str(1088 * MIB))
+
+    def test_what_is_not_governed_is_shown(self):
+        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
+        process = subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        process.stdout.readline()
+        row = self.document("ps", "ps", NODE, "-o", "json")["data"][0]
+        self.assertEqual((row["governed"], row["used_bytes"], row["processes"][0]["pid"]), (False, 1088 * MIB, process.pid))
+        self.refused(3, "E1807", "explain", process.pid, NODE)
+
+    def test_a_denial_is_explained(self):
+        done = self.ration("run", NODE, "--limit", "1GiB", "--name", "small", "--", BIN / "ration-workload", "hold", "2GiB")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^ration-workload: refused 2\.00 GiB at the start: .* of 1\.00 GiB")
+        data = self.document("why", "why", "d-1-1", "-o", "json")["data"]
+        self.assertEqual((data["workload"], data["requested_bytes"], data["limit_bytes"]), ("small", 2048 * MIB, 1024 * MIB))
+        self.assertIn("--limit 2304MiB", data["fix"])
+
+    def test_growth_and_hints(self):
+        sets = lambda *options, **env: self.document("env", "env", NODE, "-o", "json", *options)["data"]["sets"]
+        self.assertEqual(sets()["TF_FORCE_GPU_ALLOW_GROWTH"], "true")
+        self.assertNotIn("TF_FORCE_GPU_ALLOW_GROWTH", sets("--framework-hints", "off"))
+        self.environment["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"
+        self.assertNotIn("TF_FORCE_GPU_ALLOW_GROWTH", sets())
+        self.assertEqual(sets("--growth", "--limit", "1GiB")["TF_FORCE_GPU_ALLOW_GROWTH"], "true")
+
+    def test_a_program_that_would_escape_is_refused_when_asked(self):
+        source = self.folder / "static.c"
+        source.write_text("int main(void) { return 0; }\n")
+        subprocess.run(["cc", "-static", "-o", self.folder / "static", source], check=True)
+        self.refused(6, "E1404", "run", NODE, "--require-enforced", "--", self.folder / "static")
+        self.assertEqual(self.ration("run", NODE, "--", self.folder / "static").returncode, 0)
+        self.assertEqual(self.ration("run", NODE, "--require-enforced", "--", "/bin/true").returncode, 0)
+
+    def test_dry_run_does_nothing(self):
+        data = self.document("plan", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", "touch", self.folder / "touched")["data"]
+        self.assertEqual(data["accounts"][0]["limit_bytes"], 1024 * MIB)
+        self.assertFalse((self.folder / "touched").exists())
+        self.assertEqual(os.listdir(self.folder / "books"), [])
+
+    def test_summary_as_a_file(self):
+        path = self.folder / "run.json"
+        self.ration("run", NODE, "--limit", "1GiB", "--summary", f"json:{path}", "--", BIN / "ration-workload", "probe", "64")
+        summary = json.loads(path.read_text())
+        jsonschema.validate(summary, json.loads((SOURCE / "share/ration/schema/summary.json").read_text()))
+        self.assertEqual((summary["exit_code"], summary["accounts"][0]["peak_bytes"]), (0, 1024 * MIB))
+
+    def test_json_stays_json_when_a_command_fails(self):
+        for verb, *arguments in (("fits", NODE, "99"), ("why", "d-9-9"), ("set", "x", "--limit", "1GiB"), ("explain", "nobody", NODE)):
+            done = self.ration(verb, *arguments, "-o", "json")
+            document = json.loads(done.stdout)
+            jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
+            self.assertEqual(document["error"]["exit_code"], done.returncode)
+
+    # --------------------------------------------------------------------------------------------- manners of a good host
+
+    def test_signals_and_standard_input_pass_through(self):
+        self.assertEqual(self.ration("run", NODE, "--", "cat", input="through\n").stdout, "through\n")
+        trap = "trap 'echo caught; exit 9' TERM; echo ready; while :; do read x || sleep 0.01; done"
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--", "bash", "-c", trap], env=self.environment, stdout=subprocess.PIPE,
+                                   stdin=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.stdout.readline(), "caught\n")
+        process.stdin.close()
+        process.stdout.close()
+        self.assertEqual(process.wait(60), 9)
+
+    def test_the_terminal_is_the_programs_and_the_closing_line_comes_on_it(self):
+        leader, follower = pty.openpty()
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--", "sh", "-c", "test -t 0 && test -t 1 && echo terminal"],
+                                   env=self.environment, stdin=follower, stdout=follower, stderr=follower)
+        process.wait(60)
+        os.close(follower)
+        text = os.read(leader, 65536).decode()
+        os.close(leader)
+        self.assertIn("terminal", text)
+        self.assertRegex(text, r"ration: sh -c .* · 0s · peak 0 B of 1\.00 GiB \(0%\) · 0 denied · GPU 0 Tesla T4")
+
+    def test_no_colour_where_it_is_not_wanted(self):
+        self.assertNotIn("\033", self.ration("doctor", "--only", "enforce.glibc").stdout)
+        self.assertIn("\033", self.ration("doctor", "--only", "enforce.glibc", "--color", "always").stdout)
+        self.assertIn("\033", self.ration("doctor", "--only", "enforce.glibc", env={"CLICOLOR_FORCE": "1"}).stdout)
+        self.assertNotIn("\033", self.ration("doctor", "--only", "enforce.glibc", env={"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}).stdout)
+
+    def test_doctor_probes_every_way(self):
+        rows = {row["check"]: row for row in self.document("doctor", "doctor", NODE, "--probe", "-o", "json")["data"]}
+        self.assertEqual([row for row in rows.values() if row["result"] == "FAIL"], [])
+        self.assertGreaterEqual(int(rows["enforce.probe"]["message"].split()[0]), 16)
+
+    # ---------------------------------------------------------------------------------------------------------- the help
+
+    def test_every_error_in_the_source_is_explained_and_has_a_fix(self):
+        used = set()
+        for path in (SOURCE / "src").rglob("*.cpp"):
+            text = path.read_text()
+            if path.name == "topics.cpp" or "workload" in path.parts:
+                continue
+            used |= set(re.findall(r'"(E\d{4})', text)) | set(re.findall(r"(E\d{4}) ration:", text))
+        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/topics.cpp").read_text()))
+        self.assertEqual(used, explained)
+        for error in sorted(explained):
+            self.assertRegex(self.ration("help", error).stdout, r"what to do: \S")
+
+    def test_help_manual_and_completion_know_the_same_verbs_and_options(self):
+        verbs = re.search(r"Verbs: (.*)", self.ration().stdout).group(1).split()
+        pages = self.folder / "man"
+        self.assertEqual(self.ration("manual", pages).returncode, 0)
+        bash = self.ration("completion", "bash").stdout
+        for verb in verbs:
+            options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", self.ration(verb, "--help").stdout, re.M))
+            page = (pages / "man1" / f"ration-{verb}.1").read_text().replace("\\-", "-")
+            self.assertEqual({option for option in options if option not in page}, set(), verb)
+            self.assertEqual({option for option in options if option not in bash}, set(), verb)
+            checked = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", pages / "man1" / f"ration-{verb}.1"], capture_output=True, text=True)
+            self.assertEqual(checked.stderr, "", verb)
+        checked = subprocess.run(["bash", "-c", bash], capture_output=True, text=True)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_every_topic_and_schema_is_printed(self):
+        for topic in re.findall(r"^  ration help (\S+)", self.ration("help").stdout, re.M):
+            self.assertGreater(len(self.ration("help", topic).stdout), 100, topic)
+        for path in (SOURCE / "share/ration/schema").iterdir():
+            self.assertEqual(json.loads(self.ration("help", "schema", path.stem).stdout), json.loads(path.read_text()))
+
+
+if __name__ == "__main__":
+    unittest.main()
