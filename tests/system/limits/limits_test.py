@@ -37,6 +37,20 @@ class Governed(unittest.TestCase):
                 else:
                     self.assertEqual(int(obtained), (limit - context) // request * request)
 
+    def test_the_device_itself_never_holds_more_than_the_limit(self):
+        """The simulator's ground truth, looked at all the while: no way of taking memory passes the limit even for a moment."""
+        program = subprocess.Popen([BIN / "ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--",
+                                    BIN / "ration-workload", "probe", "256"], env=self.environment,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB")
+        most = 0
+        while program.poll() is None:
+            told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=environment, capture_output=True, text=True)
+            if told.returncode == 0:
+                device = json.loads(told.stdout)["devices"][0]
+                most = max(most, device["total_bytes"] - device["free_bytes"])
+        self.assertEqual(most, 1024 * MIB, "small blocks fill it to the last byte, and nothing passes it")
+
     def test_a_device_that_was_not_granted_gives_nothing(self):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
                            "CUDA_VISIBLE_DEVICES", BIN / "ration-workload", "probe", "256")
