@@ -28,6 +28,7 @@ struct Executable {
   std::map<int, std::vector<std::uint32_t>> uploaded;    // taken in advance
   unsigned long long flags = 0;
   std::weak_ptr<Graph> source;
+  bool running = false;
 };
 
 std::unordered_set<Executable*> executables;
@@ -134,6 +135,7 @@ CUresult begin(Executable& executable) {
     if (allocation == nullptr || !allocation->live) return CUDA_ERROR_INVALID_VALUE;
   }
   if (!take(executable)) return CUDA_ERROR_OUT_OF_MEMORY;
+  executable.running = true;
   for (const Use& use : executable.uses) {
     const auto& granules = executable.uploaded[use.allocation->device];
     for (const std::uint32_t place : use.places) use.allocation->granules.push_back(granules[place]);
@@ -143,6 +145,7 @@ CUresult begin(Executable& executable) {
 }
 
 void finish(Executable& executable) {
+  executable.running = false;
   std::map<int, std::unordered_set<std::uint32_t>> kept;
   for (const Use& use : executable.uses) {
     if (use.freed_inside) {
@@ -203,6 +206,16 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResul
 }
 
 }  // namespace
+
+void give_up_uploads(int device) {
+  for (Executable* executable : executables) {
+    const auto found = executable->uploaded.find(device);
+    if (found == executable->uploaded.end() || executable->running) continue;
+    give_graph_granules(device, found->second);
+    executable->uploaded.erase(found);
+  }
+}
+
 }  // namespace ration::sim
 
 using namespace ration::sim;

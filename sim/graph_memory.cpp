@@ -28,6 +28,7 @@ void map_anonymous(std::uint64_t address, std::uint64_t size) {
 
 // What was written there is gone: the next owner of a granule finds zeros, and the host has its memory back.
 void trim(int device) {
+  give_up_uploads(device);
   GraphPool& pool = graph_pools[device];
   Node& node = *Node::get();
   for (const std::uint32_t granule : pool.idle) {

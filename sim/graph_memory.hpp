@@ -38,6 +38,9 @@ void unmap_graph_allocation(GraphAllocation& allocation);
 /// From now on `granules` are the allocation's, until it is freed.
 void keep_graph_allocation(const std::shared_ptr<GraphAllocation>& allocation);
 
+/// Gives back what was uploaded and never launched: a trim may have it. Defined with the executables.
+void give_up_uploads(int device);
+
 /// False: no live allocation of a graph stands there.
 bool free_graph_allocation(std::uint64_t address);
 /// A device's last context is gone, and with it what its graphs left behind.

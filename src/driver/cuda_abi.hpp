@@ -284,6 +284,7 @@ using cuCtxCreate_v2_t = CUresult(CUcontext*, unsigned int, CUdevice);
 using cuCtxCreate_v3_t = CUresult(CUcontext*, CUexecAffinityParam*, int, unsigned int, CUdevice);
 using cuCtxCreate_v4_t = CUresult(CUcontext*, CUctxCreateParams*, unsigned int, CUdevice);
 using cuCtxDestroy_v2_t = CUresult(CUcontext);
+using cuCtxAttach_t = CUresult(CUcontext*, unsigned int);
 using cuCtxPushCurrent_v2_t = CUresult(CUcontext);
 using cuCtxPopCurrent_v2_t = CUresult(CUcontext*);
 using cuCtxSetCurrent_t = CUresult(CUcontext);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "ledger/layout.hpp"
@@ -84,7 +85,9 @@ bool Book::attach() noexcept {
         slot.context[account].store(0, kRelaxed);
         slot.pooled[account].store(0, kRelaxed);
         slot.spare[account].store(0, kRelaxed);
+        slot.exported[account].store(0, kRelaxed);
       }
+      slot.imports.store(0, kRelaxed);
       slot.waiting.store(0, kRelaxed);
       slot.pid = self.pid;
       slot.user = self.user;
@@ -113,6 +116,13 @@ void Book::detach() noexcept {
   wake_waiters();
 }
 
+// Whose memory an importer holds cannot be told from what the driver hands it, so any one counts.
+bool Book::living_importers() const noexcept {
+  return std::any_of(std::begin(layout_->slots), std::end(layout_->slots), [](const SlotRecord& slot) {
+    return slot.in_use.load(kRelaxed) != 0 && slot.imports.load(kRelaxed) != 0 && liveness(identity_of(slot)) != Liveness::kDead;
+  });
+}
+
 Bytes Book::reap() noexcept {
   if (layout_ == nullptr) return Bytes{0};
   Bytes returned;
@@ -125,10 +135,21 @@ Bytes Book::reap() noexcept {
     if (!lock()) return returned;
     // Somebody else may have reaped it meanwhile and a newcomer may stand in its place.
     if (slot.in_use.load(kRelaxed) != 0 && identity_of(slot).same_as(seen)) {
+      const bool importers = living_importers();
+      bool empty = true;
       for (std::uint32_t account = 0; account < account_count_; ++account) {
-        returned += in_use(slot, account);
+        const std::uint64_t held = in_use(slot, account).count();  // what it kept at hand goes with it
+        const std::uint64_t kept = importers ? std::min(held, slot.exported[account].load(kRelaxed)) : 0;
+        returned += Bytes{held - kept};
+        empty = empty && kept == 0;
+        slot.spare[account].store(0, kRelaxed);
+        slot.held[account].store(kept, kRelaxed);
+        slot.context[account].store(0, kRelaxed);
+        slot.pooled[account].store(0, kRelaxed);
       }
-      slot.in_use.store(0, kRelaxed);
+      slot.imports.store(0, kRelaxed);
+      slot.waiting.store(0, kRelaxed);
+      if (empty) slot.in_use.store(0, kRelaxed);
       recover();
     }
     unlock();

@@ -169,6 +169,13 @@ class Book {
   /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.
   void charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
+  /// Of what this process holds, `size` bytes can be kept alive by others from now on, or no longer.
+  void note_exported(std::uint32_t account, Bytes size) noexcept;
+  void note_unexported(std::uint32_t account, Bytes size) noexcept;
+  /// This process holds one piece more, or less, of another's memory.
+  void note_import() noexcept;
+  void note_import_closed() noexcept;
+
   /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
   void begin_waiting() noexcept;
   void end_waiting() noexcept;
@@ -177,7 +184,8 @@ class Book {
   void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept;
   [[nodiscard]] std::uint32_t generation() const noexcept;
 
-  /// Clears the slots of processes that are gone. Returns how many bytes came back, over all accounts.
+  /// Clears the slots of processes that are gone; but what such a process had exported stays charged while any process
+  /// that lives has imported something. Returns how many bytes came back, over all accounts.
   Bytes reap() noexcept;
 
   /// Records a refused charge and returns its number (`d-RUN-NUMBER`).
@@ -208,6 +216,7 @@ class Book {
   bool keep_spare(std::uint32_t account, std::uint64_t size) noexcept;
   void fold(std::uint32_t slot, std::uint32_t account) noexcept;
   void fold_all(std::uint32_t account) noexcept;
+  [[nodiscard]] bool living_importers() const noexcept;
   void wake_waiters() noexcept;
 
   Mapping mapping_;

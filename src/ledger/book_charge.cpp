@@ -140,6 +140,28 @@ void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
   wake_waiters();
 }
 
+void Book::note_exported(std::uint32_t account, Bytes size) noexcept {
+  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
+  add(layout_->slots[slot_].exported[account], size.count());
+  unlock();
+}
+void Book::note_unexported(std::uint32_t account, Bytes size) noexcept {
+  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
+  subtract(layout_->slots[slot_].exported[account], size.count());
+  unlock();
+}
+void Book::note_import() noexcept {
+  if (slot_ == kNoSlot || !lock()) return;
+  add(layout_->slots[slot_].imports, 1);
+  unlock();
+}
+void Book::note_import_closed() noexcept {
+  if (slot_ == kNoSlot || !lock()) return;
+  subtract(layout_->slots[slot_].imports, 1);
+  unlock();
+  wake_waiters();  // what a dead process had exported may come back
+}
+
 // --------------------------------------------------------------------------------------------- bytes kept at hand
 
 // `used` counts spare bytes, so while it is within the limit, using them stays within it too.

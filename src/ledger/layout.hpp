@@ -46,7 +46,7 @@ constexpr std::uint64_t spare_bytes(std::uint64_t word) noexcept { return word &
 constexpr std::uint64_t spare_turn(std::uint64_t word) noexcept { return word >> kTurnShift; }
 
 /// One process of the workload. Written by that process under the lock; cleared by whoever finds it dead.
-struct SlotRecord {
+struct alignas(64) SlotRecord {  // no two processes on one cache line
   std::atomic<std::uint32_t> in_use;
   std::int32_t pid;
   std::uint32_t user;
@@ -59,8 +59,10 @@ struct SlotRecord {
   Word context[kMaxAccounts];     // of these: CUDA contexts
   Word pooled[kMaxAccounts];      // of these: reserved by the driver's memory pools
   Word spare[kMaxAccounts];       // of these: given back, and kept at hand (see above)
+  Word exported[kMaxAccounts];    // of these: other processes may keep alive
+  Word imports;                   // pieces of other processes' memory that it holds
 };
-static_assert(sizeof(SlotRecord) == 128 + 4 * 8 * kMaxAccounts);
+static_assert(sizeof(SlotRecord) == 832);
 
 /// A refused charge. Written under the lock; `sequence` last, so that a reader without the lock can tell a torn entry.
 struct DenialRecord {

@@ -15,6 +15,7 @@
 #include "workload/driver_calls.hpp"
 #include "workload/probe.hpp"
 #include "workload/trace.hpp"
+#include "workload/way.hpp"
 
 using namespace ration;
 using namespace ration::cuda;
@@ -258,6 +259,16 @@ int main(int argc, char** argv) {
   auto* tried = app.add_subcommand("probe", "takes memory in every way there is until refused; one line a way: name, bytes obtained, bytes left, error, returned");
   tried->add_option("request", options.request_mib, "MiB a request")->check(CLI::Range(1, 65536));
   tried->callback([&] { outcome = start_driver() ? workload::probe(options.request_mib << 20) : 1; });
+  // Other ends of the probe and of the tests.
+  app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {
+    outcome = start_driver() ? workload::keep_open() : 1;
+  });
+  auto* giving = app.add_subcommand("give", "takes memory, writes its IPC handle to standard output and waits to be killed")->group("");
+  giving->add_option("size", options.request_mib, "MiB");
+  giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20) : 1; });
+  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore")->group("")->callback([&] {
+    outcome = start_driver() ? workload::obey() : 1;
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

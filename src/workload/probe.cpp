@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "workload/driver_calls.hpp"
+#include "workload/way.hpp"
 
 namespace ration::workload {
 
@@ -17,13 +18,6 @@ std::size_t free_now() {
   DRIVER(cuMemGetInfo_v2)(&available, &total);
   return available;
 }
-
-/// One way of taking memory: `take` takes `request` bytes, `drop` gives the last of them back.
-struct Way {
-  const char* name;
-  std::function<CUresult(std::size_t request)> take;
-  std::function<void()> drop_all;
-};
 
 std::vector<CUdeviceptr> pointers;
 
@@ -55,7 +49,7 @@ struct Mapped {
   std::size_t size;
 };
 
-std::vector<Way> ways() {
+std::vector<Way> plain_ways() {
   static std::vector<CUmemGenericAllocationHandle> handles;
   static std::vector<Mapped> mapped;
   static std::vector<CUarray> arrays;
@@ -134,7 +128,9 @@ std::vector<Way> ways() {
 }  // namespace
 
 int probe(std::size_t request) {
-  for (Way& way : ways()) {
+  std::vector<Way> all = plain_ways();
+  for (auto more : {graph_ways(), shared_ways()}) all.insert(all.end(), more.begin(), more.end());
+  for (Way& way : all) {
     const std::size_t before = free_now();
     std::size_t obtained = 0;
     CUresult result = CUDA_SUCCESS;

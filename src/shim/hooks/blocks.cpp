@@ -1,6 +1,7 @@
 // Plain device memory: linear, pitched and managed allocations, their release, and memory shared by IPC handle.
 #include "shim/hooks/blocks.hpp"
 
+#include "shim/hooks/exported.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 
@@ -27,7 +28,8 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   const Bytes taken = granules.occupy(address, size, place.account);
   const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, Kind::kHeap);
   if (!fits) {
-    (void)granules.vacate(address, size);  // nothing was charged for it: the caller gives back what it had entered
+    Bytes none;  // nothing was charged for it: the caller gives back what it had entered
+    (void)granules.vacate(address, size, none);
     return false;
   }
   if (taken < entered) give_back(place.account, entered - taken);
@@ -37,6 +39,16 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   block.account = place.account;
   blocks.insert(address, block);
   return true;
+}
+
+/// Takes a freed block off the book, but for what other processes may still hold. True: some of it lingers.
+bool refund(std::uint64_t address, const Block& block) noexcept {
+  Bytes shared;
+  const Bytes vacated = granules.vacate(address, block.size, shared);
+  if (block.exported) shared = vacated;
+  linger(block.account, shared, Kind::kHeap);
+  give_back(block.account, vacated - shared);
+  return shared > Bytes{0};
 }
 
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
@@ -55,6 +67,7 @@ bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdevicep
 template <typename Call>
 CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call) noexcept {
   if (size == 0) return call(address);  // the driver says what is wrong
+  const InFlight moving;
   const Place place = current_place();
   if (place.context == nullptr) return call(address);
   const Bytes entered = worst_case(size);
@@ -84,18 +97,18 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
 /// may be given the same address.
 template <typename Call>
 CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
-  Block block;
-  const bool known = blocks.take(address, block);
-  const CUresult result = call();
-  if (!known) {
-    if (result == CUDA_SUCCESS) forget_pool_pointer(address);
-    return result;
+  CUresult result = CUDA_SUCCESS;
+  bool lingers = false;
+  {
+    const InFlight moving;
+    Block block;
+    const bool known = blocks.take(address, block);
+    result = call();
+    if (known && result != CUDA_SUCCESS) blocks.insert(address, block);
+    else if (known) lingers = refund(address, block);
+    else if (result == CUDA_SUCCESS) forget_pool_pointer(address);
   }
-  if (result != CUDA_SUCCESS) {
-    blocks.insert(address, block);
-    return result;
-  }
-  give_back(block.account, granules.vacate(address, block.size));
+  if (lingers) refresh_lingering();
   return result;
 }
 
@@ -127,9 +140,10 @@ CUresult take_pitched(Symbol symbol, const char* name, Pointer* out, Size* pitch
 void blocks_of_context_are_gone(CUcontext context) noexcept {
   blocks.remove_if([&](std::uint64_t address, const Block& block) {
     if (block.context != context) return false;
-    give_back(block.account, granules.vacate(address, block.size));
+    refund(address, block);
     return true;
   });
+  refresh_lingering();
 }
 
 void abandon_blocks() noexcept {
@@ -197,4 +211,22 @@ RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
   auto* call_real = real<cuMemFree_t>(Symbol::cuMemFree);
   if (!governed()) return call_real(address);
   return release_block(address, [&] { return call_real(address); });
+}
+
+// The importer is not charged: the owner stays so for as long as anyone can keep the block alive.
+RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
+  const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  Block block;
+  bool again = false;
+  blocks.update(address, [&](Block& entry) {
+    again = entry.exported;
+    entry.exported = entry.size > 0;
+    block = entry;
+    return entry.exported;
+  });
+  if (!block.exported || again) return result;
+  granules.mark_exported(address, block.size);
+  note_export(block.account, worst_case(block.size));
+  return result;
 }

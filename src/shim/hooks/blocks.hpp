@@ -13,8 +13,11 @@ class Granules {
  public:
   /// Counts the block in; returns the bytes of granules that nothing occupied before.
   Bytes occupy(std::uint64_t address, std::uint64_t size, std::uint32_t account) noexcept;
-  /// Counts the block out; returns the bytes of granules that nothing occupies any more.
-  Bytes vacate(std::uint64_t address, std::uint64_t size) noexcept;
+  /// Counts the block out; returns the bytes of granules that nothing occupies any more. `shared` grows by those of them
+  /// that it had in common with a block that was exported.
+  Bytes vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept;
+  /// The block is exported, and with it the granules that it shares with others.
+  void mark_exported(std::uint64_t address, std::uint64_t size) noexcept;
   /// Whether some granule of the account has `size` bytes left between its blocks. Cold.
   bool may_have_room(std::uint32_t account, std::uint64_t size) noexcept;
   void abandon() noexcept { uses_.abandon(); }
@@ -23,6 +26,7 @@ class Granules {
   struct Use {
     std::uint32_t blocks = 0;
     std::uint32_t account = 0;
+    bool exported = false;
     std::uint64_t bytes = 0;
   };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shim/hooks/governor.hpp"
+#include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/measure.hpp"
 #include "shim/hooks/table.hpp"
@@ -15,7 +16,7 @@ using namespace cuda;
 struct Context {
   std::uint64_t overhead = 0;
   std::uint32_t account = kNoAccount;
-  std::uint32_t retained = 0;  // primary contexts are counted
+  std::uint32_t attached = 0;  // by cuCtxAttach(), beyond its making
   CUdevice device = -1;
   bool primary = false;
 };
@@ -28,6 +29,7 @@ bool counts_contexts() noexcept { return book().account_mode() == ledger::Accoun
 template <typename Call, typename Undo>
 CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call, Undo&& undo) noexcept {
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
+  const InFlight moving;
   const std::uint32_t account = account_of(device);
   if (account == kNoAccount || !counts_contexts()) return call();
   const Bytes estimate = book().context_estimate(account);
@@ -68,6 +70,7 @@ void context_is_gone(CUcontext context) noexcept {
     give_back(entry.account, Bytes{entry.overhead}, Kind::kContext);
   }
   refresh_pools();
+  refresh_graph_pools();
 }
 
 CUcontext primary_of(CUdevice device) noexcept {
@@ -154,3 +157,27 @@ RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameter
 
 RATION_HOOK CUresult cuCtxDestroy(CUcontext context) { return destroy(Symbol::cuCtxDestroy, context); }
 RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) { return destroy(Symbol::cuCtxDestroy_v2, context); }
+
+RATION_HOOK CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
+  const CUresult result = real<cuCtxAttach_t>(Symbol::cuCtxAttach)(out, flags);
+  if (result != CUDA_SUCCESS || !governed() || out == nullptr) return result;
+  contexts.update(reinterpret_cast<std::uint64_t>(*out), [](Context& context) {
+    ++context.attached;
+    return context.account != kNoAccount;
+  });
+  return result;
+}
+
+// The last detach of a context that cuCtxCreate() made destroys it.
+RATION_HOOK CUresult cuCtxDetach(CUcontext context) {
+  const CUresult result = real<cuCtxDestroy_v2_t>(Symbol::cuCtxDetach)(context);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  bool last = false;
+  contexts.update(reinterpret_cast<std::uint64_t>(context), [&](Context& entry) {
+    last = !entry.primary && entry.attached == 0;
+    if (entry.attached > 0) --entry.attached;
+    return entry.account != kNoAccount;
+  });
+  if (last) context_is_gone(context);
+  return result;
+}

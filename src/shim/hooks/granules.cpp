@@ -31,16 +31,27 @@ Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, std::uint32_t 
   });
 }
 
-Bytes Granules::vacate(std::uint64_t address, std::uint64_t size) noexcept {
+Bytes Granules::vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept {
   return walk(address, size, [&](std::uint64_t granule, std::uint64_t bytes) {
     bool last = false;
     uses_.update(granule, [&](Use& use) {
       if (use.blocks == 0) return false;
       use.bytes -= std::min(use.bytes, bytes);
       last = --use.blocks == 0;
+      if (last && use.exported) shared += kGranule;
       return !last;
     });
     return last ? kGranule : Bytes{0};
+  });
+}
+
+void Granules::mark_exported(std::uint64_t address, std::uint64_t size) noexcept {
+  (void)walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
+    uses_.update(granule, [&](Use& use) {
+      use.exported = use.blocks > 0;
+      return use.exported;
+    });
+    return Bytes{0};
   });
 }
 

@@ -18,6 +18,9 @@ void pools_after_synchronisation() noexcept;
 /// synchronisation.
 void forget_pool_pointer(cuda::CUdeviceptr pointer) noexcept;
 
+/// A pointer of another process's pool, if it is one, has been given up.
+void forget_imported_pointer(cuda::CUdeviceptr pointer) noexcept;
+
 /// Everything that lived in a context is gone with it.
 void blocks_of_context_are_gone(cuda::CUcontext context) noexcept;
 void arrays_of_context_are_gone(cuda::CUcontext context) noexcept;
@@ -25,8 +28,11 @@ void arrays_of_context_are_gone(cuda::CUcontext context) noexcept;
 // In the child of a fork: forget, without refunding.
 void abandon_blocks() noexcept;
 void abandon_arrays() noexcept;
+void abandon_checkpoint() noexcept;
 void abandon_contexts() noexcept;
+void abandon_exported() noexcept;
 void abandon_graphs() noexcept;
+void abandon_imports() noexcept;
 void abandon_pools() noexcept;
 void abandon_virtual_memory() noexcept;
 

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <new>
 
+#include "driver/cuda_share_abi.hpp"
+#include "shim/hooks/exported.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -51,6 +53,8 @@ struct Pool {
   Bytes growth = kAssumedGrowth;
   std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that live on
   bool destroyed = false;
+  bool exported = false;  // what it gives up may live on in other processes
+  Bytes noted;            // of what it is charged, entered as exported
 };
 
 /// A pointer handed out by a pool.
@@ -63,6 +67,7 @@ Pool pools[kMaxPools];
 std::atomic<int> pool_count{0};
 SpinLock adding;
 Table<Loan> loans;
+Table<bool> imported;  // pools of other processes: nothing is taken from them here
 std::atomic<bool> freed_since_refresh{false};
 
 bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
@@ -72,16 +77,23 @@ bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out
   return true;
 }
 
+void refund(Pool& pool, Bytes size) noexcept {
+  if (pool.exported) linger(pool.account, size, Kind::kPool);
+  else give_back(pool.account, size, Kind::kPool);
+}
+
 /// Makes the charge equal to what the pool reserves now. Under the pool's mutex. False: it grew past the limit.
 bool follow(Pool& pool) noexcept {
   Bytes reserved;
   if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved)) return true;
   if (reserved < pool.charged) {
-    give_back(pool.account, pool.charged - reserved, Kind::kPool);
+    refund(pool, pool.charged - reserved);
   } else if (reserved > pool.charged && !admit_quietly(pool.account, reserved - pool.charged, Kind::kPool)) {
     return false;
   }
   pool.charged = reserved;
+  if (pool.exported && pool.charged > pool.noted) book().note_exported(pool.account, pool.charged - pool.noted);
+  pool.noted = pool.charged;
   return true;
 }
 
@@ -106,6 +118,8 @@ Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
   pool.growth = kAssumedGrowth;
   pool.outstanding = 0;
   pool.destroyed = false;
+  pool.exported = false;
+  pool.noted = Bytes{0};
   pool.handle.store(handle, std::memory_order_relaxed);
   if (place == count) pool_count.store(count + 1, std::memory_order_release);
   return &pool;
@@ -151,6 +165,7 @@ void learn_growth(Pool& pool, Bytes before, Bytes after) noexcept {
 template <typename Call>
 CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out, Call&& call) noexcept {
   if (pool == nullptr || size == 0) return call();
+  const InFlight moving;
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
   const Guard guard(pool->mutex);
   const Bytes before = pool->charged;
@@ -189,17 +204,21 @@ void loan_returned(const Loan& loan) noexcept {
   const Guard guard(pool.mutex);
   pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
   if (pool.outstanding == 0) {
-    give_back(pool.account, pool.charged, Kind::kPool);
+    refund(pool, pool.charged);
     pool.charged = Bytes{0};
   }
 }
 
 template <typename Call>
 CUresult give_to_pool(CUdeviceptr address, Call&& call) noexcept {
+  const InFlight moving;
   Loan loan;
   const bool known = loans.take(address, loan);
   const CUresult result = call();
-  if (!known) return result;
+  if (!known) {
+    if (result == CUDA_SUCCESS) forget_imported_pointer(address);
+    return result;
+  }
   if (result != CUDA_SUCCESS) {
     loans.insert(address, loan);
   } else {
@@ -216,7 +235,10 @@ CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream st
 
 CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle, CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
-  if (!governed() || out == nullptr) return call_real(out, size, handle, stream);
+  bool foreign = false;
+  if (!governed() || out == nullptr || imported.find(reinterpret_cast<std::uint64_t>(handle), foreign)) {
+    return call_real(out, size, handle, stream);
+  }
   Pool* pool = find_pool(handle);
   if (pool == nullptr) pool = pool_of(stream);  // the device's default pool by its own handle, first seen here
   if (pool != nullptr && pool->handle.load() != handle) pool = add_pool(handle, pool->account);
@@ -235,11 +257,14 @@ void each_pool(Visit&& visit) noexcept {
 }  // namespace
 
 void refresh_pools() noexcept {
+  const InFlight moving;
   freed_since_refresh.store(false, std::memory_order_release);
   each_pool([](Pool& pool) { follow(pool); });
+  refresh_lingering();
 }
 
 void trim_pools() noexcept {
+  const InFlight moving;
   each_pool([](Pool& pool) {
     real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
     follow(pool);
@@ -253,10 +278,12 @@ void pools_after_synchronisation() noexcept {
 void forget_pool_pointer(CUdeviceptr pointer) noexcept {
   Loan loan;
   if (loans.take(pointer, loan)) loan_returned(loan);
+  else forget_imported_pointer(pointer);
 }
 
 void abandon_pools() noexcept {
   loans.abandon();
+  imported.abandon();
   adding.unlock();
   for (Pool& pool : pools) {
     pool.mutex.renew();
@@ -298,7 +325,7 @@ RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
 
 RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  if (result != CUDA_SUCCESS || !governed() || out == nullptr || properties == nullptr) return result;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return result;  // host memory is not rationed
   if (add_pool(*out, account_of(properties->location.id)) != nullptr) return result;
   real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy)(*out);
@@ -308,7 +335,12 @@ RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* pr
 RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   auto* call_real = real<cuMemPoolDestroy_t>(Symbol::cuMemPoolDestroy);
   Pool* pool = governed() ? find_pool(handle) : nullptr;
-  if (pool == nullptr) return call_real(handle);
+  bool foreign = false;
+  if (pool == nullptr) {
+    (void)imported.take(reinterpret_cast<std::uint64_t>(handle), foreign);
+    return call_real(handle);
+  }
+  const InFlight moving;
   const Guard guard(pool->mutex);
   Bytes handed_out;
   const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
@@ -320,7 +352,7 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     if (loan.pool == static_cast<std::uint32_t>(pool - pools)) pool->outstanding += loan.size;
   });
   if (pool->outstanding == 0 && (!known || handed_out == Bytes{0})) {
-    give_back(pool->account, pool->charged, Kind::kPool);
+    refund(*pool, pool->charged);
     pool->charged = Bytes{0};
   }
   return result;
@@ -335,6 +367,28 @@ RATION_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
 RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   const CUresult result = real<cuMemPoolSetAttribute_t>(Symbol::cuMemPoolSetAttribute)(handle, attribute, value);
   if (governed()) refresh_pools();  // a lower release threshold may give memory back
+  return result;
+}
+
+// Memory of an exported pool may be held by whoever imported a pointer of it.
+RATION_HOOK CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle, CUmemAllocationHandleType type,
+                                                      unsigned long long flags) {
+  const CUresult result =
+      real<cuMemPoolExportToShareableHandle_t>(Symbol::cuMemPoolExportToShareableHandle)(out, handle, type, flags);
+  Pool* pool = result == CUDA_SUCCESS && governed() ? find_pool(handle) : nullptr;
+  if (pool == nullptr) return result;
+  const Guard guard(pool->mutex);
+  if (pool->exported) return result;
+  pool->exported = true;
+  note_export(pool->account, pool->charged);
+  pool->noted = pool->charged;
+  return result;
+}
+RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* shared, CUmemAllocationHandleType type,
+                                                        unsigned long long flags) {
+  const CUresult result =
+      real<cuMemPoolImportFromShareableHandle_t>(Symbol::cuMemPoolImportFromShareableHandle)(out, shared, type, flags);
+  if (result == CUDA_SUCCESS && governed()) imported.insert(reinterpret_cast<std::uint64_t>(*out), true);
   return result;
 }
 

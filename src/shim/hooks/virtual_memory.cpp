@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "driver/cuda_share_abi.hpp"
+#include "shim/hooks/exported.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -18,6 +20,7 @@ struct Physical {
   std::uint64_t size = 0;
   std::uint32_t account = kNoAccount;
   std::uint32_t references = 0;
+  bool exported = false;  // others may hold it when no reference is left
 };
 
 struct Mapped {
@@ -48,7 +51,22 @@ void drop_reference(std::uint64_t physical) noexcept {
     else --memory.references;
     return !last;
   });
-  if (last) give_back(gone.account, Bytes{gone.size});
+  if (!last) return;
+  if (gone.account == kNoAccount) book().note_import_closed();
+  if (gone.exported) linger(gone.account, Bytes{gone.size}, Kind::kHeap);
+  else give_back(gone.account, Bytes{gone.size});
+}
+
+void mark_exported(std::uint64_t physical) noexcept {
+  Physical found;
+  bool again = false;
+  physicals.update(physical, [&](Physical& memory) {
+    again = memory.exported;
+    memory.exported = memory.references > 0;
+    found = memory;
+    return memory.exported;
+  });
+  if (found.exported && !again && found.size > 0) note_export(found.account, Bytes{found.size});
 }
 
 void note_handle(CUmemGenericAllocationHandle handle, std::uint64_t physical) noexcept {
@@ -74,6 +92,11 @@ std::uint64_t physical_at(std::uint64_t address) noexcept {
   });
   return found;
 }
+
+/// When it ends, after all that was declared behind it: exported memory given up meanwhile may be gone by now.
+struct RefreshAfter {
+  ~RefreshAfter() { refresh_lingering(); }
+};
 
 }  // namespace
 
@@ -109,6 +132,8 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
 RATION_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   auto* call_real = real<cuMemRelease_t>(Symbol::cuMemRelease);
   if (!governed()) return call_real(handle);
+  const RefreshAfter proof;
+  const InFlight moving;
   std::uint64_t physical = 0;
   bool last = false;
   const bool known = handles.find(handle, physical);
@@ -152,6 +177,8 @@ RATION_HOOK CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t
 }
 
 RATION_HOOK CUresult cuMemUnmap(CUdeviceptr address, std::size_t size) {
+  const RefreshAfter proof;
+  const InFlight moving;
   const CUresult result = real<cuMemUnmap_t>(Symbol::cuMemUnmap)(address, size);
   if (result != CUDA_SUCCESS || !governed()) return result;
   // One call may cover several mappings, never a part of one.
@@ -179,16 +206,49 @@ RATION_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* o
 
 RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* shared,
                                                     CUmemAllocationHandleType type) {
-  const CUresult result = real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle)(out, shared, type);
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  auto* call_real = real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle);
+  if (!governed()) return call_real(out, shared, type);
+  book().note_import();  // before the driver is asked: its owner may end at any moment
+  const CUresult result = call_real(out, shared, type);
   // The same process may import what it exported: the driver then counts one more handle of memory that is charged
   // already; memory of another process is charged there.
   std::uint64_t present = 0;
-  if (handles.find(*out, present)) {
+  if (result == CUDA_SUCCESS && !handles.find(*out, present)) {
+    new_physical(*out, 0, kNoAccount);
+    return result;
+  }
+  book().note_import_closed();
+  if (result == CUDA_SUCCESS) {
     add_reference(present);
     note_handle(*out, present);
-  } else {
-    new_physical(*out, 0, kNoAccount);
   }
+  return result;
+}
+
+RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                                  unsigned long long flags) {
+  const CUresult result =
+      real<cuMemExportToShareableHandle_t>(Symbol::cuMemExportToShareableHandle)(out, handle, type, flags);
+  std::uint64_t physical = 0;
+  if (result == CUDA_SUCCESS && governed() && handles.find(handle, physical)) mark_exported(physical);
+  return result;
+}
+
+// What is bound to a multicast object lives until it is unbound, whatever else lets go of it: as if it were exported.
+RATION_HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, std::size_t multicast_offset,
+                                        CUmemGenericAllocationHandle handle, std::size_t offset, std::size_t size,
+                                        unsigned long long flags) {
+  const CUresult result =
+      real<cuMulticastBindMem_t>(Symbol::cuMulticastBindMem)(multicast, multicast_offset, handle, offset, size, flags);
+  std::uint64_t physical = 0;
+  if (result == CUDA_SUCCESS && governed() && handles.find(handle, physical)) mark_exported(physical);
+  return result;
+}
+RATION_HOOK CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, std::size_t multicast_offset,
+                                         CUdeviceptr address, std::size_t size, unsigned long long flags) {
+  const CUresult result =
+      real<cuMulticastBindAddr_t>(Symbol::cuMulticastBindAddr)(multicast, multicast_offset, address, size, flags);
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  if (const std::uint64_t physical = physical_at(address); physical != 0) mark_exported(physical);
   return result;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Whole programs under `ration run` on a simulated GPU: every way of taking memory holds, and the command line's manners."""
+import json
 import os
 import pathlib
 import signal
@@ -26,7 +27,7 @@ class Governed(unittest.TestCase):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line.split() for line in done.stdout.splitlines()]
-        self.assertGreaterEqual(len(lines), 16)
+        self.assertEqual(len(lines), 28, "a way is missing")
         for name, obtained, left, result, after in lines:
             with self.subTest(way=name):
                 self.assertEqual(after, "returned")
@@ -36,9 +37,71 @@ class Governed(unittest.TestCase):
                 else:
                     self.assertEqual(int(obtained), (limit - context) // request * request)
 
+    def test_the_device_itself_never_holds_more_than_the_limit(self):
+        """The simulator's ground truth, looked at all the while: no way of taking memory passes the limit even for a moment."""
+        program = subprocess.Popen([BIN / "ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--",
+                                    BIN / "ration-workload", "probe", "256"], env=self.environment,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB")
+        most = 0
+        while program.poll() is None:
+            told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=environment, capture_output=True, text=True)
+            if told.returncode == 0:
+                device = json.loads(told.stdout)["devices"][0]
+                most = max(most, device["total_bytes"] - device["free_bytes"])
+        self.assertEqual(most, 1024 * MIB, "small blocks fill it to the last byte, and nothing passes it")
+
+    def test_a_device_that_was_not_granted_gives_nothing(self):
+        done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
+                           "CUDA_VISIBLE_DEVICES", BIN / "ration-workload", "probe", "256")
+        line = next(line.split() for line in done.stdout.splitlines() if line.startswith("vmm-other-device"))
+        self.assertEqual((line[1], line[3]), ("0", "2"))
+
+    def steered(self, name, limit):
+        """A workload that does what it is told: ask(order) answers with the driver's result."""
+        program = subprocess.Popen([BIN / "ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", limit, "--name", name, "--",
+                                    BIN / "ration-workload", "obey"], env=self.environment, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(program.communicate)
+
+        def ask(order):
+            program.stdin.write(order + "\n")
+            program.stdin.flush()
+            return int(program.stdout.readline())
+        return ask
+
+    def used(self, name):
+        listed = json.loads(self.ration("ps", "--json").stdout)
+        return next(entry["used_bytes"] for entry in listed["data"] if entry["workload"] == name)
+
+    def test_a_limit_changed_while_running_holds_from_the_next_request_on(self):
+        ask = self.steered("one", "576MiB")
+        self.assertEqual([ask("take 256"), ask("take 256"), ask("take 256")], [0, 0, 2])
+        self.assertEqual(self.ration("set", "one", "--limit", "832MiB").returncode, 0)
+        self.assertEqual([ask("take 256"), ask("take 2")], [0, 2], "raised by exactly one block")
+        self.assertEqual(self.ration("set", "one", "--limit", "320MiB", "--yes").returncode, 0)
+        self.assertEqual(self.used("one"), 832 * MIB, "nothing is taken away")
+        self.assertEqual(ask("take 2"), 2)
+        self.assertEqual(ask("free"), 0)
+        self.assertEqual([ask("take 256"), ask("take 2")], [0, 2], "lowered to exactly one block")
+
+    def test_a_checkpoint_gives_bytes_back_and_a_restore_must_fit(self):
+        ask = self.steered("one", "1GiB")
+        self.assertEqual([ask("take 512"), ask("checkpoint")], [0, 0])
+        self.assertEqual(self.used("one"), 0)
+        self.assertEqual(self.ration("set", "one", "--limit", "512MiB").returncode, 0)
+        self.assertEqual(ask("restore"), 2)
+        self.assertEqual(self.used("one"), 0)
+        self.assertEqual(self.ration("set", "one", "--limit", "576MiB").returncode, 0)
+        self.assertEqual(ask("restore"), 0)
+        self.assertEqual(self.used("one"), 576 * MIB)
+        self.assertEqual([ask("take 2"), ask("free")], [2, 0])
+        self.assertEqual(self.used("one"), 64 * MIB)
+
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         done = subprocess.run([BIN / "ration-workload", "probe", "256"], env=environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(len(done.stdout.splitlines()), 28, done.stderr)
         for line in done.stdout.splitlines():
             name, obtained, *_ = line.split()
             if name not in ("mipmap", "small-blocks"):

@@ -46,6 +46,9 @@ TEST_F(Capture, AsyncMemoryBecomesNodesAndIsTakenByTheLaunch) {
     CUgraphNodeType type{};
     ASSERT_EQ(CU(cuGraphNodeGetType)(nodes[i], &type), CUDA_SUCCESS);
     EXPECT_EQ(type, expected[i]);
+    std::size_t waits_for = 0;
+    ASSERT_EQ(CU(cuGraphNodeGetDependencies)(nodes[i], nullptr, &waits_for), CUDA_SUCCESS);
+    EXPECT_EQ(waits_for, i == 0 ? 0U : 1U) << "in the stream's order";
   }
   CUgraphExec executable = nullptr;
   ASSERT_EQ(CU(cuGraphInstantiateWithFlags)(&executable, graph, 0), CUDA_SUCCESS);

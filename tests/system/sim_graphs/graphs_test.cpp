@@ -132,7 +132,13 @@ TEST_F(Graphs, WhatWaitsForAFreeReusesItsBytesAndWhatDoesNotWaitDoesNot) {
   const CUdeviceptr a = allocate(100 * kMiB, {}, first);
   const CUgraphNode freed = release(a, {first});
   const CUdeviceptr b = allocate(60 * kMiB, {freed}, second);  // behind the free: inside the first's bytes
-  const CUdeviceptr c = allocate(30 * kMiB, {}, third);        // beside it: bytes of its own
+  CUgraphNode later = nullptr;  // beside it, although far behind in any order: bytes of its own
+  for (int i = 0; i < 4; ++i) {
+    CUgraphNode next = nullptr;
+    ASSERT_EQ(CU(cuGraphAddEmptyNode)(&next, graph_, later != nullptr ? &later : nullptr, later != nullptr ? 1 : 0), CUDA_SUCCESS);
+    later = next;
+  }
+  const CUdeviceptr c = allocate(30 * kMiB, {later}, third);
   release(b, {second});
   release(c, {third});
   EXPECT_NE(a, b);

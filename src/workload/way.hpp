@@ -1,0 +1,29 @@
+// One way of taking memory, for the probe.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::workload {
+
+/// `take` takes `request` bytes, `drop_all` gives back all that was taken.
+struct Way {
+  const char* name;
+  std::function<cuda::CUresult(std::size_t request)> take;
+  std::function<void()> drop_all;
+};
+
+std::vector<Way> graph_ways();
+std::vector<Way> shared_ways();
+
+/// Opens the IPC handles that come on standard input, and keeps them open until it closes.
+int keep_open();
+/// Takes memory, writes its IPC handle to standard output and waits to be killed.
+int give(std::size_t size);
+/// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `checkpoint`, `restore`.
+int obey();
+
+}  // namespace ration::workload
