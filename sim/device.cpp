@@ -28,6 +28,11 @@ int node_device(cuda::CUdevice ordinal) {
   return ordinal >= 0 && ordinal < static_cast<int>(visible.size()) ? visible[static_cast<std::size_t>(ordinal)] : -1;
 }
 
+cuda::CUdevice ordinal_of(int device) {
+  const auto& visible = driver().visible;
+  return static_cast<cuda::CUdevice>(std::find(visible.begin(), visible.end(), device) - visible.begin());
+}
+
 namespace {
 
 Context primaries[kMaxDevices];
@@ -158,14 +163,6 @@ RATION_ENTRY cuGetProcAddress_v2(const char* name, void** out, int version, std:
   return found == 0 ? CUDA_SUCCESS : found == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
 }
 
-RATION_ENTRY cuGetErrorName(CUresult error, const char** out) {
-  *out = error == CUDA_SUCCESS ? "CUDA_SUCCESS"
-         : error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
-         : error == CUDA_ERROR_NOT_SUPPORTED ? "CUDA_ERROR_NOT_SUPPORTED"
-         : error == CUDA_ERROR_INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE" : "CUDA_ERROR_UNKNOWN";
-  return CUDA_SUCCESS;
-}
-
 RATION_ENTRY cuDeviceGetCount(int* count) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   *count = static_cast<int>(driver().visible.size());
@@ -288,29 +285,11 @@ RATION_ENTRY cuCtxPopCurrent_v2(CUcontext* out) {
 RATION_ENTRY cuCtxGetDevice(CUdevice* out) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const auto& visible = driver().visible;
-  for (std::size_t i = 0; i < visible.size(); ++i) {
-    if (visible[i] == current()->device) *out = static_cast<CUdevice>(i);
-  }
+  *out = ordinal_of(current()->device);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuCtxSynchronize() {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   release_pools();
-  return CUDA_SUCCESS;
-}
-RATION_ENTRY cuStreamSynchronize(CUstream) { return cuCtxSynchronize(); }
-RATION_ENTRY cuStreamSynchronize_ptsz(CUstream) { return cuCtxSynchronize(); }
-RATION_ENTRY cuStreamCreate(CUstream* out, unsigned int) {
-  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *out = reinterpret_cast<CUstream>(new Context(*current()));  // all work is complete at once: a stream is its device
-  return CUDA_SUCCESS;
-}
-RATION_ENTRY cuStreamDestroy_v2(CUstream stream) {
-  delete reinterpret_cast<Context*>(stream);
-  return CUDA_SUCCESS;
-}
-RATION_ENTRY cuStreamGetDevice(CUstream stream, CUdevice* out) {
-  *out = reinterpret_cast<std::uintptr_t>(stream) > 2 ? reinterpret_cast<Context*>(stream)->device : current()->device;
   return CUDA_SUCCESS;
 }

@@ -65,6 +65,9 @@ Context* current();
 /// The node's device behind an ordinal of this process, or -1.
 int node_device(cuda::CUdevice ordinal);
 
+/// The ordinal in this process of a device of the node.
+cuda::CUdevice ordinal_of(int device);
+
 /// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
 bool take_block(int device, std::uint64_t size, Block& out);
 void give_block(Block& block);
@@ -87,6 +90,10 @@ int shareable_pool_device(cuda::CUmemoryPool handle);
 cuda::CUmemoryPool import_pool(int device);
 /// Gives up an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. False: none stands there.
 bool close_imported(std::uint64_t address, bool of_pool);
+
+/// Plain device memory of the current context, on behalf of the entry `function`.
+cuda::CUresult allocate_linear(cuda::CUdeviceptr* out, std::uint64_t size, const char* function);
+cuda::CUresult free_linear(cuda::CUdeviceptr address, const char* function);
 
 /// Backs the bytes with host memory before they are written.
 bool touch(std::uint64_t address, std::uint64_t size);

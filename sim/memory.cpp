@@ -1,12 +1,16 @@
 // Linear memory and arrays: whole granules for large blocks, granules shared by size class for small ones; true copies.
 #include <sys/mman.h>
 
+#include <unordered_set>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "capture.hpp"
+#include "arrays.hpp"
 #include "driver.hpp"
+#include "host_memory.hpp"
 #include "graph_memory.hpp"
 #include "shared_blocks.hpp"
 
@@ -29,6 +33,7 @@ struct Arena {
 };
 
 std::unordered_map<std::uint64_t, Arena*> arenas;                    // by granule address
+std::unordered_set<std::uint64_t> managed;                            // addresses of managed allocations
 std::map<std::pair<Context*, int>, std::vector<Arena*>> with_room;  // arenas of a context and class that have a piece left
 
 CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = __builtin_FUNCTION()) {
@@ -72,6 +77,7 @@ CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION(
   if (address == 0) return CUDA_SUCCESS;
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
+  managed.erase(address);
   if (const auto found = state.blocks.find(address); found != state.blocks.end()) {
     give_block(found->second);
     state.blocks.erase(found);
@@ -82,37 +88,10 @@ CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION(
              ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult copy(std::uint64_t target, std::uint64_t source, std::uint64_t size, bool to_device) {
-  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (to_device && !touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;
-  std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
-  return CUDA_SUCCESS;
-}
-
-std::uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
-  const std::uint64_t channel = shape.Format == CU_AD_FORMAT_UNSIGNED_INT8 || shape.Format == CU_AD_FORMAT_SIGNED_INT8 ? 1
-                                : shape.Format == CU_AD_FORMAT_FLOAT || shape.Format == CU_AD_FORMAT_UNSIGNED_INT32 ||
-                                        shape.Format == CU_AD_FORMAT_SIGNED_INT32 ? 4 : 2;
-  std::uint64_t total = 0;
-  for (unsigned level = 0; level < levels; ++level) {
-    const std::uint64_t depth = (shape.Flags & 1) != 0 ? shape.Depth : shape.Depth >> level;
-    total += std::max<std::uint64_t>(1, shape.Width >> level) * std::max<std::uint64_t>(1, shape.Height >> level) *
-             std::max<std::uint64_t>(1, depth) * channel * shape.NumChannels;
-  }
-  return total;
-}
-
-template <typename Handle>
-CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels, const char* function = __builtin_FUNCTION()) {
-  if (out == nullptr || shape == nullptr || shape->Width == 0) return CUDA_ERROR_INVALID_VALUE;
-  CUdeviceptr address = 0;
-  const std::uint64_t bytes = round_up(Bytes{array_bytes(*shape, levels)}, kGranule).count();
-  if (const CUresult result = allocate(&address, bytes, function); result != CUDA_SUCCESS) return result;
-  *out = reinterpret_cast<Handle>(address);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
+
+CUresult allocate_linear(CUdeviceptr* out, std::uint64_t size, const char* function) { return allocate(out, size, function); }
+CUresult free_linear(CUdeviceptr address, const char* function) { return release(address, function); }
 
 bool take_block(int device, std::uint64_t size, Block& out) {
   Node& node = *Node::get();
@@ -160,6 +139,24 @@ Block* block_of(std::uint64_t address) {
   return arena == arenas.end() ? nullptr : &arena->second->block;
 }
 
+bool find_plain(std::uint64_t address, Allocation& out) {
+  const auto describe = [&](std::uint64_t start, std::uint64_t size, const Block& block) {
+    out = {start, size, block.device, block.context, managed.contains(start), true, nullptr};
+    return true;
+  };
+  Driver& state = driver();
+  if (const auto found = state.blocks.find(address); found != state.blocks.end()) return describe(address, found->second.size, found->second);
+  if (const auto arena = arenas.find(round_down(Bytes{address}, kGranule).count()); arena != arenas.end()) {
+    const std::uint64_t piece = std::uint64_t{512} << arena->second->piece_class;
+    const std::uint64_t start = arena->second->block.address + (address - arena->second->block.address) / piece * piece;
+    return describe(start, piece, arena->second->block);
+  }
+  for (const auto& [start, block] : state.blocks) {  // a pointer into the middle: rare
+    if (address > start && address < start + block.size) return describe(start, block.size, block);
+  }
+  return false;
+}
+
 bool free_small(std::uint64_t address) {
   const auto found = arenas.find(round_down(Bytes{address}, kGranule).count());
   if (found == arenas.end()) return false;
@@ -200,6 +197,7 @@ void clear_context(Context* context) {
       ++entry;
       continue;
     }
+    forget_arrays(entry->first);
     give_block(entry->second);
     entry = state.blocks.erase(entry);
   }
@@ -230,7 +228,14 @@ RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
 }
 
 RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
-RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int) { return allocate(out, size); }
+RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
+  if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
+  const CUresult result = allocate(out, size);
+  if (result != CUDA_SUCCESS) return result;
+  const std::lock_guard guard(driver().mutex);
+  managed.insert(*out);
+  return result;
+}
 RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned int) {
   if (pitch == nullptr || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   *pitch = (width + 511) & ~std::size_t{511};
@@ -238,32 +243,3 @@ RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_
 }
 RATION_ENTRY cuMemFree_v2(CUdeviceptr address) { return release(address); }
 
-RATION_ENTRY cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) { return make_array(out, shape, 1); }
-RATION_ENTRY cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape) {
-  const CUDA_ARRAY3D_DESCRIPTOR deep{shape->Width, shape->Height, 0, shape->Format, shape->NumChannels, 0};
-  return make_array(out, &deep, 1);
-}
-RATION_ENTRY cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned int levels) {
-  return make_array(out, shape, levels);
-}
-RATION_ENTRY cuArrayDestroy(CUarray array) { return release(reinterpret_cast<CUdeviceptr>(array)); }
-RATION_ENTRY cuMipmappedArrayDestroy(CUmipmappedArray array) { return release(reinterpret_cast<CUdeviceptr>(array)); }
-
-RATION_ENTRY cuMemcpyHtoD_v2(CUdeviceptr target, const void* source, std::size_t size) {
-  return copy(target, reinterpret_cast<std::uint64_t>(source), size, true);
-}
-RATION_ENTRY cuMemcpyDtoH_v2(void* target, CUdeviceptr source, std::size_t size) {
-  return copy(reinterpret_cast<std::uint64_t>(target), source, size, false);
-}
-RATION_ENTRY cuMemcpyDtoD_v2(CUdeviceptr target, CUdeviceptr source, std::size_t size) { return copy(target, source, size, true); }
-RATION_ENTRY cuMemsetD8_v2(CUdeviceptr target, unsigned char value, std::size_t size) {
-  if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;
-  std::memset(reinterpret_cast<void*>(target), value, size);
-  return CUDA_SUCCESS;
-}
-RATION_ENTRY cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
-                            unsigned int, CUstream stream, void**, void**) {
-  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  (void)capture_work(stream);
-  return CUDA_SUCCESS;  // results of kernels are not computed
-}

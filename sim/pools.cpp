@@ -5,6 +5,7 @@
 
 #include "capture.hpp"
 #include "driver.hpp"
+#include "host_memory.hpp"
 #include "graph_memory.hpp"
 
 namespace ration::sim {
@@ -141,6 +142,16 @@ bool free_from_pool(std::uint64_t address) {
   }
   loans.erase(found);
   if (pool.destroyed) trim(pool, 0);
+  return true;
+}
+
+bool find_in_pool(std::uint64_t address, Allocation& out) {
+  auto loan = loans.upper_bound(address);
+  if (loan == loans.begin()) return false;
+  --loan;
+  const auto part = loan->second.region->parts.find(loan->first);
+  if (address >= loan->first + part->second.size) return false;
+  out = {loan->first, part->second.size, loan->second.pool->device, nullptr, false, false, reinterpret_cast<CUmemoryPool>(loan->second.pool)};
   return true;
 }
 

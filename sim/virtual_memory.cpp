@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "driver.hpp"
+#include "host_memory.hpp"
 #include "shared_blocks.hpp"
 
 namespace ration::sim {
@@ -31,6 +32,14 @@ void drop(Physical* physical) {
 }
 
 }  // namespace
+
+bool find_mapped(std::uint64_t address, Allocation& out) {
+  auto mapping = mappings.upper_bound(address);
+  if (mapping == mappings.begin() || address >= (--mapping)->first + mapping->second.size) return false;
+  out = {mapping->first, mapping->second.size, mapping->second.physical->block.device, nullptr, false, false, nullptr};
+  return true;
+}
+
 }  // namespace ration::sim
 
 using namespace ration::sim;

@@ -1,0 +1,162 @@
+#include "arrays.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "driver/cuda_copy_abi.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+struct Array {
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  unsigned levels = 1;
+  bool is_level = false;  // of a mipmapped array: its memory is not its own
+};
+
+auto& arrays() {
+  static auto* map = new std::unordered_map<std::uint64_t, Array>;  // leaked: called from atexit handlers
+  return *map;
+}
+
+std::uint64_t channel_bytes(CUarray_format format) {
+  switch (static_cast<int>(format)) {
+    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 4;
+    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 2;
+    default: return 0;  // compressed and planar formats are not simulated
+  }
+}
+
+constexpr unsigned kLayered = 1;
+
+CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned level) {
+  CUDA_ARRAY3D_DESCRIPTOR smaller = shape;
+  smaller.Width = std::max<std::size_t>(1, shape.Width >> level);
+  smaller.Height = shape.Height == 0 ? 0 : std::max<std::size_t>(1, shape.Height >> level);
+  if ((shape.Flags & kLayered) == 0 && shape.Depth != 0) smaller.Depth = std::max<std::size_t>(1, shape.Depth >> level);
+  return smaller;
+}
+
+std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  return shape.Width * std::max<std::uint64_t>(1, shape.Height) * std::max<std::uint64_t>(1, shape.Depth) * channel_bytes(shape.Format) * shape.NumChannels;
+}
+
+std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
+  std::uint64_t total = 0;
+  for (unsigned level = 0; level < levels; ++level) total += bytes_of(level_of(shape, level));
+  return total;
+}
+
+bool valid(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  constexpr std::size_t kWidest = 1U << 17;
+  const bool sizes = shape.Width > 0 && shape.Width <= kWidest && shape.Height <= kWidest && shape.Depth <= 16384;
+  return sizes && channel_bytes(shape.Format) > 0 && (shape.NumChannels == 1 || shape.NumChannels == 2 || shape.NumChannels == 4);
+}
+
+template <typename Handle>
+CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels, const char* function = __builtin_FUNCTION()) {
+  if (out == nullptr || shape == nullptr || !valid(*shape) || levels == 0) return CUDA_ERROR_INVALID_VALUE;
+  CUdeviceptr address = 0;
+  // Whole granules: an array is never packed between small blocks.
+  const std::uint64_t bytes = round_up(Bytes{bytes_of(*shape, levels)}, kGranule).count();
+  if (const CUresult result = allocate_linear(&address, bytes, function); result != CUDA_SUCCESS) return result;
+  const std::lock_guard guard(driver().mutex);
+  arrays()[address] = {*shape, levels, false};
+  *out = reinterpret_cast<Handle>(address);
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(std::uint64_t address, const char* function = __builtin_FUNCTION()) {
+  {
+    const std::lock_guard guard(driver().mutex);
+    const auto found = arrays().find(address);
+    if (found == arrays().end() || found->second.is_level) return CUDA_ERROR_INVALID_HANDLE;
+    forget_arrays(address);
+  }
+  return free_linear(address, function);
+}
+
+bool find(const void* handle, Array& out) {
+  const std::lock_guard guard(driver().mutex);
+  const auto found = arrays().find(reinterpret_cast<std::uint64_t>(handle));
+  if (found == arrays().end()) return false;
+  out = found->second;
+  return true;
+}
+
+}  // namespace
+
+bool layout_of(CUarray handle, ArrayLayout& out) {
+  Array array;
+  if (!find(handle, array)) return false;
+  out.address = reinterpret_cast<std::uint64_t>(handle);
+  out.row = array.shape.Width * channel_bytes(array.shape.Format) * array.shape.NumChannels;
+  out.height = std::max<std::uint64_t>(1, array.shape.Height);
+  out.depth = std::max<std::uint64_t>(1, array.shape.Depth);
+  return true;
+}
+
+void forget_arrays(std::uint64_t address) {
+  const auto found = arrays().find(address);
+  if (found == arrays().end()) return;
+  const std::uint64_t end = address + bytes_of(found->second.shape, found->second.levels);
+  std::erase_if(arrays(), [&](const auto& entry) { return entry.first >= address && entry.first < std::max(end, address + 1); });
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+using namespace ration::cuda;
+
+RATION_ENTRY cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) { return make_array(out, shape, 1); }
+RATION_ENTRY cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape) {
+  if (shape == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_ARRAY3D_DESCRIPTOR deep{shape->Width, shape->Height, 0, shape->Format, shape->NumChannels, 0};
+  return make_array(out, &deep, 1);
+}
+RATION_ENTRY cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned int levels) {
+  return make_array(out, shape, std::min(levels, 32U));
+}
+RATION_ENTRY cuArrayDestroy(CUarray array) { return destroy(reinterpret_cast<CUdeviceptr>(array)); }
+RATION_ENTRY cuMipmappedArrayDestroy(CUmipmappedArray array) { return destroy(reinterpret_cast<CUdeviceptr>(array)); }
+
+RATION_ENTRY cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned int level) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  Array array;
+  if (out == nullptr || !find(handle, array) || level >= array.levels) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t address = reinterpret_cast<std::uint64_t>(handle) + bytes_of(array.shape, level);
+  if (level > 0) {
+    const std::lock_guard guard(driver().mutex);
+    arrays()[address] = {level_of(array.shape, level), 1, true};
+  }
+  *out = reinterpret_cast<CUarray>(address);
+  return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  Array array;
+  if (out == nullptr || !find(handle, array)) return CUDA_ERROR_INVALID_HANDLE;
+  *out = array.shape;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  Array array;
+  if (out == nullptr || !find(handle, array)) return CUDA_ERROR_INVALID_HANDLE;
+  *out = {array.shape.Width, array.shape.Height, array.shape.Format, array.shape.NumChannels};
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray handle, CUdevice) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  Array array;
+  if (out == nullptr || !find(handle, array)) return CUDA_ERROR_INVALID_VALUE;
+  *out = {round_up(ration::Bytes{bytes_of(array.shape, array.levels)}, ration::kGranule).count(), ration::kGranule.count(), {}};
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUmipmappedArray handle, CUdevice device) {
+  return cuArrayGetMemoryRequirements(out, reinterpret_cast<CUarray>(handle), device);
+}

@@ -1,0 +1,104 @@
+// What a context keeps for the program: limits, cache preference, flags, peers. None of it changes what is simulated.
+#include <map>
+
+#include "driver.hpp"
+#include "driver/cuda_copy_abi.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+auto& limits() {
+  static auto* map = new std::map<std::pair<Context*, int>, std::size_t>;  // leaked: called from atexit handlers
+  return *map;
+}
+
+CUresult in_context(const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+std::size_t default_limit(int limit) {
+  switch (limit) {
+    case CU_LIMIT_STACK_SIZE: return 1024;
+    case CU_LIMIT_PRINTF_FIFO_SIZE: return 1 << 20;
+    case CU_LIMIT_MALLOC_HEAP_SIZE: return 8 << 20;
+    default: return 0;
+  }
+}
+
+}  // namespace
+}  // namespace ration::sim
+
+using namespace ration::sim;
+using namespace ration::cuda;
+
+extern "C" CUresult cuCtxCreate_v2(CUcontext*, unsigned int, CUdevice);
+RATION_ENTRY cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+
+RATION_ENTRY cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  if (limit < 0 || limit > 8) return static_cast<CUresult>(215);  // CUDA_ERROR_UNSUPPORTED_LIMIT
+  const std::lock_guard guard(driver().mutex);
+  limits()[{current(), limit}] = value;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetLimit(std::size_t* out, CUlimit limit) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (limit < 0 || limit > 8) return static_cast<CUresult>(215);
+  const std::lock_guard guard(driver().mutex);
+  const auto found = limits().find({current(), limit});
+  *out = found != limits().end() ? found->second : default_limit(limit);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetApiVersion(CUcontext, unsigned int* out) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 3020;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetId(CUcontext handle, unsigned long long* out) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const void* context = handle != nullptr ? static_cast<const void*>(handle) : current();
+  if (out == nullptr || context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<std::uintptr_t>(context);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxGetFlags(unsigned int* out) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxSetFlags(unsigned int) { return in_context(); }
+RATION_ENTRY cuCtxGetCacheConfig(int* out) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxSetCacheConfig(int) { return in_context(); }
+RATION_ENTRY cuCtxResetPersistingL2Cache() { return in_context(); }
+RATION_ENTRY cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  return peer == nullptr || flags != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+RATION_ENTRY cuCtxDisablePeerAccess(CUcontext peer) {
+  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  return peer == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+RATION_ENTRY cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  return node_device(device) < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+RATION_ENTRY cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) { return cuDevicePrimaryCtxSetFlags_v2(device, flags); }
+RATION_ENTRY cuCtxPushCurrent(CUcontext) { return CUDA_ERROR_NOT_SUPPORTED; }  // of 32-bit contexts

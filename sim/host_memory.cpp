@@ -1,0 +1,85 @@
+#include "host_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <map>
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+auto& host_blocks() {
+  static auto* map = new std::map<std::uint64_t, HostBlock>;  // leaked: called from atexit handlers
+  return *map;
+}
+
+CUresult take(void** out, std::size_t size, unsigned flags, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::lock_guard guard(driver().mutex);
+  host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags, false};
+  *out = memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult drop(void* address, bool registered, CUresult unknown, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  const auto found = host_blocks().find(reinterpret_cast<std::uint64_t>(address));
+  if (found == host_blocks().end() || found->second.registered != registered) return unknown;
+  if (!registered) ::munmap(address, found->second.size);
+  host_blocks().erase(found);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool find_host_block(std::uint64_t address, HostBlock& out) {
+  const std::lock_guard guard(driver().mutex);
+  auto found = host_blocks().upper_bound(address);
+  if (found == host_blocks().begin() || address >= (--found)->first + found->second.size) return false;
+  out = found->second;
+  return true;
+}
+
+bool find_allocation(std::uint64_t address, Allocation& out) {
+  const std::lock_guard guard(driver().mutex);
+  return find_plain(address, out) || find_in_pool(address, out) || find_mapped(address, out);
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+using namespace ration::cuda;
+
+RATION_ENTRY cuMemHostAlloc(void** out, std::size_t size, unsigned int flags) { return take(out, size, flags); }
+RATION_ENTRY cuMemAllocHost_v2(void** out, std::size_t size) { return take(out, size, 0); }
+RATION_ENTRY cuMemFreeHost(void* address) { return drop(address, false, CUDA_ERROR_INVALID_VALUE); }
+RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int flags) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  HostBlock present;
+  if (find_host_block(reinterpret_cast<std::uint64_t>(address), present)) return static_cast<CUresult>(712);  // already registered
+  const std::lock_guard guard(driver().mutex);
+  host_blocks()[reinterpret_cast<std::uint64_t>(address)] = {reinterpret_cast<std::uint64_t>(address), size, flags, true};
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemHostUnregister(void* address) { return drop(address, true, static_cast<CUresult>(713)); }  // not registered
+RATION_ENTRY cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned int flags) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  HostBlock found;
+  if (out == nullptr || flags != 0 || !find_host_block(reinterpret_cast<std::uint64_t>(address), found)) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUdeviceptr>(address);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuMemHostGetFlags(unsigned int* out, void* address) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  HostBlock found;
+  if (out == nullptr || !find_host_block(reinterpret_cast<std::uint64_t>(address), found)) return CUDA_ERROR_INVALID_VALUE;
+  *out = found.flags;
+  return CUDA_SUCCESS;
+}

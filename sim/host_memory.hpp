@@ -1,0 +1,33 @@
+// Pinned host memory, and what stands behind a pointer. Used by host_memory.cpp, memory.cpp and attributes.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "driver.hpp"
+
+namespace ration::sim {
+
+struct HostBlock {
+  std::uint64_t start = 0, size = 0;
+  unsigned flags = 0;
+  bool registered = false;  ///< the program's own memory, made known to the driver
+};
+bool find_host_block(std::uint64_t address, HostBlock& out);
+
+/// Device memory that a pointer lies in, however it was taken.
+struct Allocation {
+  std::uint64_t start = 0, size = 0;
+  int device = 0;
+  Context* context = nullptr;
+  bool managed = false;
+  bool plain = false;  ///< by cuMemAlloc: can be shared by an IPC handle
+  cuda::CUmemoryPool pool = nullptr;
+};
+bool find_allocation(std::uint64_t address, Allocation& out);
+
+// Where the parts keep theirs. Under driver().mutex.
+bool find_plain(std::uint64_t address, Allocation& out);
+bool find_in_pool(std::uint64_t address, Allocation& out);
+bool find_mapped(std::uint64_t address, Allocation& out);
+
+}  // namespace ration::sim

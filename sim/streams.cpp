@@ -1,0 +1,205 @@
+// Streams and events. All work is done when it is put on a stream, so every stream is always complete.
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <unordered_set>
+
+#include "capture.hpp"
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+struct Stream {
+  Context* context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+  std::uint64_t id = 0;
+};
+struct Event {
+  unsigned flags = 0;
+  bool recorded = false;
+  std::chrono::steady_clock::time_point when;
+};
+
+constexpr unsigned kDisableTiming = 2;
+
+// What stands behind the handles that programs hold; leaked, since the driver is called from atexit handlers.
+auto& streams() {
+  static auto* set = new std::unordered_set<Stream*>;
+  return *set;
+}
+auto& events() {
+  static auto* set = new std::unordered_set<Event*>;
+  return *set;
+}
+
+/// False: no such stream, or none without a context. The default streams are those of the current context.
+bool find(CUstream handle, Stream& out) {
+  static std::atomic<std::uint64_t> ids{16};
+  if (reinterpret_cast<std::uintptr_t>(handle) <= 2) {
+    out = {current(), 0, 0, reinterpret_cast<std::uintptr_t>(handle)};
+    return current() != nullptr;
+  }
+  const std::lock_guard guard(driver().mutex);
+  auto* stream = reinterpret_cast<Stream*>(handle);
+  if (!streams().contains(stream)) return false;
+  if (stream->id == 0) stream->id = ids++;
+  out = *stream;
+  return true;
+}
+
+template <typename Value>
+CUresult tell(CUstream handle, Value* out, Value (*of)(const Stream&), const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  Stream stream;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!find(handle, stream)) return CUDA_ERROR_INVALID_HANDLE;
+  *out = of(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult make_stream(CUstream* out, unsigned flags, int priority, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  auto* stream = new Stream{current(), flags, std::max(-5, std::min(0, priority)), 0};
+  const std::lock_guard guard(driver().mutex);
+  streams().insert(stream);
+  *out = reinterpret_cast<CUstream>(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult complete(CUstream handle, bool synchronise, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  Stream stream;
+  if (!find(handle, stream)) return reinterpret_cast<std::uintptr_t>(handle) <= 2 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+  if (is_captured(handle)) return static_cast<CUresult>(900);  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+  if (synchronise) release_pools();
+  return CUDA_SUCCESS;
+}
+
+CUresult record(CUevent handle, CUstream stream, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (capture_record(handle, stream)) return CUDA_SUCCESS;
+  const std::lock_guard guard(driver().mutex);
+  auto* event = reinterpret_cast<Event*>(handle);
+  if (!events().contains(event)) return CUDA_ERROR_INVALID_HANDLE;
+  event->recorded = true;
+  event->when = std::chrono::steady_clock::now();
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_for(CUstream stream, CUevent event, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  (void)capture_wait(stream, event);
+  return event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult known_event(CUevent handle, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  return events().contains(reinterpret_cast<Event*>(handle)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+template <typename Value>
+CUresult write_value(CUstream stream, CUdeviceptr address, Value value, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (address == 0 || address % sizeof value != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_work(stream)) return CUDA_SUCCESS;
+  if (!touch(address, sizeof value)) return CUDA_ERROR_OPERATING_SYSTEM;
+  std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace ration::sim
+
+using namespace ration::sim;
+using namespace ration::cuda;
+
+RATION_ENTRY cuStreamCreate(CUstream* out, unsigned int flags) { return make_stream(out, flags, 0); }
+RATION_ENTRY cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) { return make_stream(out, flags, priority); }
+RATION_ENTRY cuStreamDestroy_v2(CUstream handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  auto* stream = reinterpret_cast<Stream*>(handle);
+  if (streams().erase(stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  delete stream;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream); }
+
+// With the twin for the per-thread default stream.
+#define BOTH(name, parameters, ...)    \
+  RATION_ENTRY name parameters __VA_ARGS__ \
+  RATION_ENTRY name##_ptsz parameters { \
+    stream = per_thread(stream);       \
+    __VA_ARGS__                        \
+  }
+
+BOTH(cuStreamSynchronize, (CUstream stream), { return complete(stream, true); })
+BOTH(cuStreamQuery, (CUstream stream), { return complete(stream, false); })
+BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out), { return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); }); })
+BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* out), { return tell<CUcontext>(stream, out, [](const Stream& s) { return reinterpret_cast<CUcontext>(s.context); }); })
+BOTH(cuStreamGetFlags, (CUstream stream, unsigned int* out), { return tell<unsigned int>(stream, out, [](const Stream& s) { return s.flags; }); })
+BOTH(cuStreamGetPriority, (CUstream stream, int* out), { return tell<int>(stream, out, [](const Stream& s) { return s.priority; }); })
+BOTH(cuStreamGetId, (CUstream stream, unsigned long long* out), { return tell<unsigned long long>(stream, out, [](const Stream& s) { return static_cast<unsigned long long>(s.id); }); })
+BOTH(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int), { return wait_for(stream, event); })
+BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned int), { return complete(stream, false); })
+BOTH(cuStreamWriteValue32, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int), { return write_value(stream, address, value); })
+BOTH(cuStreamWriteValue64, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int), { return write_value(stream, address, value); })
+BOTH(cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int), { return write_value(stream, address, value); })
+BOTH(cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int), { return write_value(stream, address, value); })
+BOTH(cuStreamAddCallback, (CUstream stream, void (*call)(CUstream, CUresult, void*), void* data, unsigned int), {
+  if (const CUresult state = complete(stream, false); state != CUDA_SUCCESS) return state;
+  if (call == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  call(stream, CUDA_SUCCESS, data);
+  return CUDA_SUCCESS;
+})
+BOTH(cuLaunchHostFunc, (CUstream stream, void (*call)(void*), void* data), {
+  if (call == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_work(stream, CU_GRAPH_NODE_TYPE_HOST)) return CUDA_SUCCESS;
+  if (const CUresult state = complete(stream, false); state != CUDA_SUCCESS) return state;
+  call(data);
+  return CUDA_SUCCESS;
+})
+BOTH(cuEventRecord, (CUevent event, CUstream stream), { return record(event, stream); })
+BOTH(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned int), { return record(event, stream); })
+
+RATION_ENTRY cuEventCreate(CUevent* out, unsigned int flags) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (out == nullptr || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  auto* event = new Event{flags, false, {}};
+  const std::lock_guard guard(driver().mutex);
+  events().insert(event);
+  *out = reinterpret_cast<CUevent>(event);
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuEventDestroy_v2(CUevent handle) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  const std::lock_guard guard(driver().mutex);
+  auto* event = reinterpret_cast<Event*>(handle);
+  if (events().erase(event) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  delete event;
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuEventDestroy(CUevent event) { return cuEventDestroy_v2(event); }
+RATION_ENTRY cuEventQuery(CUevent event) { return known_event(event); }
+RATION_ENTRY cuEventSynchronize(CUevent event) {
+  const CUresult state = known_event(event);
+  if (state == CUDA_SUCCESS) release_pools();
+  return state;
+}
+RATION_ENTRY cuEventElapsedTime_v2(float* milliseconds, CUevent from, CUevent to) {
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = known_event(from); state != CUDA_SUCCESS) return state;
+  if (const CUresult state = known_event(to); state != CUDA_SUCCESS) return state;
+  const auto *first = reinterpret_cast<Event*>(from), *second = reinterpret_cast<Event*>(to);
+  if (!first->recorded || !second->recorded || ((first->flags | second->flags) & kDisableTiming) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = std::chrono::duration<float, std::milli>(second->when - first->when).count();
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) { return cuEventElapsedTime_v2(milliseconds, from, to); }

@@ -1,0 +1,230 @@
+// The simulated driver as one program sees it: contents of copies, shapes of arrays, streams, events, attributes, host
+// memory, modules, errors.
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "driver/cuda_copy_abi.hpp"
+#include "simulated.hpp"
+
+namespace ration::testing {
+namespace {
+
+/// Calls a function that has no declaration of ours by its name and the types given.
+template <typename... Arguments>
+CUresult call(const char* name, Arguments... arguments) {
+  return driver_function<CUresult(Arguments...)>(name)(arguments...);
+}
+
+class DriverTest : public Simulated {
+ protected:
+  CUdeviceptr take(std::size_t size) {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(CU(cuMemAlloc_v2)(&address, size), CUDA_SUCCESS);
+    return address;
+  }
+  void drop(CUdeviceptr address) { EXPECT_EQ(CU(cuMemFree_v2)(address), CUDA_SUCCESS); }
+  static std::vector<unsigned char> counting(std::size_t size) {
+    std::vector<unsigned char> bytes(size);
+    std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(1));
+    return bytes;
+  }
+};
+
+TEST_F(DriverTest, CopiesKeepContentsInEveryDirection) {
+  const auto source = counting(3 * kMiB + 7);
+  std::vector<unsigned char> target(source.size());
+  const CUdeviceptr one = take(source.size()), two = take(source.size());
+  ASSERT_EQ(CU(cuMemcpyHtoD_v2)(one, source.data(), source.size()), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemcpyDtoDAsync_v2)(two, one, source.size(), nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(target.data(), two, source.size()), CUDA_SUCCESS);
+  EXPECT_EQ(source, target);
+  EXPECT_EQ(CU(cuMemcpyHtoD_v2)(0, source.data(), 4), CUDA_ERROR_INVALID_VALUE);
+  drop(one), drop(two);
+}
+
+TEST_F(DriverTest, FillsWriteTheirPatternAndNothingBeside) {
+  const CUdeviceptr at = take(4096);
+  std::vector<unsigned> words(16, 7);
+  ASSERT_EQ(CU(cuMemcpyHtoD_v2)(at, words.data(), 64), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemsetD32_v2)(at + 4, 0xabcd1234, 3), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuMemsetD2D8_v2", at + 32, std::size_t{16}, static_cast<unsigned char>(9), std::size_t{2}, std::size_t{2}), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(words.data(), at, 64), CUDA_SUCCESS);
+  EXPECT_EQ(words, (std::vector<unsigned>{7, 0xabcd1234, 0xabcd1234, 0xabcd1234, 7, 7, 7, 7, 0x0909, 7, 7, 7, 0x0909, 7, 7, 7}));
+  EXPECT_EQ(CU(cuMemsetD32_v2)(at + 1, 0, 1), CUDA_ERROR_INVALID_VALUE) << "not aligned";
+  drop(at);
+}
+
+TEST_F(DriverTest, PlanesAreCopiedRowByRowBetweenPitches) {
+  CUdeviceptr at = 0;
+  std::size_t pitch = 0;
+  ASSERT_EQ(CU(cuMemAllocPitch_v2)(&at, &pitch, 100, 8, 4), CUDA_SUCCESS);
+  EXPECT_EQ(pitch, 512u);
+  const auto source = counting(800);
+  std::vector<unsigned char> target(800);
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = source.data(), copy.srcPitch = 100;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = at, copy.dstPitch = pitch;
+  copy.WidthInBytes = 100, copy.Height = 8;
+  ASSERT_EQ(call<const CUDA_MEMCPY2D*>("cuMemcpy2D_v2", &copy), CUDA_SUCCESS);
+  unsigned char byte = 0;
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(&byte, at + 3 * pitch + 5, 1), CUDA_SUCCESS);
+  EXPECT_EQ(byte, source[305]);
+  drop(at);
+}
+
+TEST_F(DriverTest, ArraysKeepTheirShapeAndContents) {
+  CUDA_ARRAY3D_DESCRIPTOR shape{64, 32, 4, CU_AD_FORMAT_FLOAT, 2, 0};
+  CUarray array = nullptr;
+  ASSERT_EQ(CU(cuArray3DCreate_v2)(&array, &shape), CUDA_SUCCESS);
+  CUDA_ARRAY3D_DESCRIPTOR told{};
+  ASSERT_EQ((call<CUDA_ARRAY3D_DESCRIPTOR*, CUarray>("cuArray3DGetDescriptor_v2", &told, array)), CUDA_SUCCESS);
+  EXPECT_EQ(std::memcmp(&shape, &told, sizeof shape), 0);
+  const auto source = counting(64 * 8 * 32 * 4);
+  std::vector<unsigned char> target(source.size());
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = source.data(), copy.srcPitch = 512, copy.srcHeight = 32;
+  copy.dstMemoryType = CU_MEMORYTYPE_ARRAY, copy.dstArray = array;
+  copy.WidthInBytes = 512, copy.Height = 32, copy.Depth = 4;
+  ASSERT_EQ(call<const CUDA_MEMCPY3D*>("cuMemcpy3D_v2", &copy), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuMemcpyAtoH_v2", static_cast<void*>(target.data()), array, std::size_t{0}, target.size()), CUDA_SUCCESS);
+  EXPECT_EQ(source, target);
+  copy.dstXInBytes = 8;
+  EXPECT_EQ(call<const CUDA_MEMCPY3D*>("cuMemcpy3D_v2", &copy), CUDA_ERROR_INVALID_VALUE) << "beyond the row";
+  EXPECT_EQ(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuArrayDestroy)(array), CUDA_ERROR_INVALID_HANDLE);
+  shape.NumChannels = 3;
+  EXPECT_EQ(CU(cuArray3DCreate_v2)(&array, &shape), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(DriverTest, LevelsOfAMipmapAreArraysOfHalfTheSize) {
+  const CUDA_ARRAY3D_DESCRIPTOR shape{256, 256, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0};
+  CUmipmappedArray mipmap = nullptr;
+  CUarray level = nullptr;
+  ASSERT_EQ(CU(cuMipmappedArrayCreate)(&mipmap, &shape, 3), CUDA_SUCCESS);
+  ASSERT_EQ((call<CUarray*, CUmipmappedArray, unsigned>("cuMipmappedArrayGetLevel", &level, mipmap, 2)), CUDA_SUCCESS);
+  CUDA_ARRAY3D_DESCRIPTOR told{};
+  ASSERT_EQ((call<CUDA_ARRAY3D_DESCRIPTOR*, CUarray>("cuArray3DGetDescriptor_v2", &told, level)), CUDA_SUCCESS);
+  EXPECT_EQ(told.Width, 64u);
+  EXPECT_EQ((call<CUarray*, CUmipmappedArray, unsigned>("cuMipmappedArrayGetLevel", &level, mipmap, 3)), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMipmappedArrayDestroy)(mipmap), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, APointerKnowsItsAllocation) {
+  const CUdeviceptr large = take(5 * kMiB), small = take(700);
+  CUdeviceptr start = 0;
+  std::size_t size = 0;
+  ASSERT_EQ(CU(cuMemGetAddressRange_v2)(&start, &size, large + 3 * kMiB), CUDA_SUCCESS);
+  EXPECT_EQ(start, large);
+  EXPECT_EQ(size, 5 * kMiB);
+  ASSERT_EQ(CU(cuMemGetAddressRange_v2)(&start, &size, small + 699), CUDA_SUCCESS);
+  EXPECT_EQ(start, small);
+  unsigned int answers[2] = {7, 7};  // IS_MANAGED is written as 32 bits: the neighbour stays
+  ASSERT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers, CU_POINTER_ATTRIBUTE_IS_MANAGED, large)), CUDA_SUCCESS);
+  EXPECT_EQ(answers[0], 0u);
+  EXPECT_EQ(answers[1], 7u);
+  CUdeviceptr managed = 0;
+  ASSERT_EQ(CU(cuMemAllocManaged)(&managed, kMiB, 1), CUDA_SUCCESS);
+  ASSERT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers, CU_POINTER_ATTRIBUTE_IS_MANAGED, managed)), CUDA_SUCCESS);
+  EXPECT_EQ(answers[0], 1u);
+  EXPECT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr{64})), CUDA_ERROR_INVALID_VALUE);
+  drop(large), drop(small), drop(managed);
+  EXPECT_EQ(CU(cuMemGetAddressRange_v2)(&start, &size, large), CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_F(DriverTest, HostMemoryIsPinnedRegisteredAndGivenBack) {
+  void* memory = nullptr;
+  ASSERT_EQ(CU(cuMemHostAlloc)(&memory, 5000, 0), CUDA_SUCCESS);
+  CUdeviceptr same = 0;
+  ASSERT_EQ((call<CUdeviceptr*, void*, unsigned>("cuMemHostGetDevicePointer_v2", &same, memory, 0)), CUDA_SUCCESS);
+  EXPECT_EQ(same, reinterpret_cast<CUdeviceptr>(memory));
+  EXPECT_EQ(CU(cuMemFreeHost)(memory), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemFreeHost)(memory), CUDA_ERROR_INVALID_VALUE);
+  std::vector<char> own(8192);
+  ASSERT_EQ((call<void*, std::size_t, unsigned>("cuMemHostRegister_v2", own.data(), own.size(), 0)), CUDA_SUCCESS);
+  EXPECT_EQ(static_cast<int>(call<void*, std::size_t, unsigned>("cuMemHostRegister_v2", own.data(), own.size(), 0)), 712);
+  EXPECT_EQ(call<void*>("cuMemHostUnregister", own.data()), CUDA_SUCCESS);
+  EXPECT_EQ(static_cast<int>(call<void*>("cuMemHostUnregister", own.data())), 713);
+}
+
+TEST_F(DriverTest, StreamsAndEventsKnowWhoTheyAre) {
+  CUstream stream = nullptr;
+  ASSERT_EQ((call<CUstream*, unsigned, int>("cuStreamCreateWithPriority", &stream, 1, -3)), CUDA_SUCCESS);
+  int priority = 0;
+  ASSERT_EQ((call<CUstream, int*>("cuStreamGetPriority", stream, &priority)), CUDA_SUCCESS);
+  EXPECT_EQ(priority, -3);
+  CUdevice device = 9;
+  ASSERT_EQ(CU(cuStreamGetDevice)(stream, &device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
+  CUevent first = nullptr, second = nullptr;
+  ASSERT_EQ(CU(cuEventCreate)(&first, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuEventCreate)(&second, 0), CUDA_SUCCESS);
+  float time = -1;
+  EXPECT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, first, second)), CUDA_ERROR_INVALID_HANDLE) << "not recorded yet";
+  ASSERT_EQ(CU(cuEventRecord)(first, stream), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuEventRecord)(second, stream), CUDA_SUCCESS);
+  ASSERT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, first, second)), CUDA_SUCCESS);
+  EXPECT_GE(time, 0);
+  EXPECT_EQ(CU(cuStreamQuery)(stream), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuEventDestroy_v2)(first), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuEventDestroy_v2)(second), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuStreamDestroy_v2)(stream), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuStreamSynchronize)(stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(DriverTest, KernelsAreFoundAndDoNothing) {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_EQ(CU(cuModuleLoadData)(&module, "any image"), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuModuleGetFunction)(&function, module, "any"), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_SUCCESS);
+  const char* name = nullptr;
+  ASSERT_EQ((call<const char**, CUfunction>("cuFuncGetName", &name, function)), CUDA_SUCCESS);
+  EXPECT_STREQ(name, "any");
+  EXPECT_EQ(CU(cuModuleUnload)(module), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, EveryResultHasItsNameAndAnUnknownOneHasNone) {
+  const char* text = nullptr;
+  ASSERT_EQ(CU(cuGetErrorName)(CUDA_ERROR_OUT_OF_MEMORY, &text), CUDA_SUCCESS);
+  EXPECT_STREQ(text, "CUDA_ERROR_OUT_OF_MEMORY");
+  ASSERT_EQ(CU(cuGetErrorString)(CUDA_ERROR_OUT_OF_MEMORY, &text), CUDA_SUCCESS);
+  EXPECT_STREQ(text, "out of memory");
+  EXPECT_EQ(CU(cuGetErrorName)(static_cast<CUresult>(12345), &text), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(text, nullptr);
+}
+
+TEST_F(DriverTest, WhatItCannotDoItSays) {
+  EXPECT_EQ((call<void*, void*>("cuMulticastCreate", nullptr, nullptr)), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ((call<const void**, const void*>("cuGetExportTable", nullptr, nullptr)), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(DriverTest, SmallBlocksShareGranulesAndLargeOnesTakeWholeOnes) {
+  const std::size_t before = free_bytes();
+  std::vector<CUdeviceptr> small;
+  for (int i = 0; i < 512; ++i) small.push_back(take(4096));
+  EXPECT_EQ(before - free_bytes(), 2 * kMiB) << "512 blocks of 4 KiB fill one granule";
+  const CUdeviceptr large = take(2 * kMiB + 1);
+  EXPECT_EQ(before - free_bytes(), 6 * kMiB);
+  EXPECT_EQ(large % (2 * kMiB), 0u) << "granules are aligned";
+  for (const CUdeviceptr address : small) drop(address);
+  drop(large);
+  EXPECT_EQ(CU(cuMemFree_v2)(large + 512), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(DriverTest, AContextTakesItsCostAndGivesItBackWithAllThatLivedInIt) {
+  const std::size_t before = free_bytes();
+  CUcontext context = nullptr;
+  ASSERT_EQ(CU(cuCtxCreate_v2)(&context, 0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 64 * kMiB);
+  (void)take(10 * kMiB);
+  (void)take(100);
+  ASSERT_EQ(CU(cuCtxDestroy_v2)(context), CUDA_SUCCESS);
+  CUcontext primary = nullptr;
+  ASSERT_EQ(CU(cuDevicePrimaryCtxRetain)(&primary, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCtxSetCurrent)(primary), CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
+}  // namespace
+}  // namespace ration::testing

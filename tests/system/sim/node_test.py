@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A simulated node as several processes see it: shared memory, deaths, numbering, slow and failing calls, the ground truth."""
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+SIM = BIN.parent / "sim"
+MIB = 1 << 20
+
+# Run in a process of its own: prints the names of the devices it sees, one a line, or the error of cuInit.
+NAMES = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+error = cuda.cuInit(0)
+count = ctypes.c_int(0)
+if error: print("error", error)
+else:
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+    for ordinal in range(count.value):
+        name, bus = ctypes.create_string_buffer(64), ctypes.create_string_buffer(32)
+        cuda.cuDeviceGetName(name, 64, ordinal)
+        cuda.cuDeviceGetPCIBusId(bus, 32, ordinal)
+        print(name.value.decode(), bus.value.decode())
+"""
+
+
+class Node(unittest.TestCase):
+    spec = "T4:1GiB:context=64MiB"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_"))}
+        self.environment.update(RATION_SIM=self.spec, RATION_SIM_DIR=folder.name, LD_LIBRARY_PATH=str(SIM))
+
+    def run_program(self, *command, **more):
+        return subprocess.run([*map(str, command)], env=dict(self.environment, **more), capture_output=True, text=True, timeout=60)
+
+    def workload(self, *arguments, **more):
+        return self.run_program(BIN / "ration-workload", *arguments, **more)
+
+    def holding(self, size, **more):
+        process = subprocess.Popen([BIN / "ration-workload", "hold", size], env=dict(self.environment, **more), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        self.assertIn("holding", process.stdout.readline())
+        return process
+
+    def truth(self):
+        return json.loads(self.run_program(BIN / "ration-sim-truth", "--json").stdout)["devices"]
+
+    def names(self, **more):
+        return [line.rsplit(" ", 1)[0] if line[0] != "e" else line for line in self.run_program(sys.executable, "-c", NAMES, **more).stdout.splitlines()]
+
+    def test_processes_share_the_device_and_run_out_of_it_together(self):
+        one = self.holding("600MiB")
+        self.assertEqual(self.workload("hold", "600MiB").returncode, 1)
+        held = self.truth()[0]["processes"]
+        self.assertEqual([(entry["pid"], entry["bytes"], entry["context_bytes"]) for entry in held], [(one.pid, 664 * MIB, 64 * MIB)])
+
+    def test_a_killed_process_gives_everything_back(self):
+        for _ in range(5):
+            process = self.holding("800MiB")
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            self.assertEqual(self.truth()[0]["free_bytes"], 1024 * MIB)
+
+    def test_a_large_device_costs_the_host_nothing_until_written(self):
+        before = sum(path.stat().st_blocks for path in self.folder.rglob("*") if path.is_file()) * 512
+        self.environment["RATION_SIM"] = "H200"
+        self.holding("130GiB")
+        after = sum(path.stat().st_blocks for path in self.folder.rglob("*") if path.is_file()) * 512
+        self.assertLess(after - before, 64 * MIB)
+
+    def test_devices_are_numbered_and_chosen_as_the_driver_does(self):
+        self.environment["RATION_SIM"] = "T4,A100-40,A30"
+        t4, a100, a30 = "Tesla T4", "NVIDIA A100-SXM4-40GB", "NVIDIA A30"
+        self.assertEqual(self.names(), [a100, a30, t4], "the fastest first")
+        self.assertEqual(self.names(CUDA_DEVICE_ORDER="PCI_BUS_ID"), [t4, a100, a30])
+        self.assertEqual(self.names(CUDA_VISIBLE_DEVICES="2,0"), [t4, a100])
+        self.assertEqual(self.names(CUDA_VISIBLE_DEVICES="1,7,0"), [a30], "the list ends at its first invalid entry")
+        self.assertEqual(self.names(CUDA_VISIBLE_DEVICES=""), ["error 100"])
+        self.assertEqual(self.names(CUDA_VISIBLE_DEVICES="0,0"), ["error 100"])
+        rows = json.loads(subprocess.run([BIN / "ration", "ps", "--sim=T4,A100-40,A30", "-o", "json"], capture_output=True, text=True,
+                                         env=dict(self.environment, RATION_RUNTIME_DIR=str(self.folder))).stdout)["devices"]
+        uuids = {row["name"]: row["uuid"] for row in rows}
+        self.assertEqual(self.names(CUDA_VISIBLE_DEVICES=uuids[a30] + "," + uuids[t4][:12]), [a30, t4])
+        self.assertEqual(self.names(CUDA_VISIBLE_DEVICES="GPU-"), ["error 100"], "a prefix that means several means none")
+
+    def test_a_node_from_a_file(self):
+        path = self.folder / "node.toml"
+        path.write_text('[[device]]\nmodel = "T4"\nmemory = "2GiB"\ncount = 2\n[[device]]\nmodel = "H100"\nname = "mine"\n'
+                        'uuid = "GPU-00112233-4455-6677-8899-aabbccddeeff"\n')
+        self.assertEqual(self.names(RATION_SIM=str(path)), ["mine", "Tesla T4", "Tesla T4"])
+        self.assertEqual(self.names(RATION_SIM=str(path), CUDA_VISIBLE_DEVICES="GPU-001122"), ["mine"])
+        for text in ('[[device]]\nmodle = "T4"\n', '[[device]]\nmodel = "T5"\n', "[[device]]\nmodel = 3\n", "", "[device]\n", '[[device]]\nmodel = "T4"\ncount = 99\n'):
+            path.write_text(text)
+            self.assertEqual(self.names(RATION_SIM=str(path)), ["error 304"], text)
+
+    def test_descriptions_that_are_none_are_refused(self):
+        for spec in ("T5", "T4:16XiB", "T4:0GiB", "T4*0", "T4*99", "T4*x", "T4,", ",", "T4:50%", "T4:999GiB"):
+            self.assertEqual(self.names(RATION_SIM=spec), ["error 304"], spec)
+
+    def test_calls_fail_as_told(self):
+        done = self.workload("replay", "medium_512_inference", RATION_SIM="T4", RATION_SIM_FAULT="cuMemAlloc:call=10:error=2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("at event 9 of", done.stderr)
+        self.assertEqual(self.workload("hold", "100MiB", RATION_SIM_FAULT="cuMemAlloc:above=99MiB").returncode, 1)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            subprocess.run([BIN / "ration-workload", "hold", "99MiB"], env=dict(self.environment, RATION_SIM_FAULT="cuMemAlloc:above=99MiB"),
+                           stdout=subprocess.DEVNULL, timeout=2)
+        self.assertEqual(self.workload("total", RATION_SIM_FAULT="context:error=46").returncode, 1)
+
+    def test_what_cannot_be_understood_is_never_ignored(self):
+        for variable, value in (("RATION_SIM_LATENCY", "contxt=200ms"), ("RATION_SIM_LATENCY", "cuMemAlloc=fast"), ("RATION_SIM_FAULT", "cuMemAloc:call=1"),
+                                ("RATION_SIM_FAULT", "cuMemAlloc:call=0"), ("RATION_SIM_FAULT", "cuMemAlloc:above=99")):
+            done = self.workload("total", **{variable: value})
+            self.assertEqual(done.returncode, 1, value)
+            self.assertIn(value, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
