@@ -133,7 +133,7 @@ RATION_ENTRY cuInit(unsigned int flags) {
     if (const CUresult told = gate("cuInit", 0); told != CUDA_SUCCESS) return told;
   }
   Node* node = Node::get();
-  if (node == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (node == nullptr || !node->open_memory()) return CUDA_ERROR_OPERATING_SYSTEM;
   state.visible = visible_devices(*node);
   if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
   for (std::size_t i = 0; i < state.visible.size(); ++i) primaries[i].device = state.visible[i], primaries[i].primary = true;

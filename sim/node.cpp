@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@ struct ProcessRecord {
   std::uint32_t in_use;  // kLingering: dead, but another process still holds memory of it
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
+  std::uint64_t granules[kMaxDevices];  // how many of the owner table are this process's
   // Of a checkpointed process: granules that have their places but do not count, and bytes of contexts.
   std::uint64_t parked[kMaxDevices], parked_contexts[kMaxDevices];
 };
@@ -110,15 +112,23 @@ bool Node::open() {
   }
   ::flock(file, LOCK_UN);
   ::close(file);
-  for (std::size_t device = 0; good && device < models_.size(); ++device) {
-    const std::string path = folder_ + "/memory" + std::to_string(device);
-    files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
-    good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
-    windows_[device] = good ? map_window(files_[device], size) : nullptr;
-    good = windows_[device] != nullptr;
-  }
   return good;
+}
+
+bool Node::open_memory() {
+  std::call_once(memory_opened_, [this] {
+    bool good = true;
+    for (std::size_t device = 0; good && device < models_.size(); ++device) {
+      const std::string path = folder_ + "/memory" + std::to_string(device);
+      files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
+      good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
+      windows_[device] = good ? map_window(files_[device], size) : nullptr;
+      good = windows_[device] != nullptr;
+    }
+    memory_usable_ = good;
+  });
+  return memory_usable_;
 }
 
 void Node::uuid(int device, unsigned char (&out)[16]) const {
@@ -150,7 +160,12 @@ void Node::recount() {
     DeviceRecord& record = state_->devices[device];
     record.used_granules = 0;
     record.context_bytes = 0;
-    for (const std::uint16_t owner : record.owner) record.used_granules += owner != 0;
+    for (ProcessRecord& process : state_->processes) process.granules[device] = 0;
+    for (const std::uint16_t owner : record.owner) {
+      if (owner == 0) continue;
+      ++record.used_granules;
+      ++state_->processes[owner - 1].granules[device];
+    }
     for (const ProcessRecord& process : state_->processes) {
       if (process.in_use == 0) continue;
       record.context_bytes += process.contexts[device];
@@ -174,7 +189,7 @@ void Node::reap() {
           lingers = true;
           continue;
         }
-        if (record.touched[granule] != 0) {
+        if (record.touched[granule] != 0 && open_memory()) {
           ::fallocate(files_[device], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, 1 << 21);
           record.touched[granule] = 0;
         }
@@ -186,6 +201,20 @@ void Node::reap() {
     if (lingers) process.in_use = kLingering, process.identity = gone;
     recount();
   }
+}
+
+// The system is asked without the lock: many processes that start together and ask must not queue for it.
+void Node::reap_if_anybody_died() {
+  std::vector<ProcessIdentity> others;
+  lock();
+  for (int index = 0; index < kMaxProcesses; ++index) {
+    if (state_->processes[index].in_use == 1 && index != slot_.load()) others.push_back(state_->processes[index].identity);
+  }
+  unlock();
+  if (std::none_of(others.begin(), others.end(), [](const auto& process) { return liveness(process) == Liveness::kDead; })) return;
+  lock();
+  reap();
+  unlock();
 }
 
 // Called under the lock. A child of fork has a process record of its own.
@@ -239,6 +268,7 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
     }
     for (std::uint32_t i = 0; i < wanted; ++i) record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
     record.used_granules += wanted;
+    state_->processes[own].granules[device] += wanted;
   }
   unlock();
   return fits;
@@ -261,6 +291,7 @@ void Node::give_locked(int device, const Granules& granules) {
     }
     record.owner[granule] = 0;
   }
+  if (owner != 0) state_->processes[owner - 1].granules[device] -= granules.count;
   std::uint64_t none = 0;
   std::uint64_t& parked = owner != 0 ? state_->processes[owner - 1].parked[device] : none;
   if (parked >= granules.count) parked -= granules.count;
@@ -277,7 +308,7 @@ void Node::park() {
   if (const int own = slot(); own >= 0) {
     ProcessRecord& process = state_->processes[own];
     for (std::size_t device = 0; device < models_.size(); ++device) {
-      for (const std::uint16_t owner : state_->devices[device].owner) process.parked[device] += owner == own + 1;
+      process.parked[device] = process.granules[device];
       process.parked_contexts[device] = process.contexts[device];
       process.contexts[device] = 0;
     }
@@ -360,15 +391,12 @@ Bytes Node::free(int device) {
 
 std::vector<ProcessUse> Node::uses(int device) {
   std::vector<ProcessUse> result;
+  reap_if_anybody_died();
   lock();
-  reap();
-  std::vector<std::uint64_t> held(kMaxProcesses, 0);
-  for (const std::uint16_t owner : state_->devices[device].owner) {
-    if (owner != 0) held[owner - 1U] += kGranule.count();
-  }
+  if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
-    const std::uint64_t bytes = held[static_cast<std::size_t>(index)] - process.parked[device] * kGranule.count() + process.contexts[device];
+    const std::uint64_t bytes = (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
     if (process.in_use == 1 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
   }
   unlock();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ class Node {
   /// The node named by RATION_SIM (`T4:16GiB*2,A100-40`; one T4 if unset) in the folder RATION_SIM_DIR. Null: no device
   /// description could be read, or the folder cannot be written.
   static Node* get();
+
+  /// Maps the devices' memory; whoever only asks who holds what need not. False: the folder cannot be written.
+  bool open_memory();
 
   [[nodiscard]] const std::vector<Model>& models() const { return models_; }
   void uuid(int device, unsigned char (&out)[16]) const;
@@ -82,11 +86,14 @@ class Node {
   int slot();
   void recount();
   void reap();
+  void reap_if_anybody_died();
   [[nodiscard]] Bytes free_locked(int device) const;
 
   std::vector<Model> models_;
   std::string folder_;
   NodeState* state_ = nullptr;
+  std::once_flag memory_opened_;
+  bool memory_usable_ = false;
   char* windows_[kMaxDevices] = {};
   int files_[kMaxDevices] = {};
   std::atomic<int> slot_{-1};

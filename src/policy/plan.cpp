@@ -12,9 +12,6 @@
 namespace ration::policy {
 namespace {
 
-/// No context of any driver so far is larger; a limit above it needs no measurement.
-constexpr Bytes kNoContextIsLarger{std::uint64_t{1} << 30};
-
 bool valid_name(const std::string& name) {
   return !name.empty() && name.size() < 60 && name.front() != '.' && name.front() != '-' &&
          std::all_of(name.begin(), name.end(), [](char letter) {
@@ -196,7 +193,7 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
     visible += (visible.empty() ? "" : ",") + account.device.uuid;
     account.context = context_cost(account.device, machine.driver_version, store.folder());
     if (plan.account_mode == ledger::AccountMode::kHeap) continue;
-    if (!account.context && account.limit < kNoContextIsLarger && measure_context) {
+    if (!account.context && measure_context) {
       account.context = measure_context(account.device);
       if (account.context) remember_context_cost(account.device, machine.driver_version, store.folder(), *account.context);
     }

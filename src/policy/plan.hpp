@@ -40,7 +40,7 @@ struct Plan {
   std::map<std::string, std::string> keeps;  ///< the person's own that matter and stay
 };
 
-/// Tells what a context costs on a device; asked only when a limit comes near it.
+/// Measures what a context costs on a device; asked once for each device and driver, then remembered.
 using ContextCost = std::function<std::optional<Bytes>(const Device&)>;
 
 /// E1104 E1105 E1204 E1304 E1407 E1408 E1409 E1605 and those of parse_size.

@@ -31,11 +31,15 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
   const InFlight moving;
   const std::uint32_t account = account_of(device);
-  if (account == kNoAccount || !counts_contexts()) return call();
+  // Not a device of this workload: nothing may be taken there, a context neither.
+  if (account == kNoAccount && !admit(account, kGranule, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!counts_contexts()) return call();
+  // Where `ration run` has measured what a context costs, that is entered; else it is measured here, which takes loading
+  // the management library in every process.
   const Bytes estimate = book().context_estimate(account);
   if (estimate > Bytes{0} && !admit(account, estimate, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   Bytes before;
-  const bool measurable = bytes_by_driver(device, before);
+  const bool measurable = estimate == Bytes{0} && bytes_by_driver(device, before);
   CUresult result = call();
   if (result != CUDA_SUCCESS) {
     give_back(account, estimate, Kind::kContext);
@@ -43,7 +47,8 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   }
   Bytes after;
   Bytes cost = estimate;
-  if (measurable && bytes_by_driver(device, after)) cost = after > before ? after - before : Bytes{0};
+  // No more than before: the driver does not know this process by the number it has here (a container).
+  if (measurable && bytes_by_driver(device, after) && after > before) cost = after - before;
   const bool fits = cost <= estimate || admit(account, cost - estimate, Kind::kContext, function);
   if (!fits) {
     undo();
