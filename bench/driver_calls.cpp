@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "book_under_fire.hpp"
 #include "driver/cuda_abi.hpp"
 #include "ledger/book.hpp"
 
@@ -339,6 +340,8 @@ void compare_all() {
     }
   }
   print("/bin/true, a program without CUDA", median(plain_true), median(shim_true), median(shim_true) - median(plain_true), 2, "ms");
+  std::fflush(stdout);
+  ration::bench::print_book_rows(scratch);
   std::filesystem::remove_all(scratch);
 }
 

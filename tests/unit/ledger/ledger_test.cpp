@@ -144,6 +144,121 @@ TEST_F(BookTest, WhatADeadOwnerExportedStaysChargedWhileAnyImporterLives) {
   EXPECT_EQ(book.used(0), 0_MiB);
 }
 
+TEST_F(BookTest, BytesKeptAtHandAreAnybodysTheMomentTheyAreNeeded) {
+  make(64_MiB);
+  Book one = open(), two = open();
+  ASSERT_TRUE(one.attach());
+  ASSERT_TRUE(two.attach());
+  ASSERT_EQ(one.charge(0, 30_MiB), Charged::kGranted);
+  one.refund(0, 30_MiB);  // stays at its hand
+  EXPECT_EQ(one.used(0), 0_B) << "given back is not in use";
+  EXPECT_EQ(snapshot().accounts[0].used, 0_B);
+  EXPECT_EQ(two.charge(0, 64_MiB), Charged::kGranted) << "nobody may be refused for them";
+  EXPECT_EQ(one.charge(0, 1_B), Charged::kOverLimit) << "and they are gone from the first";
+  EXPECT_EQ(snapshot().accounts[0].peak, 64_MiB);
+}
+
+TEST_F(BookTest, ThePeakCountsNoBytesThatWereGivenBack) {
+  make(1_GiB);
+  Book one = open(), two = open();
+  ASSERT_TRUE(one.attach());
+  ASSERT_TRUE(two.attach());
+  ASSERT_EQ(one.charge(0, 20_MiB), Charged::kGranted);
+  one.refund(0, 20_MiB);
+  ASSERT_EQ(two.charge(0, 25_MiB), Charged::kGranted);
+  EXPECT_EQ(snapshot().accounts[0].peak, 25_MiB);
+  ASSERT_EQ(one.charge(0, 10_MiB), Charged::kGranted);
+  EXPECT_EQ(snapshot().accounts[0].peak, 35_MiB);
+}
+
+TEST_F(BookTest, ALoweredLimitIsSeenByChargesThatNeedNoLock) {
+  make(64_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  ASSERT_EQ(book.charge(0, 40_MiB), Charged::kGranted);
+  ASSERT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
+  book.refund(0, 10_MiB);  // at hand
+  book.set_limit(0, 45_MiB);
+  EXPECT_EQ(book.charge(0, 10_MiB), Charged::kOverLimit);
+  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kGranted);
+}
+
+// Whoever needs another's bytes at hand takes them in steps, and may be killed between any two of them.
+TEST_F(BookTest, DeathWhileTakingAnothersBytesAtHandLosesNone) {
+  constexpr int kKills = 150;
+  constexpr Bytes kLimit = 64_MiB;
+  make(kLimit);
+  const SharedWord stop;
+  const pid_t neighbour = start([&] {
+    Book own;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+    while ((*stop).load() == 0) {
+      if (own.charge(0, 1_MiB) == Charged::kGranted) own.refund(0, 1_MiB);
+    }
+    while ((*stop).load() == 1) {
+    }
+    return 0;
+  });
+  std::mt19937 random(5);
+  for (int kill = 0; kill < kKills; ++kill) {
+    const SharedWord charges;
+    const pid_t child = start([&] {
+      Book own;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      for (std::uint64_t count = 1;; ++count) {
+        if (own.charge(0, kLimit) == Charged::kGranted) own.refund(0, kLimit);  // takes everything there is
+        (*charges).store(count);
+      }
+    });
+    wait_until(*charges, random() % 500 + 1);
+    ::kill(child, SIGKILL);
+    finish(child);
+  }
+  (*stop).store(1);  // the neighbour lives, and holds nothing
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  Charged outcome = book.charge(0, kLimit);
+  for (int wait = 0; outcome != Charged::kGranted && wait < 1000; ++wait) {  // its last refund may be on its way
+    ::sched_yield();
+    book.reap();
+    outcome = book.charge(0, kLimit);
+  }
+  EXPECT_EQ(outcome, Charged::kGranted) << snapshot().accounts[0].used.count() << " bytes were lost";
+  (*stop).store(2);
+  finish(neighbour);
+}
+
+TEST_F(BookTest, DeathBetweenTheStepsOfTakingBytesAtHandIsRepaired) {
+  for (const bool moved : {false, true}) {
+    ::unlink(path_.c_str());
+    make(64_MiB);
+    Book one = open();
+    ASSERT_TRUE(one.attach());
+    ASSERT_EQ(one.charge(0, 8_MiB), Charged::kGranted);
+    one.refund(0, 8_MiB);
+    const pid_t child = start([&] {
+      const FileDescriptor file{::open(path_.c_str(), O_RDWR)};
+      auto* layout = static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
+      ::pthread_mutex_lock(&layout->header.lock);
+      SlotRecord& slot = layout->slots[0];
+      const std::uint64_t before = slot.spare[0].load();
+      if (spare_bytes(before) != (8_MiB).count()) return 1;
+      layout->header.fold_account.store(0);
+      layout->header.fold_held.store(slot.held[0].load());
+      layout->header.fold_spare.store(before);
+      layout->header.fold_slot.store(1);
+      if (moved) slot.spare[0].store((spare_turn(before) + 1) << kTurnShift);
+      return 0;  // dies with the lock
+    });
+    ASSERT_EQ(finish(child), 0);
+    Book two = open();
+    ASSERT_TRUE(two.attach());
+    EXPECT_EQ(two.charge(0, 64_MiB), Charged::kGranted) << (moved ? "they had left the slot" : "they were still there");
+    two.refund(0, 64_MiB);
+    EXPECT_EQ(one.used(0), 0_B);
+  }
+}
+
 TEST_F(BookTest, KilledOwnerLeavesNothingCharged) {
   constexpr int kKills = 150;
   make(1_GiB);
