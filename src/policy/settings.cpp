@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -34,10 +36,68 @@ tl::unexpected<Error> unknown_key(const std::string& where, const std::string& k
                fmt::format("Known here: {}", fmt::join(known, ", ")));
 }
 
+/// The line of a table's header that no table can have, or 0. The parser takes such a header for granted (toml++ 3.3
+/// asserts it), so it is looked at first; found by fuzzing.
+std::size_t broken_header(std::string_view document) {
+  std::size_t line = 1;
+  for (std::size_t at = 0; at < document.size(); ++line) {
+    const std::size_t end = std::min(document.find('\n', at), document.size());
+    std::string_view text = document.substr(at, end - at);
+    at = end + 1;
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    if (text.empty() || text.front() != '[') continue;
+    text.remove_prefix(text.size() > 1 && text[1] == '[' ? 2 : 1);
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    const bool key = !text.empty() && (std::isalnum(static_cast<unsigned char>(text.front())) != 0 || std::string_view("_-\"'").find(text.front()) != std::string_view::npos);
+    if (!key) return line;
+  }
+  return 0;
+}
+
+/// The line with something that these files have no use for: letters beyond ASCII outside quotes and comments, strings
+/// over several lines, arrays, inline tables; 0: none. The parser's own answer to malformed ones of these is undefined
+/// (toml++ 3.3; found by fuzzing).
+std::size_t unusual_line(std::string_view document) {
+  std::size_t line = 1;
+  char quote = 0;
+  bool comment = false, begun = false;
+  for (std::size_t i = 0; i < document.size(); ++i) {
+    const char letter = document[i];
+    if (letter == '\n') {
+      if (quote != 0) return line;
+      ++line;
+      comment = begun = false;
+    } else if (comment) {
+      continue;
+    } else if (quote != 0) {
+      if (letter == '\\' && quote == '"') ++i;
+      else if (letter == quote) quote = 0;
+    } else if (letter == '"' || letter == '\'') {
+      const bool starts = i == 0 || std::string_view(" \t\n=[.").find(document[i - 1]) != std::string_view::npos;
+      if (!starts || document.substr(i, 3) == std::string(3, letter)) return line;
+      quote = letter;
+    } else if (letter == '#') {
+      comment = true;
+    } else if (static_cast<unsigned char>(letter) >= 0x80 || letter == '{' || letter == '}' || (letter == '[' && begun && document[i - 1] != '[')) {
+      return line;
+    }
+    begun = begun || (letter != ' ' && letter != '\t' && letter != '\n');
+  }
+  return quote != 0 ? line : 0;
+}
+
 }  // namespace
 
 Result<Settings> parse_settings(std::string_view document, const std::string& name) {
   Settings settings;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (document.substr(0, 3) == kByteOrderMark) document.remove_prefix(3);
+  if (const std::size_t line = unusual_line(document); line != 0) {
+    return wrong(fmt::format("{}:{}:1", name, line), "a value is a text in quotes on one line, a number, true or false", "limit = \"4GiB\"");
+  }
+  if (const std::size_t line = broken_header(document); line != 0) {
+    return wrong(fmt::format("{}:{}:1", name, line), "this is no table's header", "See: ration help config");
+  }
   toml::table root;
   try {
     root = toml::parse(document);

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Every declaration of src/driver against NVIDIA's cuda.h, and every function there that concerns memory classified."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+DRIVER = SOURCE / "src/driver"
+HEADERS = ["cuda_abi.hpp", "cuda_copy_abi.hpp", "cuda_graph_abi.hpp", "cuda_share_abi.hpp"]
+# Shapes of our own, made for code that is written once for two of NVIDIA's; and types whose layout we do not use.
+OWN_TYPES = {"GraphCopyParams", "CUuuid", "CUDA_KERNEL_NODE_PARAMS", "CUDA_KERNEL_NODE_PARAMS_v2"}
+# Words in a function's name by which it may take, return, move or tell device memory.
+CONCERNS_MEMORY = re.compile(r"Alloc|Free|Mem(?!set|cpy)|Array|Pool|Import|Export|Ipc|Multicast|External|Graphics|Endpoint|Checkpoint|CtxCreate|CtxDestroy|"
+                             r"PrimaryCtx|GraphLaunch|GraphUpload|GraphInstantiate|GraphAddNode|Capture|Module|Library")
+
+
+def find_header():
+    places = [pathlib.Path(os.environ["RATION_CUDA_INCLUDE"])] if "RATION_CUDA_INCLUDE" in os.environ else []
+    places += sorted((SOURCE / "build/wheels").glob("**/include")) + [pathlib.Path("/usr/local/cuda/include"), pathlib.Path("/usr/include")]
+    for place in places:
+        if (place / "cuda.h").exists():
+            return place
+    return None
+
+
+HEADER = find_header()
+
+
+def without_comments(text):
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+
+
+def structs(text):
+    """Name and members of every plain struct."""
+    for name, body in re.findall(r"^struct (\w+) \{\n(.*?)^\};", without_comments(text), re.M | re.S):
+        members = []
+        for declaration in re.sub(r"(union|struct)\s*\{.*?\}[^;]*;", "", body, flags=re.S).split(";"):
+            words = re.sub(r"\[[^\]]*\]|=[^,]*", "", declaration)
+            members += re.findall(r"(\w+)\s*(?=,|$)", words.strip()) if words.strip() and "(" not in words else []
+        yield name, members
+
+
+def enumerators(text):
+    for body in re.findall(r"^enum \w+ : [\w ]+\{(.*?)\};", without_comments(text), re.M | re.S):
+        yield from re.findall(r"\b(\w+)\s*=", body)
+
+
+def functions(text):
+    return re.findall(r"^using (cu\w+)_t = ", text, re.M)
+
+
+PROLOGUE = r"""
+#include <type_traits>
+template <typename Ours, typename Theirs>
+constexpr bool same_argument = sizeof(Ours) == sizeof(Theirs) && std::is_class_v<Ours> == std::is_class_v<Theirs> &&
+                               std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs>;
+template <typename Ours, typename Theirs>
+struct Same : std::false_type {};
+template <typename R1, typename... Ours, typename R2, typename... Theirs>
+  requires(sizeof...(Ours) == sizeof...(Theirs))
+struct Same<R1(Ours...), R2(Theirs...)> : std::bool_constant<sizeof(R1) == sizeof(R2) && (... && same_argument<Ours, Theirs>)> {};
+"""
+
+
+class Abi(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.ours = "\n".join((DRIVER / name).read_text() for name in HEADERS)
+        cls.theirs = (HEADER / "cuda.h").read_text(errors="replace")
+
+    def check(self, assertions):
+        self.assertGreater(len(assertions), 10)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "compare.cpp"
+            path.write_text("#include <cstddef>\n" + "".join(f'#include "driver/{name}"\n' for name in HEADERS) +
+                            "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n" + PROLOGUE + "\n".join(assertions) + "\n")
+            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", f"-I{SOURCE}/src", f"-I{HEADER}", path],
+                                  capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+
+    def test_structs_have_the_same_size_and_members_in_the_same_places(self):
+        assertions = []
+        for name, members in structs(self.ours):
+            if name in OWN_TYPES or not re.search(rf"\b{name}\b", self.theirs):
+                continue
+            assertions.append(f'static_assert(sizeof(ration::cuda::{name}) == sizeof(::{name}), "size of {name}");')
+            for member in (member for member in members if not member.startswith("reserved")):
+                assertions.append(f'static_assert(!requires {{ sizeof(::{name}::{member}); }} || offsetof(ration::cuda::{name}, {member}) == '
+                                  f'offsetof(::{name}, {member}), "{name}::{member}");')
+        # A member that they do not have would make the assertion above hold for nothing: count those that they have.
+        self.check([line for line in assertions if "offsetof" not in line or re.search(rf"\b{line.rsplit('::', 1)[1][:-3]}\b", self.theirs)])
+
+    def test_enumerators_have_the_same_values(self):
+        names = [name for name in enumerators(self.ours) if re.search(rf"\b{name}\b", self.theirs)]
+        self.assertGreater(len(names), 60)
+        self.check([f'static_assert(static_cast<int>(ration::cuda::{name}) == static_cast<int>(::{name}), "{name}");' for name in names])
+
+    def test_functions_take_the_same_arguments(self):
+        names = [name for name in functions(self.ours) if re.search(rf"CUDAAPI {name}\(", self.theirs)]
+        self.assertGreater(len(names), 80)
+        self.check([f'static_assert(Same<ration::cuda::{name}_t, std::remove_reference_t<decltype(::{name})>>::value, "{name}");' for name in names])
+
+    def test_every_function_that_concerns_memory_is_classified(self):
+        classes = {}
+        for line in (DRIVER / "driver_api.tsv").read_text().splitlines():
+            if line and not line.startswith("#"):
+                symbol, *_, kind = line.split("\t")
+                classes[symbol] = kind
+        reasons = [line.split("\t") for line in (DRIVER / "passed_on.tsv").read_text().splitlines() if line and not line.startswith("#")]
+        self.assertTrue(all(len(row) == 2 and row[1] for row in reasons))
+        unclassified = []
+        for name in sorted(set(re.findall(r"CUDAAPI (cu\w+)\(", self.theirs)) | set(classes)):
+            if not CONCERNS_MEMORY.search(name) or classes.get(name) == "hook":
+                continue
+            if not any(re.fullmatch(pattern, name) for pattern, _ in reasons):
+                unclassified.append(name)
+        self.assertEqual(unclassified, [], "hook them in src/shim, or say in src/driver/passed_on.tsv why they are passed on")
+
+    def test_the_table_says_hook_exactly_where_the_shim_has_one(self):
+        listed = subprocess.run(["nm", pathlib.Path(os.environ["SHIM"]) / "libcuda.so.1"], capture_output=True, text=True, check=True).stdout
+        hooked = set(re.findall(r" [Tt] (cu\w+)$", listed, re.M))
+        table = {line.split("\t")[0] for line in (DRIVER / "driver_api.tsv").read_text().splitlines() if line.endswith("\thook")}
+        self.assertEqual(table, hooked)
+
+
+if __name__ == "__main__":
+    if HEADER is None:
+        print("skipped: no cuda.h here (./dev setup fetches one; or set RATION_CUDA_INCLUDE)")
+        sys.exit(77)
+    unittest.main()

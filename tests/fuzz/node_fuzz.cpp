@@ -1,0 +1,17 @@
+// The description of a simulated node: any text at all.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/node.hpp"
+#include "sim/node_spec.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string text(reinterpret_cast<const char*>(data), size);
+  if (text.ends_with(".toml")) return 0;  // would name a file
+  std::vector<ration::sim::Model> models;
+  std::string problem;
+  const bool good = ration::sim::read_node(text, models, problem);
+  if (good ? models.empty() || models.size() > ration::sim::kMaxDevices : problem.empty()) __builtin_trap();
+  return 0;
+}
