@@ -191,8 +191,20 @@ Finding probe(const Session& session) {
   if (!machine || !store) return bad("not probed: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
   // 64 MiB of heap in 16 MiB steps beside the contexts: a second, and no neighbour is harmed.
   const auto done = self(with_sim(session, {"run", "--limit", "64MiB", "--account", "heap", "--", companion("ration-workload"), "probe", "16"}));
-  if (done.exit_code != 0) return bad("a limit was exceeded, or bytes were not returned:\n" + done.text, "Please report this with the lines above.");
-  const auto ways = std::count(done.text.begin(), done.text.end(), '\n');
+  // One line a way: its name, bytes obtained, bytes left, the refusing error, whether everything came back.
+  std::istringstream lines(done.text);
+  std::string line, past;
+  int ways = 0;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string name, left, refusal, after;
+    std::uint64_t obtained = 0;
+    if (!(words >> name >> obtained >> left >> refusal >> after)) return bad("the probe said: " + line, "ration doctor --only enforce");
+    ++ways;
+    if (obtained > std::uint64_t{64} << 20 || after != "returned") past += fmt::format("{}{}", past.empty() ? "" : ", ", name);
+  }
+  if (done.exit_code != 0 || ways == 0) return bad(fmt::format("the probe ended with exit code {}", done.exit_code), "ration run --limit 1GiB -- ration-workload probe");
+  if (!past.empty()) return bad("these ways went past the limit or did not give everything back: " + past, "Limits do not hold here; please report it with the driver's version.");
   return ok(fmt::format("{} ways of taking memory were tried under 64 MiB: none got past it", ways));
 }
 

@@ -80,8 +80,25 @@ void prepend(std::map<std::string, std::string>& sets, const char* variable, con
   sets[variable] = present != nullptr && *present != '\0' ? value + ":" + present : value;
 }
 
-Result<void> add_guard(const Session& session, Plan& plan) {
+/// The guard's folder as LD_PRELOAD can name it: a path with a space or a colon goes through a link in the runtime folder.
+Result<std::string> preloadable_folder(const ledger::Store& store) {
   const auto shim = library_folder("shim");
+  const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
+  if (!shim || carried(*shim)) return shim;
+  const std::string link = store.folder() + "/guard";
+  std::error_code error;
+  if (std::filesystem::read_symlink(link, error) != *shim) {
+    const std::string fresh = fmt::format("{}.{}", link, ::getpid());
+    std::filesystem::create_symlink(*shim, fresh, error);
+    std::filesystem::rename(fresh, link, error);
+  }
+  if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
+  return fail("E1424", fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is a space or a colon in it.", *shim),
+              "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
+}
+
+Result<void> add_guard(const Session& session, const ledger::Store& store, Plan& plan) {
+  const auto shim = preloadable_folder(store);
   if (!shim) return tl::unexpected(shim.error());
   prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
   if (!session.simulated) return {};
@@ -100,7 +117,7 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
   machine = std::move(*looked);
   auto plan = policy::make_plan(options.wish, machine, store, [&](const auto& device) { return measured_context(session, device); });
   if (!plan) return plan;
-  if (auto good = add_guard(session, *plan); !good) return tl::unexpected(good.error());
+  if (auto good = add_guard(session, store, *plan); !good) return tl::unexpected(good.error());
   return plan;
 }
 

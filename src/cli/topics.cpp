@@ -58,6 +58,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1421", "no check of that name", "ration doctor lists them"},
       {"E1422", "no such topic", "ration help lists them"},
       {"E1423", "no such shell", "ration completion bash, zsh or fish"},
+      {"E1424", "the guard's path has a space or a colon, which LD_PRELOAD cannot carry", "move ration, or export RATION_RUNTIME_DIR=<a folder without spaces>"},
       {"E1601", "the configuration cannot be used; nothing of it was applied", "ration help config"},
       {"E1602", "slices that do not fit the GPU", "make the last one smaller, or 'rest'"},
       {"E1603", "a misspelt RATION_ variable", "unset it, and set the one that was meant"},

@@ -118,7 +118,7 @@ std::vector<Way> plain_ways() {
          const CUresult result = DRIVER(cuArrayCreate_v2)(&a, &d); if (result == CUDA_SUCCESS) arrays.push_back(a); return result; }, drop_arrays},
       {"array-3d", [](std::size_t n) { const CUDA_ARRAY3D_DESCRIPTOR d{1024, 1024, n >> 20, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0}; CUarray a = nullptr;
          const CUresult result = DRIVER(cuArray3DCreate_v2)(&a, &d); if (result == CUDA_SUCCESS) arrays.push_back(a); return result; }, drop_arrays},
-      {"mipmap", [](std::size_t n) { const CUDA_ARRAY3D_DESCRIPTOR d{8192, n / 8192 / 8, 0, CU_AD_FORMAT_FLOAT, 1, 0}; CUmipmappedArray a = nullptr;
+      {"mipmap", [](std::size_t n) { const CUDA_ARRAY3D_DESCRIPTOR d{8192, n / 32768 * 3 / 4, 0, CU_AD_FORMAT_FLOAT, 1, 0}; CUmipmappedArray a = nullptr;
          const CUresult result = DRIVER(cuMipmappedArrayCreate)(&a, &d, 8); if (result == CUDA_SUCCESS) mipmaps.push_back(a); return result; },
        [] { for (const auto a : mipmaps) DRIVER(cuMipmappedArrayDestroy)(a); mipmaps.clear(); }},
       {"small-blocks", small_blocks, free_pointers},

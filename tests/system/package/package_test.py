@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The tarball of `./dev package`: unpacked anywhere it works, and it needs nothing but glibc 2.36."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+TARBALLS = sorted((SOURCE / "build").glob("ration-*-linux-*.tar.gz"))
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="a folder ")  # with a space in its name
+        self.addCleanup(folder.cleanup)
+        subprocess.run(["tar", "-xzf", TARBALLS[-1], "-C", folder.name], check=True)
+        (unpacked,) = pathlib.Path(folder.name).iterdir()
+        self.root = pathlib.Path(folder.name) / "moved"
+        unpacked.rename(self.root)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_"))}
+        runtime = tempfile.TemporaryDirectory()
+        self.addCleanup(runtime.cleanup)
+        self.environment = dict(own, RATION_SIM_DIR=runtime.name, RATION_RUNTIME_DIR=runtime.name)
+
+    def ration(self, *arguments):
+        return subprocess.run([self.root / "bin/ration", *arguments], env=self.environment, capture_output=True, text=True, timeout=120)
+
+    def binaries(self):
+        return [*(self.root / "bin").iterdir(), *(self.root / "lib").rglob("*.so.1")]
+
+    def test_it_works_where_it_lies(self):
+        done = self.ration("run", "--sim=T4:4GiB", "--limit", "1GiB", "--", str(self.root / "bin/ration-workload"), "probe", "64")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.ration("doctor", "--sim=T4:4GiB", "--probe")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(self.ration("help", "schema", "ps").returncode, 0)
+
+    def test_where_nothing_can_be_preloaded_nothing_runs_unguarded(self):
+        self.environment["RATION_RUNTIME_DIR"] = str(self.root / "has space")
+        done = self.ration("run", "--sim=T4", "--limit", "1GiB", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("E1424", done.stderr)
+
+    def test_it_needs_only_the_c_library(self):
+        for path in self.binaries():
+            dynamic = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True, check=True).stdout
+            needed = set(re.findall(r"NEEDED.*\[(.*?)\]", dynamic))
+            self.assertLessEqual(needed, {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}, path)
+            self.assertNotRegex(dynamic, "R(UN)?PATH")
+
+    def test_it_runs_with_glibc_2_36(self):
+        for path in self.binaries():
+            symbols = subprocess.run(["readelf", "-VW", path], capture_output=True, text=True, check=True).stdout
+            newest = max(tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_(2\.\d+)", symbols))
+            self.assertLessEqual(newest, (2, 36), path)
+
+    def test_the_guard_exports_the_drivers_names_alone(self):
+        for library, prefix in (("libcuda.so.1", "cu"), ("libnvidia-ml.so.1", "nvml")):
+            listed = subprocess.run(["nm", "-D", "--defined-only", self.root / "lib/ration/shim" / library], capture_output=True, text=True, check=True).stdout
+            names = {line.split()[-1] for line in listed.splitlines()}
+            self.assertEqual({name for name in names if not name.startswith(prefix)} - {"dlopen", "dlmopen"}, set())
+
+    def test_the_manual_is_there(self):
+        self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
+        self.assertTrue((self.root / "share/man/man7/ration-exit-codes.7").exists())
+
+
+if __name__ == "__main__":
+    if not TARBALLS:
+        print("skipped: no tarball here (./dev package makes one)")
+        sys.exit(77)
+    unittest.main()
