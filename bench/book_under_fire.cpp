@@ -37,7 +37,8 @@ Book fresh_book(const std::string& path) {
   account.device_total = account.limit = Bytes{kLimit};
   contents.accounts.push_back(account);
   Book book;
-  if (Book::create(path.c_str(), contents) != BookStatus::kOk || Book::open(path.c_str(), book) != BookStatus::kOk) std::exit(1);
+  if (Book::create(path.c_str(), contents) != BookStatus::kOk || Book::open(path.c_str(), book) != BookStatus::kOk)
+    std::exit(1);
   return book;
 }
 
@@ -59,7 +60,8 @@ int barrier_worker(const std::string& path, Shared& shared, int index) {
   if (Book::open(path.c_str(), book) != BookStatus::kOk || !book.attach()) return 1;
   std::minstd_rand random(7);
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t size = kLimit / (1 + random() % (kProcesses - 1)) - random() % 4096;  // the same in every process
+    const std::uint64_t size =
+        kLimit / (1 + random() % (kProcesses - 1)) - random() % 4096;  // the same in every process
     ::pthread_barrier_wait(&shared.barrier);
     const bool granted = book.charge(0, Bytes{size}) == Charged::kGranted;
     if (granted) shared.granted.fetch_add(1);
@@ -90,8 +92,10 @@ void barrier_row(const std::string& path) {
   }
   for (const pid_t child : children) ::waitpid(child, nullptr, 0);
   const bool good = shared.over == 0 && shared.refused == 0;
-  std::printf("| %d processes at a barrier, %d rounds | | over the limit %lu times | refused while it fitted %lu times | | 0 and 0 | %s |\n", kProcesses, kRounds,
-              shared.over.load(), shared.refused.load(), good ? "ok" : "MISSED");
+  std::printf(
+      "| %d processes at a barrier, %d rounds | | over the limit %lu times | refused while it fitted %lu times | | 0 "
+      "and 0 | %s |\n",
+      kProcesses, kRounds, shared.over.load(), shared.refused.load(), good ? "ok" : "MISSED");
 }
 
 // Charges and refunds of every kind and size, until it is killed.
@@ -130,7 +134,8 @@ void kill_row(const std::string& path) {
     Book next;
     const bool started = Book::open(path.c_str(), next) == BookStatus::kOk && next.attach();
     next.reap();
-    const bool whole = started && next.charge(0, Bytes{kLimit}) == Charged::kGranted;  // all of it, or something was left
+    const bool whole =
+        started && next.charge(0, Bytes{kLimit}) == Charged::kGranted;  // all of it, or something was left
     const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     slowest_ms = std::max(slowest_ms, took);
     if (!started || took > 1000) ++hangs;
@@ -138,8 +143,10 @@ void kill_row(const std::string& path) {
     next.detach();
   }
   const bool good = hangs == 0 && left == 0 && slowest_ms <= 10;
-  std::printf("| %d kills of charging processes at random instants | | hangs %d | bytes left %lu | next start at most %.2f ms | 0, 0, ≤ 10 ms | %s |\n", kKills, hangs, left,
-              slowest_ms, good ? "ok" : "MISSED");
+  std::printf(
+      "| %d kills of charging processes at random instants | | hangs %d | bytes left %lu | next start at most %.2f ms "
+      "| 0, 0, ≤ 10 ms | %s |\n",
+      kKills, hangs, left, slowest_ms, good ? "ok" : "MISSED");
 }
 
 }  // namespace

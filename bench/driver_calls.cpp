@@ -104,15 +104,15 @@ int measure() {
   auto* allocate_async = find<cuMemAllocAsync_t>("cuMemAllocAsync");
   auto* release_async = find<cuMemFreeAsync_t>("cuMemFreeAsync");
   std::printf("async %f\n", cost(50'000, [&] {
-    CUdeviceptr pointer = 0;
-    allocate_async(&pointer, 1 << 20, nullptr);
-    release_async(pointer, nullptr);
-  }));
+                CUdeviceptr pointer = 0;
+                allocate_async(&pointer, 1 << 20, nullptr);
+                release_async(pointer, nullptr);
+              }));
   auto* info = find<cuMemGetInfo_v2_t>("cuMemGetInfo_v2");
   std::printf("info %f\n", cost(100'000, [&] {
-    std::size_t available = 0, total = 0;
-    info(&available, &total);
-  }));
+                std::size_t available = 0, total = 0;
+                info(&available, &total);
+              }));
   auto* launch = find<cuLaunchKernel_t>("cuLaunchKernel");
   std::printf("launch %f\n", cost(1'000'000, [&] { launch(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); }));
   CUdeviceptr target = 0;
@@ -221,15 +221,17 @@ double two_lock_rounds() {
   pthread_mutex_t mutex;
   ::pthread_mutex_init(&mutex, &attributes);
   return 2 * cost(1'000'000, [&] {
-    ::pthread_mutex_lock(&mutex);
-    ::pthread_mutex_unlock(&mutex);
-  });
+           ::pthread_mutex_lock(&mutex);
+           ::pthread_mutex_unlock(&mutex);
+         });
 }
 
-/// `slowness`: how many of this machine's nanoseconds make one of the reference machine's; 1 where the bound is no time of a call.
-void print(const char* text, double without, double with, double added, double most, const char* unit, double slowness = 1) {
-  std::printf("| %s | %.1f %s | %.1f %s | %.1f %s | %.1f %s | ≤ %.0f %s | %s |\n", text, without, unit, with, unit, added, unit, added / slowness, unit, most,
-              unit, added / slowness <= most ? "ok" : "MISSED");
+/// `slowness`: how many of this machine's nanoseconds make one of the reference machine's; 1 where the bound is no time
+/// of a call.
+void print(const char* text, double without, double with, double added, double most, const char* unit,
+           double slowness = 1) {
+  std::printf("| %s | %.1f %s | %.1f %s | %.1f %s | %.1f %s | ≤ %.0f %s | %s |\n", text, without, unit, with, unit,
+              added, unit, added / slowness, unit, most, unit, added / slowness <= most ? "ok" : "MISSED");
 }
 
 /// UUID of the simulated card, asked of a process that sees it.
@@ -285,8 +287,9 @@ void compare_all() {
   ledger::NewAccount account;
   account.device = card(plain);
   account.device_total = Bytes{std::uint64_t{16} << 30};
-  account.limit = account.device_total - Bytes{std::uint64_t{64} << 20};  // so that the guard can be told from its absence
-  account.context_estimate = Bytes{std::uint64_t{1} << 20};  // as `ration run` enters it, once it was measured
+  account.limit =
+      account.device_total - Bytes{std::uint64_t{64} << 20};  // so that the guard can be told from its absence
+  account.context_estimate = Bytes{std::uint64_t{1} << 20};   // as `ration run` enters it, once it was measured
   contents.accounts.push_back(account);
   if (ledger::Book::create(shimmed.book.c_str(), contents) != ledger::BookStatus::kOk) std::exit(1);
 
@@ -301,8 +304,13 @@ void compare_all() {
   }
   for (int i = 0; i < kRounds; ++i) round("");
   const double slowness = std::max(1.0, two_lock_rounds() / kReferenceLockNs);
-  std::printf("two robust lock+unlock rounds take %.1f ns here, 28 on the reference machine: its nanoseconds are %.2f of ours\n\n", slowness * kReferenceLockNs, 1 / slowness);
-  std::printf("| call | without | with ration | added | on the reference machine | must be | |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+  std::printf(
+      "two robust lock+unlock rounds take %.1f ns here, 28 on the reference machine: its nanoseconds are %.2f of "
+      "ours\n\n",
+      slowness * kReferenceLockNs, 1 / slowness);
+  std::printf(
+      "| call | without | with ration | added | on the reference machine | must be | |\n| --- | --- | --- | --- | --- "
+      "| --- | --- |\n");
   const auto row = [&](const std::string& key, const char* text, double most) {
     const double before = median(without[key]);
     const double after = median(with[key]);
@@ -313,7 +321,8 @@ void compare_all() {
   std::vector<pid_t> neighbours;
   int ready[2], leave[2];
   if (::pipe2(ready, O_CLOEXEC) != 0 || ::pipe2(leave, O_CLOEXEC) != 0) std::exit(1);
-  for (int i = 0; i < kNeighbours; ++i) neighbours.push_back(spawn(shimmed, {"/proc/self/exe", "hold"}, leave[0], ready[1]));
+  for (int i = 0; i < kNeighbours; ++i)
+    neighbours.push_back(spawn(shimmed, {"/proc/self/exe", "hold"}, leave[0], ready[1]));
   for (int i = 0; i < kNeighbours; ++i) {
     char byte = 0;
     if (::read(ready[0], &byte, 1) != 1) std::exit(1);
@@ -331,15 +340,17 @@ void compare_all() {
     shim_starts.push_back(together(shimmed, {"/proc/self/exe", "start"}, kStarters));
   }
   const double ratio = median(shim_starts) / median(plain_starts);
-  std::printf("| cuInit + context, 32 processes at once, context 200 ms | %.0f ms | %.0f ms | × %.2f | | ≤ × 1.10 | %s |\n",
-              median(plain_starts), median(shim_starts), ratio, ratio <= 1.1 ? "ok" : "MISSED");
+  std::printf(
+      "| cuInit + context, 32 processes at once, context 200 ms | %.0f ms | %.0f ms | × %.2f | | ≤ × 1.10 | %s |\n",
+      median(plain_starts), median(shim_starts), ratio, ratio <= 1.1 ? "ok" : "MISSED");
   for (int i = 0; i < kRounds; ++i) {
     for (int j = 0; j < 20; ++j) {
       plain_true.push_back(together(plain, {"/bin/true"}, 1));
       shim_true.push_back(together(shimmed, {"/bin/true"}, 1));
     }
   }
-  print("/bin/true, a program without CUDA", median(plain_true), median(shim_true), median(shim_true) - median(plain_true), 2, "ms");
+  print("/bin/true, a program without CUDA", median(plain_true), median(shim_true),
+        median(shim_true) - median(plain_true), 2, "ms");
   std::fflush(stdout);
   ration::bench::print_book_rows(scratch);
   std::filesystem::remove_all(scratch);

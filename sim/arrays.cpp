@@ -23,10 +23,19 @@ auto& arrays() {
 
 std::uint64_t channel_bytes(CUarray_format format) {
   switch (static_cast<int>(format)) {
-    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 4;
-    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 2;
-    default: return 0;  // compressed and planar formats are not simulated
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return 2;
+    default:
+      return 0;  // compressed and planar formats are not simulated
   }
 }
 
@@ -41,7 +50,8 @@ CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned 
 }
 
 std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  return shape.Width * std::max<std::uint64_t>(1, shape.Height) * std::max<std::uint64_t>(1, shape.Depth) * channel_bytes(shape.Format) * shape.NumChannels;
+  return shape.Width * std::max<std::uint64_t>(1, shape.Height) * std::max<std::uint64_t>(1, shape.Depth) *
+         channel_bytes(shape.Format) * shape.NumChannels;
 }
 
 std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
@@ -53,11 +63,13 @@ std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels) {
 bool valid(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
   constexpr std::size_t kWidest = 1U << 17;
   const bool sizes = shape.Width > 0 && shape.Width <= kWidest && shape.Height <= kWidest && shape.Depth <= 16384;
-  return sizes && channel_bytes(shape.Format) > 0 && (shape.NumChannels == 1 || shape.NumChannels == 2 || shape.NumChannels == 4);
+  return sizes && channel_bytes(shape.Format) > 0 &&
+         (shape.NumChannels == 1 || shape.NumChannels == 2 || shape.NumChannels == 4);
 }
 
 template <typename Handle>
-CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels, const char* function = __builtin_FUNCTION()) {
+CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels,
+                    const char* function = __builtin_FUNCTION()) {
   if (out == nullptr || shape == nullptr || !valid(*shape) || levels == 0) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
   // Whole granules: an array is never packed between small blocks.
@@ -103,7 +115,8 @@ void forget_arrays(std::uint64_t address) {
   const auto found = arrays().find(address);
   if (found == arrays().end()) return;
   const std::uint64_t end = address + bytes_of(found->second.shape, found->second.levels);
-  std::erase_if(arrays(), [&](const auto& entry) { return entry.first >= address && entry.first < std::max(end, address + 1); });
+  std::erase_if(arrays(),
+                [&](const auto& entry) { return entry.first >= address && entry.first < std::max(end, address + 1); });
 }
 
 }  // namespace ration::sim
@@ -111,7 +124,9 @@ void forget_arrays(std::uint64_t address) {
 using namespace ration::sim;
 using namespace ration::cuda;
 
-RATION_ENTRY cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) { return make_array(out, shape, 1); }
+RATION_ENTRY cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
+  return make_array(out, shape, 1);
+}
 RATION_ENTRY cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* shape) {
   if (shape == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_ARRAY3D_DESCRIPTOR deep{shape->Width, shape->Height, 0, shape->Format, shape->NumChannels, 0};
@@ -154,9 +169,12 @@ RATION_ENTRY cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, C
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   Array array;
   if (out == nullptr || !find(handle, array)) return CUDA_ERROR_INVALID_VALUE;
-  *out = {round_up(ration::Bytes{bytes_of(array.shape, array.levels)}, ration::kGranule).count(), ration::kGranule.count(), {}};
+  *out = {round_up(ration::Bytes{bytes_of(array.shape, array.levels)}, ration::kGranule).count(),
+          ration::kGranule.count(),
+          {}};
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUmipmappedArray handle, CUdevice device) {
+RATION_ENTRY cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUmipmappedArray handle,
+                                                   CUdevice device) {
   return cuArrayGetMemoryRequirements(out, reinterpret_cast<CUarray>(handle), device);
 }

@@ -16,8 +16,8 @@ struct Capture {
   cuuint64_t id = 0;
   Graph* graph = nullptr;
   CUstream origin = nullptr;
-  bool own_graph = true;  // made by the capture, not given to it
-  bool broken = false;    // a call failed or was not allowed: only its end is left
+  bool own_graph = true;                                       // made by the capture, not given to it
+  bool broken = false;                                         // a call failed or was not allowed: only its end is left
   std::unordered_map<CUstream, std::vector<GraphNode*>> last;  // stream -> what its next work waits for
   std::vector<CUgraphNode> told;                               // what cuStreamGetCaptureInfo pointed to
 };
@@ -29,7 +29,7 @@ struct Mark {
 
 std::unordered_map<CUstream, Capture*> captures;  // under driver().mutex, as all here
 std::unordered_map<CUevent, Mark> marks;
-std::atomic<std::size_t> captured_streams{0};     // so that streams cost nothing while none is captured
+std::atomic<std::size_t> captured_streams{0};  // so that streams cost nothing while none is captured
 cuuint64_t next_id = 1;
 // Kept for the asking: no call of this driver is unsafe while a stream is captured.
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -69,7 +69,8 @@ bool joined(const Capture& capture) {
     open.insert(open.end(), node->dependencies.begin(), node->dependencies.end());
   }
   return std::all_of(capture.last.begin(), capture.last.end(), [&](const auto& stream) {
-    return std::all_of(stream.second.begin(), stream.second.end(), [&](const GraphNode* node) { return reached.contains(node); });
+    return std::all_of(stream.second.begin(), stream.second.end(),
+                       [&](const GraphNode* node) { return reached.contains(node); });
   });
 }
 
@@ -99,10 +100,13 @@ CUresult finish(CUstream stream, CUgraph* out) {
   Capture* capture = capture_of(stream);
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  const CUresult result = capture->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-                          : !joined(*capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_SUCCESS;
-  if (result == CUDA_SUCCESS) *out = handle_of(capture->graph);
-  else if (capture->own_graph) destroy_graph(capture->graph);
+  const CUresult result = capture->broken     ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                          : !joined(*capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                                              : CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS)
+    *out = handle_of(capture->graph);
+  else if (capture->own_graph)
+    destroy_graph(capture->graph);
   end(capture);
   return result;
 }
@@ -110,7 +114,8 @@ CUresult finish(CUstream stream, CUgraph* out) {
 CUstreamCaptureStatus status_of(CUstream stream) {
   const Capture* capture = capture_of(stream);
   return capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
-         : capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+         : capture->broken  ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                            : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 CUresult information(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
@@ -228,11 +233,11 @@ CUresult capture_free(CUstream stream, CUdeviceptr address) {
 using namespace ration::sim;
 
 // Every function below exists for streams as they are and, under the name with _ptsz, for the calling thread's own one.
-#define RATION_BOTH(name, parameters, call)                                               \
-  RATION_ENTRY name parameters { return call; }                                           \
-  RATION_ENTRY name##_ptsz parameters {                                                   \
-    stream = per_thread(stream);                                                          \
-    return call;                                                                          \
+#define RATION_BOTH(name, parameters, call)     \
+  RATION_ENTRY name parameters { return call; } \
+  RATION_ENTRY name##_ptsz parameters {         \
+    stream = per_thread(stream);                \
+    return call;                                \
   }
 
 RATION_BOTH(cuStreamBeginCapture, (CUstream stream), begin(stream, nullptr, nullptr, 0))
@@ -247,18 +252,20 @@ RATION_BOTH(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* out),
 RATION_BOTH(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
             information(stream, status, id, nullptr, nullptr, nullptr))
 RATION_BOTH(cuStreamGetCaptureInfo_v2,
-            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
-             std::size_t* count),
+            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+             const CUgraphNode** dependencies, std::size_t* count),
             information(stream, status, id, graph, dependencies, count))
 RATION_BOTH(cuStreamGetCaptureInfo_v3,
-            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
-             const CUgraphEdgeData** edges, std::size_t* count),
-            ((edges != nullptr ? void(*edges = nullptr) : void()), information(stream, status, id, graph, dependencies, count)))
+            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+             const CUgraphNode** dependencies, const CUgraphEdgeData** edges, std::size_t* count),
+            ((edges != nullptr ? void(*edges = nullptr) : void()),
+             information(stream, status, id, graph, dependencies, count)))
 RATION_BOTH(cuStreamUpdateCaptureDependencies,
             (CUstream stream, const CUgraphNode* dependencies, std::size_t count, unsigned flags),
             change_dependencies(stream, dependencies, count, flags))
 RATION_BOTH(cuStreamUpdateCaptureDependencies_v2,
-            (CUstream stream, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count, unsigned flags),
+            (CUstream stream, const CUgraphNode* dependencies, const CUgraphEdgeData*, std::size_t count,
+             unsigned flags),
             change_dependencies(stream, dependencies, count, flags))
 
 RATION_ENTRY cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {

@@ -1,6 +1,6 @@
-// Checkpoints of the calling process: its device memory moves to the host, its device bytes go back, and a restore takes
-// them again at the same addresses. Where the real driver lets other calls wait while the process is locked, this one
-// answers CUDA_ERROR_ILLEGAL_STATE, so that one thread can look at what happened.
+// Checkpoints of the calling process: its device memory moves to the host, its device bytes go back, and a restore
+// takes them again at the same addresses. Where the real driver lets other calls wait while the process is locked, this
+// one answers CUDA_ERROR_ILLEGAL_STATE, so that one thread can look at what happened.
 #include <unistd.h>
 
 #include "driver.hpp"

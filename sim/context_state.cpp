@@ -21,10 +21,14 @@ CUresult in_context(const char* function = __builtin_FUNCTION()) {
 
 std::size_t default_limit(int limit) {
   switch (limit) {
-    case CU_LIMIT_STACK_SIZE: return 1024;
-    case CU_LIMIT_PRINTF_FIFO_SIZE: return 1 << 20;
-    case CU_LIMIT_MALLOC_HEAP_SIZE: return 8 << 20;
-    default: return 0;
+    case CU_LIMIT_STACK_SIZE:
+      return 1024;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      return 1 << 20;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      return 8 << 20;
+    default:
+      return 0;
   }
 }
 
@@ -35,8 +39,12 @@ using namespace ration::sim;
 using namespace ration::cuda;
 
 extern "C" CUresult cuCtxCreate_v2(CUcontext*, unsigned int, CUdevice);
-RATION_ENTRY cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
-RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+RATION_ENTRY cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v2(out, flags, device);
+}
+RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v2(out, flags, device);
+}
 
 RATION_ENTRY cuCtxSetLimit(CUlimit limit, std::size_t value) {
   if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
@@ -100,5 +108,7 @@ RATION_ENTRY cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   return node_device(device) < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
-RATION_ENTRY cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) { return cuDevicePrimaryCtxSetFlags_v2(device, flags); }
+RATION_ENTRY cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+  return cuDevicePrimaryCtxSetFlags_v2(device, flags);
+}
 RATION_ENTRY cuCtxPushCurrent(CUcontext) { return CUDA_ERROR_NOT_SUPPORTED; }  // of 32-bit contexts

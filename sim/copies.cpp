@@ -1,5 +1,5 @@
-// Copies and fills, with true contents. Everything is done at once, whatever stream it is put on; on a captured stream it
-// becomes a node without work.
+// Copies and fills, with true contents. Everything is done at once, whatever stream it is put on; on a captured stream
+// it becomes a node without work.
 #include <cstring>
 
 #include "arrays.hpp"
@@ -21,17 +21,20 @@ CUresult move(std::uint64_t target, std::uint64_t source, std::uint64_t size, co
   return CUDA_SUCCESS;
 }
 
-CUresult move_on(CUstream stream, std::uint64_t target, std::uint64_t source, std::uint64_t size, const char* function) {
+CUresult move_on(CUstream stream, std::uint64_t target, std::uint64_t source, std::uint64_t size,
+                 const char* function) {
   if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY)) return CUDA_SUCCESS;
   return move(target, source, size, function);
 }
 
 template <typename Value>
-CUresult fill(std::uint64_t target, std::size_t pitch, Value value, std::size_t width, std::size_t height, const char* function) {
+CUresult fill(std::uint64_t target, std::size_t pitch, Value value, std::size_t width, std::size_t height,
+              const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (width == 0 || height == 0) return CUDA_SUCCESS;
-  if (target == 0 || target % sizeof(Value) != 0 || (height > 1 && pitch < width * sizeof(Value))) return CUDA_ERROR_INVALID_VALUE;
+  if (target == 0 || target % sizeof(Value) != 0 || (height > 1 && pitch < width * sizeof(Value)))
+    return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t row = 0; row < height; ++row) {
     const std::uint64_t start = target + row * pitch;
     if (!touch(start, width * sizeof(Value))) return CUDA_ERROR_OPERATING_SYSTEM;
@@ -42,7 +45,8 @@ CUresult fill(std::uint64_t target, std::size_t pitch, Value value, std::size_t 
 }
 
 template <typename Value>
-CUresult fill_on(CUstream stream, std::uint64_t target, std::size_t pitch, Value value, std::size_t width, std::size_t height, const char* function) {
+CUresult fill_on(CUstream stream, std::uint64_t target, std::size_t pitch, Value value, std::size_t width,
+                 std::size_t height, const char* function) {
   if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMSET)) return CUDA_SUCCESS;
   return fill(target, pitch, value, width, height, function);
 }
@@ -53,8 +57,8 @@ struct Place {
   [[nodiscard]] std::uint64_t row(std::size_t y, std::size_t z) const { return start + z * slice + y * pitch; }
 };
 
-bool place_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, std::size_t x, std::size_t y, std::size_t z, std::size_t pitch,
-              std::size_t height, std::size_t width, Place& out) {
+bool place_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, std::size_t x, std::size_t y,
+              std::size_t z, std::size_t pitch, std::size_t height, std::size_t width, Place& out) {
   if (type == CU_MEMORYTYPE_ARRAY) {
     ArrayLayout layout;
     if (!layout_of(array, layout) || x + width > layout.row) return false;
@@ -70,7 +74,8 @@ bool place_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray a
 }
 
 template <typename Copy>
-CUresult move_rows(const Copy& copy, const Place& target, const Place& source, std::size_t depth, const char* function) {
+CUresult move_rows(const Copy& copy, const Place& target, const Place& source, std::size_t depth,
+                   const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   for (std::size_t z = 0; z < depth; ++z) {
     for (std::size_t y = 0; y < copy.Height; ++y) {
@@ -84,8 +89,10 @@ CUresult move_rows(const Copy& copy, const Place& target, const Place& source, s
 CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Place target, source;
-  if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY, 0, copy->srcPitch, 0, copy->WidthInBytes, source) ||
-      !place_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes, copy->dstY, 0, copy->dstPitch, 0, copy->WidthInBytes, target)) {
+  if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY, 0,
+                copy->srcPitch, 0, copy->WidthInBytes, source) ||
+      !place_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes, copy->dstY, 0,
+                copy->dstPitch, 0, copy->WidthInBytes, target)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return move_rows(*copy, target, source, 1, function);
@@ -95,10 +102,10 @@ template <typename Copy>
 CUresult move_body(const Copy* copy, const char* function) {
   if (copy == nullptr || copy->srcLOD != 0 || copy->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
   Place target, source;
-  if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcPitch, copy->srcHeight,
-                copy->WidthInBytes, source) ||
-      !place_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstPitch, copy->dstHeight,
-                copy->WidthInBytes, target)) {
+  if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY,
+                copy->srcZ, copy->srcPitch, copy->srcHeight, copy->WidthInBytes, source) ||
+      !place_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstXInBytes, copy->dstY,
+                copy->dstZ, copy->dstPitch, copy->dstHeight, copy->WidthInBytes, target)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return move_rows(*copy, target, source, copy->Depth, function);
@@ -122,14 +129,18 @@ using namespace ration::cuda;
 
 // Each copy exists for the legacy default stream and for the per-thread one; done at once, they are the same.
 #define BOTH(name, twin, parameters, ...) \
-  RATION_ENTRY name parameters __VA_ARGS__ \
-  RATION_ENTRY name##twin parameters __VA_ARGS__
+  RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##twin parameters __VA_ARGS__
 
-BOTH(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr target, const void* source, std::size_t size), { return move(target, number(source), size, "cuMemcpyHtoD"); })
-BOTH(cuMemcpyDtoH_v2, _ptds, (void* target, CUdeviceptr source, std::size_t size), { return move(number(target), source, size, "cuMemcpyDtoH"); })
-BOTH(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr target, CUdeviceptr source, std::size_t size), { return move(target, source, size, "cuMemcpyDtoD"); })
-BOTH(cuMemcpy, _ptds, (CUdeviceptr target, CUdeviceptr source, std::size_t size), { return move(target, source, size, "cuMemcpy"); })
-BOTH(cuMemcpyPeer, _ptds, (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size), { return move(target, source, size, "cuMemcpyPeer"); })
+BOTH(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr target, const void* source, std::size_t size),
+     { return move(target, number(source), size, "cuMemcpyHtoD"); })
+BOTH(cuMemcpyDtoH_v2, _ptds, (void* target, CUdeviceptr source, std::size_t size),
+     { return move(number(target), source, size, "cuMemcpyDtoH"); })
+BOTH(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr target, CUdeviceptr source, std::size_t size),
+     { return move(target, source, size, "cuMemcpyDtoD"); })
+BOTH(cuMemcpy, _ptds, (CUdeviceptr target, CUdeviceptr source, std::size_t size),
+     { return move(target, source, size, "cuMemcpy"); })
+BOTH(cuMemcpyPeer, _ptds, (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size),
+     { return move(target, source, size, "cuMemcpyPeer"); })
 BOTH(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* copy), { return move_plane(copy, "cuMemcpy2D"); })
 BOTH(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* copy), { return move_plane(copy, "cuMemcpy2DUnaligned"); })
 BOTH(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* copy), { return move_body(copy, "cuMemcpy3D"); })
@@ -145,44 +156,71 @@ BOTH(cuMemcpyDtoA_v2, _ptds, (CUarray array, std::size_t offset, CUdeviceptr sou
 })
 BOTH(cuMemcpyHtoA_v2, _ptds, (CUarray array, std::size_t offset, const void* source, std::size_t size), {
   std::uint64_t target = 0;
-  return in_array(array, offset, size, target) ? move(target, number(source), size, "cuMemcpyHtoA") : CUDA_ERROR_INVALID_VALUE;
+  return in_array(array, offset, size, target) ? move(target, number(source), size, "cuMemcpyHtoA")
+                                               : CUDA_ERROR_INVALID_VALUE;
 })
 BOTH(cuMemcpyAtoH_v2, _ptds, (void* target, CUarray array, std::size_t offset, std::size_t size), {
   std::uint64_t source = 0;
-  return in_array(array, offset, size, source) ? move(number(target), source, size, "cuMemcpyAtoH") : CUDA_ERROR_INVALID_VALUE;
+  return in_array(array, offset, size, source) ? move(number(target), source, size, "cuMemcpyAtoH")
+                                               : CUDA_ERROR_INVALID_VALUE;
 })
-BOTH(cuMemcpyAtoA_v2, _ptds, (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t size), {
-  std::uint64_t target = 0, source = 0;
-  return in_array(to, to_offset, size, target) && in_array(from, from_offset, size, source) ? move(target, source, size, "cuMemcpyAtoA") : CUDA_ERROR_INVALID_VALUE;
-})
+BOTH(cuMemcpyAtoA_v2, _ptds,
+     (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t size), {
+       std::uint64_t target = 0, source = 0;
+       return in_array(to, to_offset, size, target) && in_array(from, from_offset, size, source)
+                  ? move(target, source, size, "cuMemcpyAtoA")
+                  : CUDA_ERROR_INVALID_VALUE;
+     })
 
-#define BOTH_ON_STREAM(name, parameters, ...)                                         \
-  RATION_ENTRY name parameters __VA_ARGS__                                            \
-  RATION_ENTRY name##_ptsz parameters { stream = per_thread(stream); __VA_ARGS__ }
+#define BOTH_ON_STREAM(name, parameters, ...)                                    \
+  RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##_ptsz parameters { \
+    stream = per_thread(stream);                                                 \
+    __VA_ARGS__                                                                  \
+  }
 
-BOTH_ON_STREAM(cuMemcpyHtoDAsync_v2, (CUdeviceptr target, const void* source, std::size_t size, CUstream stream), { return move_on(stream, target, number(source), size, "cuMemcpyHtoDAsync"); })
-BOTH_ON_STREAM(cuMemcpyDtoHAsync_v2, (void* target, CUdeviceptr source, std::size_t size, CUstream stream), { return move_on(stream, number(target), source, size, "cuMemcpyDtoHAsync"); })
-BOTH_ON_STREAM(cuMemcpyDtoDAsync_v2, (CUdeviceptr target, CUdeviceptr source, std::size_t size, CUstream stream), { return move_on(stream, target, source, size, "cuMemcpyDtoDAsync"); })
-BOTH_ON_STREAM(cuMemcpyAsync, (CUdeviceptr target, CUdeviceptr source, std::size_t size, CUstream stream), { return move_on(stream, target, source, size, "cuMemcpyAsync"); })
-BOTH_ON_STREAM(cuMemcpyPeerAsync, (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size, CUstream stream), { return move_on(stream, target, source, size, "cuMemcpyPeerAsync"); })
-BOTH_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), { return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_plane(copy, "cuMemcpy2DAsync"); })
-BOTH_ON_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* copy, CUstream stream), { return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DAsync"); })
-BOTH_ON_STREAM(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), { return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DPeerAsync"); })
-BOTH_ON_STREAM(cuMemcpyHtoAAsync_v2, (CUarray array, std::size_t offset, const void* source, std::size_t size, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : cuMemcpyHtoA_v2(array, offset, source, size);
+BOTH_ON_STREAM(cuMemcpyHtoDAsync_v2, (CUdeviceptr target, const void* source, std::size_t size, CUstream stream),
+               { return move_on(stream, target, number(source), size, "cuMemcpyHtoDAsync"); })
+BOTH_ON_STREAM(cuMemcpyDtoHAsync_v2, (void* target, CUdeviceptr source, std::size_t size, CUstream stream),
+               { return move_on(stream, number(target), source, size, "cuMemcpyDtoHAsync"); })
+BOTH_ON_STREAM(cuMemcpyDtoDAsync_v2, (CUdeviceptr target, CUdeviceptr source, std::size_t size, CUstream stream),
+               { return move_on(stream, target, source, size, "cuMemcpyDtoDAsync"); })
+BOTH_ON_STREAM(cuMemcpyAsync, (CUdeviceptr target, CUdeviceptr source, std::size_t size, CUstream stream),
+               { return move_on(stream, target, source, size, "cuMemcpyAsync"); })
+BOTH_ON_STREAM(cuMemcpyPeerAsync,
+               (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size, CUstream stream),
+               { return move_on(stream, target, source, size, "cuMemcpyPeerAsync"); })
+BOTH_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), {
+  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_plane(copy, "cuMemcpy2DAsync");
 })
-BOTH_ON_STREAM(cuMemcpyAtoHAsync_v2, (void* target, CUarray array, std::size_t offset, std::size_t size, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : cuMemcpyAtoH_v2(target, array, offset, size);
+BOTH_ON_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* copy, CUstream stream), {
+  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DAsync");
 })
+BOTH_ON_STREAM(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), {
+  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DPeerAsync");
+})
+BOTH_ON_STREAM(cuMemcpyHtoAAsync_v2,
+               (CUarray array, std::size_t offset, const void* source, std::size_t size, CUstream stream), {
+                 return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS
+                                                                        : cuMemcpyHtoA_v2(array, offset, source, size);
+               })
+BOTH_ON_STREAM(cuMemcpyAtoHAsync_v2,
+               (void* target, CUarray array, std::size_t offset, std::size_t size, CUstream stream), {
+                 return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS
+                                                                        : cuMemcpyAtoH_v2(target, array, offset, size);
+               })
 
-#define FILLS(bits, type)                                                                                                                           \
-  BOTH(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr target, type value, std::size_t count), { return fill(target, 0, value, count, 1, "cuMemsetD" #bits); }) \
-  BOTH(cuMemsetD2D##bits##_v2, _ptds, (CUdeviceptr target, std::size_t pitch, type value, std::size_t width, std::size_t height),                     \
-       { return fill(target, pitch, value, width, height, "cuMemsetD2D" #bits); })                                                                  \
-  BOTH_ON_STREAM(cuMemsetD##bits##Async, (CUdeviceptr target, type value, std::size_t count, CUstream stream),                                       \
-                 { return fill_on(stream, target, 0, value, count, 1, "cuMemsetD" #bits "Async"); })                                                \
-  BOTH_ON_STREAM(cuMemsetD2D##bits##Async, (CUdeviceptr target, std::size_t pitch, type value, std::size_t width, std::size_t height, CUstream stream), \
-                 { return fill_on(stream, target, pitch, value, width, height, "cuMemsetD2D" #bits "Async"); })
+#define FILLS(bits, type)                                                                                          \
+  BOTH(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr target, type value, std::size_t count),                           \
+       { return fill(target, 0, value, count, 1, "cuMemsetD" #bits); })                                            \
+  BOTH(cuMemsetD2D##bits##_v2, _ptds,                                                                              \
+       (CUdeviceptr target, std::size_t pitch, type value, std::size_t width, std::size_t height),                 \
+       { return fill(target, pitch, value, width, height, "cuMemsetD2D" #bits); })                                 \
+  BOTH_ON_STREAM(cuMemsetD##bits##Async, (CUdeviceptr target, type value, std::size_t count, CUstream stream),     \
+                 { return fill_on(stream, target, 0, value, count, 1, "cuMemsetD" #bits "Async"); })               \
+  BOTH_ON_STREAM(                                                                                                  \
+      cuMemsetD2D##bits##Async,                                                                                    \
+      (CUdeviceptr target, std::size_t pitch, type value, std::size_t width, std::size_t height, CUstream stream), \
+      { return fill_on(stream, target, pitch, value, width, height, "cuMemsetD2D" #bits "Async"); })
 FILLS(8, unsigned char)
 FILLS(16, unsigned short)
 FILLS(32, unsigned int)

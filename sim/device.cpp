@@ -136,7 +136,8 @@ RATION_ENTRY cuInit(unsigned int flags) {
   if (node == nullptr || !node->open_memory()) return CUDA_ERROR_OPERATING_SYSTEM;
   state.visible = visible_devices(*node);
   if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
-  for (std::size_t i = 0; i < state.visible.size(); ++i) primaries[i].device = state.visible[i], primaries[i].primary = true;
+  for (std::size_t i = 0; i < state.visible.size(); ++i)
+    primaries[i].device = state.visible[i], primaries[i].primary = true;
   ::pthread_atfork(nullptr, nullptr, [] { driver().forked = true; });
   state.initialised = true;
   return CUDA_SUCCESS;
@@ -157,8 +158,9 @@ RATION_ENTRY cuGetProcAddress_v2(const char* name, void** out, int version, std:
                                  CUdriverProcAddressQueryResult* status) {
   const int found = ration_sim_find(name, out, version, flags);
   if (status != nullptr) {
-    *status = found == 0 ? CU_GET_PROC_ADDRESS_SUCCESS
-                         : found == -1 ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *status = found == 0    ? CU_GET_PROC_ADDRESS_SUCCESS
+              : found == -1 ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                            : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
   return found == 0 ? CUDA_SUCCESS : found == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
 }
@@ -179,7 +181,8 @@ RATION_ENTRY cuDeviceGet(CUdevice* out, int ordinal) {
 RATION_ENTRY cuDeviceGetName(char* out, int size, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(out, static_cast<std::size_t>(size), "%s", Node::get()->models()[static_cast<std::size_t>(node_device(device))].name.c_str());
+  std::snprintf(out, static_cast<std::size_t>(size), "%s",
+                Node::get()->models()[static_cast<std::size_t>(node_device(device))].name.c_str());
   return CUDA_SUCCESS;
 }
 
@@ -249,7 +252,9 @@ RATION_ENTRY cuCtxCreate_v2(CUcontext* out, unsigned int, CUdevice device) {
   *out = reinterpret_cast<CUcontext>(context);
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v2(out, flags, device);
+}
 
 RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
   auto* context = reinterpret_cast<Context*>(handle);

@@ -27,10 +27,10 @@ struct Context {
 /// Whole granules of one device at an address of this process.
 struct Block {
   int device = 0;
-  std::uint64_t size = 0;     // as asked for
+  std::uint64_t size = 0;  // as asked for
   std::uint64_t address = 0;
-  std::uint64_t extent = 0;   // bytes mapped
-  bool in_window = true;      // the granules lie side by side in the device's window
+  std::uint64_t extent = 0;  // bytes mapped
+  bool in_window = true;     // the granules lie side by side in the device's window
   Context* context = nullptr;
   Granules granules;
   std::uint64_t published = 0;  // its number, once other processes may hold it too
@@ -41,17 +41,17 @@ struct Block {
 struct Driver {
   std::mutex mutex;
   bool initialised = false;
-  std::atomic<bool> locked{false};     // for a checkpoint: nothing can be done meanwhile
-  bool forked = false;                 // a child of fork may not use its parent's driver
-  std::vector<int> visible;            // CUDA ordinal -> device of the node
+  std::atomic<bool> locked{false};                  // for a checkpoint: nothing can be done meanwhile
+  bool forked = false;                              // a child of fork may not use its parent's driver
+  std::vector<int> visible;                         // CUDA ordinal -> device of the node
   std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
 };
 Driver& driver();
 
 extern thread_local std::vector<Context*> context_stack;
 
-/// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, locked for a checkpoint, or told to fail (faults.hpp). `bytes`: what
-/// the call asks for.
+/// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, locked for a checkpoint, or told to fail
+/// (faults.hpp). `bytes`: what the call asks for.
 inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
   if (calls_are_gated) [[unlikely]] {
     if (const cuda::CUresult told = gate(function, bytes); told != cuda::CUDA_SUCCESS) return told;
@@ -88,7 +88,8 @@ Block* pool_block_of(std::uint64_t address);
 /// The device of a pool that other processes may import, else -1; and what stands for such a pool in one of them.
 int shareable_pool_device(cuda::CUmemoryPool handle);
 cuda::CUmemoryPool import_pool(int device);
-/// Gives up an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. False: none stands there.
+/// Gives up an imported pointer: of a pool, which is freed, or of an IPC handle, which is closed. False: none stands
+/// there.
 bool close_imported(std::uint64_t address, bool of_pool);
 
 /// Plain device memory of the current context, on behalf of the entry `function`.

@@ -58,7 +58,9 @@ bool each_part(std::string_view text, char separator, Each&& each) {
   return true;
 }
 
-bool known(std::string_view name) { return name == "*" || name == "context" || ration_sim_knows(std::string(name).c_str()) != 0; }
+bool known(std::string_view name) {
+  return name == "*" || name == "context" || ration_sim_knows(std::string(name).c_str()) != 0;
+}
 
 bool read_latency(std::string_view part) {
   const auto equals = part.find('=');

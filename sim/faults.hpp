@@ -1,5 +1,5 @@
-// Slow and failing calls, for tests: RATION_SIM_LATENCY and RATION_SIM_FAULT. Used by every entry of the simulated driver.
-// Promise: when neither is set, one predictable branch a call.
+// Slow and failing calls, for tests: RATION_SIM_LATENCY and RATION_SIM_FAULT. Used by every entry of the simulated
+// driver. Promise: when neither is set, one predictable branch a call.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ extern bool calls_are_gated;
 
 /// Reads both variables. False: one of them cannot be understood; `problem` says which part.
 ///   RATION_SIM_LATENCY='cuMemAlloc=132us,context=200ms,*=1us'   names without _v2 and _ptsz; `context`: making one
-///   RATION_SIM_FAULT='cuMemAlloc:call=3:error=2;cuMemCreate:above=1GiB'   the third call; calls for more than so many bytes
+///   RATION_SIM_FAULT='cuMemAlloc:call=3:error=2;cuMemCreate:above=1GiB'   the third call; calls for more than so many
+///   bytes
 bool read_gates(std::string& problem);
 
 /// Waits as long as the call takes and says whether it is to fail.

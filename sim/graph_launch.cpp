@@ -1,6 +1,6 @@
-// Executable graphs. Instantiating one decides which granules its allocations can share: an allocation may have those of
-// another that was freed by a node it waits for. Launching takes that many from the device's graph pool, does the work of
-// the nodes in order, and gives back all but what is left allocated.
+// Executable graphs. Instantiating one decides which granules its allocations can share: an allocation may have those
+// of another that was freed by a node it waits for. Launching takes that many from the device's graph pool, does the
+// work of the nodes in order, and gives back all but what is left allocated.
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -23,9 +23,9 @@ struct Executable {
   std::vector<CUgraphNodeType> shape;  // the node types in order, by which an update is judged
   std::vector<std::function<CUresult()>> work;
   std::vector<Use> uses;
-  std::vector<CUdeviceptr> frees;  // of other graphs' allocations
-  std::map<int, std::uint32_t> needed;                   // device -> granules a launch takes
-  std::map<int, std::vector<std::uint32_t>> uploaded;    // taken in advance
+  std::vector<CUdeviceptr> frees;                      // of other graphs' allocations
+  std::map<int, std::uint32_t> needed;                 // device -> granules a launch takes
+  std::map<int, std::vector<std::uint32_t>> uploaded;  // taken in advance
   unsigned long long flags = 0;
   std::weak_ptr<Graph> source;
   bool running = false;
@@ -97,7 +97,8 @@ void plan_memory(const Graph& graph, Executable& out) {
 CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
   const std::lock_guard guard(driver().mutex);
   Graph* graph = graph_of(handle);
-  if (out == nullptr || graph == nullptr || in_order(*graph).size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || graph == nullptr || in_order(*graph).size() != graph->nodes.size())
+    return CUDA_ERROR_INVALID_VALUE;
   if (graph->has_memory_nodes() && graph->executables > 0) return CUDA_ERROR_NOT_SUPPORTED;
   auto* made = new Executable;
   made->flags = flags;
@@ -227,7 +228,8 @@ RATION_ENTRY cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*
   return instantiate(out, graph, 0);
 }
 RATION_ENTRY cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) return CUDA_ERROR_INVALID_VALUE;  // names no stream to do it on
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0)
+    return CUDA_ERROR_INVALID_VALUE;  // names no stream to do it on
   return instantiate(out, graph, flags);
 }
 RATION_ENTRY cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
@@ -238,7 +240,8 @@ RATION_ENTRY cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, CUDA_
   parameters->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
   return result;
 }
-RATION_ENTRY cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+RATION_ENTRY cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph,
+                                               CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   return cuGraphInstantiateWithParams(out, graph, parameters);
 }
 
@@ -259,7 +262,8 @@ RATION_ENTRY cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgraph
   *out = {};
   return update(executable, graph, out->result);
 }
-RATION_ENTRY cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* out) {
+RATION_ENTRY cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphNode* error_node,
+                               CUgraphExecUpdateResult* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (error_node != nullptr) *error_node = nullptr;
   return update(executable, graph, *out);

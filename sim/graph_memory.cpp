@@ -19,11 +19,12 @@ struct GraphPool {
 };
 
 GraphPool graph_pools[kMaxDevices];
-std::map<std::uint64_t, std::weak_ptr<GraphAllocation>> allocations;     // by address
-std::map<std::uint64_t, std::shared_ptr<GraphAllocation>> live;          // outlives the graph that made it
+std::map<std::uint64_t, std::weak_ptr<GraphAllocation>> allocations;  // by address
+std::map<std::uint64_t, std::shared_ptr<GraphAllocation>> live;       // outlives the graph that made it
 
 void map_anonymous(std::uint64_t address, std::uint64_t size) {
-  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+         0);
 }
 
 // What was written there is gone: the next owner of a granule finds zeros, and the host has its memory back.
@@ -141,10 +142,14 @@ namespace {
 
 std::uint64_t* counter(GraphPool& pool, CUgraphMem_attribute attribute) {
   switch (attribute) {
-    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: return &pool.used;
-    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return &pool.used_high;
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: return &pool.reserved;
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return &pool.reserved_high;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
+      return &pool.used;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+      return &pool.used_high;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
+      return &pool.reserved;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+      return &pool.reserved_high;
   }
   return nullptr;
 }
@@ -168,9 +173,12 @@ RATION_ENTRY cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute 
   if (value == nullptr || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   GraphPool& pool = graph_pools[node_device(device)];
-  if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH) pool.used_high = pool.used;
-  else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) pool.reserved_high = pool.reserved;
-  else return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+    pool.used_high = pool.used;
+  else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+    pool.reserved_high = pool.reserved;
+  else
+    return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
 

@@ -14,10 +14,10 @@ namespace ration::sim {
 /// One allocation node's memory. The address range is this object's; bytes stand behind it only while it is live.
 struct GraphAllocation {
   int device = 0;
-  std::uint64_t size = 0;     // as asked for
-  std::uint64_t extent = 0;   // whole granules
+  std::uint64_t size = 0;    // as asked for
+  std::uint64_t extent = 0;  // whole granules
   std::uint64_t address = 0;
-  bool live = false;          // not freed since the launch that took it
+  bool live = false;  // not freed since the launch that took it
   std::vector<std::uint32_t> granules;
 
   ~GraphAllocation();

@@ -54,8 +54,8 @@ std::shared_ptr<Graph> copy_of(const Graph& from) {
 }
 
 template <typename Set>
-CUresult add_plain(CUgraphNode* out, CUgraph handle, CUgraphNodeType type, const CUgraphNode* dependencies, std::size_t count,
-                   Set&& set) {
+CUresult add_plain(CUgraphNode* out, CUgraph handle, CUgraphNodeType type, const CUgraphNode* dependencies,
+                   std::size_t count, Set&& set) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   std::vector<GraphNode*> before;
@@ -101,8 +101,8 @@ GraphNode* add_node(Graph* graph, CUgraphNodeType type, const std::vector<GraphN
   return graph->nodes.back().get();
 }
 
-CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencies, CUDA_MEM_ALLOC_NODE_PARAMS& parameters,
-                        GraphNode*& out) {
+CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
+                        CUDA_MEM_ALLOC_NODE_PARAMS& parameters, GraphNode*& out) {
   const CUmemLocation where = parameters.poolProps.location;
   if (parameters.bytesize == 0 || parameters.poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
       where.type != CU_MEM_LOCATION_TYPE_DEVICE || node_device(where.id) < 0) {
@@ -118,7 +118,8 @@ CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencie
   return CUDA_SUCCESS;
 }
 
-CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& dependencies, CUdeviceptr address, GraphNode*& out) {
+CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& dependencies, CUdeviceptr address,
+                       GraphNode*& out) {
   if (graph_allocation_at(address) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& node : graph->nodes) {
     if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE && node->freed == address) return CUDA_ERROR_INVALID_VALUE;
@@ -183,8 +184,8 @@ RATION_ENTRY cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgr
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-RATION_ENTRY cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, std::size_t count,
-                                    CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
+RATION_ENTRY cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies,
+                                    std::size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
   if (out == nullptr || parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   std::vector<GraphNode*> before;
@@ -210,17 +211,20 @@ RATION_ENTRY cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph handle, const CUgra
 RATION_ENTRY cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count) {
   return add_plain(out, graph, CU_GRAPH_NODE_TYPE_EMPTY, before, count, [](GraphNode&) {});
 }
-RATION_ENTRY cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count, CUevent) {
+RATION_ENTRY cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
+                                       CUevent) {
   return add_plain(out, graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD, before, count, [](GraphNode&) {});
 }
-RATION_ENTRY cuGraphAddEventWaitNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count, CUevent) {
+RATION_ENTRY cuGraphAddEventWaitNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
+                                     CUevent) {
   return add_plain(out, graph, CU_GRAPH_NODE_TYPE_WAIT_EVENT, before, count, [](GraphNode&) {});
 }
 
 RATION_ENTRY cuGraphAddKernelNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
                                   const CUDA_KERNEL_NODE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return add_plain(out, graph, CU_GRAPH_NODE_TYPE_KERNEL, before, count, [&](GraphNode& node) { node.kernel = *parameters; });
+  return add_plain(out, graph, CU_GRAPH_NODE_TYPE_KERNEL, before, count,
+                   [&](GraphNode& node) { node.kernel = *parameters; });
 }
 RATION_ENTRY cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
                                      const CUDA_KERNEL_NODE_PARAMS_v2* parameters) {
@@ -271,15 +275,24 @@ RATION_ENTRY cuGraphAddNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* 
                             CUgraphNodeParams* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (parameters->type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL: return cuGraphAddKernelNode_v2(out, graph, before, count, &parameters->kernel);
-    case CU_GRAPH_NODE_TYPE_MEMCPY: return cuGraphAddMemcpyNode(out, graph, before, count, &parameters->memcpy.copyParams, nullptr);
-    case CU_GRAPH_NODE_TYPE_MEMSET: return cuGraphAddMemsetNode(out, graph, before, count, &parameters->memset, nullptr);
-    case CU_GRAPH_NODE_TYPE_HOST: return cuGraphAddHostNode(out, graph, before, count, &parameters->host);
-    case CU_GRAPH_NODE_TYPE_GRAPH: return cuGraphAddChildGraphNode(out, graph, before, count, parameters->graph);
-    case CU_GRAPH_NODE_TYPE_EMPTY: return cuGraphAddEmptyNode(out, graph, before, count);
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return cuGraphAddMemAllocNode(out, graph, before, count, &parameters->alloc);
-    case CU_GRAPH_NODE_TYPE_MEM_FREE: return cuGraphAddMemFreeNode(out, graph, before, count, parameters->free);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return cuGraphAddKernelNode_v2(out, graph, before, count, &parameters->kernel);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return cuGraphAddMemcpyNode(out, graph, before, count, &parameters->memcpy.copyParams, nullptr);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return cuGraphAddMemsetNode(out, graph, before, count, &parameters->memset, nullptr);
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return cuGraphAddHostNode(out, graph, before, count, &parameters->host);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return cuGraphAddChildGraphNode(out, graph, before, count, parameters->graph);
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      return cuGraphAddEmptyNode(out, graph, before, count);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return cuGraphAddMemAllocNode(out, graph, before, count, &parameters->alloc);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return cuGraphAddMemFreeNode(out, graph, before, count, parameters->free);
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 RATION_ENTRY cuGraphAddNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, const CUgraphEdgeData*,
@@ -295,8 +308,8 @@ RATION_ENTRY cuGraphAddDependencies(CUgraph handle, const CUgraphNode* from, con
   for (std::size_t i = 0; i < count; ++i) targets[i]->dependencies.push_back(sources[i]);
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*,
-                                       std::size_t count) {
+RATION_ENTRY cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                       const CUgraphEdgeData*, std::size_t count) {
   return cuGraphAddDependencies(graph, from, to, count);
 }
 

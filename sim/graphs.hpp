@@ -18,14 +18,14 @@ struct Graph;
 struct GraphNode {
   cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
   Graph* graph = nullptr;
-  const GraphNode* origin = nullptr;               // in a clone: the node it was copied from
+  const GraphNode* origin = nullptr;  // in a clone: the node it was copied from
   std::vector<GraphNode*> dependencies;
-  std::shared_ptr<GraphAllocation> allocation;     // of an allocation node
+  std::shared_ptr<GraphAllocation> allocation;  // of an allocation node
   cuda::CUmemPoolProps pool_properties{};
-  cuda::CUdeviceptr freed = 0;                     // of a free node
+  cuda::CUdeviceptr freed = 0;  // of a free node
   std::shared_ptr<Graph> child;
   cuda::CUDA_KERNEL_NODE_PARAMS kernel{};
-  std::function<cuda::CUresult()> work;            // empty: nothing to do, as for kernels
+  std::function<cuda::CUresult()> work;  // empty: nothing to do, as for kernels
 };
 
 struct Graph : std::enable_shared_from_this<Graph> {
@@ -56,7 +56,8 @@ cuda::CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& depend
 /// The nodes in an order in which each follows what it waits for. Shorter than the graph: there is a cycle.
 std::vector<GraphNode*> in_order(const Graph& graph);
 
-/// Fills a caller's array as the driver does: without one the count alone is told, a longer one is filled up with nulls.
+/// Fills a caller's array as the driver does: without one the count alone is told, a longer one is filled up with
+/// nulls.
 template <typename Handle>
 void fill(Handle* out, std::size_t& count, const std::vector<Handle>& values) {
   if (out != nullptr) {

@@ -21,7 +21,8 @@ CUresult take(void** out, std::size_t size, unsigned flags, const char* function
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard guard(driver().mutex);
-  host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags, false};
+  host_blocks()[reinterpret_cast<std::uint64_t>(memory)] = {reinterpret_cast<std::uint64_t>(memory), size, flags,
+                                                            false};
   *out = memory;
   return CUDA_SUCCESS;
 }
@@ -63,23 +64,29 @@ RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int 
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   HostBlock present;
-  if (find_host_block(reinterpret_cast<std::uint64_t>(address), present)) return static_cast<CUresult>(712);  // already registered
+  if (find_host_block(reinterpret_cast<std::uint64_t>(address), present))
+    return static_cast<CUresult>(712);  // already registered
   const std::lock_guard guard(driver().mutex);
-  host_blocks()[reinterpret_cast<std::uint64_t>(address)] = {reinterpret_cast<std::uint64_t>(address), size, flags, true};
+  host_blocks()[reinterpret_cast<std::uint64_t>(address)] = {reinterpret_cast<std::uint64_t>(address), size, flags,
+                                                             true};
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuMemHostUnregister(void* address) { return drop(address, true, static_cast<CUresult>(713)); }  // not registered
+RATION_ENTRY cuMemHostUnregister(void* address) {
+  return drop(address, true, static_cast<CUresult>(713));
+}  // not registered
 RATION_ENTRY cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned int flags) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   HostBlock found;
-  if (out == nullptr || flags != 0 || !find_host_block(reinterpret_cast<std::uint64_t>(address), found)) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || flags != 0 || !find_host_block(reinterpret_cast<std::uint64_t>(address), found))
+    return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUdeviceptr>(address);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuMemHostGetFlags(unsigned int* out, void* address) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   HostBlock found;
-  if (out == nullptr || !find_host_block(reinterpret_cast<std::uint64_t>(address), found)) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || !find_host_block(reinterpret_cast<std::uint64_t>(address), found))
+    return CUDA_ERROR_INVALID_VALUE;
   *out = found.flags;
   return CUDA_SUCCESS;
 }

@@ -15,43 +15,78 @@ struct Attribute {
   int value;
 };
 // The same on every model: architectural bounds of current devices, and what this driver can do.
-constexpr Attribute kCommon[] = {
-    {1, 1024}, {2, 1024}, {3, 1024}, {4, 64},                        // threads a block, block dimensions
-    {5, 2147483647}, {6, 65535}, {7, 65535},                         // grid dimensions
-    {8, 49152}, {9, 65536}, {10, 32}, {11, 2147483647}, {12, 65536},  // shared and constant memory, warp, pitch, registers
-    {14, 512}, {15, 1}, {17, 0}, {18, 0}, {19, 1}, {20, 0},           // texture alignment, overlap, timeout, integrated, host maps, compute mode
-    {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384}, {26, 16384}, {27, 32768}, {28, 32768}, {29, 2048},  // textures
-    {30, 512}, {31, 1}, {32, 1}, {35, 0}, {40, 3}, {41, 1},           // surface alignment, concurrency, ECC, TCC, engines, unified addressing
-    {50, 0}, {51, 32}, {55, 32768}, {56, 131072}, {57, 65536}, {58, 16384}, {59, 16384}, {60, 16384}, {69, 268435456}, {70, 131072}, {71, 65000},
-    {72, 2097120}, {73, 32768}, {74, 32768}, {77, 32768},             // PCI domain, pitch alignment, surfaces, linear and mipmapped textures
-    {78, 1}, {79, 1}, {80, 1}, {82, 65536}, {83, 1}, {84, 0}, {85, 0}, {86, 0}, {88, 0}, {89, 1}, {90, 1}, {91, 1},  // priorities, caches, managed memory
-    {92, 1}, {93, 1}, {94, 1}, {95, 1}, {96, 0}, {99, 1}, {100, 0}, {101, 0}, {102, 1}, {103, 1}, {104, 0}, {105, 0},  // launches, registration, VMM
-    {107, 0}, {110, 0}, {111, 1024}, {112, 0}, {113, 0}, {115, 1}, {116, 0}, {119, 1}, {121, 0}, {122, 1}, {123, 1}, {124, 0}, {125, 0},
-    {128, 0}, {129, 1}, {130, 0}, {131, -1}, {132, 0}, {133, 0}, {134, 0}};
+constexpr Attribute
+    kCommon[] = {{1, 1024},       {2, 1024},    {3, 1024},   {4, 64},  // threads a block, block dimensions
+                 {5, 2147483647}, {6, 65535},   {7, 65535},            // grid dimensions
+                 {8, 49152},      {9, 65536},   {10, 32},    {11, 2147483647},
+                 {12, 65536},  // shared and constant memory, warp, pitch, registers
+                 {14, 512},       {15, 1},      {17, 0},     {18, 0},
+                 {19, 1},         {20, 0},  // texture alignment, overlap, timeout, integrated, host maps, compute mode
+                 {21, 131072},    {22, 131072}, {23, 65536}, {24, 16384},
+                 {25, 16384},     {26, 16384},  {27, 32768}, {28, 32768},
+                 {29, 2048},  // textures
+                 {30, 512},       {31, 1},      {32, 1},     {35, 0},
+                 {40, 3},         {41, 1},  // surface alignment, concurrency, ECC, TCC, engines, unified addressing
+                 {50, 0},         {51, 32},     {55, 32768}, {56, 131072},
+                 {57, 65536},     {58, 16384},  {59, 16384}, {60, 16384},
+                 {69, 268435456}, {70, 131072}, {71, 65000}, {72, 2097120},
+                 {73, 32768},     {74, 32768},  {77, 32768},  // PCI domain, pitch alignment, surfaces, linear and
+                                                              // mipmapped textures
+                 {78, 1},         {79, 1},      {80, 1},     {82, 65536},
+                 {83, 1},         {84, 0},      {85, 0},     {86, 0},
+                 {88, 0},         {89, 1},      {90, 1},     {91, 1},  // priorities, caches, managed memory
+                 {92, 1},         {93, 1},      {94, 1},     {95, 1},
+                 {96, 0},         {99, 1},      {100, 0},    {101, 0},
+                 {102, 1},        {103, 1},     {104, 0},    {105, 0},  // launches, registration, VMM
+                 {107, 0},        {110, 0},     {111, 1024}, {112, 0},
+                 {113, 0},        {115, 1},     {116, 0},    {119, 1},
+                 {121, 0},        {122, 1},     {123, 1},    {124, 0},
+                 {125, 0},        {128, 0},     {129, 1},    {130, 0},
+                 {131, -1},       {132, 0},     {133, 0},    {134, 0}};
 
 int of_model(const Model& model, int number, bool& known) {
   const bool datacentre = model.capability_major >= 8;
   known = true;
   switch (number) {
-    case 13: return datacentre ? 1410000 : 1590000;       // clock, kHz
-    case 16: return model.multiprocessors;
-    case 36: return datacentre ? 1215000 : 5001000;       // memory clock, kHz
-    case 37: return datacentre ? 5120 : 256;              // memory bus, bits
-    case 38: return datacentre ? 41943040 : 4194304;      // L2 cache
-    case 39: return datacentre ? 2048 : 1024;             // threads a multiprocessor
-    case 75: return model.capability_major;
-    case 76: return model.capability_minor;
-    case 81: return datacentre ? 167936 : 65536;          // shared memory a multiprocessor
-    case 87: return datacentre ? 2 : 32;                  // single to double precision
-    case 97: return datacentre ? 166912 : 65536;          // shared memory a block, opted in
-    case 106: return datacentre ? 32 : 16;                // blocks a multiprocessor
-    case 108: return datacentre ? 31457280 : 0;           // persisting L2
-    case 109: return datacentre ? 134213632 : 0;          // access-policy window
-    case 114: return 1;
-    case 120: return model.capability_major >= 9 ? 1 : 0;  // cluster launch
-    case 126: return model.capability_major >= 9 ? 4 : 1;
-    case 127: return model.capability_major >= 9 ? 1 : 0;
-    default: known = false; return 0;
+    case 13:
+      return datacentre ? 1410000 : 1590000;  // clock, kHz
+    case 16:
+      return model.multiprocessors;
+    case 36:
+      return datacentre ? 1215000 : 5001000;  // memory clock, kHz
+    case 37:
+      return datacentre ? 5120 : 256;  // memory bus, bits
+    case 38:
+      return datacentre ? 41943040 : 4194304;  // L2 cache
+    case 39:
+      return datacentre ? 2048 : 1024;  // threads a multiprocessor
+    case 75:
+      return model.capability_major;
+    case 76:
+      return model.capability_minor;
+    case 81:
+      return datacentre ? 167936 : 65536;  // shared memory a multiprocessor
+    case 87:
+      return datacentre ? 2 : 32;  // single to double precision
+    case 97:
+      return datacentre ? 166912 : 65536;  // shared memory a block, opted in
+    case 106:
+      return datacentre ? 32 : 16;  // blocks a multiprocessor
+    case 108:
+      return datacentre ? 31457280 : 0;  // persisting L2
+    case 109:
+      return datacentre ? 134213632 : 0;  // access-policy window
+    case 114:
+      return 1;
+    case 120:
+      return model.capability_major >= 9 ? 1 : 0;  // cluster launch
+    case 126:
+      return model.capability_major >= 9 ? 4 : 1;
+    case 127:
+      return model.capability_major >= 9 ? 1 : 0;
+    default:
+      known = false;
+      return 0;
   }
 }
 
@@ -87,7 +122,8 @@ RATION_ENTRY cuDeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevi
 
 RATION_ENTRY cuDeviceComputeCapability(int* major, int* minor, CUdevice ordinal) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (const CUresult state = check(ordinal, major); state != CUDA_SUCCESS || minor == nullptr) return state != CUDA_SUCCESS ? state : CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = check(ordinal, major); state != CUDA_SUCCESS || minor == nullptr)
+    return state != CUDA_SUCCESS ? state : CUDA_ERROR_INVALID_VALUE;
   *major = model_of(node_device(ordinal)).capability_major;
   *minor = model_of(node_device(ordinal)).capability_minor;
   return CUDA_SUCCESS;
@@ -107,7 +143,9 @@ RATION_ENTRY cuDeviceGetByPCIBusId(CUdevice* out, const char* text) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (out == nullptr || text == nullptr) return CUDA_ERROR_INVALID_VALUE;
   unsigned int domain = 0, bus = 0, slot = 0;
-  if (std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 && (domain = 0, std::sscanf(text, "%x:%x", &bus, &slot)) != 2) return CUDA_ERROR_INVALID_VALUE;
+  if (std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 &&
+      (domain = 0, std::sscanf(text, "%x:%x", &bus, &slot)) != 2)
+    return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t ordinal = 0; ordinal < driver().visible.size(); ++ordinal) {
     if (domain != 0 || slot != 0 || bus_of(driver().visible[ordinal]) != static_cast<int>(bus)) continue;
     *out = static_cast<CUdevice>(ordinal);

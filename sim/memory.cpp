@@ -1,17 +1,16 @@
 // Linear memory and arrays: whole granules for large blocks, granules shared by size class for small ones; true copies.
 #include <sys/mman.h>
 
-#include <unordered_set>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_set>
 
-#include "capture.hpp"
 #include "arrays.hpp"
+#include "capture.hpp"
 #include "driver.hpp"
-#include "host_memory.hpp"
 #include "graph_memory.hpp"
+#include "host_memory.hpp"
 #include "shared_blocks.hpp"
 
 namespace ration::sim {
@@ -32,9 +31,10 @@ struct Arena {
   std::uint32_t pieces = 0;
 };
 
-std::unordered_map<std::uint64_t, Arena*> arenas;                    // by granule address
-std::unordered_set<std::uint64_t> managed;                            // addresses of managed allocations
-std::map<std::pair<Context*, int>, std::vector<Arena*>> with_room;  // arenas of a context and class that have a piece left
+std::unordered_map<std::uint64_t, Arena*> arenas;  // by granule address
+std::unordered_set<std::uint64_t> managed;         // addresses of managed allocations
+std::map<std::pair<Context*, int>, std::vector<Arena*>>
+    with_room;  // arenas of a context and class that have a piece left
 
 CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
@@ -85,12 +85,15 @@ CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION(
   }
   return free_small(address) || free_from_pool(address) || free_graph_allocation(address) ||
                  close_imported(address, true)
-             ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
 
-CUresult allocate_linear(CUdeviceptr* out, std::uint64_t size, const char* function) { return allocate(out, size, function); }
+CUresult allocate_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
+  return allocate(out, size, function);
+}
 CUresult free_linear(CUdeviceptr address, const char* function) { return release(address, function); }
 
 bool take_block(int device, std::uint64_t size, Block& out) {
@@ -115,21 +118,26 @@ bool place_block(Block& out) {
     return true;
   }
   // Scattered granules side by side in a range of their own; one granule more, so that the range can be aligned.
-  void* range = ::mmap(nullptr, out.extent + kGranule.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* range =
+      ::mmap(nullptr, out.extent + kGranule.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return false;
   out.address = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
   for (std::uint64_t i = 0; i < count; ++i) {
-    ::mmap(reinterpret_cast<void*>(out.address + (i << 21)), kGranule.count(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-           node.memory_file(device), off_t{out.granules.at(static_cast<std::uint32_t>(i))} << 21);
+    ::mmap(reinterpret_cast<void*>(out.address + (i << 21)), kGranule.count(), PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_FIXED, node.memory_file(device),
+           off_t{out.granules.at(static_cast<std::uint32_t>(i))} << 21);
   }
   return true;
 }
 
 void give_block(Block& block) {
   if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
-  if (block.hold >= 0) SharedBlocks::get()->release(block.hold);
-  else if (block.published != 0) SharedBlocks::get()->drop(block.published);
-  else Node::get()->give(block.device, block.granules);
+  if (block.hold >= 0)
+    SharedBlocks::get()->release(block.hold);
+  else if (block.published != 0)
+    SharedBlocks::get()->drop(block.published);
+  else
+    Node::get()->give(block.device, block.granules);
 }
 
 Block* block_of(std::uint64_t address) {
@@ -145,7 +153,8 @@ bool find_plain(std::uint64_t address, Allocation& out) {
     return true;
   };
   Driver& state = driver();
-  if (const auto found = state.blocks.find(address); found != state.blocks.end()) return describe(address, found->second.size, found->second);
+  if (const auto found = state.blocks.find(address); found != state.blocks.end())
+    return describe(address, found->second.size, found->second);
   if (const auto arena = arenas.find(round_down(Bytes{address}, kGranule).count()); arena != arenas.end()) {
     const std::uint64_t piece = std::uint64_t{512} << arena->second->piece_class;
     const std::uint64_t start = arena->second->block.address + (address - arena->second->block.address) / piece * piece;
@@ -236,10 +245,10 @@ RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int 
   managed.insert(*out);
   return result;
 }
-RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned int) {
+RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
+                                unsigned int) {
   if (pitch == nullptr || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   *pitch = (width + 511) & ~std::size_t{511};
   return allocate(out, *pitch * height);
 }
 RATION_ENTRY cuMemFree_v2(CUdeviceptr address) { return release(address); }
-

@@ -1,5 +1,5 @@
-// Every name that the driver exports: those without an implementation here answer CUDA_ERROR_NOT_SUPPORTED, never a fake
-// success; and the look-up of functions by name and version.
+// Every name that the driver exports: those without an implementation here answer CUDA_ERROR_NOT_SUPPORTED, never a
+// fake success; and the look-up of functions by name and version.
 #include <cstdint>
 #include <cstring>
 
@@ -48,7 +48,8 @@ int find(const char* name, void** out, int version, std::uint64_t flags) {
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] int ration_sim_find(const char* name, void** out, int version, std::uint64_t flags) {
+extern "C" [[gnu::visibility("default")]] int ration_sim_find(const char* name, void** out, int version,
+                                                              std::uint64_t flags) {
   return find(name, out, version, flags);
 }
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -54,9 +53,11 @@ constexpr std::uint64_t kReady = 0x31306d69736e6f69 ^ sizeof(NodeState);
 std::string node_folder(const std::string& spec) {
   const char* base = std::getenv("RATION_SIM_DIR");
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  std::string folder = base != nullptr ? base : std::string(runtime != nullptr ? runtime : "/tmp") + "/ration-sim-" + std::to_string(::getuid());
+  std::string folder = base != nullptr ? base
+                                       : std::string(runtime != nullptr ? runtime : "/tmp") + "/ration-sim-" +
+                                             std::to_string(::getuid());
   ::mkdir(folder.c_str(), 0700);
-  folder += "/" + std::to_string(std::hash<std::string>{}(spec) & 0xffffffff);
+  folder += "/" + std::to_string(std::hash<std::string>{}(spec)&0xffffffff);
   ::mkdir(folder.c_str(), 0700);
   return folder;
 }
@@ -67,7 +68,8 @@ char* map_window(int file, std::uint64_t size) {
   void* range = ::mmap(nullptr, size + step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return nullptr;
   const std::uint64_t start = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
-  void* window = ::mmap(reinterpret_cast<void*>(start), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
+  void* window = ::mmap(reinterpret_cast<void*>(start), size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
   return window == MAP_FAILED ? nullptr : static_cast<char*>(window);
 }
 
@@ -137,10 +139,11 @@ void Node::uuid(int device, unsigned char (&out)[16]) const {
     for (const char letter : given.substr(4)) {
       if (letter != '-') digits += letter;
     }
-    for (std::size_t i = 0; i < 16; ++i) out[i] = static_cast<unsigned char>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
+    for (std::size_t i = 0; i < 16; ++i)
+      out[i] = static_cast<unsigned char>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
     return;
   }
-  const std::uint64_t high = std::hash<std::string>{}(folder_) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(device);
+  const std::uint64_t high = std::hash<std::string>{}(folder_)*0x9e3779b97f4a7c15U + static_cast<unsigned>(device);
   const std::uint64_t low = std::hash<std::string>{}(models_[static_cast<std::size_t>(device)].name) ^ high << 7;
   std::memcpy(out, &high, 8);
   std::memcpy(out + 8, &low, 8);
@@ -208,10 +211,13 @@ void Node::reap_if_anybody_died() {
   std::vector<ProcessIdentity> others;
   lock();
   for (int index = 0; index < kMaxProcesses; ++index) {
-    if (state_->processes[index].in_use == 1 && index != slot_.load()) others.push_back(state_->processes[index].identity);
+    if (state_->processes[index].in_use == 1 && index != slot_.load())
+      others.push_back(state_->processes[index].identity);
   }
   unlock();
-  if (std::none_of(others.begin(), others.end(), [](const auto& process) { return liveness(process) == Liveness::kDead; })) return;
+  if (std::none_of(others.begin(), others.end(),
+                   [](const auto& process) { return liveness(process) == Liveness::kDead; }))
+    return;
   lock();
   reap();
   unlock();
@@ -294,8 +300,10 @@ void Node::give_locked(int device, const Granules& granules) {
   if (owner != 0) state_->processes[owner - 1].granules[device] -= granules.count;
   std::uint64_t none = 0;
   std::uint64_t& parked = owner != 0 ? state_->processes[owner - 1].parked[device] : none;
-  if (parked >= granules.count) parked -= granules.count;
-  else record.used_granules -= granules.count;
+  if (parked >= granules.count)
+    parked -= granules.count;
+  else
+    record.used_granules -= granules.count;
 }
 
 std::uint32_t Node::places(int device) const {
@@ -350,7 +358,8 @@ bool Node::shares_memory() {
   bool found = false;
   for (std::size_t device = 0; device < models_.size() && SharedBlocks::get() != nullptr; ++device) {
     for (std::uint32_t granule = 0; granule < kMaxGranules && !found; ++granule) {
-      found = state_->devices[device].owner[granule] == own + 1 && SharedBlocks::get()->covers(static_cast<int>(device), granule);
+      found = state_->devices[device].owner[granule] == own + 1 &&
+              SharedBlocks::get()->covers(static_cast<int>(device), granule);
     }
   }
   unlock();
@@ -396,8 +405,10 @@ std::vector<ProcessUse> Node::uses(int device) {
   if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
-    const std::uint64_t bytes = (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
-    if (process.in_use == 1 && bytes > 0) result.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
+    const std::uint64_t bytes =
+        (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
+    if (process.in_use == 1 && bytes > 0)
+      result.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
   }
   unlock();
   return result;

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,7 +34,9 @@ struct Granules {
   std::uint32_t count = 0;
   std::vector<std::uint32_t> scattered;  ///< empty when they are the run that starts at `first`
 
-  [[nodiscard]] std::uint32_t at(std::uint32_t index) const { return scattered.empty() ? first + index : scattered[index]; }
+  [[nodiscard]] std::uint32_t at(std::uint32_t index) const {
+    return scattered.empty() ? first + index : scattered[index];
+  }
 };
 
 /// This process's view of the node. Thread-safe.
@@ -65,8 +67,8 @@ class Node {
   /// Backs the granules with host memory before they are written. False: the host has no more.
   bool touch(int device, std::uint32_t granule);
 
-  /// Places for granules in the device's window: more than the device has, so that memory that a checkpoint moved to the
-  /// host keeps its place while others take its bytes.
+  /// Places for granules in the device's window: more than the device has, so that memory that a checkpoint moved to
+  /// the host keeps its place while others take its bytes.
   [[nodiscard]] std::uint32_t places(int device) const;
   /// Moves all that this process holds to the host, and back. False: the device is full, nothing was moved.
   void park();

@@ -1,8 +1,9 @@
 #include "node_spec.hpp"
 
+#include <toml++/toml.h>
+
 #include <charconv>
 #include <optional>
-#include <toml++/toml.h>
 
 #include "base/units.hpp"
 #include "node.hpp"
@@ -27,23 +28,35 @@ constexpr KnownModel kKnown[] = {{"T4", "Tesla T4", 16, 104, 7, 5, 40},
 std::optional<Model> model_named(const std::string& key) {
   for (const KnownModel& known : kKnown) {
     if (key != known.key) continue;
-    return Model{known.name, Bytes{known.gib << 30}, Bytes{known.context_mib << 20}, known.major, known.minor, known.multiprocessors, {}};
+    return Model{known.name,
+                 Bytes{known.gib << 30},
+                 Bytes{known.context_mib << 20},
+                 known.major,
+                 known.minor,
+                 known.multiprocessors,
+                 {}};
   }
   return std::nullopt;
 }
 
 bool set_size(const std::string& text, Bytes& out, std::string& problem) {
   const auto size = parse_size(text, kUnlimited, kUnlimited);
-  if (!size) problem = size.error().what;
-  else if (*size >= kUnlimited || text.find('%') != std::string::npos) problem = "'" + text + "' is not the size of a device";
-  else out = *size;
+  if (!size)
+    problem = size.error().what;
+  else if (*size >= kUnlimited || text.find('%') != std::string::npos)
+    problem = "'" + text + "' is not the size of a device";
+  else
+    out = *size;
   return problem.empty();
 }
 
 bool add(const Model& model, std::int64_t count, std::vector<Model>& out, std::string& problem) {
-  if (model.total < kGranule || model.total.count() > std::uint64_t{kMaxGranules} << 21) problem = "a device has 2 MiB to 256 GiB";
-  else if (count < 1 || static_cast<std::size_t>(count) + out.size() > kMaxDevices) problem = "a node has 1 to 16 devices";
-  else out.insert(out.end(), static_cast<std::size_t>(count), model);
+  if (model.total < kGranule || model.total.count() > std::uint64_t{kMaxGranules} << 21)
+    problem = "a device has 2 MiB to 256 GiB";
+  else if (count < 1 || static_cast<std::size_t>(count) + out.size() > kMaxDevices)
+    problem = "a node has 1 to 16 devices";
+  else
+    out.insert(out.end(), static_cast<std::size_t>(count), model);
   return problem.empty();
 }
 

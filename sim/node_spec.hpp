@@ -18,8 +18,8 @@ struct Model {
   std::string uuid;  ///< `GPU-…` where the file names one; else made from the node's folder
 };
 
-/// `MODEL[:SIZE][:context=SIZE][*COUNT]`, separated by commas; or, ending in `.toml`, a file of `[[device]]` tables with
-/// model, memory, context, count, name, uuid. False: `problem` says why.
+/// `MODEL[:SIZE][:context=SIZE][*COUNT]`, separated by commas; or, ending in `.toml`, a file of `[[device]]` tables
+/// with model, memory, context, count, name, uuid. False: `problem` says why.
 [[nodiscard]] bool read_node(const std::string& spec, std::vector<Model>& out, std::string& problem);
 
 }  // namespace ration::sim

@@ -51,7 +51,8 @@ nvmlReturn_t put(const std::string& text, char* out, unsigned int size) {
 
 nvmlReturn_t valid(nvmlDevice_t device, const void* out) {
   if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
-  return out != nullptr && index_of(device) >= 0 && index_of(device) < count() ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+  return out != nullptr && index_of(device) >= 0 && index_of(device) < count() ? NVML_SUCCESS
+                                                                               : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 template <typename Value>
@@ -107,13 +108,20 @@ RATION_NVML nvmlShutdown() {
 }
 extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn_t result) {
   switch (result) {
-    case NVML_SUCCESS: return "Success";
-    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
-    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
-    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
-    case NVML_ERROR_NOT_FOUND: return "Not Found";
-    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
-    default: return "Unknown Error";
+    case NVML_SUCCESS:
+      return "Success";
+    case NVML_ERROR_UNINITIALIZED:
+      return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT:
+      return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED:
+      return "Not Supported";
+    case NVML_ERROR_NOT_FOUND:
+      return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE:
+      return "Insufficient Size";
+    default:
+      return "Unknown Error";
   }
 }
 
@@ -150,19 +158,30 @@ RATION_NVML nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out)
   *out = handle_of(static_cast<int>(index));
   return NVML_SUCCESS;
 }
-RATION_NVML nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) { return nvmlDeviceGetHandleByIndex_v2(index, out); }
+RATION_NVML nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) {
+  return nvmlDeviceGetHandleByIndex_v2(index, out);
+}
 RATION_NVML nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
   if (uuid == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   return find_device(out, [&](int device) { return uuid_text(device) == uuid; });
 }
 RATION_NVML nvmlDeviceGetHandleByPciBusId_v2(const char* bus, nvmlDevice_t* out) {
   if (bus == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return find_device(out, [&](int device) { return bus_text(device, "00000000:%02X:00.0") == bus || bus_text(device, "0000:%02X:00.0") == bus || bus_text(device, "0000:%02x:00.0") == bus; });
+  return find_device(out, [&](int device) {
+    return bus_text(device, "00000000:%02X:00.0") == bus || bus_text(device, "0000:%02X:00.0") == bus ||
+           bus_text(device, "0000:%02x:00.0") == bus;
+  });
 }
-RATION_NVML nvmlDeviceGetHandleByPciBusId(const char* bus, nvmlDevice_t* out) { return nvmlDeviceGetHandleByPciBusId_v2(bus, out); }
+RATION_NVML nvmlDeviceGetHandleByPciBusId(const char* bus, nvmlDevice_t* out) {
+  return nvmlDeviceGetHandleByPciBusId_v2(bus, out);
+}
 
-RATION_NVML nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) { return answer(device, out, static_cast<unsigned int>(index_of(device))); }
-RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) { return answer(device, out, static_cast<unsigned int>(index_of(device))); }
+RATION_NVML nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) {
+  return answer(device, out, static_cast<unsigned int>(index_of(device)));
+}
+RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) {
+  return answer(device, out, static_cast<unsigned int>(index_of(device)));
+}
 RATION_NVML nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int size) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   return put(uuid_text(index_of(device)), out, size);
@@ -181,13 +200,16 @@ RATION_NVML nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* out) {
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
-  if (const auto state = valid(device, major); state != NVML_SUCCESS || minor == nullptr) return state != NVML_SUCCESS ? state : NVML_ERROR_INVALID_ARGUMENT;
+  if (const auto state = valid(device, major); state != NVML_SUCCESS || minor == nullptr)
+    return state != NVML_SUCCESS ? state : NVML_ERROR_INVALID_ARGUMENT;
   *major = model(device).capability_major;
   *minor = model(device).capability_minor;
   return NVML_SUCCESS;
 }
 // A device whose kernels do nothing is idle and cool.
-RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) { return answer(device, out, nvmlUtilization_t{0, 0}); }
+RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
+  return answer(device, out, nvmlUtilization_t{0, 0});
+}
 RATION_NVML nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* out) { return answer(device, out, 35U); }
 RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 1U); }
 
@@ -209,10 +231,22 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   return NVML_SUCCESS;
 }
 
-RATION_NVML nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) { return processes(device, size, out); }
-RATION_NVML nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) { return processes(device, size, out); }
-RATION_NVML nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t* out) { return processes(device, size, out); }
+RATION_NVML nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) {
+  return processes(device, size, out);
+}
+RATION_NVML nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t* out) {
+  return processes(device, size, out);
+}
+RATION_NVML nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t* out) {
+  return processes(device, size, out);
+}
 // Nothing draws here.
-RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) { return answer(device, size, 0U); }
-RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) { return answer(device, size, 0U); }
-RATION_NVML nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) { return answer(device, size, 0U); }
+RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
+  return answer(device, size, 0U);
+}
+RATION_NVML nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_t*) {
+  return answer(device, size, 0U);
+}
+RATION_NVML nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* size, nvmlProcessInfo_v1_t*) {
+  return answer(device, size, 0U);
+}

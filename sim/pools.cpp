@@ -5,8 +5,8 @@
 
 #include "capture.hpp"
 #include "driver.hpp"
-#include "host_memory.hpp"
 #include "graph_memory.hpp"
+#include "host_memory.hpp"
 
 namespace ration::sim {
 namespace {
@@ -91,7 +91,8 @@ void trim(Pool& pool, std::uint64_t keep) {
   }
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream, const char* function = __builtin_FUNCTION()) {
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream,
+                  const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -115,7 +116,9 @@ CUresult release(CUdeviceptr address, CUstream stream, const char* function = __
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (is_captured(stream)) return capture_free(stream, address);
   const std::lock_guard guard(driver().mutex);
-  return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
 Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }
@@ -151,7 +154,13 @@ bool find_in_pool(std::uint64_t address, Allocation& out) {
   --loan;
   const auto part = loan->second.region->parts.find(loan->first);
   if (address >= loan->first + part->second.size) return false;
-  out = {loan->first, part->second.size, loan->second.pool->device, nullptr, false, false, reinterpret_cast<CUmemoryPool>(loan->second.pool)};
+  out = {loan->first,
+         part->second.size,
+         loan->second.pool->device,
+         nullptr,
+         false,
+         false,
+         reinterpret_cast<CUmemoryPool>(loan->second.pool)};
   return true;
 }
 
@@ -182,7 +191,9 @@ void release_pools() {
 
 using namespace ration::sim;
 
-RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream stream) { return allocate(out, size, nullptr, stream); }
+RATION_ENTRY cuMemAllocAsync(CUdeviceptr* out, std::size_t size, CUstream stream) {
+  return allocate(out, size, nullptr, stream);
+}
 RATION_ENTRY cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CUstream stream) {
   return allocate(out, size, nullptr, per_thread(stream));
 }
@@ -236,12 +247,23 @@ RATION_ENTRY cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
   const Pool& pool = *pool_of(handle);
   auto& out = *static_cast<cuuint64_t*>(value);
   switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: out = pool.threshold; break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: out = pool.reserved; break;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: out = pool.reserved_high; break;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: out = pool.used; break;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: out = pool.used_high; break;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      out = pool.threshold;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      out = pool.reserved;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      out = pool.reserved_high;
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      out = pool.used;
+      break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      out = pool.used_high;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }

@@ -58,7 +58,8 @@ bool SharedBlocks::open() {
   const int file = ::open((folder_ + "/table").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return false;
   const bool sized = ::ftruncate(file, sizeof(SharedTable)) == 0;
-  void* address = sized ? ::mmap(nullptr, sizeof(SharedTable), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  void* address =
+      sized ? ::mmap(nullptr, sizeof(SharedTable), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   ::close(file);
   if (address != MAP_FAILED) table_ = static_cast<SharedTable*>(address);
   return table_ != nullptr;

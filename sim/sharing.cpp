@@ -1,5 +1,5 @@
-// Memory known to other processes by a 64-byte handle (cuIpc…) or through a pool's descriptor: the exporter owns it, and
-// it lives until the exporter has freed it and every importer has closed it.
+// Memory known to other processes by a 64-byte handle (cuIpc…) or through a pool's descriptor: the exporter owns it,
+// and it lives until the exporter has freed it and every importer has closed it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ struct Imported {
   Block block;
   int opened = 0;
 };
-std::unordered_map<std::uint64_t, Imported> imported;        // by the block's number
+std::unordered_map<std::uint64_t, Imported> imported;  // by the block's number
 struct Pointer {
   std::uint64_t id = 0;
   bool of_pool = false;
@@ -41,7 +41,8 @@ std::unordered_map<std::uint64_t, Pointer> pointers;
 
 CUresult write_ticket(Block* block, std::uint64_t address, std::uint64_t magic, void* out) {
   if (block == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (block->published == 0) block->published = SharedBlocks::get()->publish(block->device, block->granules, block->size);
+  if (block->published == 0)
+    block->published = SharedBlocks::get()->publish(block->device, block->granules, block->size);
   if (block->published == 0) return CUDA_ERROR_OPERATING_SYSTEM;
   const Ticket ticket{magic, block->published, address - block->address};
   std::memset(out, 0, sizeof(CUipcMemHandle));
@@ -114,12 +115,15 @@ RATION_ENTRY cuIpcCloseMemHandle(CUdeviceptr address) {
   return close_imported(address, false) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-RATION_ENTRY cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUmemAllocationHandleType type, unsigned long long) {
-  if (out == nullptr || pool == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+RATION_ENTRY cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUmemAllocationHandleType type,
+                                              unsigned long long) {
+  if (out == nullptr || pool == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
   const PoolTicket ticket{kPoolTicket, shareable_pool_device(pool)};
   if (ticket.device < 0) return CUDA_ERROR_INVALID_VALUE;
   const int descriptor = ::memfd_create("ration-sim-pool", MFD_CLOEXEC);
-  if (descriptor < 0 || ::write(descriptor, &ticket, sizeof ticket) != sizeof ticket) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (descriptor < 0 || ::write(descriptor, &ticket, sizeof ticket) != sizeof ticket)
+    return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(out) = descriptor;
   return CUDA_SUCCESS;
 }
@@ -129,7 +133,8 @@ RATION_ENTRY cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* descrip
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   PoolTicket ticket{};
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-      ::pread(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), &ticket, sizeof ticket, 0) != sizeof ticket ||
+      ::pread(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), &ticket, sizeof ticket, 0) !=
+          sizeof ticket ||
       ticket.magic != kPoolTicket) {
     return CUDA_ERROR_INVALID_VALUE;
   }

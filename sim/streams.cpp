@@ -74,7 +74,8 @@ CUresult make_stream(CUstream* out, unsigned flags, int priority, const char* fu
 CUresult complete(CUstream handle, bool synchronise, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   Stream stream;
-  if (!find(handle, stream)) return reinterpret_cast<std::uintptr_t>(handle) <= 2 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
+  if (!find(handle, stream))
+    return reinterpret_cast<std::uintptr_t>(handle) <= 2 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
   if (is_captured(handle)) return static_cast<CUresult>(900);  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
   if (synchronise) release_pools();
   return CUDA_SUCCESS;
@@ -120,7 +121,9 @@ using namespace ration::sim;
 using namespace ration::cuda;
 
 RATION_ENTRY cuStreamCreate(CUstream* out, unsigned int flags) { return make_stream(out, flags, 0); }
-RATION_ENTRY cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) { return make_stream(out, flags, priority); }
+RATION_ENTRY cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
+  return make_stream(out, flags, priority);
+}
 RATION_ENTRY cuStreamDestroy_v2(CUstream handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
@@ -132,26 +135,36 @@ RATION_ENTRY cuStreamDestroy_v2(CUstream handle) {
 RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream); }
 
 // With the twin for the per-thread default stream.
-#define BOTH(name, parameters, ...)    \
-  RATION_ENTRY name parameters __VA_ARGS__ \
-  RATION_ENTRY name##_ptsz parameters { \
-    stream = per_thread(stream);       \
-    __VA_ARGS__                        \
+#define BOTH(name, parameters, ...)                                              \
+  RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##_ptsz parameters { \
+    stream = per_thread(stream);                                                 \
+    __VA_ARGS__                                                                  \
   }
 
 BOTH(cuStreamSynchronize, (CUstream stream), { return complete(stream, true); })
 BOTH(cuStreamQuery, (CUstream stream), { return complete(stream, false); })
-BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out), { return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); }); })
-BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* out), { return tell<CUcontext>(stream, out, [](const Stream& s) { return reinterpret_cast<CUcontext>(s.context); }); })
-BOTH(cuStreamGetFlags, (CUstream stream, unsigned int* out), { return tell<unsigned int>(stream, out, [](const Stream& s) { return s.flags; }); })
-BOTH(cuStreamGetPriority, (CUstream stream, int* out), { return tell<int>(stream, out, [](const Stream& s) { return s.priority; }); })
-BOTH(cuStreamGetId, (CUstream stream, unsigned long long* out), { return tell<unsigned long long>(stream, out, [](const Stream& s) { return static_cast<unsigned long long>(s.id); }); })
+BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* out),
+     { return tell<CUdevice>(stream, out, [](const Stream& s) { return ordinal_of(s.context->device); }); })
+BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* out),
+     { return tell<CUcontext>(stream, out, [](const Stream& s) { return reinterpret_cast<CUcontext>(s.context); }); })
+BOTH(cuStreamGetFlags, (CUstream stream, unsigned int* out),
+     { return tell<unsigned int>(stream, out, [](const Stream& s) { return s.flags; }); })
+BOTH(cuStreamGetPriority, (CUstream stream, int* out),
+     { return tell<int>(stream, out, [](const Stream& s) { return s.priority; }); })
+BOTH(cuStreamGetId, (CUstream stream, unsigned long long* out), {
+  return tell<unsigned long long>(stream, out, [](const Stream& s) { return static_cast<unsigned long long>(s.id); });
+})
 BOTH(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int), { return wait_for(stream, event); })
-BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned int), { return complete(stream, false); })
-BOTH(cuStreamWriteValue32, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int), { return write_value(stream, address, value); })
-BOTH(cuStreamWriteValue64, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int), { return write_value(stream, address, value); })
-BOTH(cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int), { return write_value(stream, address, value); })
-BOTH(cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int), { return write_value(stream, address, value); })
+BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned int),
+     { return complete(stream, false); })
+BOTH(cuStreamWriteValue32, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int),
+     { return write_value(stream, address, value); })
+BOTH(cuStreamWriteValue64, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int),
+     { return write_value(stream, address, value); })
+BOTH(cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int),
+     { return write_value(stream, address, value); })
+BOTH(cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int),
+     { return write_value(stream, address, value); })
 BOTH(cuStreamAddCallback, (CUstream stream, void (*call)(CUstream, CUresult, void*), void* data, unsigned int), {
   if (const CUresult state = complete(stream, false); state != CUDA_SUCCESS) return state;
   if (call == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -198,8 +211,11 @@ RATION_ENTRY cuEventElapsedTime_v2(float* milliseconds, CUevent from, CUevent to
   if (const CUresult state = known_event(from); state != CUDA_SUCCESS) return state;
   if (const CUresult state = known_event(to); state != CUDA_SUCCESS) return state;
   const auto *first = reinterpret_cast<Event*>(from), *second = reinterpret_cast<Event*>(to);
-  if (!first->recorded || !second->recorded || ((first->flags | second->flags) & kDisableTiming) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (!first->recorded || !second->recorded || ((first->flags | second->flags) & kDisableTiming) != 0)
+    return CUDA_ERROR_INVALID_HANDLE;
   *milliseconds = std::chrono::duration<float, std::milli>(second->when - first->when).count();
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) { return cuEventElapsedTime_v2(milliseconds, from, to); }
+RATION_ENTRY cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+  return cuEventElapsedTime_v2(milliseconds, from, to);
+}

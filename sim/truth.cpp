@@ -1,7 +1,8 @@
 // ration-sim-truth: what the processes on the simulated node (RATION_SIM, RATION_SIM_DIR) truly hold, beside every
 // driver and every book.
 //   ration-sim-truth          one line a device, one a process
-//   ration-sim-truth --json   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…}]}]}
+//   ration-sim-truth --json
+//   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…}]}]}
 #include <cstdio>
 #include <cstring>
 
@@ -17,19 +18,29 @@ int main(int argc, char** argv) {
   }
   Node* node = Node::get();
   if (node == nullptr) {
-    std::fprintf(stderr, "ration-sim-truth: there is no such node; set RATION_SIM and RATION_SIM_DIR as its programs have them\n");
+    std::fprintf(
+        stderr,
+        "ration-sim-truth: there is no such node; set RATION_SIM and RATION_SIM_DIR as its programs have them\n");
     return 1;
   }
   if (json) std::printf("{\"devices\":[");
   for (int device = 0; device < static_cast<int>(node->models().size()); ++device) {
     const auto uses = node->uses(device);
-    const auto total = node->models()[static_cast<std::size_t>(device)].total.count(), free = node->free(device).count();
-    if (json) std::printf("%s{\"device\":%d,\"total_bytes\":%lu,\"free_bytes\":%lu,\"processes\":[", device > 0 ? "," : "", device, total, free);
-    else std::printf("device %d  %s  total %lu  free %lu\n", device, node->models()[static_cast<std::size_t>(device)].name.c_str(), total, free);
+    const auto total = node->models()[static_cast<std::size_t>(device)].total.count(),
+               free = node->free(device).count();
+    if (json)
+      std::printf("%s{\"device\":%d,\"total_bytes\":%lu,\"free_bytes\":%lu,\"processes\":[", device > 0 ? "," : "",
+                  device, total, free);
+    else
+      std::printf("device %d  %s  total %lu  free %lu\n", device,
+                  node->models()[static_cast<std::size_t>(device)].name.c_str(), total, free);
     const char* separator = "";
     for (const auto& use : uses) {
-      if (json) std::printf("%s{\"pid\":%d,\"bytes\":%lu,\"context_bytes\":%lu}", separator, use.pid, use.held.count(), use.contexts.count());
-      else std::printf("  pid %d  holds %lu  of these contexts %lu\n", use.pid, use.held.count(), use.contexts.count());
+      if (json)
+        std::printf("%s{\"pid\":%d,\"bytes\":%lu,\"context_bytes\":%lu}", separator, use.pid, use.held.count(),
+                    use.contexts.count());
+      else
+        std::printf("  pid %d  holds %lu  of these contexts %lu\n", use.pid, use.held.count(), use.contexts.count());
       separator = ",";
     }
     if (json) std::printf("]}");

@@ -44,7 +44,8 @@ bool find_mapped(std::uint64_t address, Allocation& out) {
 
 using namespace ration::sim;
 
-RATION_ENTRY cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+RATION_ENTRY cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp*,
+                                           CUmemAllocationGranularity_flags) {
   *out = ration::kGranule.count();
   return CUDA_SUCCESS;
 }
@@ -113,7 +114,8 @@ RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
     drop(entry->second.physical);
     entry = mappings.erase(entry);
   }
-  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+         0);
   return CUDA_SUCCESS;
 }
 
@@ -130,9 +132,10 @@ RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
 }
 
 // The descriptor is a handle like any other: the memory lives while a copy of it is open somewhere.
-RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                                          unsigned long long) {
-  if (out == nullptr || handle == 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                          CUmemAllocationHandleType type, unsigned long long) {
+  if (out == nullptr || handle == 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   Physical& physical = *physical_of(handle);
   if (!physical.shareable) return CUDA_ERROR_INVALID_VALUE;
@@ -146,12 +149,14 @@ RATION_ENTRY cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandl
   return CUDA_SUCCESS;
 }
 
-RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* descriptor, CUmemAllocationHandleType type) {
+RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* descriptor,
+                                            CUmemAllocationHandleType type) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t id = 0;
   SharedBlock shared;
-  if (!SharedBlocks::identify(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), id)) return CUDA_ERROR_INVALID_VALUE;
+  if (!SharedBlocks::identify(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), id))
+    return CUDA_ERROR_INVALID_VALUE;
   const int hold = SharedBlocks::get()->hold(id, shared);
   if (hold < 0) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);

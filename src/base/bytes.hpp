@@ -16,8 +16,14 @@ class Bytes {
   [[nodiscard]] constexpr std::uint64_t count() const noexcept { return count_; }
 
   constexpr auto operator<=>(const Bytes&) const noexcept = default;
-  constexpr Bytes& operator+=(Bytes other) noexcept { count_ += other.count_; return *this; }
-  constexpr Bytes& operator-=(Bytes other) noexcept { count_ -= other.count_; return *this; }
+  constexpr Bytes& operator+=(Bytes other) noexcept {
+    count_ += other.count_;
+    return *this;
+  }
+  constexpr Bytes& operator-=(Bytes other) noexcept {
+    count_ -= other.count_;
+    return *this;
+  }
   friend constexpr Bytes operator+(Bytes left, Bytes right) noexcept { return Bytes{left.count_ + right.count_}; }
   friend constexpr Bytes operator-(Bytes left, Bytes right) noexcept { return Bytes{left.count_ - right.count_}; }
   friend constexpr Bytes operator*(Bytes left, std::uint64_t times) noexcept { return Bytes{left.count_ * times}; }

@@ -30,7 +30,8 @@ constexpr std::array<std::pair<std::string_view, double>, 17> kUnits{{{"b", 1.0}
                                                                       {"%free", 0.0}}};
 
 tl::unexpected<Error> no_size(std::string_view text) {
-  return fail("E1102", fmt::format("'{}' is not a size.", text), "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
+  return fail("E1102", fmt::format("'{}' is not a size.", text),
+              "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
 }
 
 }  // namespace
@@ -74,9 +75,11 @@ Result<std::uint64_t> parse_duration(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  constexpr std::array<std::pair<std::string_view, double>, 4> kDurations{{{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+  constexpr std::array<std::pair<std::string_view, double>, 4> kDurations{
+      {{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
   for (const auto& [name, factor] : kDurations) {
-    if (error == std::errc{} && unit == name && number >= 0 && number * factor < 1e18) return static_cast<std::uint64_t>(number * factor);
+    if (error == std::errc{} && unit == name && number >= 0 && number * factor < 1e18)
+      return static_cast<std::uint64_t>(number * factor);
   }
   return fail("E1106", fmt::format("'{}' is not a duration.", text), "Durations look like 500ms, 30s, 5m, 2h.", 2);
 }

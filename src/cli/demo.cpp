@@ -43,7 +43,8 @@ class Stage {
  public:
   Stage() {
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    std::string pattern = fmt::format("{}/ration-demo-XXXXXX", runtime != nullptr && ::access(runtime, W_OK) == 0 ? runtime : "/tmp");
+    std::string pattern =
+        fmt::format("{}/ration-demo-XXXXXX", runtime != nullptr && ::access(runtime, W_OK) == 0 ? runtime : "/tmp");
     if (::mkdtemp(pattern.data()) == nullptr) return;
     folder_ = pattern;
     ::setenv("RATION_RUNTIME_DIR", folder_.c_str(), 1);
@@ -61,9 +62,25 @@ class Stage {
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
   void start(const Actor& actor, const DemoOptions& options, const char* on_deny) {
-    std::vector<std::string> words{companion("ration"), "run", fmt::format("--sim={}", kNode), "--limit", actor.limit, "--name", actor.name, "--tenant",
-                                   actor.tenant, "--on-deny", on_deny, "--summary", "always", "--", companion("ration-workload"), "replay", actor.trace,
-                                   "--duration", fmt::format("{}ms", static_cast<long>(actor.seconds * 1000 / options.speed))};
+    std::vector<std::string> words{companion("ration"),
+                                   "run",
+                                   fmt::format("--sim={}", kNode),
+                                   "--limit",
+                                   actor.limit,
+                                   "--name",
+                                   actor.name,
+                                   "--tenant",
+                                   actor.tenant,
+                                   "--on-deny",
+                                   on_deny,
+                                   "--summary",
+                                   "always",
+                                   "--",
+                                   companion("ration-workload"),
+                                   "replay",
+                                   actor.trace,
+                                   "--duration",
+                                   fmt::format("{}ms", static_cast<long>(actor.seconds * 1000 / options.speed))};
     if (options.keep) words.emplace_back("--hold");
     running_.emplace_back(actor.name, start_in_background(words, log(actor.name)));
   }
@@ -95,7 +112,8 @@ std::string bar(const ledger::AccountSnapshot& account, Bytes total) {
   constexpr std::uint64_t kWidth = 40;
   const auto cells = [&](Bytes bytes) { return bytes.count() * kWidth / total.count(); };
   std::string text;
-  for (std::uint64_t i = 0; i < kWidth; ++i) text += i < cells(account.used) ? "█" : i < cells(account.limit) ? "░" : " ";
+  for (std::uint64_t i = 0; i < kWidth; ++i)
+    text += i < cells(account.used) ? "█" : i < cells(account.limit) ? "░" : " ";
   return text;
 }
 
@@ -111,7 +129,8 @@ class Panel {
       erase();
       for (const Holder& holder : holders(*store)) {
         const auto& account = holder.entry();
-        fmt::print("  {:<10} {} {:>9} of {:>9}{}\n", holder.book.name, bar(account, account.device_total), session_.size(account.used), session_.size(account.limit),
+        fmt::print("  {:<10} {} {:>9} of {:>9}{}\n", holder.book.name, bar(account, account.device_total),
+                   session_.size(account.used), session_.size(account.limit),
                    account.denials > 0 ? session_.painted("  refused", 31) : "");
         ++lines_;
       }
@@ -147,7 +166,8 @@ bool until(Panel& panel, double seconds, Condition&& condition) {
 }
 
 const ledger::StoredBook* book_named(const std::vector<ledger::StoredBook>& books, const std::string& name) {
-  const auto found = std::find_if(books.rbegin(), books.rend(), [&](const auto& book) { return book.contents.name == name; });
+  const auto found =
+      std::find_if(books.rbegin(), books.rend(), [&](const auto& book) { return book.contents.name == name; });
   return found == books.rend() ? nullptr : &*found;
 }
 
@@ -167,13 +187,17 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
   session.simulated = true;
   session.simulated_node = kNode;
   Stage stage;
-  if (stage.folder().empty()) return fail("E1405", "no folder for the demo could be made in /tmp.", "export XDG_RUNTIME_DIR=<a folder of yours>", 1);
+  if (stage.folder().empty())
+    return fail("E1405", "no folder for the demo could be made in /tmp.", "export XDG_RUNTIME_DIR=<a folder of yours>",
+                1);
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });
   Panel panel(session);
-  panel.say(fmt::format("ration demo: a simulated 16 GiB T4, real processes that replay recorded PyTorch runs. No GPU is needed, nothing here is touched.\n"
-                        "  look from another terminal:  RATION_RUNTIME_DIR={0} RATION_SIM_DIR={0} ration ps --sim={1}\n",
-                        stage.folder(), kNode));
+  panel.say(
+      fmt::format("ration demo: a simulated 16 GiB T4, real processes that replay recorded PyTorch runs. No GPU is "
+                  "needed, nothing here is touched.\n"
+                  "  look from another terminal:  RATION_RUNTIME_DIR={0} RATION_SIM_DIR={0} ration ps --sim={1}\n",
+                  stage.folder(), kNode));
 
   panel.say("1. Three programs share the card. None was changed; each is held to its limit.");
   for (const Actor& actor : kCast) stage.start(actor, options, "fail");
@@ -188,7 +212,10 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
     code = ended.value_or(0);
     return ended.has_value();
   };
-  const auto last_words = [&] { return fmt::format("   vision ended with exit code {}: {}", code, stage.said("vision").substr(0, stage.said("vision").find('\n'))); };
+  const auto last_words = [&] {
+    return fmt::format("   vision ended with exit code {}: {}", code,
+                       stage.said("vision").substr(0, stage.said("vision").find('\n')));
+  };
   if (until(panel, 30, vision_ended)) panel.say(last_words());
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
@@ -212,8 +239,10 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
   }
   if (until(panel, options.keep ? 10 : 30, vision_ended)) panel.say(last_words());
 
-  if (options.keep) panel.say("\nEverybody stays (--keep). Ctrl-C ends it.");
-  else panel.say("\n4. The others finish.");
+  if (options.keep)
+    panel.say("\nEverybody stays (--keep). Ctrl-C ends it.");
+  else
+    panel.say("\n4. The others finish.");
   int failures = code != 0;
   until(panel, options.keep ? 1e9 : 60, [&] {
     for (const Actor& actor : kCast) {
@@ -227,7 +256,9 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
     const auto at = text.find("ration: ");
     if (at != std::string::npos) fmt::print("  {:<9} {}\n", name, text.substr(at + 8, text.find('\n', at) - at - 8));
   }
-  fmt::print("{} denied in the first try of vision, none else. Next: ration run --sim --limit 1GiB -- ration-workload grab\n", waits ? "1" : "n/a (vision did not wait)");
+  fmt::print(
+      "{} denied in the first try of vision, none else. Next: ration run --sim --limit 1GiB -- ration-workload grab\n",
+      waits ? "1" : "n/a (vision did not wait)");
   return interrupted != 0 && !options.keep ? 130 : failures == 0 && waits ? 0 : 1;
 }
 

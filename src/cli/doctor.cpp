@@ -46,7 +46,9 @@ Output self(std::vector<std::string> arguments) {
 }
 
 std::vector<std::string> with_sim(const Session& session, std::vector<std::string> arguments) {
-  if (session.simulated) arguments.insert(arguments.begin() + 1, session.simulated_node.empty() ? "--sim" : "--sim=" + session.simulated_node);
+  if (session.simulated)
+    arguments.insert(arguments.begin() + 1,
+                     session.simulated_node.empty() ? "--sim" : "--sim=" + session.simulated_node);
   return arguments;
 }
 
@@ -55,16 +57,19 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 Finding check_driver(const Session& session) {
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
-  const std::string what = fmt::format("driver {}, {} GPU{}: {}", machine->driver_version.empty() ? "n/a (it does not say)" : machine->driver_version,
-                                       machine->devices.size(), machine->devices.size() == 1 ? "" : "s", machine->devices.front().name);
+  const std::string what = fmt::format(
+      "driver {}, {} GPU{}: {}", machine->driver_version.empty() ? "n/a (it does not say)" : machine->driver_version,
+      machine->devices.size(), machine->devices.size() == 1 ? "" : "s", machine->devices.front().name);
   if (machine->management) return ok(what);
-  return warn(what + ", but no NVML: memory by process is n/a, contexts are charged by estimate", "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+  return warn(what + ", but no NVML: memory by process is n/a, contexts are charged by estimate",
+              "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
 Finding check_context(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
-  if (!machine || !store) return warn("not measured: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+  if (!machine || !store)
+    return warn("not measured: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
   std::string text;
   for (const auto& device : machine->devices) {
     auto cost = policy::context_cost(device, machine->driver_version, store->folder());
@@ -72,40 +77,50 @@ Finding check_context(const Session& session) {
       cost = measured_context(session, device);
       if (cost) policy::remember_context_cost(device, machine->driver_version, store->folder(), *cost);
     }
-    text += fmt::format("{}GPU {}: {}", text.empty() ? "" : ", ", device.index, session.size(cost, "the driver does not attribute memory to this process"));
+    text += fmt::format("{}GPU {}: {}", text.empty() ? "" : ", ", device.index,
+                        session.size(cost, "the driver does not attribute memory to this process"));
   }
   return ok("one context costs " + text);
 }
 
 Finding check_order() {
   const char* order = std::getenv("CUDA_DEVICE_ORDER");
-  if (order == nullptr || std::strcmp(order, "PCI_BUS_ID") == 0) return ok("devices are numbered in PCI order (ration run sets CUDA_DEVICE_ORDER=PCI_BUS_ID)");
-  return warn(fmt::format("CUDA_DEVICE_ORDER={}: CUDA's numbers may differ from nvidia-smi's", order), "export CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  if (order == nullptr || std::strcmp(order, "PCI_BUS_ID") == 0)
+    return ok("devices are numbered in PCI order (ration run sets CUDA_DEVICE_ORDER=PCI_BUS_ID)");
+  return warn(fmt::format("CUDA_DEVICE_ORDER={}: CUDA's numbers may differ from nvidia-smi's", order),
+              "export CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
 
 Finding check_guard() {
   const auto shim = library_folder("shim");
   if (!shim) return bad(shim.error());
-  if (::access((*shim + "/libnvidia-ml.so.1").c_str(), R_OK) != 0) return bad("the guard's libnvidia-ml.so.1 is missing", "Install the whole package again.");
+  if (::access((*shim + "/libnvidia-ml.so.1").c_str(), R_OK) != 0)
+    return bad("the guard's libnvidia-ml.so.1 is missing", "Install the whole package again.");
   return ok("the guard stands ready: " + *shim);
 }
 
 Finding check_preload(const Session& session) {
   const auto done = self(with_sim(session, {"run", "--limit", "64%", "--", companion("ration-workload"), "total"}));
-  if (done.exit_code != 0) return bad("a program under a limit could not be started: " + first_line(done.text), "ration run --limit 1GiB -- ration-workload total");
+  if (done.exit_code != 0)
+    return bad("a program under a limit could not be started: " + first_line(done.text),
+               "ration run --limit 1GiB -- ration-workload total");
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
   const auto wanted = policy::size_on(machine->devices.front(), "64%");
-  if (wanted && std::to_string(wanted->count()) == first_line(done.text)) return ok("a program started under a limit sees the limit as the device's total");
-  return bad(fmt::format("a program under a limit of {} bytes saw a total of {}: the guard is not in front of the driver", wanted->count(), first_line(done.text)),
-             "Is the program's loader glibc's? ration help enforcement");
+  if (wanted && std::to_string(wanted->count()) == first_line(done.text))
+    return ok("a program started under a limit sees the limit as the device's total");
+  return bad(
+      fmt::format("a program under a limit of {} bytes saw a total of {}: the guard is not in front of the driver",
+                  wanted->count(), first_line(done.text)),
+      "Is the program's loader glibc's? ration help enforcement");
 }
 
 Finding check_python() {
   const auto python = policy::examine_program("python3");
   if (!python) return ok("no python3 here to check");
   if (python->escape.empty()) return ok("python3 can be guarded (" + python->program + ")");
-  return bad("python3 would not be held to a limit: " + python->escape, "Use another python3; ration run --require-enforced refuses such programs");
+  return bad("python3 would not be held to a limit: " + python->escape,
+             "Use another python3; ration run --require-enforced refuses such programs");
 }
 
 Finding check_library() {
@@ -113,20 +128,26 @@ Finding check_library() {
   int major = 0, minor = 0;
   std::sscanf(version.c_str(), "%d.%d", &major, &minor);
   if (major > 2 || minor >= 36) return ok("glibc " + version);
-  return bad("glibc " + version + " is older than 2.36, which the guard was built for", "Use Debian 12, Ubuntu 23.04, RHEL 10 or newer");
+  return bad("glibc " + version + " is older than 2.36, which the guard was built for",
+             "Use Debian 12, Ubuntu 23.04, RHEL 10 or newer");
 }
 
 Finding check_books(const Session& session) {
   const auto store = session.store();
   if (!store) return bad(store.error());
   struct statvfs space {};
-  const Bytes room = ::statvfs(store->folder().c_str(), &space) == 0 ? Bytes{space.f_bavail * space.f_frsize} : Bytes{0};
+  const Bytes room =
+      ::statvfs(store->folder().c_str(), &space) == 0 ? Bytes{space.f_bavail * space.f_frsize} : Bytes{0};
   const auto books = store->list();
   const auto running = std::count_if(books.begin(), books.end(), [](const auto& book) { return book.live; });
-  const std::string text = fmt::format("{}: {} running, {} ended, {} of room", store->folder(), running, static_cast<long>(books.size()) - running, session.size(room));
-  if (room < Bytes{std::uint64_t{4} << 20}) return bad(text + ": too little for another book", "export RATION_RUNTIME_DIR=<another folder>");
+  const std::string text = fmt::format("{}: {} running, {} ended, {} of room", store->folder(), running,
+                                       static_cast<long>(books.size()) - running, session.size(room));
+  if (room < Bytes{std::uint64_t{4} << 20})
+    return bad(text + ": too little for another book", "export RATION_RUNTIME_DIR=<another folder>");
   const auto broken = store->damaged();
-  if (!broken.empty()) return warn(fmt::format("{} is no sound book: {}", broken.front().first, broken.front().second), fmt::format("rm {}", broken.front().first));
+  if (!broken.empty())
+    return warn(fmt::format("{} is no sound book: {}", broken.front().first, broken.front().second),
+                fmt::format("rm {}", broken.front().first));
   return ok(text);
 }
 
@@ -141,25 +162,33 @@ Finding check_slices(const Session& session) {
 Finding check_config() {
   const auto settings = policy::read_settings();
   if (!settings) return bad(settings.error());
-  return ok(settings->empty() ? "no configuration file, all defaults" : fmt::format("{} settings, e.g. {}", settings->size(), settings->begin()->second.source));
+  return ok(settings->empty()
+                ? "no configuration file, all defaults"
+                : fmt::format("{} settings, e.g. {}", settings->size(), settings->begin()->second.source));
 }
 
 Finding check_environment() {
   if (const auto good = policy::check_variables(environ); !good) return bad(good.error());
   const char* preload = std::getenv("LD_PRELOAD");
   if (preload != nullptr && std::strstr(preload, "cuda") != nullptr && std::getenv("RATION_BOOK") == nullptr) {
-    return warn(fmt::format("LD_PRELOAD={} already puts something in front of the driver", preload), "unset LD_PRELOAD");
+    return warn(fmt::format("LD_PRELOAD={} already puts something in front of the driver", preload),
+                "unset LD_PRELOAD");
   }
   return ok("RATION_* and LD_PRELOAD");
 }
 
 Finding check_frameworks() {
-  const auto value = [](const char* name) { const char* text = std::getenv(name); return std::string(text == nullptr ? "" : text); };
+  const auto value = [](const char* name) {
+    const char* text = std::getenv(name);
+    return std::string(text == nullptr ? "" : text);
+  };
   if (value("TF_FORCE_GPU_ALLOW_GROWTH") == "false") {
-    return warn("TF_FORCE_GPU_ALLOW_GROWTH=false is exported: TensorFlow will take its whole limit at start", "unset it, or: ration run --growth");
+    return warn("TF_FORCE_GPU_ALLOW_GROWTH=false is exported: TensorFlow will take its whole limit at start",
+                "unset it, or: ration run --growth");
   }
   if (value("XLA_PYTHON_CLIENT_PREALLOCATE") == "true") {
-    return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will take most of its limit at start", "unset it, or: ration run --growth");
+    return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will take most of its limit at start",
+                "unset it, or: ration run --growth");
   }
   return ok("no variable makes a framework take everything at start");
 }
@@ -167,30 +196,37 @@ Finding check_frameworks() {
 Finding check_ungoverned(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
-  if (!machine || !store) return warn("not looked at: no GPU or no runtime directory", "ration doctor --only gpu.driver");
+  if (!machine || !store)
+    return warn("not looked at: no GPU or no runtime directory", "ration doctor --only gpu.driver");
   const auto all = holders(*store);
   std::string who;
   for (const auto& device : machine->devices) {
     for (const auto& process : ungoverned(device, all)) {
-      who += fmt::format("{}GPU {}: pid {} {} {}", who.empty() ? "" : ", ", device.index, process.pid, process.command, session.size(process.held, "not told"));
+      who += fmt::format("{}GPU {}: pid {} {} {}", who.empty() ? "" : ", ", device.index, process.pid, process.command,
+                         session.size(process.held, "not told"));
     }
   }
   if (who.empty()) return ok("every process on the GPUs is under a limit");
-  return warn("not under any limit: " + who, "Start them through ration run; until then they can take what others need");
+  return warn("not under any limit: " + who,
+              "Start them through ration run; until then they can take what others need");
 }
 
 Finding check_simulator() {
-  const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab", "--steady", "0.2GiB", "--peak", "0.4GiB", "--quiet"});
+  const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab",
+                          "--steady", "0.2GiB", "--peak", "0.4GiB", "--quiet"});
   if (done.exit_code == 0) return ok("a simulated T4 works");
-  return bad("the simulated GPU does not work: " + first_line(done.text), "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
+  return bad("the simulated GPU does not work: " + first_line(done.text),
+             "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
 }
 
 Finding probe(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
-  if (!machine || !store) return bad("not probed: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+  if (!machine || !store)
+    return bad("not probed: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
   // 64 MiB of heap in 16 MiB steps beside the contexts: a second, and no neighbour is harmed.
-  const auto done = self(with_sim(session, {"run", "--limit", "64MiB", "--account", "heap", "--", companion("ration-workload"), "probe", "16"}));
+  const auto done = self(with_sim(
+      session, {"run", "--limit", "64MiB", "--account", "heap", "--", companion("ration-workload"), "probe", "16"}));
   // One line a way: its name, bytes obtained, bytes left, the refusing error, whether everything came back.
   std::istringstream lines(done.text);
   std::string line, past;
@@ -199,20 +235,29 @@ Finding probe(const Session& session) {
     std::istringstream words(line);
     std::string name, left, refusal, after;
     std::uint64_t obtained = 0;
-    if (!(words >> name >> obtained >> left >> refusal >> after)) return bad("the probe said: " + line, "ration doctor --only enforce");
+    if (!(words >> name >> obtained >> left >> refusal >> after))
+      return bad("the probe said: " + line, "ration doctor --only enforce");
     ++ways;
-    if (obtained > std::uint64_t{64} << 20 || after != "returned") past += fmt::format("{}{}", past.empty() ? "" : ", ", name);
+    if (obtained > std::uint64_t{64} << 20 || after != "returned")
+      past += fmt::format("{}{}", past.empty() ? "" : ", ", name);
   }
-  if (done.exit_code != 0 || ways == 0) return bad(fmt::format("the probe ended with exit code {}", done.exit_code), "ration run --limit 1GiB -- ration-workload probe");
-  if (!past.empty()) return bad("these ways went past the limit or did not give everything back: " + past, "Limits do not hold here; please report it with the driver's version.");
+  if (done.exit_code != 0 || ways == 0)
+    return bad(fmt::format("the probe ended with exit code {}", done.exit_code),
+               "ration run --limit 1GiB -- ration-workload probe");
+  if (!past.empty())
+    return bad("these ways went past the limit or did not give everything back: " + past,
+               "Limits do not hold here; please report it with the driver's version.");
   return ok(fmt::format("{} ways of taking memory were tried under 64 MiB: none got past it", ways));
 }
 
-const char* word(Verdict verdict) { return verdict == Verdict::kOk ? "OK" : verdict == Verdict::kWarn ? "WARN" : "FAIL"; }
+const char* word(Verdict verdict) {
+  return verdict == Verdict::kOk ? "OK" : verdict == Verdict::kWarn ? "WARN" : "FAIL";
+}
 
 bool selected(const DoctorOptions& options, const std::string& id) {
   const auto named = [&](const std::vector<std::string>& list) {
-    return std::any_of(list.begin(), list.end(), [&](const std::string& name) { return id == name || id.rfind(name + ".", 0) == 0; });
+    return std::any_of(list.begin(), list.end(),
+                       [&](const std::string& name) { return id == name || id.rfind(name + ".", 0) == 0; });
   };
   return (options.only.empty() || named(options.only)) && !named(options.skip);
 }
@@ -242,20 +287,27 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
     if (!selected(options, check.id)) continue;
     const Finding finding = check.look();
     ++counts[static_cast<int>(finding.verdict)];
-    rows.push_back({{"check", check.id}, {"result", word(finding.verdict)}, {"message", finding.text}, {"fix", finding.fix}});
+    rows.push_back(
+        {{"check", check.id}, {"result", word(finding.verdict)}, {"message", finding.text}, {"fix", finding.fix}});
     table.add({check.id, word(finding.verdict), finding.text, finding.fix});
     if (session.format() != Format::kText) continue;
     constexpr int kColours[] = {32, 33, 31};
-    fmt::print(" {}  {:<16} {}\n", session.painted(fmt::format("{:<4}", word(finding.verdict)), kColours[static_cast<int>(finding.verdict)]), check.id, finding.text);
+    fmt::print(
+        " {}  {:<16} {}\n",
+        session.painted(fmt::format("{:<4}", word(finding.verdict)), kColours[static_cast<int>(finding.verdict)]),
+        check.id, finding.text);
     if (!finding.fix.empty()) fmt::print("{:24}→ {}\n", "", finding.fix);
     std::fflush(stdout);
   }
   if (rows.empty()) return fail("E1421", "no check has that name.", "ration doctor   lists them", 2);
-  if (session.format() == Format::kJson) session.print_json("doctor", rows);
-  else if (session.format() == Format::kCsv) table.print(Format::kCsv);
+  if (session.format() == Format::kJson)
+    session.print_json("doctor", rows);
+  else if (session.format() == Format::kCsv)
+    table.print(Format::kCsv);
   else {
-    fmt::print(" {} ok · {} warn · {} fail{}\n", counts[0], counts[1], counts[2],
-               options.probe ? "" : "     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for a second)");
+    fmt::print(
+        " {} ok · {} warn · {} fail{}\n", counts[0], counts[1], counts[2],
+        options.probe ? "" : "     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for a second)");
   }
   return counts[2] > 0 || (options.strict && counts[1] > 0) ? 1 : 0;
 }

@@ -11,7 +11,8 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
   if (!store) return tl::unexpected(store.error());
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  const auto chosen = gpu.empty() ? Result<std::vector<policy::Device>>(machine->devices) : policy::choose_devices(machine->devices, gpu);
+  const auto chosen = gpu.empty() ? Result<std::vector<policy::Device>>(machine->devices)
+                                  : policy::choose_devices(machine->devices, gpu);
   if (!chosen) return tl::unexpected(chosen.error());
   const policy::Device* best = nullptr;
   Bytes best_left;
@@ -27,7 +28,10 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
   if (*wanted == Bytes{0}) return fail("E1105", "nothing fits everywhere.", "ration fits 4GiB", 2);
   const bool yes = *wanted <= best_left;
   if (session.format() == Format::kJson) {
-    session.print_json("fits", {{"fits", yes}, {"gpu", best->index}, {"wanted_bytes", wanted->count()}, {"available_bytes", best_left.count()}});
+    session.print_json("fits", {{"fits", yes},
+                                {"gpu", best->index},
+                                {"wanted_bytes", wanted->count()},
+                                {"available_bytes", best_left.count()}});
     return yes ? 0 : 4;
   }
   if (yes) {
@@ -35,9 +39,12 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
     return 0;
   }
   const std::string who = holders_sentence(session, *best, holders(*store));
-  return fail("E1302", fmt::format("{} does not fit now: the best is GPU {} with {} available of {}.{}", session.size(*wanted), best->index,
-                                   session.size(best_left), session.size(best->total), who.empty() ? "" : " Held by " + who + "."),
-              fmt::format("ration fits {}MiB would, or: ration run --on-deny wait …, ration ps", best_left.count() >> 20), 4);
+  return fail(
+      "E1302",
+      fmt::format("{} does not fit now: the best is GPU {} with {} available of {}.{}", session.size(*wanted),
+                  best->index, session.size(best_left), session.size(best->total),
+                  who.empty() ? "" : " Held by " + who + "."),
+      fmt::format("ration fits {}MiB would, or: ration run --on-deny wait …, ration ps", best_left.count() >> 20), 4);
 }
 
 }  // namespace ration::cli

@@ -27,7 +27,8 @@ Result<int> print_schema(const std::string& name) {
       return 0;
     }
   }
-  return fail("E1422", fmt::format("there is no schema '{}'.", name), "ration help schema ps; also: explain why split set fits doctor env plan summary", 3);
+  return fail("E1422", fmt::format("there is no schema '{}'.", name),
+              "ration help schema ps; also: explain why split set fits doctor env plan summary", 3);
 }
 
 std::vector<std::string> verb_names() {
@@ -52,7 +53,8 @@ std::string bash(const CLI::App& app) {
   return fmt::format(
       "_ration() {{\n  local verb=${{COMP_WORDS[1]}} words\n  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
       "    COMPREPLY=($(compgen -W '{}' -- \"$2\"))\n    return\n  fi\n  case $verb in\n{}  esac\n"
-      "  case $2 in\n    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$2\")) ;;\n    *) COMPREPLY=($(compgen -f -c -- \"$2\")) ;;\n  esac\n}}\n"
+      "  case $2 in\n    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$2\")) ;;\n    *) COMPREPLY=($(compgen -f -c -- "
+      "\"$2\")) ;;\n  esac\n}}\n"
       "complete -F _ration ration\n",
       fmt::join(verb_names(), " "), cases);
 }
@@ -61,7 +63,8 @@ std::string zsh(const CLI::App& app) {
   std::string verbs, cases;
   for (const VerbText& verb : verb_texts()) {
     verbs += fmt::format(" '{}:{}'", verb.name, verb.summary);
-    cases += fmt::format("    {}) compadd -- {} ;;\n", verb.name, fmt::join(long_options(*find_verb(app, verb.name)), " "));
+    cases +=
+        fmt::format("    {}) compadd -- {} ;;\n", verb.name, fmt::join(long_options(*find_verb(app, verb.name)), " "));
   }
   return fmt::format(
       "#compdef ration\nif (( CURRENT == 2 )); then\n  local -a verbs=({})\n  _describe verb verbs\n"
@@ -74,13 +77,16 @@ std::string fish(const CLI::App& app) {
   for (const VerbText& verb : verb_texts()) {
     text += fmt::format("complete -c ration -n __fish_use_subcommand -f -a {} -d '{}'\n", verb.name, verb.summary);
     for (const std::string& option : long_options(*find_verb(app, verb.name))) {
-      text += fmt::format("complete -c ration -n '__fish_seen_subcommand_from {}' -l {}\n", verb.name, option.substr(2));
+      text +=
+          fmt::format("complete -c ration -n '__fish_seen_subcommand_from {}' -l {}\n", verb.name, option.substr(2));
     }
   }
   return text;
 }
 
-bool write(const std::filesystem::path& path, const std::string& text) { return static_cast<bool>(std::ofstream(path) << text); }
+bool write(const std::filesystem::path& path, const std::string& text) {
+  return static_cast<bool>(std::ofstream(path) << text);
+}
 
 }  // namespace
 
@@ -108,14 +114,20 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   }
   std::vector<std::string> known = verb_names();
   for (const Topic& entry : topics()) known.emplace_back(entry.name);
-  return fail("E1422", fmt::format("there is no help on '{}'.{}", name, policy::suggestion(name, known)), "ration help   lists the topics", 3);
+  return fail("E1422", fmt::format("there is no help on '{}'.{}", name, policy::suggestion(name, known)),
+              "ration help   lists the topics", 3);
 }
 
 Result<int> completion(const CLI::App& app, const std::string& shell) {
-  if (shell == "bash") fmt::print("{}", bash(app));
-  else if (shell == "zsh") fmt::print("{}", zsh(app));
-  else if (shell == "fish") fmt::print("{}", fish(app));
-  else return fail("E1423", fmt::format("there is no completion for '{}'.", shell), "ration completion bash, zsh or fish", 2);
+  if (shell == "bash")
+    fmt::print("{}", bash(app));
+  else if (shell == "zsh")
+    fmt::print("{}", zsh(app));
+  else if (shell == "fish")
+    fmt::print("{}", fish(app));
+  else
+    return fail("E1423", fmt::format("there is no completion for '{}'.", shell), "ration completion bash, zsh or fish",
+                2);
   return 0;
 }
 
@@ -125,8 +137,10 @@ Result<int> manual(const CLI::App& app, const std::string& folder) {
   std::filesystem::create_directories(base / "man1", error);
   std::filesystem::create_directories(base / "man7", error);
   bool good = write(base / "man1" / "ration.1", overview_page(app));
-  for (const std::string& name : verb_names()) good = write(base / "man1" / ("ration-" + name + ".1"), verb_page(*find_verb(app, name))) && good;
-  for (const Topic& topic : topics()) good = write(base / "man7" / fmt::format("ration-{}.7", topic.name), topic_page(topic)) && good;
+  for (const std::string& name : verb_names())
+    good = write(base / "man1" / ("ration-" + name + ".1"), verb_page(*find_verb(app, name))) && good;
+  for (const Topic& topic : topics())
+    good = write(base / "man7" / fmt::format("ration-{}.7", topic.name), topic_page(topic)) && good;
   if (!good) return fail("E1405", fmt::format("{} cannot be written.", folder), "ration manual <a folder of yours>");
   return 0;
 }

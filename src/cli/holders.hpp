@@ -16,7 +16,9 @@ struct Holder {
   std::size_t account = 0;
   [[nodiscard]] const ledger::AccountSnapshot& entry() const { return book.accounts[account]; }
   [[nodiscard]] bool shrinking() const { return entry().used > entry().limit; }
-  [[nodiscard]] bool full() const { return entry().limit.count() - std::min(entry().limit, entry().used).count() < kGranule.count(); }
+  [[nodiscard]] bool full() const {
+    return entry().limit.count() - std::min(entry().limit, entry().used).count() < kGranule.count();
+  }
 };
 
 /// Every account of every running workload, oldest run first.
@@ -31,7 +33,8 @@ struct Ungoverned {
 [[nodiscard]] std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders);
 
 /// `vision 10.0 GiB, nlp 3.80 GiB, not governed: pid 6001 python (carol) 1.60 GiB`, or empty.
-[[nodiscard]] std::string holders_sentence(const Session& session, const policy::Device& device, const std::vector<Holder>& holders);
+[[nodiscard]] std::string holders_sentence(const Session& session, const policy::Device& device,
+                                           const std::vector<Holder>& holders);
 
 /// The command line of a process, shortened; empty where it cannot be read.
 [[nodiscard]] std::string command_of(std::int32_t pid);

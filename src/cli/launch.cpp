@@ -51,11 +51,13 @@ Ended launch(const std::vector<std::string>& program) {
   pass.sa_handler = forward;
   pass.sa_flags = SA_RESTART;
   for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH}) ::sigaction(signal, &pass, nullptr);
-  for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);  // the terminal sends them to the program itself
+  for (const int signal : {SIGINT, SIGQUIT})
+    ::signal(signal, SIG_IGN);  // the terminal sends them to the program itself
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
 
   Ended ended;
-  if (::read(report[0], &ended.start_error, sizeof ended.start_error) != sizeof ended.start_error) ended.start_error = 0;
+  if (::read(report[0], &ended.start_error, sizeof ended.start_error) != sizeof ended.start_error)
+    ended.start_error = 0;
   ::close(report[0]);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -87,10 +89,12 @@ Output output_of(const std::vector<std::string>& program) {
   ::close(ends[1]);
   Output output;
   char buffer[4096];
-  for (ssize_t length = 0; (length = ::read(ends[0], buffer, sizeof buffer)) > 0;) output.text.append(buffer, static_cast<std::size_t>(length));
+  for (ssize_t length = 0; (length = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    output.text.append(buffer, static_cast<std::size_t>(length));
   ::close(ends[0]);
   int status = 0;
-  if (child > 0 && ::waitpid(child, &status, 0) == child) output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (child > 0 && ::waitpid(child, &status, 0) == child)
+    output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return output;
 }
 

@@ -1,8 +1,9 @@
 // The command line: reads what was typed, calls the verb, prints the error. No logic of its own.
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <fmt/format.h>
 #include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
 
 #include "cli/reference.hpp"
 #include "cli/verbs.hpp"
@@ -36,10 +37,13 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
   CLI::App* verb = app.add_subcommand(name, cli::verb_text(name).summary);
   verb->set_help_flag();
   for (const bool everything : {false, true}) {
-    verb->add_flag_callback(everything ? "--help" : "-h", [verb, everything] {
-      fmt::print("{}", cli::verb_help(*verb, everything));
-      throw CLI::Success();
-    }, everything ? "examples and every option" : "usage and options");
+    verb->add_flag_callback(
+        everything ? "--help" : "-h",
+        [verb, everything] {
+          fmt::print("{}", cli::verb_help(*verb, everything));
+          throw CLI::Success();
+        },
+        everything ? "examples and every option" : "usage and options");
   }
   verb->parse_complete_callback([action, verb] {
     if (typed.json) session.output = "json";
@@ -52,32 +56,47 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
 
 void add_output(CLI::App* verb, bool csv) {
   verb->add_option("-o,--output", session.output, csv ? "text, json or csv" : "text or json")
-      ->check(csv ? CLI::IsMember({"text", "json", "csv"}) : CLI::IsMember({"text", "json"}))->type_name("FORMAT");
+      ->check(csv ? CLI::IsMember({"text", "json", "csv"}) : CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT");
   verb->add_flag("--json", typed.json, "the same as -o json");
-  verb->add_option("--units", session.units, "iec (GiB), si (GB) or bytes")->check(CLI::IsMember({"iec", "si", "bytes"}))->type_name("UNITS");
-  verb->add_option("--color", session.colour, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}))->type_name("WHEN");
+  verb->add_option("--units", session.units, "iec (GiB), si (GB) or bytes")
+      ->check(CLI::IsMember({"iec", "si", "bytes"}))
+      ->type_name("UNITS");
+  verb->add_option("--color", session.colour, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN");
 }
 
 void add_sim(CLI::App* verb) {
   verb->add_option("--sim", session.simulated_node, "use a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file")
-      ->expected(0, 1)->type_name("NODE");
+      ->expected(0, 1)
+      ->type_name("NODE");
 }
 
 void add_plan_options(CLI::App* verb) {
   auto& wish = typed.run.wish;
   verb->add_option("--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")->type_name("SIZE");
-  verb->add_option("--guarantee", wish.guarantee, "bytes kept for it: refused if they cannot be promised beside others")->type_name("SIZE");
-  verb->add_option("--gpu", wish.gpu, "index, UUID, auto, or several: 0,1 (the limit is then per GPU)")->type_name("GPU");
+  verb->add_option("--guarantee", wish.guarantee, "bytes kept for it: refused if they cannot be promised beside others")
+      ->type_name("SIZE");
+  verb->add_option("--gpu", wish.gpu, "index, UUID, auto, or several: 0,1 (the limit is then per GPU)")
+      ->type_name("GPU");
   verb->add_option("--slice", wish.slice, "run inside a slice made by ration split")->type_name("SLICE");
   verb->add_option("--name", wish.name, "name of the workload")->type_name("NAME");
   verb->add_option("--tenant", wish.tenant, "who is charged")->type_name("TENANT");
-  verb->add_option("--label", wish.labels, "a note kept with the run; may be given again")->type_name("KEY=VALUE")->expected(1)->take_all();
-  verb->add_option("--on-deny", wish.on_deny, "fail | wait | wait:30s: what a refused allocation does")->type_name("ANSWER");
-  verb->add_option("--account", wish.account, "device: everything nvidia-smi counts | heap: allocations only")->type_name("KIND");
+  verb->add_option("--label", wish.labels, "a note kept with the run; may be given again")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--on-deny", wish.on_deny, "fail | wait | wait:30s: what a refused allocation does")
+      ->type_name("ANSWER");
+  verb->add_option("--account", wish.account, "device: everything nvidia-smi counts | heap: allocations only")
+      ->type_name("KIND");
   verb->add_flag("--growth", wish.growth, "TensorFlow and JAX start small and grow, whatever their variables say");
   verb->add_option("--framework-hints", typed.hints, "auto: frameworks start small unless told otherwise | off")
-      ->check(CLI::IsMember({"auto", "off"}))->type_name("auto|off");
-  verb->add_flag("--require-enforced", typed.run.require_enforced, "exit 6 if the limit would not hold for this program");
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->type_name("auto|off");
+  verb->add_flag("--require-enforced", typed.run.require_enforced,
+                 "exit 6 if the limit would not hold for this program");
   verb->add_option("--summary", typed.run.summary, "auto | always | never | json:FILE")->type_name("KIND");
   add_sim(verb);
 }
@@ -90,13 +109,16 @@ cli::RunOptions run_options(const CLI::App* verb) {
 
 Result<int> start(const CLI::App* verb) {
   const auto options = run_options(verb);
-  if (const auto before = verb->remaining(); !before.empty() && before.front().size() > 1 && before.front().front() == '-') {
+  if (const auto before = verb->remaining();
+      !before.empty() && before.front().size() > 1 && before.front().front() == '-') {
     std::vector<std::string> known;
     for (const auto* option : verb->get_options()) {
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string first = before.front();
-    return fail("E1402", fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first, policy::suggestion(first.substr(0, first.find('=')), known)),
+    return fail("E1402",
+                fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first,
+                            policy::suggestion(first.substr(0, first.find('=')), known)),
                 "Write: ration run --limit 4GiB -- prog --batch 64", 2);
   }
   return cli::run(session, options);
@@ -156,7 +178,9 @@ void add_verbs(CLI::App& app) {
   auto* doctor = add_verb(app, "doctor", [] { return cli::doctor(session, typed.doctor); });
   doctor->add_flag("--probe", typed.doctor.probe, "really try to exceed a limit in every way");
   doctor->add_flag("--strict", typed.doctor.strict, "warnings count as failures");
-  doctor->add_option("--only", typed.doctor.only, "these checks, or groups of them")->delimiter(',')->type_name("CHECK");
+  doctor->add_option("--only", typed.doctor.only, "these checks, or groups of them")
+      ->delimiter(',')
+      ->type_name("CHECK");
   doctor->add_option("--skip", typed.doctor.skip, "all but these")->delimiter(',')->type_name("CHECK");
   add_sim(doctor);
   add_output(doctor, true);
@@ -167,7 +191,9 @@ void add_verbs(CLI::App& app) {
 
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
   demo->add_flag("--keep", typed.demo.keep, "keep the workloads running until Ctrl-C");
-  demo->add_option("--speed", typed.demo.speed, "how many times as fast")->check(CLI::Range(0.1, 100.0))->type_name("X");
+  demo->add_option("--speed", typed.demo.speed, "how many times as fast")
+      ->check(CLI::Range(0.1, 100.0))
+      ->type_name("X");
 
   auto* help = add_verb(app, "help", [&app] { return cli::help(app, typed.topic); });
   help->add_option("topic", typed.topic, "a verb, a topic, an error's number, or: schema VERB")->expected(0, 2);
@@ -196,7 +222,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
   const bool known = std::find(names.begin(), names.end(), verb) != names.end();
   if (!known) {
     const bool option = !verb.empty() && verb.front() == '-';
-    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", verb, policy::suggestion(verb, names)), "ration help", 2};
+    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", verb, policy::suggestion(verb, names)),
+            "ration help", 2};
   }
   std::string what = error.what();
   std::vector<std::string> options;
@@ -204,7 +231,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
     for (const auto& name : option->get_lnames()) options.push_back("--" + name);
   }
   if (const auto extra = app.get_subcommand(verb)->remaining(); !extra.empty()) {
-    what = fmt::format("'{}' is not known here.{}", extra.front(), policy::suggestion(extra.front().substr(0, extra.front().find('=')), options));
+    what = fmt::format("'{}' is not known here.{}", extra.front(),
+                       policy::suggestion(extra.front().substr(0, extra.front().find('=')), options));
   }
   return {"E1001", what, fmt::format("ration {} --help", verb), 2};
 }

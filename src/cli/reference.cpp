@@ -21,7 +21,8 @@ std::string type_of(const CLI::Option& option) {
 
 std::vector<OptionText> options_of(const CLI::App& verb) {
   std::vector<OptionText> rows;
-  for (const CLI::Option* option : verb.get_options([](const CLI::Option* entry) { return !entry->get_positional() && !is_hidden(*entry); })) {
+  for (const CLI::Option* option :
+       verb.get_options([](const CLI::Option* entry) { return !entry->get_positional() && !is_hidden(*entry); })) {
     std::vector<std::string> names;
     for (const auto& name : option->get_snames()) names.push_back("-" + name);
     for (const auto& name : option->get_lnames()) names.push_back("--" + name);
@@ -40,8 +41,10 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t col
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t end = std::min(text.find(' ', i), text.size());
     const std::size_t length = end - i;
-    if (at > indent && at + length >= columns) out += "\n" + std::string(indent, ' '), at = indent;
-    else if (at > indent) out += ' ', ++at;
+    if (at > indent && at + length >= columns)
+      out += "\n" + std::string(indent, ' '), at = indent;
+    else if (at > indent)
+      out += ' ', ++at;
     out.append(text, i, length);
     at += length;
     i = end + 1;
@@ -54,16 +57,20 @@ std::string roff(const std::string& text) {
   bool start = true;
   for (const char letter : text) {
     if (start && (letter == '.' || letter == '\'')) out += "\\&";
-    if (letter == '\\') out += "\\e";
-    else if (letter == '-') out += "\\-";
-    else out += letter;
+    if (letter == '\\')
+      out += "\\e";
+    else if (letter == '-')
+      out += "\\-";
+    else
+      out += letter;
     start = letter == '\n';
   }
   return out;
 }
 
 std::string page_head(const std::string& name, int section, const std::string& summary) {
-  return fmt::format(".TH \"{}\" {} \"\" \"ration\" \"ration manual\"\n.SH NAME\n{} \\- {}\n", name, section, roff(name), roff(summary));
+  return fmt::format(".TH \"{}\" {} \"\" \"ration\" \"ration manual\"\n.SH NAME\n{} \\- {}\n", name, section,
+                     roff(name), roff(summary));
 }
 
 }  // namespace
@@ -83,7 +90,9 @@ std::string verb_help(const CLI::App& verb, bool everything) {
   const VerbText& text = verb_text(verb.get_name());
   std::string out;
   if (everything) {
-    for (const Example& example : text.examples) out += fmt::format("  {}\n{}", example.command, *example.meaning == '\0' ? "" : fmt::format("      {}\n", example.meaning));
+    for (const Example& example : text.examples)
+      out += fmt::format("  {}\n{}", example.command,
+                         *example.meaning == '\0' ? "" : fmt::format("      {}\n", example.meaning));
     out += fmt::format("\n{}\n\n", wrapped(text.details, 0));
   }
   out += fmt::format("usage: ration {} {}\n", text.name, text.usage);
@@ -93,7 +102,8 @@ std::string verb_help(const CLI::App& verb, bool everything) {
   width = std::min<std::size_t>(width, 28);
   for (const auto& row : rows) {
     const bool wide = row.flags.size() > width;
-    out += fmt::format("  {:<{}}{}{}\n", row.flags, width, wide ? "\n" + std::string(width + 4, ' ') : "  ", wrapped(row.meaning, width + 4));
+    out += fmt::format("  {:<{}}{}{}\n", row.flags, width, wide ? "\n" + std::string(width + 4, ' ') : "  ",
+                       wrapped(row.meaning, width + 4));
   }
   return out;
 }
@@ -101,16 +111,19 @@ std::string verb_help(const CLI::App& verb, bool everything) {
 std::string verb_page(const CLI::App& verb) {
   const VerbText& text = verb_text(verb.get_name());
   std::string out = page_head(fmt::format("ration-{}", text.name), 1, text.summary);
-  out += fmt::format(".SH SYNOPSIS\n.B ration {}\n{}\n.SH DESCRIPTION\n{}\n", text.name, roff(text.usage), roff(text.details));
+  out += fmt::format(".SH SYNOPSIS\n.B ration {}\n{}\n.SH DESCRIPTION\n{}\n", text.name, roff(text.usage),
+                     roff(text.details));
   out += ".SH OPTIONS\n";
   for (const auto& row : options_of(verb)) out += fmt::format(".TP\n.B {}\n{}\n", roff(row.flags), roff(row.meaning));
   out += ".SH EXAMPLES\n";
-  for (const Example& example : text.examples) out += fmt::format(".TP\n.B {}\n{}\n", roff(example.command), roff(example.meaning));
+  for (const Example& example : text.examples)
+    out += fmt::format(".TP\n.B {}\n{}\n", roff(example.command), roff(example.meaning));
   return out + ".SH SEE ALSO\n.BR ration (1),\n.BR ration-exit-codes (7),\n.BR ration-units (7)\n";
 }
 
 std::string topic_page(const Topic& topic) {
-  return page_head(fmt::format("ration-{}", topic.name), 7, topic.summary) + ".SH DESCRIPTION\n.nf\n" + roff(topic.text) + ".fi\n";
+  return page_head(fmt::format("ration-{}", topic.name), 7, topic.summary) + ".SH DESCRIPTION\n.nf\n" +
+         roff(topic.text) + ".fi\n";
 }
 
 std::string overview_page(const CLI::App& app) {

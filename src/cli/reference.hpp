@@ -15,7 +15,7 @@ struct Example {
 struct VerbText {
   const char* name;
   const char* summary;
-  const char* usage;    ///< after `ration NAME`
+  const char* usage;  ///< after `ration NAME`
   const char* details;
   std::vector<Example> examples;
 };

@@ -30,7 +30,8 @@ Result<void> apply_settings(RunOptions& options) {
   const auto settings = policy::read_settings();
   if (!settings) return tl::unexpected(settings.error());
   const auto value = [&](const char* key, std::string& option) {
-    if (const auto found = settings->find(key); option.empty() && found != settings->end()) option = found->second.value;
+    if (const auto found = settings->find(key); option.empty() && found != settings->end())
+      option = found->second.value;
   };
   policy::Wish& wish = options.wish;
   const bool own_place = !wish.slice.empty();
@@ -50,8 +51,10 @@ Result<void> apply_settings(RunOptions& options) {
   if (wish.framework_hints) flag("framework_hints", wish.framework_hints);
   if (!options.require_enforced) flag("require_enforced", options.require_enforced);
   if (options.summary.empty()) options.summary = "auto";
-  if (options.summary != "auto" && options.summary != "always" && options.summary != "never" && options.summary.rfind("json:", 0) != 0) {
-    return fail("E1418", fmt::format("summary '{}' is unknown.", options.summary), "--summary auto, always, never or json:FILE", 2);
+  if (options.summary != "auto" && options.summary != "always" && options.summary != "never" &&
+      options.summary.rfind("json:", 0) != 0) {
+    return fail("E1418", fmt::format("summary '{}' is unknown.", options.summary),
+                "--summary auto, always, never or json:FILE", 2);
   }
   return {};
 }
@@ -62,8 +65,10 @@ Result<void> refuse_nesting() {
   if (book == nullptr || *book == '\0') return {};
   BookSnapshot outer;
   if (Book::read(book, outer) != BookStatus::kOk || outer.ended_ns != 0) return {};
-  return fail("E1414", fmt::format("this shell runs under the limit of workload {} already.", outer.name),
-              fmt::format("ration set {} --limit SIZE   changes that limit; start other workloads from outside.", outer.name), 125);
+  return fail(
+      "E1414", fmt::format("this shell runs under the limit of workload {} already.", outer.name),
+      fmt::format("ration set {} --limit SIZE   changes that limit; start other workloads from outside.", outer.name),
+      125);
 }
 
 Result<void> check_program(const RunOptions& options, std::string& escape) {
@@ -80,7 +85,8 @@ void prepend(std::map<std::string, std::string>& sets, const char* variable, con
   sets[variable] = present != nullptr && *present != '\0' ? value + ":" + present : value;
 }
 
-/// The guard's folder as LD_PRELOAD can name it: a path with a space or a colon goes through a link in the runtime folder.
+/// The guard's folder as LD_PRELOAD can name it: a path with a space or a colon goes through a link in the runtime
+/// folder.
 Result<std::string> preloadable_folder(const ledger::Store& store) {
   const auto shim = library_folder("shim");
   const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
@@ -93,7 +99,10 @@ Result<std::string> preloadable_folder(const ledger::Store& store) {
     std::filesystem::rename(fresh, link, error);
   }
   if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
-  return fail("E1424", fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is a space or a colon in it.", *shim),
+  return fail("E1424",
+              fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is "
+                          "a space or a colon in it.",
+                          *shim),
               "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
 }
 
@@ -110,12 +119,14 @@ Result<void> add_guard(const Session& session, const ledger::Store& store, Plan&
   return {};
 }
 
-Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store, policy::Machine& machine) {
+Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store,
+                     policy::Machine& machine) {
   if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
   auto looked = session.machine();
   if (!looked) return tl::unexpected(looked.error());
   machine = std::move(*looked);
-  auto plan = policy::make_plan(options.wish, machine, store, [&](const auto& device) { return measured_context(session, device); });
+  auto plan = policy::make_plan(options.wish, machine, store,
+                                [&](const auto& device) { return measured_context(session, device); });
   if (!plan) return plan;
   if (auto good = add_guard(session, store, *plan); !good) return tl::unexpected(good.error());
   return plan;
@@ -125,25 +136,40 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
   if (session.format() == Format::kJson) {
     auto accounts = nlohmann::json::array();
     for (const auto& account : plan.accounts) {
-      accounts.push_back({{"gpu", account.device.index}, {"uuid", account.device.uuid}, {"name", account.device.name},
-                          {"limit_bytes", account.limit.count()}, {"guarantee_bytes", account.guarantee.count()}});
+      accounts.push_back({{"gpu", account.device.index},
+                          {"uuid", account.device.uuid},
+                          {"name", account.device.name},
+                          {"limit_bytes", account.limit.count()},
+                          {"guarantee_bytes", account.guarantee.count()}});
     }
-    session.print_json("plan", {{"program", options.program}, {"accounts", accounts}, {"slice", plan.slice}, {"tenant", plan.tenant},
-                                {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"}, {"enforced_by", escape.empty() ? "shim" : "nothing"},
-                                {"escape", escape}, {"sets", plan.sets}, {"keeps", plan.keeps}});
+    session.print_json("plan", {{"program", options.program},
+                                {"accounts", accounts},
+                                {"slice", plan.slice},
+                                {"tenant", plan.tenant},
+                                {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"},
+                                {"enforced_by", escape.empty() ? "shim" : "nothing"},
+                                {"escape", escape},
+                                {"sets", plan.sets},
+                                {"keeps", plan.keeps}});
     return;
   }
   fmt::print("would run   {}\n", joined(options.program));
   for (const auto& account : plan.accounts) {
-    fmt::print("on          GPU {}  {}  {}  (PCI order)\n", account.device.index, account.device.name, account.device.uuid);
-    fmt::print("limit       {} ({} granules of 2 MiB{})   guarantee {}   on deny: {}\n", session.size(account.limit), account.limit.count() >> 21,
+    fmt::print("on          GPU {}  {}  {}  (PCI order)\n", account.device.index, account.device.name,
+               account.device.uuid);
+    fmt::print("limit       {} ({} granules of 2 MiB{})   guarantee {}   on deny: {}\n", session.size(account.limit),
+               account.limit.count() >> 21,
                account.typed ? fmt::format("; rounded down from {} bytes", account.typed->count()) : "",
                account.guarantee > Bytes{0} ? session.size(account.guarantee) : "none",
                plan.on_deny == ledger::OnDeny::kFail ? "fail" : "wait");
   }
   if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
-  fmt::print("guard       {}\n", escape.empty() ? "preload: covers every memory call of the driver API, however it is found" : "NONE: " + escape);
-  fmt::print("            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help enforcement)\n");
+  fmt::print("guard       {}\n", escape.empty()
+                                     ? "preload: covers every memory call of the driver API, however it is found"
+                                     : "NONE: " + escape);
+  fmt::print(
+      "            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help "
+      "enforcement)\n");
   for (const auto& [name, value] : plan.sets) fmt::print("sets        {}={}\n", name, value);
   for (const auto& [name, value] : plan.keeps) fmt::print("keeps       {}={} (yours)\n", name, value);
 }
@@ -152,7 +178,9 @@ ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64
   ledger::NewBook book;
   const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
   book.name = plan.name.empty() ? fmt::format("{}-{}", base.empty() ? "run" : base, number) : plan.name;
-  std::replace_if(book.name.begin(), book.name.end(), [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; }, '_');
+  std::replace_if(
+      book.name.begin(), book.name.end(),
+      [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; }, '_');
   book.tenant = plan.tenant;
   book.slice = plan.slice;
   book.labels = plan.labels;
@@ -162,8 +190,8 @@ ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64
   book.wait_ns = plan.wait_ns;
   book.account_mode = plan.account_mode;
   for (const auto& planned : plan.accounts) {
-    book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit, planned.guarantee,
-                             planned.context.value_or(Bytes{0})});
+    book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit,
+                             planned.guarantee, planned.context.value_or(Bytes{0})});
   }
   return book;
 }
@@ -171,7 +199,8 @@ ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64
 Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents) {
   for (const auto& present : store.list()) {
     if (!present.live || present.contents.name != contents.name) continue;
-    return fail("E1410", fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
+    return fail("E1410",
+                fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
                 "Choose another --name, or leave it out.", 125);
   }
   const std::string path = store.path_of(contents.name, contents.run_number);
@@ -184,19 +213,30 @@ Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook&
 nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
   auto accounts = nlohmann::json::array();
   for (const auto& account : book.accounts) {
-    accounts.push_back({{"device", account.device_name}, {"limit_bytes", account.limit.count()}, {"guarantee_bytes", account.guarantee.count()},
-                        {"peak_bytes", account.peak.count()}, {"denials", account.denials}});
+    accounts.push_back({{"device", account.device_name},
+                        {"limit_bytes", account.limit.count()},
+                        {"guarantee_bytes", account.guarantee.count()},
+                        {"peak_bytes", account.peak.count()},
+                        {"denials", account.denials}});
   }
-  return {{"schema", "ration.summary/1"}, {"workload", book.name}, {"tenant", book.tenant}, {"run", book.run_number},
-          {"command", book.command}, {"exit_code", exit_code}, {"started", utc(book.created_ns)}, {"ended", utc(book.ended_ns)},
-          {"seconds", static_cast<double>(book.ended_ns - book.created_ns) / 1e9}, {"accounts", accounts}};
+  return {{"schema", "ration.summary/1"},
+          {"workload", book.name},
+          {"tenant", book.tenant},
+          {"run", book.run_number},
+          {"command", book.command},
+          {"exit_code", exit_code},
+          {"started", utc(book.created_ns)},
+          {"ended", utc(book.ended_ns)},
+          {"seconds", static_cast<double>(book.ended_ns - book.created_ns) / 1e9},
+          {"accounts", accounts}};
 }
 
 void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& plan, int exit_code) {
   if (options.summary.rfind("json:", 0) == 0) {
     const std::string path = options.summary.substr(5);
     if (std::ofstream file(path); !(file << summary_of(book, exit_code).dump() << "\n")) {
-      fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n", path);
+      fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n",
+                 path);
     }
     return;
   }
@@ -206,23 +246,28 @@ void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& 
     const auto& account = book.accounts[i];
     const auto percent = account.limit > Bytes{0} ? account.peak.count() * 100 / account.limit.count() : 0;
     fmt::print(stderr, "ration: {} · {} · peak {} of {} ({}%) · {} denied · GPU {} {}{}\n", book.command,
-               format_duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit), percent,
-               account.denials, plan.accounts[i].device.index, account.device_name,
+               format_duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit),
+               percent, account.denials, plan.accounts[i].device.index, account.device_name,
                account.denials == 0 ? "" : fmt::format(" · ration why d-{}-{}", book.run_number, book.denial_count));
   }
 }
 
 void explain_start_failure(const std::string& program, int error) {
   if (error == ENOENT) {
-    fmt::print(stderr, "E1419 ration: '{}' was not found.\n      Give its path, or look at PATH: command -v {}\n", program, program);
+    fmt::print(stderr, "E1419 ration: '{}' was not found.\n      Give its path, or look at PATH: command -v {}\n",
+               program, program);
     return;
   }
   if (error == EACCES && program.ends_with(".py")) {
-    fmt::print(stderr, "E1401 ration: '{}' is not executable.\n      Did you mean: ration run --limit 4GiB -- python {} ?\n", program, program);
+    fmt::print(stderr,
+               "E1401 ration: '{}' is not executable.\n      Did you mean: ration run --limit 4GiB -- python {} ?\n",
+               program, program);
     return;
   }
-  fmt::print(stderr, "E1401 ration: '{}' cannot be started: {}.\n      chmod +x {}   (or give the interpreter: ration run -- python {})\n", program,
-             std::strerror(error), program, program);
+  fmt::print(stderr,
+             "E1401 ration: '{}' cannot be started: {}.\n      chmod +x {}   (or give the interpreter: ration run -- "
+             "python {})\n",
+             program, std::strerror(error), program, program);
 }
 
 }  // namespace
@@ -245,7 +290,8 @@ Result<int> env(const Session& session, RunOptions options) {
 
 Result<int> run(const Session& session, RunOptions options) {
   if (options.print_env) return env(session, std::move(options));
-  if (options.program.empty()) return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
+  if (options.program.empty())
+    return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
   if (auto good = refuse_nesting(); !good) return tl::unexpected(good.error());
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());

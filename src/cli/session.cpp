@@ -15,7 +15,8 @@ namespace {
 
 // Letters, not bytes: `·` and `→` take one column.
 std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char letter) { return (letter & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char letter) { return (letter & 0xc0) != 0x80; }));
 }
 
 std::string csv_cell(const std::string& text) {
@@ -83,13 +84,15 @@ std::string Session::painted(const std::string& text, int sgr) const {
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
   bool wanted = colour == "always";
-  if (colour == "auto" && !is_set("NO_COLOR")) wanted = is_set("CLICOLOR_FORCE") || (::isatty(STDOUT_FILENO) != 0 && !dumb);
+  if (colour == "auto" && !is_set("NO_COLOR"))
+    wanted = is_set("CLICOLOR_FORCE") || (::isatty(STDOUT_FILENO) != 0 && !dumb);
   return wanted ? fmt::format("\033[{}m{}\033[0m", sgr, text) : text;
 }
 
 void Session::print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more) const {
-  nlohmann::json document{{"schema", "ration." + verb + "/1"}, {"time", utc(now_ns())}, {"host", host_name()},
-                          {"source", simulated ? "sim" : "direct"}, {"data", std::move(data)}, {"warnings", nlohmann::json::array()}};
+  nlohmann::json document{
+      {"schema", "ration." + verb + "/1"},      {"time", utc(now_ns())},   {"host", host_name()},
+      {"source", simulated ? "sim" : "direct"}, {"data", std::move(data)}, {"warnings", nlohmann::json::array()}};
   document.update(more);
   fmt::print("{}\n", dump(document));
 }
@@ -98,8 +101,10 @@ void Session::print_error(const std::string& verb, const Error& error) const {
   fmt::print(stderr, "{} ration: {}\n", error.id, error.what);
   if (!error.fix.empty()) fmt::print(stderr, "      {}\n", error.fix);
   if (format() != Format::kJson) return;
-  fmt::print("{}\n", dump({{"schema", "ration." + verb + "/1"},
-                           {"error", {{"id", error.id}, {"message", error.what}, {"fix", error.fix}, {"exit_code", error.exit_code}}}}));
+  fmt::print("{}\n",
+             dump({{"schema", "ration." + verb + "/1"},
+                   {"error",
+                    {{"id", error.id}, {"message", error.what}, {"fix", error.fix}, {"exit_code", error.exit_code}}}}));
 }
 
 void Table::print(Format format) const {
@@ -146,7 +151,8 @@ Result<std::string> library_folder(const std::string& kind) {
   for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
     if (std::filesystem::exists(folder / "libcuda.so.1", error)) return folder.string();
   }
-  return fail("E1406", fmt::format("the {} libraries are not beside this program.", kind), "Install the whole package again.", 125);
+  return fail("E1406", fmt::format("the {} libraries are not beside this program.", kind),
+              "Install the whole package again.", 125);
 }
 
 std::string companion(const std::string& name) {

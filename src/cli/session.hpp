@@ -39,7 +39,8 @@ class Session {
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
   /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output. `more` is merged in.
-  void print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more = nlohmann::json::object()) const;
+  void print_json(const std::string& verb, nlohmann::json data,
+                  const nlohmann::json& more = nlohmann::json::object()) const;
   /// The error as one line, the fix below it; as JSON on standard output too where that was asked for.
   void print_error(const std::string& verb, const Error& error) const;
 };

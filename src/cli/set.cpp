@@ -29,7 +29,8 @@ policy::Device device_of(const Holder& holder, const Result<policy::Machine>& ma
   return device;
 }
 
-Result<Change> decide(const SetOptions& options, const Holder& holder, const policy::Device& device, const ledger::Store& store) {
+Result<Change> decide(const SetOptions& options, const Holder& holder, const policy::Device& device,
+                      const ledger::Store& store) {
   Change change{holder, device, false, holder.entry().limit, holder.entry().guarantee};
   if (!options.limit.empty()) {
     const auto limit = policy::size_on(device, options.limit);
@@ -40,10 +41,13 @@ Result<Change> decide(const SetOptions& options, const Holder& holder, const pol
     const auto guarantee = policy::size_on(device, options.guarantee, "guarantee");
     if (!guarantee) return tl::unexpected(guarantee.error());
     change.guarantee = *guarantee;
-    if (auto good = policy::can_promise(device, store, *guarantee, options.name, options.name); !good) return tl::unexpected(good.error());
+    if (auto good = policy::can_promise(device, store, *guarantee, options.name, options.name); !good)
+      return tl::unexpected(good.error());
   }
   if (change.guarantee > change.limit) {
-    return fail("E1305", fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee), format_size(change.limit)),
+    return fail("E1305",
+                fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
+                            format_size(change.limit)),
                 fmt::format("ration set {} --limit {}MiB", options.name, change.guarantee.count() >> 20), 2);
   }
   return change;
@@ -53,8 +57,8 @@ std::string reach(const Session& session, const Change& change) {
   const Bytes used = change.holder.entry().used;
   if (change.limit <= change.holder.entry().limit || !change.free_known) return "";
   const Bytes more = change.limit > used ? change.limit - used : Bytes{0};
-  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(change.device.free), session.size(change.limit),
-                     more <= change.device.free ? "reachable" : "not reachable");
+  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(change.device.free),
+                     session.size(change.limit), more <= change.device.free ? "reachable" : "not reachable");
 }
 
 void apply(const Session& session, const Change& change, ledger::Book& book, const SetOptions& options) {
@@ -65,14 +69,16 @@ void apply(const Session& session, const Change& change, ledger::Book& book, con
   if (session.format() == Format::kJson) return;
   const char* when = session.dry_run ? "would be" : "now";
   if (!options.limit.empty()) {
-    fmt::print("{}: limit {} → {} on GPU {} ({}).{}\n", options.name, session.size(before.limit), session.size(change.limit), change.device.index, when,
-               reach(session, change));
+    fmt::print("{}: limit {} → {} on GPU {} ({}).{}\n", options.name, session.size(before.limit),
+               session.size(change.limit), change.device.index, when, reach(session, change));
     if (before.used > change.limit) {
-      fmt::print("{}: shrinking, over by {}. Nothing is taken away; it is refused more until it is under.\n", options.name, session.size(before.used - change.limit));
+      fmt::print("{}: shrinking, over by {}. Nothing is taken away; it is refused more until it is under.\n",
+                 options.name, session.size(before.used - change.limit));
     }
   }
   if (!options.guarantee.empty()) {
-    fmt::print("{}: guarantee {} → {} on GPU {} ({}).\n", options.name, session.size(before.guarantee), session.size(change.guarantee), change.device.index, when);
+    fmt::print("{}: guarantee {} → {} on GPU {} ({}).\n", options.name, session.size(before.guarantee),
+               session.size(change.guarantee), change.device.index, when);
   }
 }
 
@@ -93,38 +99,50 @@ Result<int> set(const Session& session, const SetOptions& options) {
     if (holder.book.name != options.name) continue;
     bool known = false;
     const policy::Device device = device_of(holder, machine, known);
-    if (!options.gpu.empty() && options.gpu != std::to_string(device.index) && device.uuid.rfind(options.gpu, 0) != 0) continue;
+    if (!options.gpu.empty() && options.gpu != std::to_string(device.index) && device.uuid.rfind(options.gpu, 0) != 0)
+      continue;
     auto change = decide(options, holder, device, *store);
     if (!change) return tl::unexpected(change.error());
     change->free_known = known;
     changes.push_back(std::move(*change));
   }
   if (changes.empty()) {
-    return fail("E1801", fmt::format("no running workload is named '{}'{}.{}", options.name, options.gpu.empty() ? "" : " on GPU " + options.gpu,
-                                     policy::suggestion(options.name, names)),
-                "ration ps", 3);
+    return fail(
+        "E1801",
+        fmt::format("no running workload is named '{}'{}.{}", options.name,
+                    options.gpu.empty() ? "" : " on GPU " + options.gpu, policy::suggestion(options.name, names)),
+        "ration ps", 3);
   }
   for (const Change& change : changes) {
     const auto& account = change.holder.entry();
-    if (session.dry_run || options.limit.empty() || change.limit >= account.used || change.limit >= account.limit) continue;
-    fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n", options.name,
-               session.size(account.used), session.size(account.used - change.limit), session.size(change.limit));
+    if (session.dry_run || options.limit.empty() || change.limit >= account.used || change.limit >= account.limit)
+      continue;
+    fmt::print(stderr,
+               "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n",
+               options.name, session.size(account.used), session.size(account.used - change.limit),
+               session.size(change.limit));
     if (!confirmed(session, "Proceed?")) {
       return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",
                   fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
     }
   }
   ledger::Book book;
-  if (const auto status = ledger::Book::open(changes.front().holder.path.c_str(), book); status != ledger::BookStatus::kOk) {
-    return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)), "ration doctor",
-                status == ledger::BookStatus::kNotPermitted ? 5 : 1);
+  if (const auto status = ledger::Book::open(changes.front().holder.path.c_str(), book);
+      status != ledger::BookStatus::kOk) {
+    return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)),
+                "ration doctor", status == ledger::BookStatus::kNotPermitted ? 5 : 1);
   }
   auto rows = nlohmann::json::array();
   for (const Change& change : changes) {
     apply(session, change, book, options);
-    rows.push_back({{"workload", options.name}, {"gpu", change.device.index}, {"old_limit_bytes", change.holder.entry().limit.count()},
-                    {"limit_bytes", change.limit.count()}, {"guarantee_bytes", change.guarantee.count()}, {"used_bytes", change.holder.entry().used.count()},
-                    {"shrinking", change.holder.entry().used > change.limit}, {"applied", !session.dry_run}});
+    rows.push_back({{"workload", options.name},
+                    {"gpu", change.device.index},
+                    {"old_limit_bytes", change.holder.entry().limit.count()},
+                    {"limit_bytes", change.limit.count()},
+                    {"guarantee_bytes", change.guarantee.count()},
+                    {"used_bytes", change.holder.entry().used.count()},
+                    {"shrinking", change.holder.entry().used > change.limit},
+                    {"applied", !session.dry_run}});
   }
   if (session.format() == Format::kJson) session.print_json("set", rows);
   return 0;

@@ -19,21 +19,25 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
-Result<std::vector<policy::Slice>> named(const policy::Device& device, const std::vector<Bytes>& shares, const SplitOptions& options) {
+Result<std::vector<policy::Slice>> named(const policy::Device& device, const std::vector<Bytes>& shares,
+                                         const SplitOptions& options) {
   auto names = split_words(options.names);
   if (names.empty()) {
     for (std::size_t i = 0; i < shares.size(); ++i) names.push_back(fmt::format("{}.{}", device.index, i));
   }
   if (names.size() != shares.size()) {
-    return fail("E1607", fmt::format("{} names for {} slices.", names.size(), shares.size()), "Give one name a slice: --names a,b", 2);
+    return fail("E1607", fmt::format("{} names for {} slices.", names.size(), shares.size()),
+                "Give one name a slice: --names a,b", 2);
   }
   std::vector<policy::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const bool bad = names[i].empty() || names[i].size() > 59 || std::any_of(names[i].begin(), names[i].end(), [](char letter) {
-      return static_cast<unsigned char>(letter) <= 0x20 || letter == '"' || letter == '/' || letter == 0x7f;
-    });
+    const bool bad =
+        names[i].empty() || names[i].size() > 59 || std::any_of(names[i].begin(), names[i].end(), [](char letter) {
+          return static_cast<unsigned char>(letter) <= 0x20 || letter == '"' || letter == '/' || letter == 0x7f;
+        });
     if (bad || std::count(names.begin(), names.end(), names[i]) > 1) {
-      return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", names[i]), "Use up to 59 letters without spaces or slashes.", 2);
+      return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", names[i]),
+                  "Use up to 59 letters without spaces or slashes.", 2);
     }
     slices.push_back({names[i], device.uuid, shares[i]});
   }
@@ -42,26 +46,36 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
 
 Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOptions& options) {
   const int ways = (options.into != 0) + !options.sizes.empty() + !options.ratio.empty();
-  if (ways != 1) return fail("E1609", "say how to cut it: one of --into, --sizes, --ratio.", "ration split 0 --into 4", 2);
+  if (ways != 1)
+    return fail("E1609", "say how to cut it: one of --into, --sizes, --ratio.", "ration split 0 --into 4", 2);
   if (!options.sizes.empty()) return policy::parse_shares(device, options.sizes);
-  return options.ratio.empty() ? policy::equal_shares(device, options.into) : policy::ratio_shares(device, options.ratio);
+  return options.ratio.empty() ? policy::equal_shares(device, options.into)
+                               : policy::ratio_shares(device, options.ratio);
 }
 
-void show(const Session& session, const policy::Machine& machine, const ledger::Store& store, const std::vector<policy::Slice>& slices, bool planned) {
+void show(const Session& session, const policy::Machine& machine, const ledger::Store& store,
+          const std::vector<policy::Slice>& slices, bool planned) {
   const auto books = store.list();
   if (session.format() == Format::kJson) {
     auto rows = nlohmann::json::array();
     for (const auto& slice : slices) {
       const auto* inside = policy::occupant(books, slice.name);
-      nlohmann::json row{{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()},
-                         {"workload", inside == nullptr ? nlohmann::json(nullptr) : nlohmann::json(inside->contents.name)}};
+      nlohmann::json row{
+          {"slice", slice.name},
+          {"uuid", slice.uuid},
+          {"limit_bytes", slice.size.count()},
+          {"workload", inside == nullptr ? nlohmann::json(nullptr) : nlohmann::json(inside->contents.name)}};
       if (inside == nullptr) row["workload_na"] = "nobody is in it";
       rows.push_back(row);
     }
     session.print_json("split", rows);
     return;
   }
-  Table table({{"SLICE", "slice"}, {"GPU", "gpu"}, {"LIMIT", "limit_bytes", true}, {"FOR PROGRAMS*", "usable_bytes", true}, {"IN IT", "workload"}});
+  Table table({{"SLICE", "slice"},
+               {"GPU", "gpu"},
+               {"LIMIT", "limit_bytes", true},
+               {"FOR PROGRAMS*", "usable_bytes", true},
+               {"IN IT", "workload"}});
   for (const auto& slice : slices) {
     const auto device = policy::choose_devices(machine.devices, slice.uuid);
     std::optional<Bytes> usable;
@@ -70,14 +84,18 @@ void show(const Session& session, const policy::Machine& machine, const ledger::
       if (context && *context < slice.size) usable = slice.size - *context;
     }
     const auto* inside = policy::occupant(books, slice.name);
-    table.add({slice.name, device ? std::to_string(device->front().index) : "gone", session.size(slice.size), session.size(usable, "not measured"),
-               inside == nullptr ? "-" : inside->contents.name});
+    table.add({slice.name, device ? std::to_string(device->front().index) : "gone", session.size(slice.size),
+               session.size(usable, "not measured"), inside == nullptr ? "-" : inside->contents.name});
   }
   table.print(session.format());
   if (session.format() != Format::kText) return;
-  fmt::print("* after one CUDA context (ration doctor --probe measures it). Slices divide memory only; compute is still shared.\n");
-  if (planned) fmt::print("dry run: nothing was changed\n");
-  else fmt::print("use:  ration run --slice {} -- CMD      undo:  ration split GPU --off\n", slices.front().name);
+  fmt::print(
+      "* after one CUDA context (ration doctor --probe measures it). Slices divide memory only; compute is still "
+      "shared.\n");
+  if (planned)
+    fmt::print("dry run: nothing was changed\n");
+  else
+    fmt::print("use:  ration run --slice {} -- CMD      undo:  ration split GPU --off\n", slices.front().name);
 }
 
 }  // namespace
@@ -98,8 +116,10 @@ Result<int> split(const Session& session, const SplitOptions& options) {
       if (!device) return tl::unexpected(device.error());
       std::erase_if(*present, [&](const auto& slice) { return slice.uuid != device->front().uuid; });
     }
-    if (present->empty() && session.format() == Format::kText) fmt::print("no slices.  ration split 0 --into 4\n");
-    else show(session, *machine, *store, *present, false);
+    if (present->empty() && session.format() == Format::kText)
+      fmt::print("no slices.  ration split 0 --into 4\n");
+    else
+      show(session, *machine, *store, *present, false);
     return 0;
   }
   const auto chosen = policy::choose_devices(machine->devices, options.gpu);
@@ -111,7 +131,9 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     if (slice.uuid != device.uuid) continue;
     slices_now += slice.size;
     if (const auto* inside = policy::occupant(books, slice.name); inside != nullptr) {
-      return fail("E1604", fmt::format("slice {} is taken by {} (pid {}).", slice.name, inside->contents.name, inside->contents.creator.pid),
+      return fail("E1604",
+                  fmt::format("slice {} is taken by {} (pid {}).", slice.name, inside->contents.name,
+                              inside->contents.creator.pid),
                   "Wait until it ends: ration ps", 4);
     }
   }
@@ -126,16 +148,21 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     for (const auto& slice : slices) needed += slice.size;
     const Bytes promised = policy::promises_on(device, *store).total - slices_now;
     if (needed + promised > device.total) {
-      return fail("E1304", fmt::format("slices of {} cannot be promised: running workloads were promised {} of GPU {}'s {}.", session.size(needed),
-                                       session.size(promised), device.index, session.size(device.total)),
-                  fmt::format("Slices of {} together would fit, or end one of them: ration ps", session.size(device.total - promised)), 4);
+      return fail("E1304",
+                  fmt::format("slices of {} cannot be promised: running workloads were promised {} of GPU {}'s {}.",
+                              session.size(needed), session.size(promised), device.index, session.size(device.total)),
+                  fmt::format("Slices of {} together would fit, or end one of them: ration ps",
+                              session.size(device.total - promised)),
+                  4);
     }
   }
   if (!session.dry_run) {
     if (auto written = policy::write_slices(*store, device, slices); !written) return tl::unexpected(written.error());
   }
-  if (!slices.empty() || session.format() != Format::kText) show(session, *machine, *store, slices, session.dry_run);
-  else fmt::print("GPU {} is whole again.\n", device.index);
+  if (!slices.empty() || session.format() != Format::kText)
+    show(session, *machine, *store, slices, session.dry_run);
+  else
+    fmt::print("GPU {} is whole again.\n", device.index);
   return 0;
 }
 

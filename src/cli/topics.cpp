@@ -6,16 +6,20 @@ namespace {
 
 std::string variables_text() {
   std::string text = "Variables that ration reads:\n\n";
-  for (const auto& variable : policy::variables()) text += std::string("  ") + variable.name + "\n      " + variable.meaning + "\n";
+  for (const auto& variable : policy::variables())
+    text += std::string("  ") + variable.name + "\n      " + variable.meaning + "\n";
   return text +
-         "\nVariables that ration run sets for the program: LD_PRELOAD, RATION_BOOK, CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER=PCI_BUS_ID, and, unless\n"
-         "they are set already, TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false. `ration env` prints them.\n"
+         "\nVariables that ration run sets for the program: LD_PRELOAD, RATION_BOOK, CUDA_VISIBLE_DEVICES, "
+         "CUDA_DEVICE_ORDER=PCI_BUS_ID, and, unless\n"
+         "they are set already, TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false. `ration env` "
+         "prints them.\n"
          "Colour: NO_COLOR, CLICOLOR_FORCE, TERM=dumb.\n";
 }
 
 std::string errors_text() {
   std::string text = "Every error has a number, says what, how much and who, and what to type.\n\n";
-  for (const ErrorText& error : error_texts()) text += std::string("  ") + error.id + "  " + error.meaning + "\n         " + error.fix + "\n";
+  for (const ErrorText& error : error_texts())
+    text += std::string("  ") + error.id + "  " + error.meaning + "\n         " + error.fix + "\n";
   return text;
 }
 
@@ -24,7 +28,8 @@ std::string errors_text() {
 const std::vector<ErrorText>& error_texts() {
   static const std::vector<ErrorText> all{
       {"E1001", "the command line cannot be read", "ration VERB --help shows what can be typed"},
-      {"E1101", "a size without a unit (TensorFlow means MiB, PyTorch a fraction, others bytes)", "write 4096MiB, 4GiB or 50%"},
+      {"E1101", "a size without a unit (TensorFlow means MiB, PyTorch a fraction, others bytes)",
+       "write 4096MiB, 4GiB or 50%"},
       {"E1102", "not a size", "write 4GiB, 512MiB, 50%, 50%free, max-1GiB"},
       {"E1103", "a fraction", "write 50% (of the GPU) or 512MiB"},
       {"E1104", "more than the GPU has", "use --limit max, or another --gpu"},
@@ -33,12 +38,15 @@ const std::vector<ErrorText>& error_texts() {
       {"E1204", "the limit is less than one CUDA context costs on this driver", "give at least what the message says"},
       {"E1205", "lowering a limit below what is held needs a yes", "ration set NAME --limit SIZE --yes"},
       {"E1302", "that many bytes do not fit on any GPU now", "ration ps shows who holds them"},
-      {"E1304", "a guarantee that cannot be promised beside those already given", "the message names the smallest change that fits"},
+      {"E1304", "a guarantee that cannot be promised beside those already given",
+       "the message names the smallest change that fits"},
       {"E1305", "a guarantee above its own limit", "raise --limit or lower --guarantee"},
       {"E1401", "the program cannot be started", "make it executable, or name its interpreter"},
-      {"E1402", "no program, or an option of it before the program's name", "ration run --limit 4GiB -- prog --batch 64"},
+      {"E1402", "no program, or an option of it before the program's name",
+       "ration run --limit 4GiB -- prog --batch 64"},
       {"E1403", "no GPU, or no driver", "in Docker add --gpus all; without a GPU: --sim=T4"},
-      {"E1404", "the limit would not hold for this program and --require-enforced was given", "ration help enforcement"},
+      {"E1404", "the limit would not hold for this program and --require-enforced was given",
+       "ration help enforcement"},
       {"E1405", "the runtime directory cannot be written", "export RATION_RUNTIME_DIR=<a folder of yours>"},
       {"E1406", "part of the installation is missing", "install the whole package again"},
       {"E1407", "no such GPU", "ration ps lists them"},
@@ -58,7 +66,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1421", "no check of that name", "ration doctor lists them"},
       {"E1422", "no such topic", "ration help lists them"},
       {"E1423", "no such shell", "ration completion bash, zsh or fish"},
-      {"E1424", "the guard's path has a space or a colon, which LD_PRELOAD cannot carry", "move ration, or export RATION_RUNTIME_DIR=<a folder without spaces>"},
+      {"E1424", "the guard's path has a space or a colon, which LD_PRELOAD cannot carry",
+       "move ration, or export RATION_RUNTIME_DIR=<a folder without spaces>"},
       {"E1601", "the configuration cannot be used; nothing of it was applied", "ration help config"},
       {"E1602", "slices that do not fit the GPU", "make the last one smaller, or 'rest'"},
       {"E1603", "a misspelt RATION_ variable", "unset it, and set the one that was meant"},
@@ -84,28 +93,44 @@ const std::vector<Topic>& topics() {
        "  max  max-1GiB            all of it; all but 1 GiB\n"
        "  unlimited                no limit (bookkeeping only)\n\n"
        "A bare number is refused: TensorFlow means MiB by it, PyTorch a fraction, others bytes.\n"
-       "Limits are rounded down to the device's granule of 2 MiB. Printed sizes have three digits; --units si or bytes changes that. JSON has exact bytes.\n"},
+       "Limits are rounded down to the device's granule of 2 MiB. Printed sizes have three digits; --units si or bytes "
+       "changes that. JSON has exact bytes.\n"},
       {"exit-codes", "what the exit codes mean",
-       "  0    done; the check passed\n  1    the operation failed, and the message says why\n  2    wrong usage, or configuration that cannot be used\n"
-       "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, split, set, guarantees)\n  5    permission\n"
+       "  0    done; the check passed\n  1    the operation failed, and the message says why\n  2    wrong usage, or "
+       "configuration that cannot be used\n"
+       "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, split, set, guarantees)\n  5    "
+       "permission\n"
        "  6    the limit would not hold for this program and --require-enforced was given\n\n"
        "ration run ends with the program's own code, or 128 + the signal that killed it; 125 ration itself failed;\n"
-       "126 found but not executable; 127 not found.\nration doctor: 0 no check failed, 1 at least one did; with --strict warnings count.\n"},
+       "126 found but not executable; 127 not found.\nration doctor: 0 no check failed, 1 at least one did; with "
+       "--strict warnings count.\n"},
       {"env", "environment variables", variables_text()},
       {"config", "defaults in a file",
-       "/etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG) over it; what is typed wins over both.\n\n"
-       "  schema = 1\n\n  [defaults]\n  limit = \"50%\"              # of ration run\n  guarantee = \"2GiB\"\n  gpu = \"auto\"\n  on_deny = \"wait:30s\"\n"
-       "  account = \"device\"         # or \"heap\": contexts are not counted\n  tenant = \"nlp\"\n  summary = \"auto\"\n  growth = false\n"
-       "  framework_hints = true\n  require_enforced = false\n\nAn unknown key is an error with its line and column, and nothing of the file is applied.\n"},
+       "/etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG) over it; what is typed "
+       "wins over both.\n\n"
+       "  schema = 1\n\n  [defaults]\n  limit = \"50%\"              # of ration run\n  guarantee = \"2GiB\"\n  gpu = "
+       "\"auto\"\n  on_deny = \"wait:30s\"\n"
+       "  account = \"device\"         # or \"heap\": contexts are not counted\n  tenant = \"nlp\"\n  summary = "
+       "\"auto\"\n  growth = false\n"
+       "  framework_hints = true\n  require_enforced = false\n\nAn unknown key is an error with its line and column, "
+       "and nothing of the file is applied.\n"},
       {"enforcement", "what holds a limit, and what it cannot stop",
-       "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1), preloaded into the program and everything it starts.\n"
-       "Every way to take device memory that the driver API has goes through it, however the function was found. The limit itself lies in the book, not in the environment.\n\n"
-       "It cannot stop: statically linked, set-uid and musl programs; a program that clears LD_PRELOAD for its children; one that talks to the kernel\n"
-       "driver itself; processes started outside. --require-enforced refuses what can be seen from the file; ration ps shows what is not governed.\n"
-       "A guarantee is reserved against other guarantees and slices; programs without any limit can still take what is free.\n"},
-      {"schema", "JSON output", "ration help schema VERB prints the JSON schema of ration VERB -o json.\n"
-       "Every document has schema, time, host, source, data, warnings. Bytes are integers named *_bytes. Unknown is null with a reason in <field>_na.\n"
-       "Fields may be added, never renamed or retyped, within a version. When a command fails the document has error {id, message, fix, exit_code}.\n"},
+       "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1), preloaded into "
+       "the program and everything it starts.\n"
+       "Every way to take device memory that the driver API has goes through it, however the function was found. The "
+       "limit itself lies in the book, not in the environment.\n\n"
+       "It cannot stop: statically linked, set-uid and musl programs; a program that clears LD_PRELOAD for its "
+       "children; one that talks to the kernel\n"
+       "driver itself; processes started outside. --require-enforced refuses what can be seen from the file; ration ps "
+       "shows what is not governed.\n"
+       "A guarantee is reserved against other guarantees and slices; programs without any limit can still take what is "
+       "free.\n"},
+      {"schema", "JSON output",
+       "ration help schema VERB prints the JSON schema of ration VERB -o json.\n"
+       "Every document has schema, time, host, source, data, warnings. Bytes are integers named *_bytes. Unknown is "
+       "null with a reason in <field>_na.\n"
+       "Fields may be added, never renamed or retyped, within a version. When a command fails the document has error "
+       "{id, message, fix, exit_code}.\n"},
       {"errors", "the errors and what to do", errors_text()},
   };
   return all;

@@ -15,7 +15,7 @@ namespace ration::cli {
 
 struct RunOptions {
   policy::Wish wish;
-  std::string summary;           ///< auto | always | never | json:FILE
+  std::string summary;  ///< auto | always | never | json:FILE
   bool require_enforced = false;
   bool print_env = false;
   std::vector<std::string> program;

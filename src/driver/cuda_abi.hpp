@@ -328,8 +328,10 @@ using cuMemPoolTrimTo_t = CUresult(CUmemoryPool, std::size_t);
 using cuMemPoolSetAttribute_t = CUresult(CUmemoryPool, CUmemPool_attribute, void*);
 using cuMemPoolGetAttribute_t = CUresult(CUmemoryPool, CUmemPool_attribute, void*);
 
-using cuMemGetAllocationGranularity_t = CUresult(std::size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags);
-using cuMemCreate_t = CUresult(CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*, unsigned long long);
+using cuMemGetAllocationGranularity_t = CUresult(std::size_t*, const CUmemAllocationProp*,
+                                                 CUmemAllocationGranularity_flags);
+using cuMemCreate_t = CUresult(CUmemGenericAllocationHandle*, std::size_t, const CUmemAllocationProp*,
+                               unsigned long long);
 using cuMemRelease_t = CUresult(CUmemGenericAllocationHandle);
 using cuMemAddressReserve_t = CUresult(CUdeviceptr*, std::size_t, std::size_t, CUdeviceptr, unsigned long long);
 using cuMemAddressFree_t = CUresult(CUdeviceptr, std::size_t);
@@ -337,7 +339,8 @@ using cuMemMap_t = CUresult(CUdeviceptr, std::size_t, std::size_t, CUmemGenericA
 using cuMemUnmap_t = CUresult(CUdeviceptr, std::size_t);
 using cuMemSetAccess_t = CUresult(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t);
 using cuMemRetainAllocationHandle_t = CUresult(CUmemGenericAllocationHandle*, void*);
-using cuMemExportToShareableHandle_t = CUresult(void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long);
+using cuMemExportToShareableHandle_t = CUresult(void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
+                                                unsigned long long);
 using cuMemImportFromShareableHandle_t = CUresult(CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType);
 
 using cuArrayCreate_t = CUresult(CUarray*, const CUDA_ARRAY_DESCRIPTOR_v1*);

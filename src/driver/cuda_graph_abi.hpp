@@ -1,5 +1,5 @@
-// The binary interface of the driver's graphs and stream capture: what cuda_abi.hpp is for the rest. Used by the shim, the
-// simulator, the workload and the tests; same promises.
+// The binary interface of the driver's graphs and stream capture: what cuda_abi.hpp is for the rest. Used by the shim,
+// the simulator, the workload and the tests; same promises.
 #pragma once
 
 #include "driver/cuda_abi.hpp"
@@ -97,13 +97,15 @@ static_assert(sizeof(CUgraphNodeParams) == 256 && sizeof(CUgraphEdgeData) == 8);
 using cuGraphCreate_t = CUresult(CUgraph*, unsigned int);
 using cuGraphDestroy_t = CUresult(CUgraph);
 using cuGraphClone_t = CUresult(CUgraph*, CUgraph);
-using cuGraphAddMemAllocNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUDA_MEM_ALLOC_NODE_PARAMS*);
+using cuGraphAddMemAllocNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                                          CUDA_MEM_ALLOC_NODE_PARAMS*);
 using cuGraphAddMemFreeNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUdeviceptr);
 using cuGraphAddEmptyNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t);
 using cuGraphAddChildGraphNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraph);
-using cuGraphAddHostNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_HOST_NODE_PARAMS*);
-using cuGraphAddMemsetNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMSET_NODE_PARAMS*,
-                                        CUcontext);
+using cuGraphAddHostNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                                      const CUDA_HOST_NODE_PARAMS*);
+using cuGraphAddMemsetNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                                        const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
 using cuGraphAddNode_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraphNodeParams*);
 using cuGraphAddNode_v2_t = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, std::size_t,
                                      CUgraphNodeParams*);
@@ -117,8 +119,8 @@ using cuDeviceSetGraphMemAttribute_t = CUresult(CUdevice, CUgraphMem_attribute, 
 
 using cuStreamBeginCapture_v2_t = CUresult(CUstream, CUstreamCaptureMode);
 using cuStreamEndCapture_t = CUresult(CUstream, CUgraph*);
-using cuStreamGetCaptureInfo_v2_t = CUresult(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
-                                             std::size_t*);
+using cuStreamGetCaptureInfo_v2_t = CUresult(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                                             const CUgraphNode**, std::size_t*);
 using cuThreadExchangeStreamCaptureMode_t = CUresult(CUstreamCaptureMode*);
 
 }  // namespace ration::cuda

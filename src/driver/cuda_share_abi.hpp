@@ -11,13 +11,15 @@ struct CUmemPoolPtrExportData {
 };
 
 using cuMemPoolExportToShareableHandle_t = CUresult(void*, CUmemoryPool, CUmemAllocationHandleType, unsigned long long);
-using cuMemPoolImportFromShareableHandle_t = CUresult(CUmemoryPool*, void*, CUmemAllocationHandleType, unsigned long long);
+using cuMemPoolImportFromShareableHandle_t = CUresult(CUmemoryPool*, void*, CUmemAllocationHandleType,
+                                                      unsigned long long);
 using cuMemPoolExportPointer_t = CUresult(CUmemPoolPtrExportData*, CUdeviceptr);
 using cuMemPoolImportPointer_t = CUresult(CUdeviceptr*, CUmemoryPool, CUmemPoolPtrExportData*);
 
-using cuMulticastBindMem_t = CUresult(CUmemGenericAllocationHandle, std::size_t, CUmemGenericAllocationHandle, std::size_t,
-                                      std::size_t, unsigned long long);
-using cuMulticastBindAddr_t = CUresult(CUmemGenericAllocationHandle, std::size_t, CUdeviceptr, std::size_t, unsigned long long);
+using cuMulticastBindMem_t = CUresult(CUmemGenericAllocationHandle, std::size_t, CUmemGenericAllocationHandle,
+                                      std::size_t, std::size_t, unsigned long long);
+using cuMulticastBindAddr_t = CUresult(CUmemGenericAllocationHandle, std::size_t, CUdeviceptr, std::size_t,
+                                       unsigned long long);
 
 enum CUprocessState : int {
   CU_PROCESS_STATE_RUNNING = 0,

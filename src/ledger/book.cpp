@@ -119,7 +119,8 @@ void Book::detach() noexcept {
 // Whose memory an importer holds cannot be told from what the driver hands it, so any one counts.
 bool Book::living_importers() const noexcept {
   return std::any_of(std::begin(layout_->slots), std::end(layout_->slots), [](const SlotRecord& slot) {
-    return slot.in_use.load(kRelaxed) != 0 && slot.imports.load(kRelaxed) != 0 && liveness(identity_of(slot)) != Liveness::kDead;
+    return slot.in_use.load(kRelaxed) != 0 && slot.imports.load(kRelaxed) != 0 &&
+           liveness(identity_of(slot)) != Liveness::kDead;
   });
 }
 
@@ -178,14 +179,16 @@ void Book::end_waiting() noexcept {
 
 void Book::wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
   BookHeader& header = layout_->header;
-  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U), static_cast<long>(timeout_ns % 1'000'000'000U)};
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U),
+                         static_cast<long>(timeout_ns % 1'000'000'000U)};
   ::syscall(SYS_futex, &header.generation, FUTEX_WAIT, seen, &timeout, nullptr, 0);
 }
 
 void Book::wake_waiters() noexcept {
   BookHeader& header = layout_->header;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (header.waiters.load(kRelaxed) == 0) [[likely]] return;
+  if (header.waiters.load(kRelaxed) == 0) [[likely]]
+    return;
   header.generation.fetch_add(1, std::memory_order_seq_cst);
   ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
 }
@@ -284,10 +287,17 @@ namespace {
 
 BookStatus status_of(int error) noexcept {
   switch (error) {
-    case ENOENT: return BookStatus::kMissing;
-    case EACCES: case EPERM: case EROFS: return BookStatus::kNotPermitted;
-    case ENOSPC: case EDQUOT: return BookStatus::kNoSpace;
-    default: return BookStatus::kSystem;
+    case ENOENT:
+      return BookStatus::kMissing;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return BookStatus::kNotPermitted;
+    case ENOSPC:
+    case EDQUOT:
+      return BookStatus::kNoSpace;
+    default:
+      return BookStatus::kSystem;
   }
 }
 
@@ -383,16 +393,26 @@ BookStatus Book::open(const char* path, Book& out) noexcept {
 
 const char* describe(BookStatus status) noexcept {
   switch (status) {
-    case BookStatus::kOk: return "the book is sound";
-    case BookStatus::kMissing: return "there is no such book";
-    case BookStatus::kNotPermitted: return "the book may not be opened for writing by this user";
-    case BookStatus::kTruncated: return "the book is shorter than its format says";
-    case BookStatus::kForeign: return "the file is not a book of ration";
-    case BookStatus::kOtherVersion: return "the book was written by another version of ration";
-    case BookStatus::kDamaged: return "the book's fields contradict each other";
-    case BookStatus::kNoSpace: return "there is no space left for the book";
-    case BookStatus::kTooManyDevices: return "a workload can have at most 16 devices";
-    case BookStatus::kSystem: return "the system refused";
+    case BookStatus::kOk:
+      return "the book is sound";
+    case BookStatus::kMissing:
+      return "there is no such book";
+    case BookStatus::kNotPermitted:
+      return "the book may not be opened for writing by this user";
+    case BookStatus::kTruncated:
+      return "the book is shorter than its format says";
+    case BookStatus::kForeign:
+      return "the file is not a book of ration";
+    case BookStatus::kOtherVersion:
+      return "the book was written by another version of ration";
+    case BookStatus::kDamaged:
+      return "the book's fields contradict each other";
+    case BookStatus::kNoSpace:
+      return "there is no space left for the book";
+    case BookStatus::kTooManyDevices:
+      return "a workload can have at most 16 devices";
+    case BookStatus::kSystem:
+      return "the system refused";
   }
   return "unknown";
 }

@@ -54,12 +54,12 @@ enum class BookStatus : std::uint32_t {
   kMissing,
   kNotPermitted,
   kTruncated,
-  kForeign,        ///< no book at all
+  kForeign,  ///< no book at all
   kOtherVersion,
-  kDamaged,        ///< a book whose fields contradict each other
-  kNoSpace,        ///< the disk is full
+  kDamaged,  ///< a book whose fields contradict each other
+  kNoSpace,  ///< the disk is full
   kTooManyDevices,
-  kSystem,         ///< errno says why
+  kSystem,  ///< errno says why
 };
 
 /// What the bytes of a charge are, for `ration explain`.
@@ -150,7 +150,8 @@ class Book {
 
   [[nodiscard]] bool is_open() const noexcept { return layout_ != nullptr; }
 
-  /// Registers the calling process. Reaps dead ones first when no slot is free. False: every slot is taken by the living.
+  /// Registers the calling process. Reaps dead ones first when no slot is free. False: every slot is taken by the
+  /// living.
   bool attach() noexcept;
   /// Gives back everything this process holds and its slot.
   void detach() noexcept;

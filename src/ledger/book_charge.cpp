@@ -45,7 +45,8 @@ bool Book::lock() noexcept {
     outcome = ::pthread_mutex_trylock(&mutex);
   }
   if (outcome == EBUSY) outcome = ::pthread_mutex_lock(&mutex);
-  if (outcome == 0) [[likely]] return true;
+  if (outcome == 0) [[likely]]
+    return true;
   if (outcome == EOWNERDEAD) {
     recover();
     return ::pthread_mutex_consistent(&mutex) == 0;
@@ -75,7 +76,8 @@ void Book::recover() noexcept {
   for (SlotRecord& slot : layout_->slots) {
     if (slot.in_use.load(kRelaxed) == 0) continue;
     waiters += slot.waiting.load(kRelaxed);
-    for (std::uint32_t account = 0; account < account_count_; ++account) sums[account] += slot.held[account].load(kRelaxed);
+    for (std::uint32_t account = 0; account < account_count_; ++account)
+      sums[account] += slot.held[account].load(kRelaxed);
   }
   for (std::uint32_t account = 0; account < account_count_; ++account) {
     layout_->accounts[account].used.store(sums[account], kRelaxed);
@@ -88,7 +90,8 @@ void Book::recover() noexcept {
 Charged Book::charge(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account >= account_count_) return Charged::kNoAccount;
   if (slot_ == kNoSlot) return Charged::kBroken;
-  if (kind == Kind::kHeap && take_spare(account, size.count())) [[likely]] return Charged::kGranted;
+  if (kind == Kind::kHeap && take_spare(account, size.count())) [[likely]]
+    return Charged::kGranted;
   if (!lock()) return Charged::kBroken;
   AccountRecord& record = layout_->accounts[account];
   const std::uint64_t limit = record.limit.load(kRelaxed);
@@ -128,7 +131,8 @@ void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) 
 
 void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account >= account_count_ || slot_ == kNoSlot) return;
-  if (kind == Kind::kHeap && keep_spare(account, size.count())) [[likely]] return;
+  if (kind == Kind::kHeap && keep_spare(account, size.count())) [[likely]]
+    return;
   if (!lock()) return;
   fold(slot_, account);
   SlotRecord& slot = layout_->slots[slot_];
@@ -184,9 +188,12 @@ bool Book::keep_spare(std::uint32_t account, std::uint64_t size) noexcept {
   std::uint64_t seen = slot.spare[account].load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t kept = spare_bytes(seen) + size;
-    if (size > kSpareMost.count() || kept > kSpareMost.count() || kept > slot.held[account].load(kRelaxed)) return false;
+    if (size > kSpareMost.count() || kept > kSpareMost.count() || kept > slot.held[account].load(kRelaxed))
+      return false;
     if (header.waiters.load(kRelaxed) != 0 || record.used.load(kRelaxed) > record.limit.load(kRelaxed)) return false;
-    if (slot.spare[account].compare_exchange_weak(seen, seen + size, std::memory_order_seq_cst, std::memory_order_acquire)) break;
+    if (slot.spare[account].compare_exchange_weak(seen, seen + size, std::memory_order_seq_cst,
+                                                  std::memory_order_acquire))
+      break;
   }
   // One who began to wait since then has looked for spare bytes before these were there: wake it. (It counts itself
   // before it looks; both sides are sequentially consistent, so one of the two sees the other.)
@@ -211,7 +218,8 @@ void Book::fold(std::uint32_t index, std::uint32_t account) noexcept {
   do {
     header.fold_spare.store(seen, kRelaxed);
     header.fold_slot.store(index + 1, std::memory_order_release);
-  } while (!spare.compare_exchange_strong(seen, (spare_turn(seen) + 1) << kTurnShift, std::memory_order_seq_cst, std::memory_order_acquire));
+  } while (!spare.compare_exchange_strong(seen, (spare_turn(seen) + 1) << kTurnShift, std::memory_order_seq_cst,
+                                          std::memory_order_acquire));
   const std::uint64_t bytes = spare_bytes(seen);
   slot.held[account].store(held - std::min(held, bytes), kRelaxed);
   subtract(layout_->accounts[account].used, bytes);

@@ -73,14 +73,16 @@ bool read_whole(int descriptor, void* target, std::size_t size) noexcept {
 
 BookStatus Book::read(const char* path, BookSnapshot& out) {
   const FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  if (!file) return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
+  if (!file)
+    return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
   struct stat status {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
 
   const auto storage = std::make_unique<std::byte[]>(sizeof(BookLayout) + alignof(BookLayout));
   void* start = storage.get();
   std::size_t space = sizeof(BookLayout) + alignof(BookLayout);
-  const auto* layout = static_cast<const BookLayout*>(std::align(alignof(BookLayout), sizeof(BookLayout), start, space));
+  const auto* layout =
+      static_cast<const BookLayout*>(std::align(alignof(BookLayout), sizeof(BookLayout), start, space));
   std::uint64_t magic = 0;
   if (!read_whole(file.get(), &magic, sizeof magic)) return BookStatus::kTruncated;
   if (magic != kBookMagic) return BookStatus::kForeign;
@@ -118,7 +120,8 @@ BookStatus Book::read(const char* path, BookSnapshot& out) {
                                  plain(record.denials)});
   }
   for (const SlotRecord& slot : layout->slots) {
-    if (slot.in_use.load(std::memory_order_relaxed) != 0) snapshot.processes.push_back(process_from(slot, header.account_count));
+    if (slot.in_use.load(std::memory_order_relaxed) != 0)
+      snapshot.processes.push_back(process_from(slot, header.account_count));
   }
   for (std::size_t account = 0; account < snapshot.accounts.size(); ++account) {
     for (const SlotRecord& slot : layout->slots) {

@@ -15,9 +15,9 @@ namespace ration::ledger {
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
 inline constexpr std::uint32_t kBookVersion = 2;
 
-inline constexpr std::size_t kMaxAccounts = 16;   // devices in one machine: an 8-GPU server twice over
+inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
-inline constexpr std::size_t kDenialRing = 256;   // the newest denials; older ones are overwritten
+inline constexpr std::size_t kDenialRing = 256;     // the newest denials; older ones are overwritten
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
@@ -42,7 +42,9 @@ static_assert(sizeof(AccountRecord) == 128);
 /// (a fold), which also changes the turn in the high bits, so that a fold cut short by death can be told from one not
 /// begun.
 inline constexpr int kTurnShift = 48;
-constexpr std::uint64_t spare_bytes(std::uint64_t word) noexcept { return word & ((std::uint64_t{1} << kTurnShift) - 1); }
+constexpr std::uint64_t spare_bytes(std::uint64_t word) noexcept {
+  return word & ((std::uint64_t{1} << kTurnShift) - 1);
+}
 constexpr std::uint64_t spare_turn(std::uint64_t word) noexcept { return word >> kTurnShift; }
 
 /// One process of the workload. Written by that process under the lock; cleared by whoever finds it dead.
@@ -53,14 +55,14 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
   std::atomic<std::uint32_t> waiting;  // threads of it that sleep until bytes come back
   std::uint64_t start_time;
   std::uint64_t pid_namespace;
-  Word attached_ns;               // CLOCK_REALTIME when it first used the driver
-  char command[88];               // first words of its command line
-  Word held[kMaxAccounts];        // bytes charged, everything included
-  Word context[kMaxAccounts];     // of these: CUDA contexts
-  Word pooled[kMaxAccounts];      // of these: reserved by the driver's memory pools
-  Word spare[kMaxAccounts];       // of these: given back, and kept at hand (see above)
-  Word exported[kMaxAccounts];    // of these: other processes may keep alive
-  Word imports;                   // pieces of other processes' memory that it holds
+  Word attached_ns;             // CLOCK_REALTIME when it first used the driver
+  char command[88];             // first words of its command line
+  Word held[kMaxAccounts];      // bytes charged, everything included
+  Word context[kMaxAccounts];   // of these: CUDA contexts
+  Word pooled[kMaxAccounts];    // of these: reserved by the driver's memory pools
+  Word spare[kMaxAccounts];     // of these: given back, and kept at hand (see above)
+  Word exported[kMaxAccounts];  // of these: other processes may keep alive
+  Word imports;                 // pieces of other processes' memory that it holds
 };
 static_assert(sizeof(SlotRecord) == 832);
 
@@ -91,25 +93,25 @@ struct BookHeader {
   std::uint32_t creator_user;
   std::uint64_t creator_start_time;
   std::uint64_t creator_pid_namespace;
-  Word ended_ns;              // `ration run`, when the program has ended; 0 while it runs
+  Word ended_ns;  // `ration run`, when the program has ended; 0 while it runs
   std::atomic<std::int32_t> exit_status;
-  std::uint32_t account_count;  // creator
-  std::uint32_t on_deny;        // creator: OnDeny
-  std::uint32_t account_mode;   // creator: AccountMode
-  std::uint64_t wait_ns;        // creator: longest wait of OnDeny::kWait; UINT64_MAX = for ever
-  char name[64];                // creator
-  char tenant[64];              // creator
-  char slice[64];               // creator
-  char labels[256];             // creator: k=v separated by commas
-  char command[256];            // creator
-  Word limit_changes;           // whoever changes limits
-  Word denial_count;            // under the lock
+  std::uint32_t account_count;            // creator
+  std::uint32_t on_deny;                  // creator: OnDeny
+  std::uint32_t account_mode;             // creator: AccountMode
+  std::uint64_t wait_ns;                  // creator: longest wait of OnDeny::kWait; UINT64_MAX = for ever
+  char name[64];                          // creator
+  char tenant[64];                        // creator
+  char slice[64];                         // creator
+  char labels[256];                       // creator: k=v separated by commas
+  char command[256];                      // creator
+  Word limit_changes;                     // whoever changes limits
+  Word denial_count;                      // under the lock
   std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
   std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots; under the lock
   std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
   std::atomic<std::uint32_t> fold_slot;   // under the lock: slot + 1 whose spare bytes are being taken away; 0 = none
   Word fold_account, fold_spare, fold_held;  // under the lock: of which account, and both words before it
-  alignas(64) pthread_mutex_t lock;  // robust, process-shared, error-checking
+  alignas(64) pthread_mutex_t lock;          // robust, process-shared, error-checking
 };
 
 struct BookLayout {

@@ -36,7 +36,8 @@ Result<Store> Store::open() {
     candidates = {given};
   } else {
     candidates.emplace_back("/run/ration");
-    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr) candidates.push_back(std::string(runtime) + "/ration");
+    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr)
+      candidates.push_back(std::string(runtime) + "/ration");
     candidates.push_back(fmt::format("/tmp/ration-{}", ::getuid()));
   }
   for (const std::string& folder : candidates) {
@@ -60,12 +61,14 @@ Result<std::uint64_t> Store::next_run() const {
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   std::uint64_t number = 0;
   if (!file || ::flock(file.get(), LOCK_EX) != 0) {
-    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)), "free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
+    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
+                "free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
   }
   if (::pread(file.get(), &number, sizeof number, 0) != sizeof number) number = 0;
   ++number;
   if (::pwrite(file.get(), &number, sizeof number, 0) != sizeof number) {
-    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)), "free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
+    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
+                "free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
   }
   return number;
 }
@@ -80,9 +83,11 @@ std::vector<StoredBook> Store::list() const {
     book.live = is_live(book.contents);
     books.push_back(std::move(book));
   }
-  std::sort(books.begin(), books.end(),
-            [](const StoredBook& left, const StoredBook& right) { return left.contents.run_number < right.contents.run_number; });
-  std::size_t ended = static_cast<std::size_t>(std::count_if(books.begin(), books.end(), [](const auto& book) { return !book.live; }));
+  std::sort(books.begin(), books.end(), [](const StoredBook& left, const StoredBook& right) {
+    return left.contents.run_number < right.contents.run_number;
+  });
+  std::size_t ended =
+      static_cast<std::size_t>(std::count_if(books.begin(), books.end(), [](const auto& book) { return !book.live; }));
   std::erase_if(books, [&](const StoredBook& book) {
     if (book.live || ended <= kEndedKept) return false;
     --ended;

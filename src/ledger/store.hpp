@@ -1,5 +1,6 @@
 // Where the books of this user stand: one folder, one file a workload, ended ones kept for `ration why`.
-// Used by the command line. Promises: nobody else's folder is used; nothing is left behind by a run that failed to start.
+// Used by the command line. Promises: nobody else's folder is used; nothing is left behind by a run that failed to
+// start.
 #pragma once
 
 #include <string>

@@ -60,7 +60,8 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   std::vector<nvmlProcessInfo_t> list(64);
   for (;;) {
     auto count = static_cast<unsigned int>(list.size());
-    const auto result = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", NVML_ERROR_NOT_SUPPORTED, handle, &count, list.data());
+    const auto result =
+        nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", NVML_ERROR_NOT_SUPPORTED, handle, &count, list.data());
     if (result == NVML_ERROR_INSUFFICIENT_SIZE && list.size() < 65536) {
       list.resize(list.size() * 4);
       continue;
@@ -108,7 +109,8 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
   return device;
 }
 
-// A driver without NVML (containers with the compute capability alone, some embedded boards): the driver itself is asked.
+// A driver without NVML (containers with the compute capability alone, some embedded boards): the driver itself is
+// asked.
 void ask_driver(const std::string& folder, Machine& machine, std::string& problem) {
   using namespace cuda;
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -167,7 +169,8 @@ Result<Machine> look_at_machine(const std::string& driver_folder) {
   } else {
     machine.management = true;
     char version[96] = {};
-    if (nvml.call("nvmlSystemGetDriverVersion", NVML_ERROR_NOT_SUPPORTED, +version, 96U) == NVML_SUCCESS) machine.driver_version = version;
+    if (nvml.call("nvmlSystemGetDriverVersion", NVML_ERROR_NOT_SUPPORTED, +version, 96U) == NVML_SUCCESS)
+      machine.driver_version = version;
     unsigned int count = 0;
     nvml.call("nvmlDeviceGetCount_v2", NVML_ERROR_NOT_SUPPORTED, &count);
     for (unsigned int index = 0; index < count; ++index) {
@@ -189,12 +192,14 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
     const auto by_name = [&](const Device& device) {
       return entry == std::to_string(device.index) || (entry.size() > 4 && device.uuid.rfind(entry, 0) == 0);
     };
-    const auto found = entry == "auto" ? std::max_element(devices.begin(), devices.end(),
-                                                          [](const auto& left, const auto& right) { return left.free < right.free; })
-                                       : std::find_if(devices.begin(), devices.end(), by_name);
+    const auto found =
+        entry == "auto" ? std::max_element(devices.begin(), devices.end(),
+                                           [](const auto& left, const auto& right) { return left.free < right.free; })
+                        : std::find_if(devices.begin(), devices.end(), by_name);
     if (found == devices.end()) {
       std::string all;
-      for (const Device& device : devices) all += fmt::format("{}{} ({})", all.empty() ? "" : ", ", device.index, device.name);
+      for (const Device& device : devices)
+        all += fmt::format("{}{} ({})", all.empty() ? "" : ", ", device.index, device.name);
       return fail("E1407", fmt::format("there is no GPU '{}' on this machine. There is: {}.", entry, all),
                   fmt::format("Use --gpu {}, --gpu {} or --gpu auto", devices.front().index, devices.front().uuid), 3);
     }
@@ -206,14 +211,16 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
   return chosen;
 }
 
-std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder) {
+std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version,
+                                  const std::string& runtime_folder) {
   const auto costs = read_costs(runtime_folder);
   const auto found = costs.find(device.uuid + " " + driver_version);
   if (found == costs.end() || !found->is_number_unsigned()) return std::nullopt;
   return Bytes{found->get<std::uint64_t>()};
 }
 
-void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder, Bytes cost) {
+void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder,
+                           Bytes cost) {
   auto costs = read_costs(runtime_folder);
   costs[device.uuid + " " + driver_version] = cost.count();
   const std::string fresh = costs_file(runtime_folder) + fmt::format(".{}", ::getpid());

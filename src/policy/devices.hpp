@@ -23,8 +23,8 @@ struct Device {
   std::string name;
   Bytes total;
   Bytes free;
-  std::optional<int> utilisation;      ///< percent of the last sample period
-  std::optional<int> temperature;      ///< degrees Celsius
+  std::optional<int> utilisation;                       ///< percent of the last sample period
+  std::optional<int> temperature;                       ///< degrees Celsius
   std::optional<std::vector<DeviceProcess>> processes;  ///< absent without a management library
 };
 
@@ -41,10 +41,12 @@ struct Machine {
 /// `0`, `GPU-5fd4` (a UUID or the beginning of one), `auto` (the most free bytes), or several of them: `0,1`. E1407.
 [[nodiscard]] Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted);
 
-/// What one CUDA context costs on the device, as measured once on this machine with this driver. Absent: not measured yet.
+/// What one CUDA context costs on the device, as measured once on this machine with this driver. Absent: not measured
+/// yet.
 [[nodiscard]] std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version,
                                                 const std::string& runtime_folder);
-void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder, Bytes cost);
+void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder,
+                           Bytes cost);
 
 /// Makes a context on device `index` in the calling process and says what it cost. Absent: it could not be told.
 [[nodiscard]] std::optional<Bytes> measure_context(const std::string& driver_folder, int index);

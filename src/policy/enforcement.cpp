@@ -71,7 +71,8 @@ std::string why_not(const std::string& path, std::ifstream& file) {
     if (part.p_type != PT_INTERP) continue;
     std::string loader(part.p_filesz, '\0');
     file.seekg(static_cast<std::streamoff>(part.p_offset));
-    if (part.p_filesz > 4096 || !file.read(loader.data(), static_cast<std::streamsize>(loader.size()))) return "its loader cannot be read";
+    if (part.p_filesz > 4096 || !file.read(loader.data(), static_cast<std::streamsize>(loader.size())))
+      return "its loader cannot be read";
     return loader.find("musl") == std::string::npos ? "" : "it uses the musl C library; the guard is built for glibc";
   }
   return "it is statically linked, so no library can stand in front of the driver";

@@ -1,5 +1,6 @@
 // Whether the shim can stand in front of the driver in a given program: what is read off its file before it starts.
-// Used by `ration run` and `ration doctor`. Promise: says "holds" only for what the dynamic loader will really preload into.
+// Used by `ration run` and `ration doctor`. Promise: says "holds" only for what the dynamic loader will really preload
+// into.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,8 @@ namespace {
 bool valid_name(const std::string& name) {
   return !name.empty() && name.size() < 60 && name.front() != '.' && name.front() != '-' &&
          std::all_of(name.begin(), name.end(), [](char letter) {
-           return letter != '/' && letter != '"' && letter != ',' && static_cast<unsigned char>(letter) > 0x20 && letter != 0x7f;
+           return letter != '/' && letter != '"' && letter != ',' && static_cast<unsigned char>(letter) > 0x20 &&
+                  letter != 0x7f;
          });
 }
 
@@ -31,7 +32,8 @@ Result<void> parse_on_deny(const std::string& text, Plan& plan) {
       return {};
     }
   }
-  return fail("E1408", fmt::format("'{}' is no answer to a denial.", text), "Write --on-deny fail, wait or wait:30s.", 2);
+  return fail("E1408", fmt::format("'{}' is no answer to a denial.", text), "Write --on-deny fail, wait or wait:30s.",
+              2);
 }
 
 Result<void> join_labels(const std::vector<std::string>& labels, std::string& out) {
@@ -48,12 +50,16 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
 
 void frameworks_start_small(const Wish& wish, Plan& plan) {
   if (!wish.growth && !wish.framework_hints) return;
-  for (const auto& [name, value] : {std::pair{"TF_FORCE_GPU_ALLOW_GROWTH", "true"}, {"XLA_PYTHON_CLIENT_PREALLOCATE", "false"}}) {
+  for (const auto& [name, value] :
+       {std::pair{"TF_FORCE_GPU_ALLOW_GROWTH", "true"}, {"XLA_PYTHON_CLIENT_PREALLOCATE", "false"}}) {
     const char* own = std::getenv(name);
-    if (own == nullptr || wish.growth) plan.sets[name] = value;
-    else plan.keeps[name] = own;
+    if (own == nullptr || wish.growth)
+      plan.sets[name] = value;
+    else
+      plan.keeps[name] = own;
   }
-  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_GPU_ALLOCATOR"}) {
+  for (const char* name :
+       {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_GPU_ALLOCATOR"}) {
     if (const char* own = std::getenv(name); own != nullptr) plan.keeps[name] = own;
   }
 }
@@ -68,26 +74,34 @@ std::string devices_asked_for(const Wish& wish, const Machine& machine) {
 
 Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
   if (!wish.limit.empty() || !wish.gpu.empty() || !wish.guarantee.empty()) {
-    return fail("E1605", "a slice brings its own GPU, limit and guarantee.", fmt::format("ration run --slice {} -- …", wish.slice), 2);
+    return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
+                fmt::format("ration run --slice {} -- …", wish.slice), 2);
   }
   const auto slices = read_slices(store);
   if (!slices) return tl::unexpected(slices.error());
   std::vector<std::string> names;
   for (const Slice& slice : *slices) names.push_back(slice.name);
-  const auto slice = std::find_if(slices->begin(), slices->end(), [&](const Slice& other) { return other.name == wish.slice; });
+  const auto slice =
+      std::find_if(slices->begin(), slices->end(), [&](const Slice& other) { return other.name == wish.slice; });
   if (slice == slices->end()) {
-    return fail("E1608", fmt::format("there is no slice '{}'.{}", wish.slice,
-                                     names.empty() ? " None has been made." : fmt::format(" There is: {}.{}", fmt::join(names, ", "), suggestion(wish.slice, names))),
+    return fail("E1608",
+                fmt::format("there is no slice '{}'.{}", wish.slice,
+                            names.empty() ? " None has been made."
+                                          : fmt::format(" There is: {}.{}", fmt::join(names, ", "),
+                                                        suggestion(wish.slice, names))),
                 names.empty() ? "ration split 0 --into 4" : "ration split", 3);
   }
   const auto books = store.list();
   if (const auto* other = occupant(books, slice->name); other != nullptr) {
-    return fail("E1604", fmt::format("slice {} is taken by {} (pid {}, {}).", slice->name, other->contents.name,
-                                     other->contents.creator.pid, other->contents.command),
+    return fail("E1604",
+                fmt::format("slice {} is taken by {} (pid {}, {}).", slice->name, other->contents.name,
+                            other->contents.creator.pid, other->contents.command),
                 "Choose another slice (ration split shows them), or wait for it to end.", 4);
   }
   const auto device = choose_devices(machine.devices, slice->uuid);
-  if (!device) return fail("E1608", fmt::format("the device of slice {} ({}) is gone.", slice->name, slice->uuid), "ration split", 3);
+  if (!device)
+    return fail("E1608", fmt::format("the device of slice {} ({}) is gone.", slice->name, slice->uuid), "ration split",
+                3);
   plan.slice = slice->name;
   plan.accounts.push_back({device->front(), slice->size, slice->size, std::nullopt, std::nullopt});
   return {};
@@ -108,11 +122,14 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
       const auto guarantee = size_on(device, wish.guarantee, "guarantee");
       if (!guarantee) return tl::unexpected(guarantee.error());
       if (*guarantee > *limit) {
-        return fail("E1305", fmt::format("the guarantee {} is more than the limit {}.", format_size(*guarantee), format_size(*limit)),
-                    fmt::format("--limit {}MiB, or a smaller --guarantee", guarantee->count() >> 20), 2);
+        return fail(
+            "E1305",
+            fmt::format("the guarantee {} is more than the limit {}.", format_size(*guarantee), format_size(*limit)),
+            fmt::format("--limit {}MiB, or a smaller --guarantee", guarantee->count() >> 20), 2);
       }
       account.guarantee = *guarantee;
-      if (auto good = can_promise(device, store, *guarantee, wish.name.empty() ? "this run" : wish.name); !good) return good;
+      if (auto good = can_promise(device, store, *guarantee, wish.name.empty() ? "this run" : wish.name); !good)
+        return good;
     }
     plan.accounts.push_back(account);
   }
@@ -125,12 +142,15 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
   const Result<Bytes> asked = parse_size(text, device.total, device.free);
   if (!asked) return asked;
   if (*asked > device.total && *asked < kUnlimited) {
-    return fail("E1104", fmt::format("{} {} is more than GPU {} has ({}).", what, text, device.index, format_size(device.total)),
+    return fail("E1104",
+                fmt::format("{} {} is more than GPU {} has ({}).", what, text, device.index, format_size(device.total)),
                 fmt::format("Use --{} max, or another --gpu (ration ps shows them)", what), 2);
   }
   const Bytes size = round_down(std::min(*asked, device.total), kGranule);
   if (size == Bytes{0}) {
-    return fail("E1105", fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would refuse everything.", what, text),
+    return fail("E1105",
+                fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would refuse everything.",
+                            what, text),
                 "Give at least 512MiB, or leave it out for all of the GPU.", 2);
   }
   return size;
@@ -155,7 +175,8 @@ Promises promises_on(const Device& device, const ledger::Store& store) {
   return sum;
 }
 
-Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee, const std::string& who, const std::string& except) {
+Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee, const std::string& who,
+                         const std::string& except) {
   Bytes promised = promises_on(device, store).total;
   for (const auto& book : store.list()) {
     if (!book.live || book.contents.name != except || !book.contents.slice.empty()) continue;
@@ -165,27 +186,33 @@ Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes
   }
   if (promised + guarantee <= device.total) return {};
   const Bytes left = device.total > promised ? round_down(device.total - promised, kGranule) : Bytes{0};
-  return fail("E1304", fmt::format("guarantee {} for {} cannot be promised: GPU {} has already promised {} of {}.", format_size(guarantee), who,
-                                   device.index, format_size(promised), format_size(device.total)),
+  return fail("E1304",
+              fmt::format("guarantee {} for {} cannot be promised: GPU {} has already promised {} of {}.",
+                          format_size(guarantee), who, device.index, format_size(promised), format_size(device.total)),
               left > Bytes{0} ? fmt::format("The smallest change that fits: --guarantee {}MiB", left.count() >> 20)
-                              : std::string("Leave the guarantee out, or end one of those that hold it: ration ps"), 4);
+                              : std::string("Leave the guarantee out, or end one of those that hold it: ration ps"),
+              4);
 }
 
-Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::Store& store, const ContextCost& measure_context) {
+Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::Store& store,
+                       const ContextCost& measure_context) {
   Plan plan;
   plan.name = wish.name;
   plan.tenant = wish.tenant.empty() ? "default" : wish.tenant;
   for (const std::string* name : {&wish.name, static_cast<const std::string*>(&plan.tenant)}) {
     if (name->empty() || valid_name(*name)) continue;
-    return fail("E1409", fmt::format("'{}' cannot be a name.", *name), "Use up to 59 letters without spaces, commas, quotes or slashes.", 2);
+    return fail("E1409", fmt::format("'{}' cannot be a name.", *name),
+                "Use up to 59 letters without spaces, commas, quotes or slashes.", 2);
   }
   if (!wish.account.empty() && wish.account != "device" && wish.account != "heap") {
-    return fail("E1416", fmt::format("account '{}' is unknown.", wish.account), "--account device (contexts count) or heap (allocations only)", 2);
+    return fail("E1416", fmt::format("account '{}' is unknown.", wish.account),
+                "--account device (contexts count) or heap (allocations only)", 2);
   }
   if (wish.account == "heap") plan.account_mode = ledger::AccountMode::kHeap;
   if (auto good = parse_on_deny(wish.on_deny, plan); !good) return tl::unexpected(good.error());
   if (auto good = join_labels(wish.labels, plan.labels); !good) return tl::unexpected(good.error());
-  const auto entered = wish.slice.empty() ? enter_devices(wish, machine, store, plan) : enter_slice(wish, machine, store, plan);
+  const auto entered =
+      wish.slice.empty() ? enter_devices(wish, machine, store, plan) : enter_slice(wish, machine, store, plan);
   if (!entered) return tl::unexpected(entered.error());
 
   std::string visible;
@@ -195,12 +222,15 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
     if (plan.account_mode == ledger::AccountMode::kHeap) continue;
     if (!account.context && measure_context) {
       account.context = measure_context(account.device);
-      if (account.context) remember_context_cost(account.device, machine.driver_version, store.folder(), *account.context);
+      if (account.context)
+        remember_context_cost(account.device, machine.driver_version, store.folder(), *account.context);
     }
     if (account.context && account.limit < *account.context) {
-      const Bytes enough = round_up(*account.context + Bytes{std::uint64_t{128} << 20}, Bytes{std::uint64_t{256} << 20});
-      return fail("E1204", fmt::format("limit {} is less than one CUDA context needs on this driver ({}).", format_size(account.limit),
-                                       format_size(*account.context)),
+      const Bytes enough =
+          round_up(*account.context + Bytes{std::uint64_t{128} << 20}, Bytes{std::uint64_t{256} << 20});
+      return fail("E1204",
+                  fmt::format("limit {} is less than one CUDA context needs on this driver ({}).",
+                              format_size(account.limit), format_size(*account.context)),
                   fmt::format("Give at least {}MiB.", enough.count() >> 20), 2);
     }
   }

@@ -17,7 +17,7 @@ namespace ration::policy {
 struct Wish {
   std::string limit, guarantee, gpu, slice, name, tenant, on_deny, account;
   std::vector<std::string> labels;
-  bool growth = false;        ///< frameworks start small, whatever their variables say
+  bool growth = false;          ///< frameworks start small, whatever their variables say
   bool framework_hints = true;  ///< frameworks start small unless their variables say otherwise
 };
 
@@ -58,7 +58,7 @@ struct Promises {
 [[nodiscard]] Promises promises_on(const Device& device, const ledger::Store& store);
 
 /// E1304 if `guarantee` more bytes cannot be promised on the device.
-[[nodiscard]] Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee, const std::string& who,
-                                       const std::string& except = {});
+[[nodiscard]] Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee,
+                                       const std::string& who, const std::string& except = {});
 
 }  // namespace ration::policy

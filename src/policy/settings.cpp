@@ -1,13 +1,13 @@
 #include "policy/settings.hpp"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "base/bytes.hpp"
 #include "base/units.hpp"
@@ -17,10 +17,11 @@ namespace ration::policy {
 namespace {
 
 enum class Shape { kText, kSize, kFlag };
-const std::map<std::string, Shape> kKeys{{"limit", Shape::kSize},       {"guarantee", Shape::kSize}, {"gpu", Shape::kText},
-                                         {"on_deny", Shape::kText},     {"account", Shape::kText},   {"tenant", Shape::kText},
-                                         {"summary", Shape::kText},     {"growth", Shape::kFlag},    {"framework_hints", Shape::kFlag},
-                                         {"require_enforced", Shape::kFlag}};
+const std::map<std::string, Shape> kKeys{
+    {"limit", Shape::kSize},           {"guarantee", Shape::kSize}, {"gpu", Shape::kText},
+    {"on_deny", Shape::kText},         {"account", Shape::kText},   {"tenant", Shape::kText},
+    {"summary", Shape::kText},         {"growth", Shape::kFlag},    {"framework_hints", Shape::kFlag},
+    {"require_enforced", Shape::kFlag}};
 
 std::string place(const std::string& name, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", name, region.begin.line, region.begin.column);
@@ -30,9 +31,11 @@ tl::unexpected<Error> wrong(const std::string& where, const std::string& what, c
   return fail("E1601", fmt::format("{}: {} (nothing was applied)", where, what), fix, 2);
 }
 
-tl::unexpected<Error> unknown_key(const std::string& where, const std::string& key, const std::vector<std::string>& known) {
+tl::unexpected<Error> unknown_key(const std::string& where, const std::string& key,
+                                  const std::vector<std::string>& known) {
   const std::string meant = nearest(key, known);
-  return wrong(where, fmt::format("unknown key '{}'{}", key, meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
+  return wrong(where,
+               fmt::format("unknown key '{}'{}", key, meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
                fmt::format("Known here: {}", fmt::join(known, ", ")));
 }
 
@@ -48,7 +51,8 @@ std::size_t broken_header(std::string_view document) {
     if (text.empty() || text.front() != '[') continue;
     text.remove_prefix(text.size() > 1 && text[1] == '[' ? 2 : 1);
     text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-    const bool key = !text.empty() && (std::isalnum(static_cast<unsigned char>(text.front())) != 0 || std::string_view("_-\"'").find(text.front()) != std::string_view::npos);
+    const bool key = !text.empty() && (std::isalnum(static_cast<unsigned char>(text.front())) != 0 ||
+                                       std::string_view("_-\"'").find(text.front()) != std::string_view::npos);
     if (!key) return line;
   }
   return 0;
@@ -70,15 +74,18 @@ std::size_t unusual_line(std::string_view document) {
     } else if (comment) {
       continue;
     } else if (quote != 0) {
-      if (letter == '\\' && quote == '"') ++i;
-      else if (letter == quote) quote = 0;
+      if (letter == '\\' && quote == '"')
+        ++i;
+      else if (letter == quote)
+        quote = 0;
     } else if (letter == '"' || letter == '\'') {
       const bool starts = i == 0 || std::string_view(" \t\n=[.").find(document[i - 1]) != std::string_view::npos;
       if (!starts || document.substr(i, 3) == std::string(3, letter)) return line;
       quote = letter;
     } else if (letter == '#') {
       comment = true;
-    } else if (static_cast<unsigned char>(letter) >= 0x80 || letter == '{' || letter == '}' || (letter == '[' && begun && document[i - 1] != '[')) {
+    } else if (static_cast<unsigned char>(letter) >= 0x80 || letter == '{' || letter == '}' ||
+               (letter == '[' && begun && document[i - 1] != '[')) {
       return line;
     }
     begun = begun || (letter != ' ' && letter != '\t' && letter != '\n');
@@ -93,7 +100,8 @@ Result<Settings> parse_settings(std::string_view document, const std::string& na
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (document.substr(0, 3) == kByteOrderMark) document.remove_prefix(3);
   if (const std::size_t line = unusual_line(document); line != 0) {
-    return wrong(fmt::format("{}:{}:1", name, line), "a value is a text in quotes on one line, a number, true or false", "limit = \"4GiB\"");
+    return wrong(fmt::format("{}:{}:1", name, line), "a value is a text in quotes on one line, a number, true or false",
+                 "limit = \"4GiB\"");
   }
   if (const std::size_t line = broken_header(document); line != 0) {
     return wrong(fmt::format("{}:{}:1", name, line), "this is no table's header", "See: ration help config");
@@ -107,7 +115,8 @@ Result<Settings> parse_settings(std::string_view document, const std::string& na
   for (const auto& [key, node] : root) {
     const std::string text{key.str()};
     if (text == "schema") {
-      if (node.value_or(std::int64_t{0}) != 1) return wrong(place(name, node.source()), "schema must be 1", "schema = 1");
+      if (node.value_or(std::int64_t{0}) != 1)
+        return wrong(place(name, node.source()), "schema must be 1", "schema = 1");
     } else if (text != "defaults" || !node.is_table()) {
       return unknown_key(place(name, key.source()), text, {"schema", "defaults"});
     }
@@ -124,15 +133,18 @@ Result<Settings> parse_settings(std::string_view document, const std::string& na
       return unknown_key(where, text, names);
     }
     if (known->second == Shape::kFlag) {
-      if (!node.is_boolean()) return wrong(where, fmt::format("'{}' is true or false", text), fmt::format("{} = true", text));
+      if (!node.is_boolean())
+        return wrong(where, fmt::format("'{}' is true or false", text), fmt::format("{} = true", text));
       settings[text] = {*node.value<bool>() ? "true" : "false", where};
       continue;
     }
-    if (!node.is_string()) return wrong(where, fmt::format("'{}' is a text in quotes", text), fmt::format("{} = \"…\"", text));
+    if (!node.is_string())
+      return wrong(where, fmt::format("'{}' is a text in quotes", text), fmt::format("{} = \"…\"", text));
     const auto value = *node.value<std::string>();
     if (known->second == Shape::kSize) {
       // Against a device of any size: only the form is checked here.
-      if (const auto size = parse_size(value, kUnlimited, kUnlimited); !size) return wrong(where, size.error().what, size.error().fix);
+      if (const auto size = parse_size(value, kUnlimited, kUnlimited); !size)
+        return wrong(where, size.error().what, size.error().fix);
     }
     settings[text] = {value, where};
   }
@@ -153,7 +165,8 @@ Result<Settings> read_settings() {
   for (const std::string& path : files) {
     std::ifstream file(path);
     if (!file) {
-      if (own != nullptr && path == own) return fail("E1601", fmt::format("{} cannot be read.", path), "unset RATION_CONFIG", 2);
+      if (own != nullptr && path == own)
+        return fail("E1601", fmt::format("{} cannot be read.", path), "unset RATION_CONFIG", 2);
       continue;
     }
     std::stringstream text;

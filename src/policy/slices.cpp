@@ -20,14 +20,19 @@ Result<std::vector<Bytes>> fitting(const Device& device, std::vector<Bytes> shar
   Bytes sum;
   for (Bytes& share : shares) {
     share = round_down(share, kGranule);
-    if (share == Bytes{0}) return fail("E1602", "a slice of nothing.", "Give each slice at least 512MiB, or make fewer of them.", 2);
+    if (share == Bytes{0})
+      return fail("E1602", "a slice of nothing.", "Give each slice at least 512MiB, or make fewer of them.", 2);
     sum += share;
   }
   if (sum > device.total) {
     const Bytes before = sum - shares.back();
-    return fail("E1602", fmt::format("the slices need {}, GPU {} has {}.", format_size(sum), device.index, format_size(device.total)),
-                before < device.total ? fmt::format("Make the last one {}MiB, or 'rest'.", (device.total - before).count() >> 20)
-                                      : std::string("Make them smaller: --into makes equal ones."), 4);
+    return fail(
+        "E1602",
+        fmt::format("the slices need {}, GPU {} has {}.", format_size(sum), device.index, format_size(device.total)),
+        before < device.total
+            ? fmt::format("Make the last one {}MiB, or 'rest'.", (device.total - before).count() >> 20)
+            : std::string("Make them smaller: --into makes equal ones."),
+        4);
   }
   return shares;
 }
@@ -60,21 +65,25 @@ Result<void> write_slices(const ledger::Store& store, const Device& device, cons
   if (!present) return tl::unexpected(present.error());
   std::erase_if(*present, [&](const Slice& slice) { return slice.uuid == device.uuid; });
   for (const Slice& slice : slices) {
-    const auto taken = std::find_if(present->begin(), present->end(), [&](const Slice& other) { return other.name == slice.name; });
+    const auto taken =
+        std::find_if(present->begin(), present->end(), [&](const Slice& other) { return other.name == slice.name; });
     if (taken != present->end()) {
-      return fail("E1607", fmt::format("another slice is called '{}' already.", slice.name), "Choose other --names.", 2);
+      return fail("E1607", fmt::format("another slice is called '{}' already.", slice.name), "Choose other --names.",
+                  2);
     }
     present->push_back(slice);
   }
   auto all = nlohmann::json::array();
-  for (const Slice& slice : *present) all.push_back({{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()}});
+  for (const Slice& slice : *present)
+    all.push_back({{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()}});
   const std::string fresh = path + ".new";
   std::ofstream file(fresh);
   file << all.dump(1) << "\n";
   file.close();
   if (!file || std::rename(fresh.c_str(), path.c_str()) != 0) {
     ::unlink(fresh.c_str());
-    return fail("E1405", fmt::format("{} cannot be written.", path), "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 1);
+    return fail("E1405", fmt::format("{} cannot be written.", path),
+                "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 1);
   }
   return {};
 }
@@ -94,8 +103,10 @@ Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string&
     const std::string entry = text.substr(at, comma - at);
     at = comma + 1;
     const bool rest = entry == "rest";
-    if (rest && at <= text.size()) return fail("E1602", "'rest' can only be the last slice.", "--sizes 6GiB,6GiB,rest", 2);
-    const Result<Bytes> share = rest ? Result<Bytes>(sum < device.total ? device.total - sum : Bytes{0}) : parse_size(entry, device.total, device.free);
+    if (rest && at <= text.size())
+      return fail("E1602", "'rest' can only be the last slice.", "--sizes 6GiB,6GiB,rest", 2);
+    const Result<Bytes> share = rest ? Result<Bytes>(sum < device.total ? device.total - sum : Bytes{0})
+                                     : parse_size(entry, device.total, device.free);
     if (!share) return tl::unexpected(share.error());
     shares.push_back(*share);
     sum += round_down(*share, kGranule);
@@ -104,8 +115,10 @@ Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string&
 }
 
 Result<std::vector<Bytes>> equal_shares(const Device& device, int into) {
-  if (into < 1 || into > 64) return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 2 to 64", 2);
-  return fitting(device, std::vector<Bytes>(static_cast<std::size_t>(into), Bytes{device.total.count() / static_cast<unsigned>(into)}));
+  if (into < 1 || into > 64)
+    return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 2 to 64", 2);
+  return fitting(device, std::vector<Bytes>(static_cast<std::size_t>(into),
+                                            Bytes{device.total.count() / static_cast<unsigned>(into)}));
 }
 
 Result<std::vector<Bytes>> ratio_shares(const Device& device, const std::string& text) {

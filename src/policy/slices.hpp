@@ -1,4 +1,5 @@
-// Named shares of devices, kept in the runtime directory. Used by `ration split`, `ration run --slice` and the promises.
+// Named shares of devices, kept in the runtime directory. Used by `ration split`, `ration run --slice` and the
+// promises.
 #pragma once
 
 #include <string>
@@ -19,10 +20,12 @@ struct Slice {
 [[nodiscard]] Result<std::vector<Slice>> read_slices(const ledger::Store& store);
 /// Replaces the slices of the device; none removes them. Atomic: a reader sees the old ones or the new ones;
 /// the caller holds the store's lock.
-[[nodiscard]] Result<void> write_slices(const ledger::Store& store, const Device& device, const std::vector<Slice>& slices);
+[[nodiscard]] Result<void> write_slices(const ledger::Store& store, const Device& device,
+                                        const std::vector<Slice>& slices);
 
 /// The running workload in the slice, or null.
-[[nodiscard]] const ledger::StoredBook* occupant(const std::vector<ledger::StoredBook>& books, const std::string& slice);
+[[nodiscard]] const ledger::StoredBook* occupant(const std::vector<ledger::StoredBook>& books,
+                                                 const std::string& slice);
 
 /// `6GiB,6GiB,rest` against the device: sizes in whole granules. E1602: more than it has.
 [[nodiscard]] Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string& text);

@@ -14,7 +14,8 @@ constexpr const char* kPrefix = "RATION_";
 
 const std::vector<Variable>& variables() {
   static const std::vector<Variable> all{
-      {"RATION_RUNTIME_DIR", "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID"},
+      {"RATION_RUNTIME_DIR",
+       "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID"},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
       {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
       {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
@@ -33,8 +34,10 @@ Result<void> check_variables(char** environment) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
     std::string rest;
-    if (name.rfind(kPrefix, 0) == 0) rest = name.substr(std::strlen(kPrefix));
-    else if (name.size() > 7 && name.find('_') != std::string::npos && distance(name.substr(0, name.find('_') + 1), kPrefix) == 1) {
+    if (name.rfind(kPrefix, 0) == 0)
+      rest = name.substr(std::strlen(kPrefix));
+    else if (name.size() > 7 && name.find('_') != std::string::npos &&
+             distance(name.substr(0, name.find('_') + 1), kPrefix) == 1) {
       rest = name.substr(name.find('_') + 1);  // RATON_SIM
       if (std::find(known.begin(), known.end(), rest) == known.end()) continue;
     } else {

@@ -14,8 +14,8 @@ struct Variable {
 };
 [[nodiscard]] const std::vector<Variable>& variables();
 
-/// E1603 for a RATION_* variable that is one of ours misspelt: it would be ignored, and something else would happen than
-/// was meant. Variables that are near to none are somebody else's.
+/// E1603 for a RATION_* variable that is one of ours misspelt: it would be ignored, and something else would happen
+/// than was meant. Variables that are near to none are somebody else's.
 [[nodiscard]] Result<void> check_variables(char** environment);
 
 }  // namespace ration::policy

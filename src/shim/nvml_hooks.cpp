@@ -151,7 +151,8 @@ class Members {
   [[nodiscard]] bool contain(std::uint32_t pid) const noexcept {
     const auto* book = static_cast<const ledger::BookLayout*>(mapping_.get());
     if (book == nullptr) return false;
-    const std::size_t bound = std::min<std::size_t>(book->header.slot_bound.load(std::memory_order_relaxed), ledger::kMaxProcesses);
+    const std::size_t bound =
+        std::min<std::size_t>(book->header.slot_bound.load(std::memory_order_relaxed), ledger::kMaxProcesses);
     return std::any_of(book->slots, book->slots + bound, [pid](const ledger::SlotRecord& slot) {
       return slot.in_use.load(std::memory_order_acquire) != 0 && static_cast<std::uint32_t>(slot.pid) == pid;
     });

@@ -8,29 +8,34 @@
 #define RATION_TEXT_(x) #x
 
 #if defined(__x86_64__)
-#define RATION_TRAMPOLINE_CODE(index, name)       \
-  "endbr64\n"                                     \
+#define RATION_TRAMPOLINE_CODE(index, name) \
+  "endbr64\n"                               \
   "jmp *ration_slots+8*" index "(%rip)\n"
-#define RATION_LAZY_CODE(index)                   \
-  "endbr64\n"                                     \
-  "movl $" index ", %r11d\n"                      \
+#define RATION_LAZY_CODE(index) \
+  "endbr64\n"                   \
+  "movl $" index                \
+  ", %r11d\n"                   \
   "jmp ration_resolve_and_go\n"
 #elif defined(__aarch64__)
-#define RATION_TRAMPOLINE_CODE(index, name)       \
-  "hint #34\n" /* bti c */                        \
-  "adrp x16, ration_slots+8*" index "\n"          \
-  "ldr x16, [x16, :lo12:ration_slots+8*" index "]\n" \
+#define RATION_TRAMPOLINE_CODE(index, name)    \
+  "hint #34\n" /* bti c */                     \
+  "adrp x16, ration_slots+8*" index            \
+  "\n"                                         \
+  "ldr x16, [x16, :lo12:ration_slots+8*" index \
+  "]\n"                                        \
   "br x16\n"
-#define RATION_LAZY_CODE(index)                   \
-  "hint #34\n"                                    \
-  "mov w17, #" index "\n"                         \
+#define RATION_LAZY_CODE(index) \
+  "hint #34\n"                  \
+  "mov w17, #" index            \
+  "\n"                          \
   "b ration_resolve_and_go\n"
 #else
 #error "ration runs on x86-64 and on 64-bit ARM"
 #endif
 
-/// Defines `name`, its slot, and its places in the lists of our own entries and of the trampolines. Must be expanded in the order of `index`.
-#define RATION_TRAMPOLINE(index, name)                                        \
+/// Defines `name`, its slot, and its places in the lists of our own entries and of the trampolines. Must be expanded in
+/// the order of `index`.
+#define RATION_TRAMPOLINE(index, name) \
   __asm__(".text\n.p2align 4\n.weak " name "\n.type " name ", %function\n"    \
           name ":\n.Lration_trampoline_" index ":\n.cfi_startproc\n" RATION_TRAMPOLINE_CODE(index, name) \
           ".cfi_endproc\n.size " name ", .-" name "\n"                        \
@@ -41,10 +46,11 @@
           ".section .data.rel.ro.ration_trampolines,\"aw\",%progbits\n.quad .Lration_trampoline_" index "\n.text\n");
 
 /// Opens the three tables; stands before the first RATION_TRAMPOLINE.
-#define RATION_TRAMPOLINE_TABLES                                                                   \
-  __asm__(".section .data.ration_slots,\"aw\",%progbits\n.p2align 6\n"                             \
-          ".globl ration_slots\n.hidden ration_slots\nration_slots:\n"                             \
-          ".section .data.rel.ro.ration_own,\"aw\",%progbits\n.p2align 3\n"                        \
-          ".globl ration_own_entries\n.hidden ration_own_entries\nration_own_entries:\n"                 \
-          ".section .data.rel.ro.ration_trampolines,\"aw\",%progbits\n.p2align 3\n"                \
-          ".globl ration_trampolines\n.hidden ration_trampolines\nration_trampolines:\n.text\n");
+#define RATION_TRAMPOLINE_TABLES                                                     \
+  __asm__(                                                                           \
+      ".section .data.ration_slots,\"aw\",%progbits\n.p2align 6\n"                   \
+      ".globl ration_slots\n.hidden ration_slots\nration_slots:\n"                   \
+      ".section .data.rel.ro.ration_own,\"aw\",%progbits\n.p2align 3\n"              \
+      ".globl ration_own_entries\n.hidden ration_own_entries\nration_own_entries:\n" \
+      ".section .data.rel.ro.ration_trampolines,\"aw\",%progbits\n.p2align 3\n"      \
+      ".globl ration_trampolines\n.hidden ration_trampolines\nration_trampolines:\n.text\n");

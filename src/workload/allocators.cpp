@@ -68,7 +68,8 @@ class Virtual final : public Allocator {
     last_refusal_ = DRIVER(cuMemCreate)(&handle, whole, &properties_, 0);
     if (last_refusal_ != CUDA_SUCCESS) return std::nullopt;
     const CUmemAccessDesc access{properties_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    if (DRIVER(cuMemAddressReserve)(&address, whole, 0, 0, 0) != CUDA_SUCCESS || DRIVER(cuMemMap)(address, whole, 0, handle, 0) != CUDA_SUCCESS ||
+    if (DRIVER(cuMemAddressReserve)(&address, whole, 0, 0, 0) != CUDA_SUCCESS ||
+        DRIVER(cuMemMap)(address, whole, 0, handle, 0) != CUDA_SUCCESS ||
         DRIVER(cuMemSetAccess)(address, whole, &access, 1) != CUDA_SUCCESS) {
       DRIVER(cuMemRelease)(handle);
       return std::nullopt;
@@ -107,7 +108,8 @@ RegionAllocator::RegionAllocator(Kind kind, std::size_t reserve) : kind_(kind) {
   DRIVER(cuMemGetInfo_v2)(&available, &total);
   if (available <= reserve) return;
   // Refused (small blocks of others lie between): a little less, as the framework does.
-  for (std::size_t wanted = (available - reserve) / (2 * kMiB) * (2 * kMiB); wanted > 0; wanted = wanted / 20 * 19 / kMiB * kMiB) {
+  for (std::size_t wanted = (available - reserve) / (2 * kMiB) * (2 * kMiB); wanted > 0;
+       wanted = wanted / 20 * 19 / kMiB * kMiB) {
     if (take_region(wanted)) break;
   }
 }
@@ -190,7 +192,8 @@ void RegionAllocator::free(CUdeviceptr address) {
   auto part = parts_.find(address);
   part->second.used = false;
   auto& candidates = free_parts_of(part->second.region);
-  if (const auto next = std::next(part); next != parts_.end() && !next->second.used && next->second.region == part->second.region) {
+  if (const auto next = std::next(part);
+      next != parts_.end() && !next->second.used && next->second.region == part->second.region) {
     candidates.erase({next->second.size, next->first});
     part->second.size += next->second.size;
     parts_.erase(next);

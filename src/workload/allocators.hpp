@@ -1,5 +1,5 @@
-// How programs take device memory from the driver: one call a block, or through an allocator of their own that keeps what
-// it took. Small models of the frameworks' allocators, for demos, tests and benchmarks.
+// How programs take device memory from the driver: one call a block, or through an allocator of their own that keeps
+// what it took. Small models of the frameworks' allocators, for demos, tests and benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +37,12 @@ class Allocator {
   cuda::CUresult last_refusal_ = cuda::CUDA_SUCCESS;
 };
 
-/// One block, one driver call: cuMemAlloc (`malloc`), cuMemAllocAsync (`async`) or create + map (`vmm`). Null: no such way.
+/// One block, one driver call: cuMemAlloc (`malloc`), cuMemAllocAsync (`async`) or create + map (`vmm`). Null: no such
+/// way.
 [[nodiscard]] std::unique_ptr<Allocator> make_direct(const std::string& via);
 
-/// Best fit in regions taken from the driver, with splitting and coalescing; how regions are taken tells the kinds apart.
+/// Best fit in regions taken from the driver, with splitting and coalescing; how regions are taken tells the kinds
+/// apart.
 class RegionAllocator : public Allocator {
  public:
   enum class Kind {
@@ -64,12 +66,14 @@ class RegionAllocator : public Allocator {
   bool take_region(std::size_t size);
   bool return_free_regions();
   std::optional<cuda::CUdeviceptr> best_fit(std::size_t size);
-  auto& free_parts_of(cuda::CUdeviceptr region) { return free_parts_[kind_ == Kind::kCache && regions_[region] == kSmallSegment ? 1 : 0]; }
+  auto& free_parts_of(cuda::CUdeviceptr region) {
+    return free_parts_[kind_ == Kind::kCache && regions_[region] == kSmallSegment ? 1 : 0];
+  }
   static constexpr std::size_t kSmallSegment = std::size_t{2} << 20;
 
   Kind kind_;
   std::size_t next_region_ = std::size_t{2} << 20;
-  std::map<cuda::CUdeviceptr, Part> parts_;                       // by address, all of them
+  std::map<cuda::CUdeviceptr, Part> parts_;  // by address, all of them
   // By size; those of the cache's 2 MiB segments apart, so that a small block never pins a large segment.
   std::set<std::pair<std::size_t, cuda::CUdeviceptr>> free_parts_[2];
   std::map<cuda::CUdeviceptr, std::size_t> regions_;

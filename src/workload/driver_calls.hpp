@@ -24,11 +24,10 @@ Function* find(const char* name) {
 }
 
 /// The driver's function of that name; the program ends where there is none.
-#define DRIVER(name)                                         \
-  ([]() -> ration::cuda::name##_t* {                         \
-    static auto* const function =                            \
-        ration::workload::find<ration::cuda::name##_t>(#name); \
-    return function;                                         \
+#define DRIVER(name)                                                                     \
+  ([]() -> ration::cuda::name##_t* {                                                     \
+    static auto* const function = ration::workload::find<ration::cuda::name##_t>(#name); \
+    return function;                                                                     \
   }())
 
 }  // namespace ration::workload

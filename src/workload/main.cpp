@@ -51,11 +51,13 @@ bool start_driver() {
   CUdevice device = 0;
   CUcontext context = nullptr;
   const auto step = [](CUresult result, const char* what) {
-    if (result != CUDA_SUCCESS) fmt::print(stderr, "ration-workload: {} answers error {}\n", what, static_cast<int>(result));
+    if (result != CUDA_SUCCESS)
+      fmt::print(stderr, "ration-workload: {} answers error {}\n", what, static_cast<int>(result));
     return result == CUDA_SUCCESS;
   };
   return step(DRIVER(cuInit)(0), "cuInit") && step(DRIVER(cuDeviceGet)(&device, 0), "cuDeviceGet") &&
-         step(DRIVER(cuDevicePrimaryCtxRetain)(&context, device), "making a context") && step(DRIVER(cuCtxSetCurrent)(context), "cuCtxSetCurrent");
+         step(DRIVER(cuDevicePrimaryCtxRetain)(&context, device), "making a context") &&
+         step(DRIVER(cuCtxSetCurrent)(context), "cuCtxSetCurrent");
 }
 
 /// A bar on the terminal, after two seconds, ten times a second.
@@ -75,8 +77,9 @@ class Progress {
     const std::size_t filled = done * 30 / whole_;
     std::string bar;
     for (std::size_t i = 0; i < 30; ++i) bar += i < filled ? "█" : "·";
-    fmt::print(stderr, "\r{} {:3}%  {} held  {:.0f}/s  {:.0f} s left\033[K", bar, done * 100 / whole_, format_size(Bytes{allocator.held()}),
-               static_cast<double>(done) / seconds, seconds / static_cast<double>(done) * static_cast<double>(whole_ - done));
+    fmt::print(stderr, "\r{} {:3}%  {} held  {:.0f}/s  {:.0f} s left\033[K", bar, done * 100 / whole_,
+               format_size(Bytes{allocator.held()}), static_cast<double>(done) / seconds,
+               seconds / static_cast<double>(done) * static_cast<double>(whole_ - done));
   }
 
  private:
@@ -88,8 +91,9 @@ class Progress {
 
 int refused(const Allocator& allocator, std::uint64_t size, const std::string& when) {
   const Memory now = memory_now();
-  fmt::print(stderr, "ration-workload: refused {} {}: {} held, {} free of {} (error {})\n", format_size(Bytes{size}), when, format_size(Bytes{allocator.held()}),
-             format_size(Bytes{now.free}), format_size(Bytes{now.total}), static_cast<int>(allocator.last_refusal()));
+  fmt::print(stderr, "ration-workload: refused {} {}: {} held, {} free of {} (error {})\n", format_size(Bytes{size}),
+             when, format_size(Bytes{allocator.held()}), format_size(Bytes{now.free}), format_size(Bytes{now.total}),
+             static_cast<int>(allocator.last_refusal()));
   return 1;
 }
 
@@ -127,7 +131,10 @@ int play(Allocator& allocator, const workload::Trace& trace, const Options& opti
       }
       if (event.allocate) {
         const auto address = allocator.allocate(event.size);
-        if (!address) return refused(allocator, event.size, fmt::format("at event {} of {}", done, trace.events.size() * static_cast<std::size_t>(options.loops)));
+        if (!address)
+          return refused(
+              allocator, event.size,
+              fmt::format("at event {} of {}", done, trace.events.size() * static_cast<std::size_t>(options.loops)));
         addresses[event.id] = *address;
         live[event.id] = true;
       } else {
@@ -143,7 +150,8 @@ int play(Allocator& allocator, const workload::Trace& trace, const Options& opti
     }
   }
   if (!options.quiet) {
-    fmt::print("{}: {} events, {} live at most, {} held at most\n", trace.name, done, format_size(Bytes{trace.peak_live}), format_size(Bytes{allocator.peak_held()}));
+    fmt::print("{}: {} events, {} live at most, {} held at most\n", trace.name, done,
+               format_size(Bytes{trace.peak_live}), format_size(Bytes{allocator.peak_held()}));
     std::fflush(stdout);
   }
   if (options.rendezvous) meet("done");
@@ -180,14 +188,16 @@ int job(RegionAllocator::Kind kind, const Options& options) {
   RegionAllocator allocator(kind, reserve);
   const auto trace = input(options);
   if (!trace) return complain(trace.error());
-  if (kind == RegionAllocator::Kind::kGrab && allocator.held() == 0) return refused(allocator, now.free > reserve ? now.free - reserve : 0, "at the start");
+  if (kind == RegionAllocator::Kind::kGrab && allocator.held() == 0)
+    return refused(allocator, now.free > reserve ? now.free - reserve : 0, "at the start");
   return play(allocator, *trace, options);
 }
 
 int replay(const Options& options) {
   const auto trace = workload::read_trace(options.file);
   if (!trace) return complain(trace.error());
-  if (!options.duration.empty() && !parse_duration(options.duration)) return complain(parse_duration(options.duration).error());
+  if (!options.duration.empty() && !parse_duration(options.duration))
+    return complain(parse_duration(options.duration).error());
   if (!start_driver()) return 1;
   const auto allocator = workload::make_direct(options.via);
   return play(*allocator, *trace, options);
@@ -236,9 +246,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int outcome = 0;
   using Kind = RegionAllocator::Kind;
-  auto* grab = app.add_subcommand("grab", "takes all that is free less a reserve, as TensorFlow does by default; then works inside it");
+  auto* grab = app.add_subcommand(
+      "grab", "takes all that is free less a reserve, as TensorFlow does by default; then works inside it");
   grab->add_option("--reserve", options.reserve, "left free (TensorFlow's own rule if not given)");
-  auto* grow = app.add_subcommand("grow", "takes regions that double and never returns them, as TensorFlow with growth");
+  auto* grow =
+      app.add_subcommand("grow", "takes regions that double and never returns them, as TensorFlow with growth");
   auto* cache = app.add_subcommand("cache", "caches segments of 2 and 20 MiB, as PyTorch");
   for (auto& [mode, kind] : {std::pair{grab, Kind::kGrab}, {grow, Kind::kGrow}, {cache, Kind::kCache}}) {
     add_job_options(mode, options);
@@ -255,20 +267,26 @@ int main(int argc, char** argv) {
   holding->add_option("size", options.size, "4GiB")->required();
   holding->add_option("--via", options.via, "malloc, async or vmm")->check(via);
   holding->callback([&] { outcome = hold(options); });
-  app.add_subcommand("total", "prints the device's total in bytes, as this program sees it")->callback([&] { outcome = total(); });
-  auto* tried = app.add_subcommand("probe", "takes memory in every way there is until refused; one line a way: name, bytes obtained, bytes left, error, returned");
+  app.add_subcommand("total", "prints the device's total in bytes, as this program sees it")->callback([&] {
+    outcome = total();
+  });
+  auto* tried = app.add_subcommand("probe",
+                                   "takes memory in every way there is until refused; one line a way: name, bytes "
+                                   "obtained, bytes left, error, returned");
   tried->add_option("request", options.request_mib, "MiB a request")->check(CLI::Range(1, 65536));
   tried->callback([&] { outcome = start_driver() ? workload::probe(options.request_mib << 20) : 1; });
   // Other ends of the probe and of the tests.
   app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {
     outcome = start_driver() ? workload::keep_open() : 1;
   });
-  auto* giving = app.add_subcommand("give", "takes memory, writes its IPC handle to standard output and waits to be killed")->group("");
+  auto* giving =
+      app.add_subcommand("give", "takes memory, writes its IPC handle to standard output and waits to be killed")
+          ->group("");
   giving->add_option("size", options.request_mib, "MiB");
   giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20) : 1; });
-  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore")->group("")->callback([&] {
-    outcome = start_driver() ? workload::obey() : 1;
-  });
+  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore")
+      ->group("")
+      ->callback([&] { outcome = start_driver() ? workload::obey() : 1; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -58,7 +58,8 @@ std::vector<Way> plain_ways() {
   const auto small_blocks = [](std::size_t request) {
     for (std::size_t taken = 0; taken < request; taken += 512) {
       CUdeviceptr pointer = 0;
-      if (const CUresult result = keep(DRIVER(cuMemAlloc_v2)(&pointer, 512), pointer); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = keep(DRIVER(cuMemAlloc_v2)(&pointer, 512), pointer); result != CUDA_SUCCESS)
+        return result;
     }
     return CUDA_SUCCESS;
   };
@@ -67,20 +68,65 @@ std::vector<Way> plain_ways() {
     arrays.clear();
   };
   return {
-      {"plain", [](std::size_t n) { CUdeviceptr p = 0; return keep(DRIVER(cuMemAlloc_v2)(&p, n), p); }, free_pointers},
-      {"managed", [](std::size_t n) { CUdeviceptr p = 0; return keep(DRIVER(cuMemAllocManaged)(&p, n, 1), p); }, free_pointers},
-      {"pitch-wide", [](std::size_t n) { CUdeviceptr p = 0; std::size_t pitch = 0; return keep(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, n / 1024, 1024, 4), p); }, free_pointers},
-      {"pitch-narrow", [](std::size_t n) { CUdeviceptr p = 0; std::size_t pitch = 0; return keep(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, 4, n / 512, 4), p); }, free_pointers},
-      {"async", [](std::size_t n) { CUdeviceptr p = 0; return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p); }, free_async},
-      {"async-ptsz", [](std::size_t n) { CUdeviceptr p = 0; return keep(find<cuMemAllocAsync_t>("cuMemAllocAsync_ptsz")(&p, n, nullptr), p); }, free_async},
-      {"async-by-address", [](std::size_t n) {
-         void* entry = nullptr;
-         if (DRIVER(cuGetProcAddress_v2)("cuMemAllocAsync", &entry, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, nullptr) != CUDA_SUCCESS) return CUDA_ERROR_NOT_FOUND;
+      {"plain",
+       [](std::size_t n) {
          CUdeviceptr p = 0;
-         return keep(reinterpret_cast<cuMemAllocAsync_t*>(entry)(&p, n, nullptr), p); }, free_async},
-      {"async-plain-free", [](std::size_t n) { CUdeviceptr p = 0; return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p); },
-       [] { free_pointers(); DRIVER(cuStreamSynchronize)(nullptr); }},
-      {"pool", [](std::size_t n) {
+         return keep(DRIVER(cuMemAlloc_v2)(&p, n), p);
+       },
+       free_pointers},
+      {"managed",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         return keep(DRIVER(cuMemAllocManaged)(&p, n, 1), p);
+       },
+       free_pointers},
+      {"pitch-wide",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         std::size_t pitch = 0;
+         return keep(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, n / 1024, 1024, 4), p);
+       },
+       free_pointers},
+      {"pitch-narrow",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         std::size_t pitch = 0;
+         return keep(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, 4, n / 512, 4), p);
+       },
+       free_pointers},
+      {"async",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
+       },
+       free_async},
+      {"async-ptsz",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         return keep(find<cuMemAllocAsync_t>("cuMemAllocAsync_ptsz")(&p, n, nullptr), p);
+       },
+       free_async},
+      {"async-by-address",
+       [](std::size_t n) {
+         void* entry = nullptr;
+         if (DRIVER(cuGetProcAddress_v2)("cuMemAllocAsync", &entry, 13000,
+                                         CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, nullptr) != CUDA_SUCCESS)
+           return CUDA_ERROR_NOT_FOUND;
+         CUdeviceptr p = 0;
+         return keep(reinterpret_cast<cuMemAllocAsync_t*>(entry)(&p, n, nullptr), p);
+       },
+       free_async},
+      {"async-plain-free",
+       [](std::size_t n) {
+         CUdeviceptr p = 0;
+         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
+       },
+       [] {
+         free_pointers();
+         DRIVER(cuStreamSynchronize)(nullptr);
+       }},
+      {"pool",
+       [](std::size_t n) {
          if (pool == nullptr) {
            CUmemPoolProps properties{};
            properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -88,22 +134,45 @@ std::vector<Way> plain_ways() {
            DRIVER(cuMemPoolCreate)(&pool, &properties);
          }
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocFromPoolAsync)(&p, n, pool, nullptr), p); },
-       [] { free_async(); DRIVER(cuMemPoolDestroy)(pool); pool = nullptr; }},
-      {"pool-keeps", [](std::size_t n) {
+         return keep(DRIVER(cuMemAllocFromPoolAsync)(&p, n, pool, nullptr), p);
+       },
+       [] {
+         free_async();
+         DRIVER(cuMemPoolDestroy)(pool);
+         pool = nullptr;
+       }},
+      {"pool-keeps",
+       [](std::size_t n) {
          // The pool may keep all that is freed, so what is freed is still held.
          CUmemoryPool own = nullptr;
          DRIVER(cuDeviceGetDefaultMemPool)(&own, 0);
          cuuint64_t all = ~cuuint64_t{0};
          DRIVER(cuMemPoolSetAttribute)(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p); },
-       [] { free_async(); CUmemoryPool own = nullptr; DRIVER(cuDeviceGetDefaultMemPool)(&own, 0);
-            cuuint64_t none = 0; DRIVER(cuMemPoolSetAttribute)(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none); DRIVER(cuMemPoolTrimTo)(own, 0); }},
-      {"vmm", [](std::size_t n) { const auto properties = on_device(0); CUmemGenericAllocationHandle h = 0;
-         const CUresult result = DRIVER(cuMemCreate)(&h, n, &properties, 0); if (result == CUDA_SUCCESS) handles.push_back(h); return result; },
-       [] { for (const auto h : handles) DRIVER(cuMemRelease)(h); handles.clear(); }},
-      {"vmm-map-release", [](std::size_t n) {
+         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
+       },
+       [] {
+         free_async();
+         CUmemoryPool own = nullptr;
+         DRIVER(cuDeviceGetDefaultMemPool)(&own, 0);
+         cuuint64_t none = 0;
+         DRIVER(cuMemPoolSetAttribute)(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+         DRIVER(cuMemPoolTrimTo)(own, 0);
+       }},
+      {"vmm",
+       [](std::size_t n) {
+         const auto properties = on_device(0);
+         CUmemGenericAllocationHandle h = 0;
+         const CUresult result = DRIVER(cuMemCreate)(&h, n, &properties, 0);
+         if (result == CUDA_SUCCESS) handles.push_back(h);
+         return result;
+       },
+       [] {
+         for (const auto h : handles) DRIVER(cuMemRelease)(h);
+         handles.clear();
+       }},
+      {"vmm-map-release",
+       [](std::size_t n) {
          const auto properties = on_device(0);
          CUmemGenericAllocationHandle h = 0;
          if (const CUresult result = DRIVER(cuMemCreate)(&h, n, &properties, 0); result != CUDA_SUCCESS) return result;
@@ -112,15 +181,45 @@ std::vector<Way> plain_ways() {
          DRIVER(cuMemMap)(address, n, 0, h, 0);
          DRIVER(cuMemRelease)(h);
          mapped.push_back({address, n});
-         return CUDA_SUCCESS; },
-       [] { for (const auto& m : mapped) { DRIVER(cuMemUnmap)(m.address, m.size); DRIVER(cuMemAddressFree)(m.address, m.size); } mapped.clear(); }},
-      {"array", [](std::size_t n) { const CUDA_ARRAY_DESCRIPTOR d{8192, n / 8192 / 4, CU_AD_FORMAT_FLOAT, 1}; CUarray a = nullptr;
-         const CUresult result = DRIVER(cuArrayCreate_v2)(&a, &d); if (result == CUDA_SUCCESS) arrays.push_back(a); return result; }, drop_arrays},
-      {"array-3d", [](std::size_t n) { const CUDA_ARRAY3D_DESCRIPTOR d{1024, 1024, n >> 20, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0}; CUarray a = nullptr;
-         const CUresult result = DRIVER(cuArray3DCreate_v2)(&a, &d); if (result == CUDA_SUCCESS) arrays.push_back(a); return result; }, drop_arrays},
-      {"mipmap", [](std::size_t n) { const CUDA_ARRAY3D_DESCRIPTOR d{8192, n / 32768 * 3 / 4, 0, CU_AD_FORMAT_FLOAT, 1, 0}; CUmipmappedArray a = nullptr;
-         const CUresult result = DRIVER(cuMipmappedArrayCreate)(&a, &d, 8); if (result == CUDA_SUCCESS) mipmaps.push_back(a); return result; },
-       [] { for (const auto a : mipmaps) DRIVER(cuMipmappedArrayDestroy)(a); mipmaps.clear(); }},
+         return CUDA_SUCCESS;
+       },
+       [] {
+         for (const auto& m : mapped) {
+           DRIVER(cuMemUnmap)(m.address, m.size);
+           DRIVER(cuMemAddressFree)(m.address, m.size);
+         }
+         mapped.clear();
+       }},
+      {"array",
+       [](std::size_t n) {
+         const CUDA_ARRAY_DESCRIPTOR d{8192, n / 8192 / 4, CU_AD_FORMAT_FLOAT, 1};
+         CUarray a = nullptr;
+         const CUresult result = DRIVER(cuArrayCreate_v2)(&a, &d);
+         if (result == CUDA_SUCCESS) arrays.push_back(a);
+         return result;
+       },
+       drop_arrays},
+      {"array-3d",
+       [](std::size_t n) {
+         const CUDA_ARRAY3D_DESCRIPTOR d{1024, 1024, n >> 20, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0};
+         CUarray a = nullptr;
+         const CUresult result = DRIVER(cuArray3DCreate_v2)(&a, &d);
+         if (result == CUDA_SUCCESS) arrays.push_back(a);
+         return result;
+       },
+       drop_arrays},
+      {"mipmap",
+       [](std::size_t n) {
+         const CUDA_ARRAY3D_DESCRIPTOR d{8192, n / 32768 * 3 / 4, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+         CUmipmappedArray a = nullptr;
+         const CUresult result = DRIVER(cuMipmappedArrayCreate)(&a, &d, 8);
+         if (result == CUDA_SUCCESS) mipmaps.push_back(a);
+         return result;
+       },
+       [] {
+         for (const auto a : mipmaps) DRIVER(cuMipmappedArrayDestroy)(a);
+         mipmaps.clear();
+       }},
       {"small-blocks", small_blocks, free_pointers},
   };
 }
@@ -137,7 +236,8 @@ int probe(std::size_t request) {
     while (obtained < std::size_t{64} << 30 && (result = way.take(request)) == CUDA_SUCCESS) obtained += request;
     const std::size_t left = free_now();
     way.drop_all();
-    std::printf("%s %zu %zu %d %s\n", way.name, obtained, left, static_cast<int>(result), free_now() == before ? "returned" : "leaked");
+    std::printf("%s %zu %zu %d %s\n", way.name, obtained, left, static_cast<int>(result),
+                free_now() == before ? "returned" : "leaked");
     std::fflush(stdout);
   }
   return 0;

@@ -17,7 +17,8 @@ struct Launched {
 std::vector<Launched> launched;
 CUstream stream = nullptr;
 
-CUresult add_allocation(CUgraph graph, const CUgraphNode* after, std::size_t size, CUgraphNode& node, CUdeviceptr& pointer) {
+CUresult add_allocation(CUgraph graph, const CUgraphNode* after, std::size_t size, CUgraphNode& node,
+                        CUdeviceptr& pointer) {
   CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
   parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
@@ -40,8 +41,10 @@ CUresult make(unsigned long long flags, Build&& build, Run&& run) {
   if (const CUresult result = build(one); result != CUDA_SUCCESS) return result;
   CUresult result = DRIVER(cuGraphInstantiateWithFlags)(&one.executable, one.graph, flags);
   if (result == CUDA_SUCCESS) result = run(one.executable);
-  if (result == CUDA_SUCCESS) launched.push_back(one);
-  else forget(one);
+  if (result == CUDA_SUCCESS)
+    launched.push_back(one);
+  else
+    forget(one);
   return result;
 }
 
@@ -66,7 +69,9 @@ CUresult build_reusing(Launched& one, std::size_t size) {
   CUgraphNode node = nullptr, freed = nullptr;
   for (int i = 0; i < 2; ++i) {
     CUdeviceptr pointer = 0;
-    if (const CUresult result = add_allocation(one.graph, i == 0 ? nullptr : &freed, size, node, pointer); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = add_allocation(one.graph, i == 0 ? nullptr : &freed, size, node, pointer);
+        result != CUDA_SUCCESS)
+      return result;
     DRIVER(cuGraphAddMemFreeNode)(&freed, one.graph, &node, 1, pointer);
   }
   return add_allocation(one.graph, &freed, size, node, one.pointer);
@@ -82,8 +87,10 @@ CUresult capture(std::size_t size) {
   if (taken != CUDA_SUCCESS || result != CUDA_SUCCESS) return taken != CUDA_SUCCESS ? taken : result;
   result = DRIVER(cuGraphInstantiateWithFlags)(&one.executable, one.graph, 0);
   if (result == CUDA_SUCCESS) result = DRIVER(cuGraphLaunch)(one.executable, stream);
-  if (result == CUDA_SUCCESS) launched.push_back(one);
-  else forget(one);
+  if (result == CUDA_SUCCESS)
+    launched.push_back(one);
+  else
+    forget(one);
   return result;
 }
 
@@ -100,8 +107,10 @@ CUresult instantiate_uploaded(std::size_t size) {
     return result;
   }
   result = launch(one.executable);
-  if (result == CUDA_SUCCESS) launched.push_back(one);
-  else forget(one);
+  if (result == CUDA_SUCCESS)
+    launched.push_back(one);
+  else
+    forget(one);
   return result;
 }
 
@@ -109,25 +118,47 @@ CUresult instantiate_uploaded(std::size_t size) {
 
 std::vector<Way> graph_ways() {
   return {
-      {"graph", [](std::size_t n) { return make(0, [&](Launched& one) { return build_one(one, n); }, launch); }, drop_graphs},
-      {"graph-ptsz", [](std::size_t n) {
-         return make(0, [&](Launched& one) { return build_one(one, n); }, [](CUgraphExec executable) {
-           return find<cuGraphLaunch_t>("cuGraphLaunch_ptsz")(executable, nullptr);
-         }); }, drop_graphs},
-      {"graph-relaunched", [](std::size_t n) {
-         return make(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, [&](Launched& one) { return build_one(one, n); },
-                     [](CUgraphExec executable) {
-           for (int i = 0; i < 2; ++i) {
-             if (const CUresult result = launch(executable); result != CUDA_SUCCESS) return result;
-           }
-           return launch(executable);
-         }); }, drop_graphs},
-      {"graph-reusing", [](std::size_t n) { return make(0, [&](Launched& one) { return build_reusing(one, n); }, launch); }, drop_graphs},
-      {"graph-uploaded", [](std::size_t n) {
-         return make(0, [&](Launched& one) { return build_one(one, n); }, [](CUgraphExec executable) {
-           const CUresult result = DRIVER(cuGraphUpload)(executable, nullptr);
-           return result == CUDA_SUCCESS ? launch(executable) : result;
-         }); }, drop_graphs},
+      {"graph",
+       [](std::size_t n) {
+         return make(
+             0, [&](Launched& one) { return build_one(one, n); }, launch);
+       },
+       drop_graphs},
+      {"graph-ptsz",
+       [](std::size_t n) {
+         return make(
+             0, [&](Launched& one) { return build_one(one, n); },
+             [](CUgraphExec executable) { return find<cuGraphLaunch_t>("cuGraphLaunch_ptsz")(executable, nullptr); });
+       },
+       drop_graphs},
+      {"graph-relaunched",
+       [](std::size_t n) {
+         return make(
+             CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, [&](Launched& one) { return build_one(one, n); },
+             [](CUgraphExec executable) {
+               for (int i = 0; i < 2; ++i) {
+                 if (const CUresult result = launch(executable); result != CUDA_SUCCESS) return result;
+               }
+               return launch(executable);
+             });
+       },
+       drop_graphs},
+      {"graph-reusing",
+       [](std::size_t n) {
+         return make(
+             0, [&](Launched& one) { return build_reusing(one, n); }, launch);
+       },
+       drop_graphs},
+      {"graph-uploaded",
+       [](std::size_t n) {
+         return make(
+             0, [&](Launched& one) { return build_one(one, n); },
+             [](CUgraphExec executable) {
+               const CUresult result = DRIVER(cuGraphUpload)(executable, nullptr);
+               return result == CUDA_SUCCESS ? launch(executable) : result;
+             });
+       },
+       drop_graphs},
       {"graph-instantiated-uploaded", instantiate_uploaded, drop_graphs},
       {"capture", capture, drop_graphs},
   };

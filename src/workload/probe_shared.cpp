@@ -63,7 +63,8 @@ class Holder {
   [[nodiscard]] bool running() const { return child_ > 0; }
   CUresult open(const CUipcMemHandle& handle) const {
     int result = CUDA_ERROR_UNKNOWN;
-    if (::write(to_, &handle, sizeof handle) != sizeof handle || ::read(from_, &result, sizeof result) != sizeof result) return CUDA_ERROR_UNKNOWN;
+    if (::write(to_, &handle, sizeof handle) != sizeof handle || ::read(from_, &result, sizeof result) != sizeof result)
+      return CUDA_ERROR_UNKNOWN;
     return static_cast<CUresult>(result);
   }
   void stop() {
@@ -109,7 +110,8 @@ CUresult take_over(std::size_t size) {
   CUipcMemHandle handle;
   CUdeviceptr pointer = 0;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (::read(from[0], &handle, sizeof handle) == sizeof handle) result = DRIVER(cuIpcOpenMemHandle_v2)(&pointer, handle, 1);
+  if (::read(from[0], &handle, sizeof handle) == sizeof handle)
+    result = DRIVER(cuIpcOpenMemHandle_v2)(&pointer, handle, 1);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(from[0]);
@@ -150,41 +152,63 @@ CUresult to_the_device() {
 
 std::vector<Way> shared_ways() {
   std::vector<Way> ways = {
-      {"checkpointed", [](std::size_t n) {  // to the host and back after every block
+      {"checkpointed",
+       [](std::size_t n) {  // to the host and back after every block
          if (const CUresult result = take(n); result != CUDA_SUCCESS) return result;
          const CUresult result = to_the_host();
          return result == CUDA_SUCCESS ? to_the_device() : result;
-       }, free_pointers},
-      {"vmm-exported", [](std::size_t n) {
+       },
+       free_pointers},
+      {"vmm-exported",
+       [](std::size_t n) {
          int descriptor = -1;
          const CUresult result = export_and_release(n, descriptor);
          if (result == CUDA_SUCCESS) descriptors.push_back(descriptor);
-         return result; },
-       [] { for (const int one : descriptors) ::close(one); descriptors.clear(); }},
-      {"vmm-own-import", [](std::size_t n) {
+         return result;
+       },
+       [] {
+         for (const int one : descriptors) ::close(one);
+         descriptors.clear();
+       }},
+      {"vmm-own-import",
+       [](std::size_t n) {
          int descriptor = -1;
          if (const CUresult result = export_and_release(n, descriptor); result != CUDA_SUCCESS) return result;
          CUmemGenericAllocationHandle handle = 0;
          const CUresult result = DRIVER(cuMemImportFromShareableHandle)(
-             &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+             &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
          ::close(descriptor);
          if (result == CUDA_SUCCESS) imported.push_back(handle);
-         return result; },
-       [] { for (const auto handle : imported) DRIVER(cuMemRelease)(handle); imported.clear(); }},
-      {"ipc-freed", share_and_free, [] { holder.stop(); look_for_the_dead(); }},
-      {"ipc-owner-killed", take_over, [] {
+         return result;
+       },
+       [] {
+         for (const auto handle : imported) DRIVER(cuMemRelease)(handle);
+         imported.clear();
+       }},
+      {"ipc-freed", share_and_free,
+       [] {
+         holder.stop();
+         look_for_the_dead();
+       }},
+      {"ipc-owner-killed", take_over,
+       [] {
          for (const CUdeviceptr one : opened) DRIVER(cuIpcCloseMemHandle)(one);
          opened.clear();
-         look_for_the_dead(); }},
+         look_for_the_dead();
+       }},
   };
   int devices = 0;
   DRIVER(cuDeviceGetCount)(&devices);
   if (devices > 1) {
-    ways.push_back({"vmm-other-device", [](std::size_t n) {
-      auto properties = shareable();
-      properties.location.id = 1;
-      CUmemGenericAllocationHandle handle = 0;
-      return DRIVER(cuMemCreate)(&handle, n, &properties, 0); }, [] {}});
+    ways.push_back({"vmm-other-device",
+                    [](std::size_t n) {
+                      auto properties = shareable();
+                      properties.location.id = 1;
+                      CUmemGenericAllocationHandle handle = 0;
+                      return DRIVER(cuMemCreate)(&handle, n, &properties, 0);
+                    },
+                    [] {}});
   }
   return ways;
 }
@@ -202,7 +226,9 @@ int keep_open() {
 int give(std::size_t size) {
   CUdeviceptr pointer = 0;
   CUipcMemHandle handle;
-  if (DRIVER(cuMemAlloc_v2)(&pointer, size) != CUDA_SUCCESS || DRIVER(cuIpcGetMemHandle)(&handle, pointer) != CUDA_SUCCESS) return 1;
+  if (DRIVER(cuMemAlloc_v2)(&pointer, size) != CUDA_SUCCESS ||
+      DRIVER(cuIpcGetMemHandle)(&handle, pointer) != CUDA_SUCCESS)
+    return 1;
   if (::write(1, &handle, sizeof handle) != sizeof handle) return 1;
   ::pause();
   return 0;
@@ -215,10 +241,14 @@ int obey() {
     std::size_t mib = 0;
     words >> order >> mib;
     CUresult result = CUDA_SUCCESS;
-    if (order == "take") result = take(mib << 20);
-    else if (order == "checkpoint") result = to_the_host();
-    else if (order == "restore") result = to_the_device();
-    else free_pointers();
+    if (order == "take")
+      result = take(mib << 20);
+    else if (order == "checkpoint")
+      result = to_the_host();
+    else if (order == "restore")
+      result = to_the_device();
+    else
+      free_pointers();
     std::cout << static_cast<int>(result) << std::endl;
   }
   return 0;

@@ -23,8 +23,10 @@ void measure(Trace& trace) {
   std::vector<std::uint64_t> sizes(trace.blocks);
   std::uint64_t live = 0;
   for (const Event& event : trace.events) {
-    if (event.allocate) sizes[event.id] = event.size, live += event.size;
-    else live -= sizes[event.id];
+    if (event.allocate)
+      sizes[event.id] = event.size, live += event.size;
+    else
+      live -= sizes[event.id];
     trace.peak_live = std::max(trace.peak_live, live);
   }
 }
@@ -40,7 +42,9 @@ bool read_number(std::string_view text, Number& out) {
 Result<Trace> read_trace(const std::string& file) {
   const auto path = find_trace(file);
   std::ifstream stream(path);
-  if (!stream) return fail("E1901", fmt::format("no trace at {}.", path.string()), "ration-workload replay medium_512_inference", 2);
+  if (!stream)
+    return fail("E1901", fmt::format("no trace at {}.", path.string()), "ration-workload replay medium_512_inference",
+                2);
   Trace trace;
   trace.name = path.stem();
   std::unordered_map<std::string, std::uint32_t> live;
@@ -55,7 +59,8 @@ Result<Trace> read_trace(const std::string& file) {
     }
     Event event;
     if (cells.size() < 4 || cells[1].size() != 1 || !read_number(cells[3], event.size)) {
-      return fail("E1901", fmt::format("{}:{} is not `t_us,op,id,size,stream`.", path.string(), number), "ration help enforcement", 2);
+      return fail("E1901", fmt::format("{}:{} is not `t_us,op,id,size,stream`.", path.string(), number),
+                  "ration help enforcement", 2);
     }
     if (cells[1] == "a" && event.size > 0) {
       event.allocate = true;

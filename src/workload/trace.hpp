@@ -11,8 +11,8 @@ namespace ration::workload {
 
 struct Event {
   bool allocate = false;
-  std::uint32_t id = 0;   ///< of the block; dense from 0
-  std::uint64_t size = 0; ///< bytes, of an allocation
+  std::uint32_t id = 0;    ///< of the block; dense from 0
+  std::uint64_t size = 0;  ///< bytes, of an allocation
 };
 
 struct Trace {

@@ -50,7 +50,7 @@ def enumerators(text):
 
 
 def functions(text):
-    return re.findall(r"^using (cu\w+)_t = ", text, re.M)
+    return re.findall(r"^using (cu\w+)_t =\s", text, re.M)
 
 
 PROLOGUE = r"""

@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto parsed = parse_size(text, total, free)) {
     if (*parsed > kUnlimited) __builtin_trap();
     (void)format_size(*parsed);
-    if (text.find_first_not_of("0123456789.") == std::string_view::npos) __builtin_trap();  // a bare number is never a size
+    if (text.find_first_not_of("0123456789.") == std::string_view::npos)
+      __builtin_trap();  // a bare number is never a size
   } else if (parsed.error().fix.empty()) {
     __builtin_trap();
   }

@@ -28,10 +28,19 @@ constexpr unsigned kLayered = 0x01;
 std::uint64_t bits_per_texel(unsigned format, unsigned channels) noexcept {
   const std::uint64_t count = std::max(1U, channels);
   switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return 8 * count;
-    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 16 * count;
-    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 32 * count;
-    default: return 32 * std::max<std::uint64_t>(count, 4);
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 8 * count;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return 16 * count;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 32 * count;
+    default:
+      return 32 * std::max<std::uint64_t>(count, 4);
   }
 }
 
@@ -84,8 +93,10 @@ CUresult release_array(Handle handle, Call&& call) noexcept {
   const bool known = arrays.take(reinterpret_cast<std::uint64_t>(handle), array);
   const CUresult result = call();
   if (!known) return result;
-  if (result != CUDA_SUCCESS) arrays.insert(reinterpret_cast<std::uint64_t>(handle), array);
-  else give_back(array.account, Bytes{array.bytes});
+  if (result != CUDA_SUCCESS)
+    arrays.insert(reinterpret_cast<std::uint64_t>(handle), array);
+  else
+    give_back(array.account, Bytes{array.bytes});
   return result;
 }
 
@@ -124,11 +135,11 @@ void abandon_arrays() noexcept { arrays.abandon(); }
 using namespace ration::shim;
 using namespace ration::cuda;
 
-#define RATION_ARRAY_CREATE(name, description_type, shape_of)                                                   \
-  RATION_HOOK CUresult name(CUarray* out, const description_type* description) {                                \
-    auto* call_real = real<name##_t>(Symbol::name);                                                             \
-    if (!governed() || out == nullptr || description == nullptr) return call_real(out, description);            \
-    return take_array(shape_of(*description), #name, out, [&] { return call_real(out, description); });         \
+#define RATION_ARRAY_CREATE(name, description_type, shape_of)                                           \
+  RATION_HOOK CUresult name(CUarray* out, const description_type* description) {                        \
+    auto* call_real = real<name##_t>(Symbol::name);                                                     \
+    if (!governed() || out == nullptr || description == nullptr) return call_real(out, description);    \
+    return take_array(shape_of(*description), #name, out, [&] { return call_real(out, description); }); \
   }
 RATION_ARRAY_CREATE(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, flat_shape)
 RATION_ARRAY_CREATE(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, flat_shape)

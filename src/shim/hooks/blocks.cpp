@@ -56,14 +56,16 @@ void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
-  if (size >= kGranule.count() || place.account == kNoAccount || !granules.may_have_room(place.account, size)) return false;
+  if (size >= kGranule.count() || place.account == kNoAccount || !granules.may_have_room(place.account, size))
+    return false;
   if (call(address) != CUDA_SUCCESS) return false;
   if (settle(address, size, place, Bytes{0})) return true;
   undo(address);
   return false;
 }
 
-/// `call(address)` takes `size` bytes at an address of the driver's choice; it may correct `size` to what it really took.
+/// `call(address)` takes `size` bytes at an address of the driver's choice; it may correct `size` to what it really
+/// took.
 template <typename Call>
 CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call) noexcept {
   if (size == 0) return call(address);  // the driver says what is wrong
@@ -104,9 +106,12 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     Block block;
     const bool known = blocks.take(address, block);
     result = call();
-    if (known && result != CUDA_SUCCESS) blocks.insert(address, block);
-    else if (known) lingers = refund(address, block);
-    else if (result == CUDA_SUCCESS) forget_pool_pointer(address);
+    if (known && result != CUDA_SUCCESS)
+      blocks.insert(address, block);
+    else if (known)
+      lingers = refund(address, block);
+    else if (result == CUDA_SUCCESS)
+      forget_pool_pointer(address);
   }
   if (lingers) refresh_lingering();
   return result;
@@ -161,7 +166,8 @@ RATION_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) {
   if (!governed() || out == nullptr) return call_real(out, size);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
-  const CUresult result = take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) { return call_real(&given, size); });
+  const CUresult result =
+      take_block(taken, "cuMemAlloc", address, [&](CUdeviceptr& given) { return call_real(&given, size); });
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }
@@ -180,8 +186,8 @@ RATION_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned int size) {
 
 RATION_HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
                                         unsigned int element) {
-  return take_pitched<CUdeviceptr, std::size_t, cuMemAllocPitch_v2_t>(Symbol::cuMemAllocPitch_v2, "cuMemAllocPitch", out,
-                                                                      pitch, width, height, element);
+  return take_pitched<CUdeviceptr, std::size_t, cuMemAllocPitch_v2_t>(Symbol::cuMemAllocPitch_v2, "cuMemAllocPitch",
+                                                                      out, pitch, width, height, element);
 }
 
 RATION_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, unsigned int width, unsigned int height,
@@ -195,8 +201,8 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   if (!governed() || out == nullptr) return call_real(out, size, flags);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
-  const CUresult result =
-      take_block(taken, "cuMemAllocManaged", address, [&](CUdeviceptr& given) { return call_real(&given, size, flags); });
+  const CUresult result = take_block(taken, "cuMemAllocManaged", address,
+                                     [&](CUdeviceptr& given) { return call_real(&given, size, flags); });
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }

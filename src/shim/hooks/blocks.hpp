@@ -13,8 +13,8 @@ class Granules {
  public:
   /// Counts the block in; returns the bytes of granules that nothing occupied before.
   Bytes occupy(std::uint64_t address, std::uint64_t size, std::uint32_t account) noexcept;
-  /// Counts the block out; returns the bytes of granules that nothing occupies any more. `shared` grows by those of them
-  /// that it had in common with a block that was exported.
+  /// Counts the block out; returns the bytes of granules that nothing occupies any more. `shared` grows by those of
+  /// them that it had in common with a block that was exported.
   Bytes vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept;
   /// The block is exported, and with it the granules that it shares with others.
   void mark_exported(std::uint64_t address, std::uint64_t size) noexcept;

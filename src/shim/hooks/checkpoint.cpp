@@ -1,5 +1,6 @@
 // Checkpoints of the calling process: what it held goes back to the workload while its memory is on the host, and is
-// charged again, or refused, when it returns. A checkpoint ordered by another process is not seen: the bytes stay charged.
+// charged again, or refused, when it returns. A checkpoint ordered by another process is not seen: the bytes stay
+// charged.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,8 +31,7 @@ using namespace ration::cuda;
 using ration::Bytes;
 
 RATION_HOOK CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
-  const CUresult result =
-      real<cuCheckpointProcessCheckpoint_t>(Symbol::cuCheckpointProcessCheckpoint)(pid, arguments);
+  const CUresult result = real<cuCheckpointProcessCheckpoint_t>(Symbol::cuCheckpointProcessCheckpoint)(pid, arguments);
   if (result != CUDA_SUCCESS || pid != ::getpid() || !governed()) return result;
   for (std::uint32_t account = 0; account < accounts(); ++account) {
     on_host[account] = book().held_by_this_process(account);
@@ -50,8 +50,10 @@ RATION_HOOK CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs
   }
   const CUresult result = entered < accounts() ? CUDA_ERROR_OUT_OF_MEMORY : call_real(pid, arguments);
   for (std::uint32_t account = 0; account < entered; ++account) {
-    if (result == CUDA_SUCCESS) on_host[account] = Bytes{0};
-    else give_back(account, on_host[account]);
+    if (result == CUDA_SUCCESS)
+      on_host[account] = Bytes{0};
+    else
+      give_back(account, on_host[account]);
   }
   return result;
 }

@@ -27,15 +27,16 @@ bool counts_contexts() noexcept { return book().account_mode() == ledger::Accoun
 
 /// `call` makes a context on `device`. Entered beforehand with what one is known to cost, corrected by measurement.
 template <typename Call, typename Undo>
-CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call, Undo&& undo) noexcept {
+CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
+                      Undo&& undo) noexcept {
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
   const InFlight moving;
   const std::uint32_t account = account_of(device);
   // Not a device of this workload: nothing may be taken there, a context neither.
   if (account == kNoAccount && !admit(account, kGranule, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!counts_contexts()) return call();
-  // Where `ration run` has measured what a context costs, that is entered; else it is measured here, which takes loading
-  // the management library in every process.
+  // Where `ration run` has measured what a context costs, that is entered; else it is measured here, which takes
+  // loading the management library in every process.
   const Bytes estimate = book().context_estimate(account);
   if (estimate > Bytes{0} && !admit(account, estimate, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   Bytes before;
@@ -89,7 +90,8 @@ CUcontext primary_of(CUdevice device) noexcept {
 bool primary_is_active(CUdevice device) noexcept {
   unsigned int flags = 0;
   int active = 0;
-  return real<cuDevicePrimaryCtxGetState_t>(Symbol::cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS &&
+  return real<cuDevicePrimaryCtxGetState_t>(Symbol::cuDevicePrimaryCtxGetState)(device, &flags, &active) ==
+             CUDA_SUCCESS &&
          active != 0;
 }
 
@@ -125,8 +127,9 @@ using namespace ration::cuda;
 RATION_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   auto* call_real = real<cuDevicePrimaryCtxRetain_t>(Symbol::cuDevicePrimaryCtxRetain);
   if (!governed() || out == nullptr || primary_of(device) != nullptr) return call_real(out, device);
-  return take_context(device, "cuDevicePrimaryCtxRetain", out, true, [&] { return call_real(out, device); },
-                      [&] { real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device); });
+  return take_context(
+      device, "cuDevicePrimaryCtxRetain", out, true, [&] { return call_real(out, device); },
+      [&] { real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device); });
 }
 
 RATION_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
@@ -143,21 +146,22 @@ RATION_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 }
 
 RATION_HOOK CUresult cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
-  return create(device, "cuCtxCreate", out, [&] { return real<cuCtxCreate_v2_t>(Symbol::cuCtxCreate)(out, flags, device); });
+  return create(device, "cuCtxCreate", out,
+                [&] { return real<cuCtxCreate_v2_t>(Symbol::cuCtxCreate)(out, flags, device); });
 }
 RATION_HOOK CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
-  return create(device, "cuCtxCreate", out, [&] { return real<cuCtxCreate_v2_t>(Symbol::cuCtxCreate_v2)(out, flags, device); });
+  return create(device, "cuCtxCreate", out,
+                [&] { return real<cuCtxCreate_v2_t>(Symbol::cuCtxCreate_v2)(out, flags, device); });
 }
 RATION_HOOK CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned int flags,
                                     CUdevice device) {
-  return create(device, "cuCtxCreate", out, [&] {
-    return real<cuCtxCreate_v3_t>(Symbol::cuCtxCreate_v3)(out, affinity, count, flags, device);
-  });
+  return create(device, "cuCtxCreate", out,
+                [&] { return real<cuCtxCreate_v3_t>(Symbol::cuCtxCreate_v3)(out, affinity, count, flags, device); });
 }
-RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned int flags, CUdevice device) {
-  return create(device, "cuCtxCreate", out, [&] {
-    return real<cuCtxCreate_v4_t>(Symbol::cuCtxCreate_v4)(out, parameters, flags, device);
-  });
+RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned int flags,
+                                    CUdevice device) {
+  return create(device, "cuCtxCreate", out,
+                [&] { return real<cuCtxCreate_v4_t>(Symbol::cuCtxCreate_v4)(out, parameters, flags, device); });
 }
 
 RATION_HOOK CUresult cuCtxDestroy(CUcontext context) { return destroy(Symbol::cuCtxDestroy, context); }

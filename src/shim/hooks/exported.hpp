@@ -1,6 +1,6 @@
-// Memory that other processes may keep alive. Its owner stays charged after giving it up, until the driver's own count of
-// this process's bytes shows that it is gone; where the driver does not tell, until the process ends.
-// Used by the hooks that release memory, and by the governor before it denies.
+// Memory that other processes may keep alive. Its owner stays charged after giving it up, until the driver's own count
+// of this process's bytes shows that it is gone; where the driver does not tell, until the process ends. Used by the
+// hooks that release memory, and by the governor before it denies.
 #pragma once
 
 #include "base/bytes.hpp"

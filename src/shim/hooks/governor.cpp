@@ -63,8 +63,8 @@ Mode start() noexcept {
   if (const Mode mode = shared.mode.load(std::memory_order_acquire); mode != Mode::kNotAsked) return mode;
   Mode mode = Mode::kUngoverned;
   if (environment().governed) {
-    const bool opened = shared.book.is_open() ||
-                        ledger::Book::open(environment().book, shared.book) == ledger::BookStatus::kOk;
+    const bool opened =
+        shared.book.is_open() || ledger::Book::open(environment().book, shared.book) == ledger::BookStatus::kOk;
     mode = opened && shared.book.attach() ? Mode::kGoverned : Mode::kBookUnusable;
     static bool registered = false;
     if (!registered) registered = ::pthread_atfork(nullptr, nullptr, in_child) == 0;
@@ -133,7 +133,8 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   ledger::Book& own_book = state().book;
   if (mode_now() == Mode::kBookUnusable) return false;
   if (account == kNoAccount) {
-    own_book.record_denial(own_book.account_count(), size, ledger::DenialReason::kNoAccount, function, free_on_device(), 0);
+    own_book.record_denial(own_book.account_count(), size, ledger::DenialReason::kNoAccount, function, free_on_device(),
+                           0);
     return false;
   }
   if (charge_after_refresh(account, size, kind)) return true;

@@ -1,6 +1,9 @@
 // Memory nodes of graphs, made by hand or by capturing a stream. The driver takes their memory when the graph is
-// launched (or uploaded), from a pool of the device that it keeps until it is trimmed; so a launch is admitted first for
-// what its nodes need beyond what that pool has lying free. Graphs without memory nodes pass at the cost of one look-up.
+// launched (or uploaded), from a pool of the device that it keeps until it is trimmed; so a launch is admitted first
+// for what its nodes need beyond what that pool has lying free. Graphs without memory nodes pass at the cost of one
+// look-up.
+#include "shim/hooks/graphs.hpp"
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -8,7 +11,6 @@
 
 #include "driver/cuda_graph_abi.hpp"
 #include "shim/hooks/governor.hpp"
-#include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
 
@@ -166,7 +168,8 @@ bool enter(const Executable& executable, Bytes growth) noexcept {
   return true;
 }
 
-/// What the executable's last launch left is freed as its next launch would free it: the driver counts it as used till then.
+/// What the executable's last launch left is freed as its next launch would free it: the driver counts it as used till
+/// then.
 void free_what_was_left(std::uint64_t key, CUstream stream) noexcept {
   constexpr std::size_t kMost = 512;  // beyond these the launch may be refused although it would fit
   CUdeviceptr addresses[kMost];
@@ -181,8 +184,8 @@ void free_what_was_left(std::uint64_t key, CUstream stream) noexcept {
 /// knows which. So it is asked to take the memory without running anything, under all that is left of the limit; more
 /// than that is given back at once, and the launch refused.
 template <typename Call>
-CUresult run_if_it_fits(CUgraphExec handle, CUstream stream, Symbol upload, const Executable& executable, const char* function,
-                        Call&& call) noexcept {
+CUresult run_if_it_fits(CUgraphExec handle, CUstream stream, Symbol upload, const Executable& executable,
+                        const char* function, Call&& call) noexcept {
   const CUdevice device = executable.device;
   const std::uint32_t account = account_of(device);
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -214,7 +217,8 @@ template <typename Call>
 CUresult run(CUgraphExec handle, CUstream stream, Symbol upload, const char* function, Call&& call) noexcept {
   Executable executable;
   const auto key = reinterpret_cast<std::uint64_t>(handle);
-  if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() || !executables.find(key, executable)) return call();
+  if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() || !executables.find(key, executable))
+    return call();
   const CUdevice device = executable.device;
   if (device < 0 || device >= kMaxDevices) return call();
   if (account_of(device) == kNoAccount) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -237,9 +241,11 @@ CUresult run(CUgraphExec handle, CUstream stream, Symbol upload, const char* fun
   } else {
     free_what_was_left(key, stream);
     result = run_if_it_fits(handle, stream, upload, executable, function, call);
-    if (result == CUDA_SUCCESS) {  // the pool had been trimmed: what it reserves now, beside what lived on, is this graph's
+    if (result ==
+        CUDA_SUCCESS) {  // the pool had been trimmed: what it reserves now, beside what lived on, is this graph's
       const PoolState after = pool_state(device);
-      const std::uint64_t shown = after.reserved.count() - std::min(after.reserved.count(), (before.reserved - before.idle).count());
+      const std::uint64_t shown =
+          after.reserved.count() - std::min(after.reserved.count(), (before.reserved - before.idle).count());
       executable.most = std::max(executable.least, std::min(executable.most, shown));
       executables.insert(key, executable);
     }
@@ -302,7 +308,8 @@ void abandon_graphs() noexcept {
 using namespace ration::shim;
 using namespace ration::cuda;
 
-RATION_HOOK CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode* error_node, char* log, std::size_t size) {
+RATION_HOOK CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode* error_node, char* log,
+                                        std::size_t size) {
   return instantiate(out, graph, 0, [&] {
     return real<cuGraphInstantiate_t>(Symbol::cuGraphInstantiate)(out, graph, error_node, log, size);
   });
@@ -320,7 +327,8 @@ RATION_HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph
 }
 namespace {
 
-/// With the flag that uploads at once, instantiating takes the memory: the upload is done apart, so that it is admitted.
+/// With the flag that uploads at once, instantiating takes the memory: the upload is done apart, so that it is
+/// admitted.
 CUresult instantiate_with(Symbol symbol, Symbol upload, CUgraphExec* out, CUgraph graph,
                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) noexcept {
   auto* call_real = real<cuGraphInstantiateWithParams_t>(symbol);
@@ -346,18 +354,20 @@ CUresult instantiate_with(Symbol symbol, Symbol upload, CUgraphExec* out, CUgrap
 
 }  // namespace
 
-RATION_HOOK CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+RATION_HOOK CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph,
+                                                  CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
   return instantiate_with(Symbol::cuGraphInstantiateWithParams, Symbol::cuGraphUpload, out, graph, parameters);
 }
 RATION_HOOK CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph,
                                                        CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
-  return instantiate_with(Symbol::cuGraphInstantiateWithParams_ptsz, Symbol::cuGraphUpload_ptsz, out, graph, parameters);
+  return instantiate_with(Symbol::cuGraphInstantiateWithParams_ptsz, Symbol::cuGraphUpload_ptsz, out, graph,
+                          parameters);
 }
 
-#define RATION_RUN(name, upload)                                                                              \
-  RATION_HOOK CUresult name(CUgraphExec executable, CUstream stream) {                                        \
-    return run(executable, stream, Symbol::upload, #name,                                                     \
-               [&] { return real<cuGraphLaunch_t>(Symbol::name)(executable, stream); });                      \
+#define RATION_RUN(name, upload)                                                         \
+  RATION_HOOK CUresult name(CUgraphExec executable, CUstream stream) {                   \
+    return run(executable, stream, Symbol::upload, #name,                                \
+               [&] { return real<cuGraphLaunch_t>(Symbol::name)(executable, stream); }); \
   }
 RATION_RUN(cuGraphLaunch, cuGraphUpload)
 RATION_RUN(cuGraphLaunch_ptsz, cuGraphUpload_ptsz)
@@ -372,8 +382,11 @@ RATION_HOOK CUresult cuGraphExecDestroy(CUgraphExec executable) {
                      executables.take(reinterpret_cast<std::uint64_t>(executable), entry);
   const CUresult result = real<cuGraphExecDestroy_t>(Symbol::cuGraphExecDestroy)(executable);
   if (!known) return result;
-  if (result != CUDA_SUCCESS) executables.insert(reinterpret_cast<std::uint64_t>(executable), entry);
-  else left_by.remove_if([&](std::uint64_t, std::uint64_t owner) { return owner == reinterpret_cast<std::uint64_t>(executable); });
+  if (result != CUDA_SUCCESS)
+    executables.insert(reinterpret_cast<std::uint64_t>(executable), entry);
+  else
+    left_by.remove_if(
+        [&](std::uint64_t, std::uint64_t owner) { return owner == reinterpret_cast<std::uint64_t>(executable); });
   refresh_graph_pools();
   return result;
 }

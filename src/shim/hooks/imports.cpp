@@ -1,5 +1,5 @@
-// Memory of other processes: its owner is charged for it, not the importer. The book counts what a process has imported,
-// because what an owner exported stays charged after its end while somebody can hold it.
+// Memory of other processes: its owner is charged for it, not the importer. The book counts what a process has
+// imported, because what an owner exported stays charged after its end while somebody can hold it.
 #include "driver/cuda_share_abi.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"

@@ -1,5 +1,5 @@
-// Marks the moments in which the book and the driver may differ: between an entry in the one and the other's. Used by the
-// hooks that take and release memory, and by exported.cpp, which compares the two.
+// Marks the moments in which the book and the driver may differ: between an entry in the one and the other's. Used by
+// the hooks that take and release memory, and by exported.cpp, which compares the two.
 #pragma once
 
 namespace ration::shim {

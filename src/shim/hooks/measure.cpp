@@ -15,7 +15,8 @@ namespace {
 
 using ListProcesses = nvml::nvmlReturn_t(nvml::nvmlDevice_t, unsigned int*, nvml::nvmlProcessInfo_t*);
 
-/// The few calls of NVML that are needed, found once. Stays initialised: starting NVML takes milliseconds on a real node.
+/// The few calls of NVML that are needed, found once. Stays initialised: starting NVML takes milliseconds on a real
+/// node.
 struct Nvml {
   nvml::nvmlReturn_t (*handle_by_uuid)(const char*, nvml::nvmlDevice_t*) = nullptr;
   ListProcesses* list = nullptr;
@@ -33,7 +34,8 @@ const Nvml& library() noexcept {
     auto* init = reinterpret_cast<nvml::nvmlReturn_t (*)()>(::dlsym(handle, "nvmlInit_v2"));
     nvml.handle_by_uuid = reinterpret_cast<decltype(nvml.handle_by_uuid)>(::dlsym(handle, "nvmlDeviceGetHandleByUUID"));
     nvml.list = reinterpret_cast<ListProcesses*>(::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v3"));
-    nvml.ready = init != nullptr && nvml.handle_by_uuid != nullptr && nvml.list != nullptr && init() == nvml::NVML_SUCCESS;
+    nvml.ready =
+        init != nullptr && nvml.handle_by_uuid != nullptr && nvml.list != nullptr && init() == nvml::NVML_SUCCESS;
   }
   tried.store(true, std::memory_order_release);
   return nvml;

@@ -72,20 +72,24 @@ std::atomic<bool> freed_since_refresh{false};
 
 bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
   cuuint64_t value = 0;
-  if (real<cuMemPoolGetAttribute_t>(Symbol::cuMemPoolGetAttribute)(pool, attribute, &value) != CUDA_SUCCESS) return false;
+  if (real<cuMemPoolGetAttribute_t>(Symbol::cuMemPoolGetAttribute)(pool, attribute, &value) != CUDA_SUCCESS)
+    return false;
   out = Bytes{value};
   return true;
 }
 
 void refund(Pool& pool, Bytes size) noexcept {
-  if (pool.exported) linger(pool.account, size, Kind::kPool);
-  else give_back(pool.account, size, Kind::kPool);
+  if (pool.exported)
+    linger(pool.account, size, Kind::kPool);
+  else
+    give_back(pool.account, size, Kind::kPool);
 }
 
 /// Makes the charge equal to what the pool reserves now. Under the pool's mutex. False: it grew past the limit.
 bool follow(Pool& pool) noexcept {
   Bytes reserved;
-  if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved)) return true;
+  if (pool.destroyed || !read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, reserved))
+    return true;
   if (reserved < pool.charged) {
     refund(pool, pool.charged - reserved);
   } else if (reserved > pool.charged && !admit_quietly(pool.account, reserved - pool.charged, Kind::kPool)) {
@@ -127,7 +131,8 @@ Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
 
 CUdevice device_of(CUstream stream) noexcept {
   CUdevice device = -1;
-  const bool special = reinterpret_cast<std::uintptr_t>(stream) <= 2;  // null, legacy, per-thread: the current context's
+  const bool special =
+      reinterpret_cast<std::uintptr_t>(stream) <= 2;  // null, legacy, per-thread: the current context's
   if (special || !has_real(Symbol::cuStreamGetDevice) ||
       real<cuStreamGetDevice_t>(Symbol::cuStreamGetDevice)(stream, &device) != CUDA_SUCCESS) {
     real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
@@ -139,7 +144,8 @@ CUdevice device_of(CUstream stream) noexcept {
 Pool* pool_of(CUstream stream) noexcept {
   const CUdevice device = device_of(stream);
   CUmemoryPool handle = nullptr;
-  if (device < 0 || real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)(&handle, device) != CUDA_SUCCESS) return nullptr;
+  if (device < 0 || real<cuDeviceGetMemPool_t>(Symbol::cuDeviceGetMemPool)(&handle, device) != CUDA_SUCCESS)
+    return nullptr;
   Pool* pool = find_pool(handle);
   return pool != nullptr ? pool : add_pool(handle, account_of(device));
 }
@@ -153,7 +159,8 @@ bool capturing(CUstream stream) noexcept {
 /// What the pool may grow by when asked for `size`: nothing, if what it keeps seems to suffice.
 Bytes expected_growth(Pool& pool, Bytes size) noexcept {
   Bytes handed_out;
-  if (!read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out)) return round_up(size, pool.growth);
+  if (!read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out))
+    return round_up(size, pool.growth);
   const Bytes kept = pool.charged > handed_out ? pool.charged - handed_out : Bytes{0};
   return size <= kept ? Bytes{0} : round_up(size, pool.growth);
 }
@@ -163,7 +170,8 @@ void learn_growth(Pool& pool, Bytes before, Bytes after) noexcept {
 }
 
 template <typename Call>
-CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out, Call&& call) noexcept {
+CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
+                   Call&& call) noexcept {
   if (pool == nullptr || size == 0) return call();
   const InFlight moving;
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
@@ -233,7 +241,8 @@ CUresult allocate(Symbol symbol, CUdeviceptr* out, std::size_t size, CUstream st
   return take_from(pool_of(stream), stream, size, "cuMemAllocAsync", out, [&] { return call_real(out, size, stream); });
 }
 
-CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle, CUstream stream) noexcept {
+CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemoryPool handle,
+                       CUstream stream) noexcept {
   auto* call_real = real<cuMemAllocFromPoolAsync_t>(symbol);
   bool foreign = false;
   if (!governed() || out == nullptr || imported.find(reinterpret_cast<std::uint64_t>(handle), foreign)) {
@@ -242,7 +251,8 @@ CUresult allocate_from(Symbol symbol, CUdeviceptr* out, std::size_t size, CUmemo
   Pool* pool = find_pool(handle);
   if (pool == nullptr) pool = pool_of(stream);  // the device's default pool by its own handle, first seen here
   if (pool != nullptr && pool->handle.load() != handle) pool = add_pool(handle, pool->account);
-  return take_from(pool, stream, size, "cuMemAllocFromPoolAsync", out, [&] { return call_real(out, size, handle, stream); });
+  return take_from(pool, stream, size, "cuMemAllocFromPoolAsync", out,
+                   [&] { return call_real(out, size, handle, stream); });
 }
 
 template <typename Visit>
@@ -277,8 +287,10 @@ void pools_after_synchronisation() noexcept {
 
 void forget_pool_pointer(CUdeviceptr pointer) noexcept {
   Loan loan;
-  if (loans.take(pointer, loan)) loan_returned(loan);
-  else forget_imported_pointer(pointer);
+  if (loans.take(pointer, loan))
+    loan_returned(loan);
+  else
+    forget_imported_pointer(pointer);
 }
 
 void abandon_pools() noexcept {
@@ -308,7 +320,8 @@ RATION_HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr* out, std::size_t size, CU
 RATION_HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
   return allocate_from(Symbol::cuMemAllocFromPoolAsync, out, size, pool, stream);
 }
-RATION_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool, CUstream stream) {
+RATION_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t size, CUmemoryPool pool,
+                                                  CUstream stream) {
   return allocate_from(Symbol::cuMemAllocFromPoolAsync_ptsz, out, size, pool, stream);
 }
 
@@ -392,12 +405,13 @@ RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void*
   return result;
 }
 
-// Freed stream-ordered memory leaves a pool at the next synchronisation: other processes of the workload may then have it.
-#define RATION_SYNCHRONISE(name, type, parameters, arguments)       \
-  RATION_HOOK CUresult name parameters {                            \
-    const CUresult result = real<type>(Symbol::name) arguments;     \
-    if (governed()) pools_after_synchronisation();                  \
-    return result;                                                  \
+// Freed stream-ordered memory leaves a pool at the next synchronisation: other processes of the workload may then have
+// it.
+#define RATION_SYNCHRONISE(name, type, parameters, arguments)   \
+  RATION_HOOK CUresult name parameters {                        \
+    const CUresult result = real<type>(Symbol::name) arguments; \
+    if (governed()) pools_after_synchronisation();              \
+    return result;                                              \
   }
 RATION_SYNCHRONISE(cuStreamSynchronize, cuStreamSynchronize_t, (CUstream stream), (stream))
 RATION_SYNCHRONISE(cuStreamSynchronize_ptsz, cuStreamSynchronize_t, (CUstream stream), (stream))

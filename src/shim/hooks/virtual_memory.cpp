@@ -47,14 +47,18 @@ void drop_reference(std::uint64_t physical) noexcept {
   bool last = false;
   physicals.update(physical, [&](Physical& memory) {
     last = memory.references <= 1;
-    if (last) gone = memory;
-    else --memory.references;
+    if (last)
+      gone = memory;
+    else
+      --memory.references;
     return !last;
   });
   if (!last) return;
   if (gone.account == kNoAccount) book().note_import_closed();
-  if (gone.exported) linger(gone.account, Bytes{gone.size}, Kind::kHeap);
-  else give_back(gone.account, Bytes{gone.size});
+  if (gone.exported)
+    linger(gone.account, Bytes{gone.size}, Kind::kHeap);
+  else
+    give_back(gone.account, Bytes{gone.size});
 }
 
 void mark_exported(std::uint64_t physical) noexcept {
@@ -114,8 +118,8 @@ using namespace ration::cuda;
 using ration::Bytes;
 using ration::ledger::Kind;
 
-RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size, const CUmemAllocationProp* properties,
-                                 unsigned long long flags) {
+RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t size,
+                                 const CUmemAllocationProp* properties, unsigned long long flags) {
   auto* call_real = real<cuMemCreate_t>(Symbol::cuMemCreate);
   if (!governed() || out == nullptr || properties == nullptr || size == 0 ||
       properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
@@ -157,8 +161,8 @@ RATION_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return result;
 }
 
-RATION_HOOK CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset, CUmemGenericAllocationHandle handle,
-                              unsigned long long flags) {
+RATION_HOOK CUresult cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
+                              CUmemGenericAllocationHandle handle, unsigned long long flags) {
   auto* call_real = real<cuMemMap_t>(Symbol::cuMemMap);
   std::uint64_t physical = 0;
   const bool known = governed() && handles.find(handle, physical);
@@ -225,8 +229,8 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
   return result;
 }
 
-RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                                                  unsigned long long flags) {
+RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                                  CUmemAllocationHandleType type, unsigned long long flags) {
   const CUresult result =
       real<cuMemExportToShareableHandle_t>(Symbol::cuMemExportToShareableHandle)(out, handle, type, flags);
   std::uint64_t physical = 0;

@@ -48,9 +48,12 @@ TEST_F(DriverTest, FillsWriteTheirPatternAndNothingBeside) {
   std::vector<unsigned> words(16, 7);
   ASSERT_EQ(CU(cuMemcpyHtoD_v2)(at, words.data(), 64), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemsetD32_v2)(at + 4, 0xabcd1234, 3), CUDA_SUCCESS);
-  ASSERT_EQ(call("cuMemsetD2D8_v2", at + 32, std::size_t{16}, static_cast<unsigned char>(9), std::size_t{2}, std::size_t{2}), CUDA_SUCCESS);
+  ASSERT_EQ(
+      call("cuMemsetD2D8_v2", at + 32, std::size_t{16}, static_cast<unsigned char>(9), std::size_t{2}, std::size_t{2}),
+      CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemcpyDtoH_v2)(words.data(), at, 64), CUDA_SUCCESS);
-  EXPECT_EQ(words, (std::vector<unsigned>{7, 0xabcd1234, 0xabcd1234, 0xabcd1234, 7, 7, 7, 7, 0x0909, 7, 7, 7, 0x0909, 7, 7, 7}));
+  EXPECT_EQ(words, (std::vector<unsigned>{7, 0xabcd1234, 0xabcd1234, 0xabcd1234, 7, 7, 7, 7, 0x0909, 7, 7, 7, 0x0909, 7,
+                                          7, 7}));
   EXPECT_EQ(CU(cuMemsetD32_v2)(at + 1, 0, 1), CUDA_ERROR_INVALID_VALUE) << "not aligned";
   drop(at);
 }
@@ -87,7 +90,8 @@ TEST_F(DriverTest, ArraysKeepTheirShapeAndContents) {
   copy.dstMemoryType = CU_MEMORYTYPE_ARRAY, copy.dstArray = array;
   copy.WidthInBytes = 512, copy.Height = 32, copy.Depth = 4;
   ASSERT_EQ(call<const CUDA_MEMCPY3D*>("cuMemcpy3D_v2", &copy), CUDA_SUCCESS);
-  ASSERT_EQ(call("cuMemcpyAtoH_v2", static_cast<void*>(target.data()), array, std::size_t{0}, target.size()), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuMemcpyAtoH_v2", static_cast<void*>(target.data()), array, std::size_t{0}, target.size()),
+            CUDA_SUCCESS);
   EXPECT_EQ(source, target);
   copy.dstXInBytes = 8;
   EXPECT_EQ(call<const CUDA_MEMCPY3D*>("cuMemcpy3D_v2", &copy), CUDA_ERROR_INVALID_VALUE) << "beyond the row";
@@ -106,7 +110,8 @@ TEST_F(DriverTest, LevelsOfAMipmapAreArraysOfHalfTheSize) {
   CUDA_ARRAY3D_DESCRIPTOR told{};
   ASSERT_EQ((call<CUDA_ARRAY3D_DESCRIPTOR*, CUarray>("cuArray3DGetDescriptor_v2", &told, level)), CUDA_SUCCESS);
   EXPECT_EQ(told.Width, 64u);
-  EXPECT_EQ((call<CUarray*, CUmipmappedArray, unsigned>("cuMipmappedArrayGetLevel", &level, mipmap, 3)), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ((call<CUarray*, CUmipmappedArray, unsigned>("cuMipmappedArrayGetLevel", &level, mipmap, 3)),
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(CU(cuMipmappedArrayDestroy)(mipmap), CUDA_SUCCESS);
 }
 
@@ -120,14 +125,20 @@ TEST_F(DriverTest, APointerKnowsItsAllocation) {
   ASSERT_EQ(CU(cuMemGetAddressRange_v2)(&start, &size, small + 699), CUDA_SUCCESS);
   EXPECT_EQ(start, small);
   unsigned int answers[2] = {7, 7};  // IS_MANAGED is written as 32 bits: the neighbour stays
-  ASSERT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers, CU_POINTER_ATTRIBUTE_IS_MANAGED, large)), CUDA_SUCCESS);
+  ASSERT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers,
+                                                           CU_POINTER_ATTRIBUTE_IS_MANAGED, large)),
+            CUDA_SUCCESS);
   EXPECT_EQ(answers[0], 0u);
   EXPECT_EQ(answers[1], 7u);
   CUdeviceptr managed = 0;
   ASSERT_EQ(CU(cuMemAllocManaged)(&managed, kMiB, 1), CUDA_SUCCESS);
-  ASSERT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers, CU_POINTER_ATTRIBUTE_IS_MANAGED, managed)), CUDA_SUCCESS);
+  ASSERT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers,
+                                                           CU_POINTER_ATTRIBUTE_IS_MANAGED, managed)),
+            CUDA_SUCCESS);
   EXPECT_EQ(answers[0], 1u);
-  EXPECT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr{64})), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ((call<void*, CUpointer_attribute, CUdeviceptr>("cuPointerGetAttribute", answers,
+                                                           CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr{64})),
+            CUDA_ERROR_INVALID_VALUE);
   drop(large), drop(small), drop(managed);
   EXPECT_EQ(CU(cuMemGetAddressRange_v2)(&start, &size, large), CUDA_ERROR_NOT_FOUND);
 }
@@ -142,7 +153,8 @@ TEST_F(DriverTest, HostMemoryIsPinnedRegisteredAndGivenBack) {
   EXPECT_EQ(CU(cuMemFreeHost)(memory), CUDA_ERROR_INVALID_VALUE);
   std::vector<char> own(8192);
   ASSERT_EQ((call<void*, std::size_t, unsigned>("cuMemHostRegister_v2", own.data(), own.size(), 0)), CUDA_SUCCESS);
-  EXPECT_EQ(static_cast<int>(call<void*, std::size_t, unsigned>("cuMemHostRegister_v2", own.data(), own.size(), 0)), 712);
+  EXPECT_EQ(static_cast<int>(call<void*, std::size_t, unsigned>("cuMemHostRegister_v2", own.data(), own.size(), 0)),
+            712);
   EXPECT_EQ(call<void*>("cuMemHostUnregister", own.data()), CUDA_SUCCESS);
   EXPECT_EQ(static_cast<int>(call<void*>("cuMemHostUnregister", own.data())), 713);
 }
@@ -160,7 +172,8 @@ TEST_F(DriverTest, StreamsAndEventsKnowWhoTheyAre) {
   ASSERT_EQ(CU(cuEventCreate)(&first, 0), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuEventCreate)(&second, 0), CUDA_SUCCESS);
   float time = -1;
-  EXPECT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, first, second)), CUDA_ERROR_INVALID_HANDLE) << "not recorded yet";
+  EXPECT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, first, second)), CUDA_ERROR_INVALID_HANDLE)
+      << "not recorded yet";
   ASSERT_EQ(CU(cuEventRecord)(first, stream), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuEventRecord)(second, stream), CUDA_SUCCESS);
   ASSERT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, first, second)), CUDA_SUCCESS);

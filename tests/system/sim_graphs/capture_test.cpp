@@ -41,7 +41,8 @@ TEST_F(Capture, AsyncMemoryBecomesNodesAndIsTakenByTheLaunch) {
   std::size_t count = 4;
   ASSERT_EQ(CU(cuGraphGetNodes)(graph, nodes, &count), CUDA_SUCCESS);
   ASSERT_EQ(count, 3U);
-  const CUgraphNodeType expected[] = {CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEM_FREE};
+  const CUgraphNodeType expected[] = {CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_KERNEL,
+                                      CU_GRAPH_NODE_TYPE_MEM_FREE};
   for (int i = 0; i < 3; ++i) {
     CUgraphNodeType type{};
     ASSERT_EQ(CU(cuGraphNodeGetType)(nodes[i], &type), CUDA_SUCCESS);
@@ -62,7 +63,8 @@ TEST_F(Capture, ThePerThreadStreamCanBeCapturedAndTheLegacyOneCannot) {
   EXPECT_EQ(CU(cuStreamBeginCapture_v2)(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CUdeviceptr captured = 0, immediate = 0;
   CUgraph graph = nullptr;
-  ASSERT_EQ(driver_function<cuStreamBeginCapture_v2_t>("cuStreamBeginCapture_v2_ptsz")(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED),
+  ASSERT_EQ(driver_function<cuStreamBeginCapture_v2_t>("cuStreamBeginCapture_v2_ptsz")(nullptr,
+                                                                                       CU_STREAM_CAPTURE_MODE_RELAXED),
             CUDA_SUCCESS);
   ASSERT_EQ(driver_function<cuMemAllocAsync_t>("cuMemAllocAsync_ptsz")(&captured, 64 * kMiB, nullptr), CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), at_start_);

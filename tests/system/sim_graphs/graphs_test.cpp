@@ -135,7 +135,8 @@ TEST_F(Graphs, WhatWaitsForAFreeReusesItsBytesAndWhatDoesNotWaitDoesNot) {
   CUgraphNode later = nullptr;  // beside it, although far behind in any order: bytes of its own
   for (int i = 0; i < 4; ++i) {
     CUgraphNode next = nullptr;
-    ASSERT_EQ(CU(cuGraphAddEmptyNode)(&next, graph_, later != nullptr ? &later : nullptr, later != nullptr ? 1 : 0), CUDA_SUCCESS);
+    ASSERT_EQ(CU(cuGraphAddEmptyNode)(&next, graph_, later != nullptr ? &later : nullptr, later != nullptr ? 1 : 0),
+              CUDA_SUCCESS);
     later = next;
   }
   const CUdeviceptr c = allocate(30 * kMiB, {later}, third);

@@ -17,16 +17,21 @@ void* library = nullptr;
 
 CUresult obey(Message& message, int& descriptor) {
   switch (static_cast<Order>(message.order)) {
-    case Order::kAllocate: return CU(cuMemAlloc_v2)(reinterpret_cast<CUdeviceptr*>(&message.value), message.value);
-    case Order::kFree: return CU(cuMemFree_v2)(message.value);
-    case Order::kFreeAsync: return CU(cuMemFreeAsync)(message.value, nullptr);
-    case Order::kIpcGet: return CU(cuIpcGetMemHandle)(reinterpret_cast<CUipcMemHandle*>(message.bytes), message.value);
+    case Order::kAllocate:
+      return CU(cuMemAlloc_v2)(reinterpret_cast<CUdeviceptr*>(&message.value), message.value);
+    case Order::kFree:
+      return CU(cuMemFree_v2)(message.value);
+    case Order::kFreeAsync:
+      return CU(cuMemFreeAsync)(message.value, nullptr);
+    case Order::kIpcGet:
+      return CU(cuIpcGetMemHandle)(reinterpret_cast<CUipcMemHandle*>(message.bytes), message.value);
     case Order::kIpcOpen: {
       CUipcMemHandle handle;
       std::memcpy(&handle, message.bytes, sizeof handle);
       return CU(cuIpcOpenMemHandle_v2)(reinterpret_cast<CUdeviceptr*>(&message.value), handle, 1);
     }
-    case Order::kIpcClose: return CU(cuIpcCloseMemHandle)(message.value);
+    case Order::kIpcClose:
+      return CU(cuIpcCloseMemHandle)(message.value);
     case Order::kCreate: {
       CUmemAllocationProp properties{};
       properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -35,8 +40,9 @@ CUresult obey(Message& message, int& descriptor) {
       CUmemGenericAllocationHandle handle = 0;
       const CUresult made = CU(cuMemCreate)(&handle, message.value, &properties, 0);
       message.value = handle;
-      return made != CUDA_SUCCESS ? made
-                                  : CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+      return made != CUDA_SUCCESS
+                 ? made
+                 : CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     }
     case Order::kImport: {
       const CUresult result = CU(cuMemImportFromShareableHandle)(
@@ -53,12 +59,14 @@ CUresult obey(Message& message, int& descriptor) {
       message.value = address;
       return result;
     }
-    case Order::kUnmap: return CU(cuMemUnmap)(message.value, message.size);
-    case Order::kRelease: return CU(cuMemRelease)(message.value);
+    case Order::kUnmap:
+      return CU(cuMemUnmap)(message.value, message.size);
+    case Order::kRelease:
+      return CU(cuMemRelease)(message.value);
     case Order::kPoolImport: {
       const CUresult result = CU(cuMemPoolImportFromShareableHandle)(
-          reinterpret_cast<CUmemoryPool*>(&message.value), reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
-          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+          reinterpret_cast<CUmemoryPool*>(&message.value),
+          reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
       ::close(descriptor);
       descriptor = -1;
       return result;
@@ -89,7 +97,8 @@ int main(int, char** argv) {
   const int socket = std::atoi(argv[1]);
   library = ::dlopen(argv[2], RTLD_NOW);
   CUcontext context = nullptr;
-  if (library == nullptr || CU(cuInit)(0) != CUDA_SUCCESS || CU(cuDevicePrimaryCtxRetain)(&context, 0) != CUDA_SUCCESS) return 1;
+  if (library == nullptr || CU(cuInit)(0) != CUDA_SUCCESS || CU(cuDevicePrimaryCtxRetain)(&context, 0) != CUDA_SUCCESS)
+    return 1;
   CU(cuCtxSetCurrent)(context);
   Message message;
   for (int descriptor = -1; receive_message(socket, message, descriptor);) {

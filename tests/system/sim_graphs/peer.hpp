@@ -63,7 +63,8 @@ inline bool receive_message(int socket, Message& message, int& descriptor) {
   header.msg_controllen = sizeof control;
   descriptor = -1;
   if (::recvmsg(socket, &header, MSG_CMSG_CLOEXEC) != sizeof message) return false;
-  if (const cmsghdr* first = CMSG_FIRSTHDR(&header); first != nullptr) std::memcpy(&descriptor, CMSG_DATA(first), sizeof descriptor);
+  if (const cmsghdr* first = CMSG_FIRSTHDR(&header); first != nullptr)
+    std::memcpy(&descriptor, CMSG_DATA(first), sizeof descriptor);
   return true;
 }
 

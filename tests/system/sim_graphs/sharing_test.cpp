@@ -29,10 +29,12 @@ class Peer {
   ~Peer() { end(0); }
 
   /// Its answer; an answer that does not come is an unknown error.
-  Message ask(Order order, std::uint64_t value = 0, std::uint64_t size = 0, const void* bytes = nullptr, int descriptor = -1) {
+  Message ask(Order order, std::uint64_t value = 0, std::uint64_t size = 0, const void* bytes = nullptr,
+              int descriptor = -1) {
     Message message{static_cast<int>(order), value, size, {}};
     if (bytes != nullptr) std::memcpy(message.bytes, bytes, sizeof message.bytes);
-    if (!send_message(socket_, message, descriptor) || !receive_message(socket_, message, got)) message.order = CUDA_ERROR_UNKNOWN;
+    if (!send_message(socket_, message, descriptor) || !receive_message(socket_, message, got))
+      message.order = CUDA_ERROR_UNKNOWN;
     return message;
   }
   /// Closes its socket, or kills it, and waits until it is gone.
@@ -74,7 +76,8 @@ class Sharing : public Simulated {
     using namespace nvml;
     static void* library = ::dlopen(SIM_FOLDER "/libnvidia-ml.so.1", RTLD_NOW);
     const auto initialise = reinterpret_cast<nvmlReturn_t (*)()>(::dlsym(library, "nvmlInit_v2"));
-    const auto by_index = reinterpret_cast<nvmlReturn_t (*)(unsigned, nvmlDevice_t*)>(::dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
+    const auto by_index =
+        reinterpret_cast<nvmlReturn_t (*)(unsigned, nvmlDevice_t*)>(::dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
     const auto list = reinterpret_cast<nvmlReturn_t (*)(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*)>(
         ::dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3"));
     initialise();
@@ -168,13 +171,15 @@ TEST_F(Sharing, TheMemoryOfAKilledExporterLivesWhileAnImporterHasIt) {
   const int descriptor = peer_->got;
   CUmemGenericAllocationHandle handle = 0;
   ASSERT_EQ(CU(cuMemImportFromShareableHandle)(&handle, reinterpret_cast<void*>(std::intptr_t{descriptor}),
-                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_SUCCESS);
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            CUDA_SUCCESS);
   ::close(descriptor);
   const pid_t exporter = peer_->pid();
   peer_->end(SIGKILL);
   EXPECT_EQ(bytes_of(exporter), 0U) << "no dead process is listed";
   CUdeviceptr block = 0;
-  EXPECT_EQ(CU(cuMemAlloc_v2)(&block, before_ + 64 * kMiB), CUDA_ERROR_OUT_OF_MEMORY) << "the dead one's context is free, its block not";
+  EXPECT_EQ(CU(cuMemAlloc_v2)(&block, before_ + 64 * kMiB), CUDA_ERROR_OUT_OF_MEMORY)
+      << "the dead one's context is free, its block not";
   CUdeviceptr address = 0;
   ASSERT_EQ(CU(cuMemAddressReserve)(&address, kSize, 0, 0, 0), CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemMap)(address, kSize, 0, handle, 0), CUDA_SUCCESS);
@@ -195,7 +200,8 @@ TEST_F(Sharing, OnlyMemoryMadeForItIsExported) {
   CUmemGenericAllocationHandle handle = 0;
   ASSERT_EQ(CU(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
   int descriptor = -1;
-  EXPECT_EQ(CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemExportToShareableHandle)(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
 }
 
@@ -209,7 +215,8 @@ TEST_F(Sharing, APointerOfASharedPoolLivesUntilBothHaveFreedIt) {
   CUdeviceptr pointer = 0;
   ASSERT_EQ(CU(cuMemAllocFromPoolAsync)(&pointer, kSize, pool, nullptr), CUDA_SUCCESS);
   int descriptor = -1;
-  ASSERT_EQ(CU(cuMemPoolExportToShareableHandle)(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemPoolExportToShareableHandle)(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_SUCCESS);
   CUmemPoolPtrExportData data;
   ASSERT_EQ(CU(cuMemPoolExportPointer)(&data, pointer), CUDA_SUCCESS);
   const Message imported = peer_->ask(Order::kPoolImport, 0, 0, nullptr, descriptor);

@@ -35,7 +35,8 @@ TEST_F(BookFileTest, ShorterThanItsFormatIsTruncated) {
   make(1_MiB);
   for (const off_t size : {off_t{0}, off_t{5}, off_t{4096}, static_cast<off_t>(sizeof(BookLayout) - 1)}) {
     ASSERT_EQ(::truncate(path_.c_str(), size), 0);
-    if (size < 8) expect_both(BookStatus::kTruncated);
+    if (size < 8)
+      expect_both(BookStatus::kTruncated);
     else {
       const std::uint64_t magic = kBookMagic;
       overwrite(0, &magic, sizeof magic);

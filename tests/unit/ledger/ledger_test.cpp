@@ -1,10 +1,10 @@
 // The promises of ledger/book.hpp, with real processes and real kills.
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include <atomic>
 #include <random>
 #include <thread>
-
-#include <fcntl.h>
-#include <sys/mman.h>
 
 #include "book_fixture.hpp"
 #include "ledger/layout.hpp"
@@ -238,7 +238,8 @@ TEST_F(BookTest, DeathBetweenTheStepsOfTakingBytesAtHandIsRepaired) {
     one.refund(0, 8_MiB);
     const pid_t child = start([&] {
       const FileDescriptor file{::open(path_.c_str(), O_RDWR)};
-      auto* layout = static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
+      auto* layout = static_cast<BookLayout*>(
+          ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
       ::pthread_mutex_lock(&layout->header.lock);
       SlotRecord& slot = layout->slots[0];
       const std::uint64_t before = slot.spare[0].load();
@@ -295,8 +296,8 @@ TEST_F(BookTest, DeathInsideTheLockIsRepairedByTheNextCharge) {
   ASSERT_EQ(book.charge(0, 3_MiB), Charged::kGranted);
   const pid_t child = start([&] {
     const int file = ::open(path_.c_str(), O_RDWR);
-    auto* layout = static_cast<BookLayout*>(
-        ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    auto* layout =
+        static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     ::pthread_mutex_lock(&layout->header.lock);
     layout->accounts[0].used.store(999);
     ::raise(SIGKILL);
@@ -332,8 +333,8 @@ TEST_F(BookTest, AReusedProcessNumberIsNotTakenForItsFormerOwner) {
   ASSERT_EQ(finish(child), 0);
   {  // the dead process's number now belongs to this test, which started at another time
     const int file = ::open(path_.c_str(), O_RDWR);
-    auto* layout = static_cast<BookLayout*>(
-        ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    auto* layout =
+        static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     layout->slots[0].pid = ::getpid();
     ::munmap(layout, sizeof(BookLayout));
     ::close(file);
@@ -365,8 +366,10 @@ TEST_F(BookTest, AWaiterIsWokenByARefundAndByARaisedLimit) {
       return 0;
     });
     wait_until(*waiting, 1);
-    if (raise) book.set_limit(0, 4_MiB);
-    else book.refund(0, 2_MiB);
+    if (raise)
+      book.set_limit(0, 4_MiB);
+    else
+      book.refund(0, 2_MiB);
     EXPECT_EQ(finish(child), 0);
     if (raise) book.refund(0, 2_MiB);
   }
