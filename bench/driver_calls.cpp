@@ -183,8 +183,18 @@ double together(const Side& side, const std::vector<std::string>& command, int c
   const double start = now_ns();
   std::vector<pid_t> children;
   for (int i = 0; i < count; ++i) children.push_back(spawn(side, command, -1, -1));
-  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-  return (now_ns() - start) / 1e6;
+  int failures = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    failures += status != 0;
+  }
+  const double milliseconds = (now_ns() - start) / 1e6;
+  if (failures > 0) {  // a process that could not start is no measurement
+    std::fprintf(stderr, "ration-bench: %d of %d processes failed: %s\n", failures, count, command.back().c_str());
+    std::exit(1);
+  }
+  return milliseconds;
 }
 
 double median(std::vector<double> values) {
