@@ -28,6 +28,7 @@ struct Arena {
   Block block;
   int piece_class = 0;
   std::vector<std::uint32_t> unused;
+  std::vector<bool> taken;  // by piece: a second free is refused
   std::uint32_t pieces = 0;
 };
 
@@ -61,12 +62,14 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = _
     arena->piece_class = piece_class;
     arena->pieces = static_cast<std::uint32_t>(kGranule.count() >> (9 + piece_class));
     for (std::uint32_t i = arena->pieces; i > 0; --i) arena->unused.push_back(i - 1);
+    arena->taken.resize(arena->pieces);
     arena->block = std::move(block);
     arenas.emplace(arena->block.address, arena);
     candidates.push_back(arena);
   }
   Arena* arena = candidates.back();
   *out = arena->block.address + (std::uint64_t{arena->unused.back()} << (9 + piece_class));
+  arena->taken[arena->unused.back()] = true;
   arena->unused.pop_back();
   if (arena->unused.empty()) candidates.pop_back();
   return CUDA_SUCCESS;
@@ -171,6 +174,9 @@ bool free_small(std::uint64_t address) {
   if (found == arenas.end()) return false;
   Arena* arena = found->second;
   const auto piece = static_cast<std::uint32_t>((address - arena->block.address) >> (9 + arena->piece_class));
+  const bool begins = address == arena->block.address + (std::uint64_t{piece} << (9 + arena->piece_class));
+  if (!begins || !arena->taken[piece]) return false;  // no block begins there, or it was freed already
+  arena->taken[piece] = false;
   auto& candidates = with_room[{arena->block.context, arena->piece_class}];
   if (arena->unused.empty()) candidates.push_back(arena);
   arena->unused.push_back(piece);

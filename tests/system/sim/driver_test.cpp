@@ -225,6 +225,15 @@ TEST_F(DriverTest, SmallBlocksShareGranulesAndLargeOnesTakeWholeOnes) {
   EXPECT_EQ(CU(cuMemFree_v2)(large + 512), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(DriverTest, AFreedBlockCannotBeFreedAgain) {
+  const CUdeviceptr kept = take(4096), freed = take(4096), large = take(3 * kMiB);
+  drop(freed), drop(large);
+  EXPECT_EQ(CU(cuMemFree_v2)(freed), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemFree_v2)(large), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemFree_v2)(kept + 512), CUDA_ERROR_INVALID_VALUE) << "no block begins there";
+  drop(kept);
+}
+
 TEST_F(DriverTest, AContextTakesItsCostAndGivesItBackWithAllThatLivedInIt) {
   const std::size_t before = free_bytes();
   CUcontext context = nullptr;
