@@ -119,7 +119,7 @@ const std::vector<Topic>& topics() {
        "the program and everything it starts.\n"
        "Every way to take device memory that the driver API has goes through it, however the function was found. The "
        "limit itself lies in the book, not in the environment.\n\n"
-       "It cannot stop: statically linked, set-uid and musl programs; a program that clears LD_PRELOAD, or opens a copy of the driver under another name, for its "
+       "It cannot stop: statically linked, set-uid and musl programs; a program that opens a copy of the driver under another name, or clears LD_PRELOAD for its "
        "children; one that talks to the kernel\n"
        "driver itself; processes started outside. --require-enforced refuses what can be seen from the file; ration ps "
        "shows what is not governed.\n"
