@@ -33,6 +33,7 @@ struct DeviceRecord {
   std::uint32_t used_granules;
   std::uint32_t hint;  // where the last run was found
   std::uint64_t context_bytes;
+  std::uint64_t peak_bytes;
   std::uint16_t owner[kMaxGranules];  // process slot + 1; 0 = free
   std::uint8_t touched[kMaxGranules];
 };
@@ -75,14 +76,23 @@ char* map_window(int file, std::uint64_t size) {
 
 }  // namespace
 
+namespace {
+Node* opened = nullptr;
+}
+
 Node* Node::get() {
   static Node* node = [] {
     auto* made = new Node;  // leaked: the driver is called from atexit handlers
     if (!made->open()) return static_cast<Node*>(nullptr);
     ::pthread_atfork(nullptr, nullptr, [] { Node::get()->slot_.store(-1); });
-    return made;
+    return opened = made;
   }();
   return node;
+}
+
+// What the system does for a real driver when a process ends. One that is killed is found dead by the others.
+[[gnu::destructor]] static void leave_node() {
+  if (opened != nullptr) opened->leave();
 }
 
 bool Node::open() {
@@ -206,6 +216,16 @@ void Node::reap() {
   }
 }
 
+void Node::leave() {
+  lock();
+  left_ = true;
+  if (const int own = slot_.exchange(-1); own >= 0) {
+    state_->processes[own].identity.pid = 0;  // nobody's, so taken back like a dead process's
+    reap();
+  }
+  unlock();
+}
+
 // The system is asked without the lock: many processes that start together and ask must not queue for it.
 void Node::reap_if_anybody_died() {
   std::vector<ProcessIdentity> others;
@@ -226,6 +246,7 @@ void Node::reap_if_anybody_died() {
 // Called under the lock. A child of fork has a process record of its own.
 int Node::slot() {
   if (const int own = slot_.load(std::memory_order_relaxed); own >= 0) return own;
+  if (left_) return -1;
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (int index = 0; index < kMaxProcesses; ++index) {
       ProcessRecord& process = state_->processes[index];
@@ -241,9 +262,18 @@ int Node::slot() {
   return -1;
 }
 
-Bytes Node::free_locked(int device) const {
+Bytes Node::used_locked(int device) const {
   const DeviceRecord& record = state_->devices[device];
-  const Bytes used = kGranule * record.used_granules + Bytes{record.context_bytes};
+  return kGranule * record.used_granules + Bytes{record.context_bytes};
+}
+
+void Node::note_peak(int device) {
+  std::uint64_t& peak = state_->devices[device].peak_bytes;
+  peak = std::max(peak, used_locked(device).count());
+}
+
+Bytes Node::free_locked(int device) const {
+  const Bytes used = used_locked(device);
   const Bytes total = models_[static_cast<std::size_t>(device)].total;
   return used < total ? total - used : Bytes{0};
 }
@@ -275,6 +305,7 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
     for (std::uint32_t i = 0; i < wanted; ++i) record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
     record.used_granules += wanted;
     state_->processes[own].granules[device] += wanted;
+    note_peak(device);
   }
   unlock();
   return fits;
@@ -282,7 +313,7 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
 
 void Node::give(int device, const Granules& granules) {
   lock();
-  give_locked(device, granules);
+  if (!left_) give_locked(device, granules);
   unlock();
 }
 
@@ -347,6 +378,7 @@ bool Node::unpark() {
       process.parked[device] = process.parked_contexts[device] = 0;
     }
     recount();
+    for (std::size_t device = 0; device < models_.size(); ++device) note_peak(static_cast<int>(device));
   }
   unlock();
   return fits;
@@ -375,6 +407,7 @@ bool Node::take_context(int device) {
   if (fits) {
     state_->processes[own].contexts[device] += cost.count();
     state_->devices[device].context_bytes += cost.count();
+    note_peak(device);
   }
   unlock();
   return fits;
@@ -398,8 +431,8 @@ Bytes Node::free(int device) {
   return result;
 }
 
-std::vector<ProcessUse> Node::uses(int device) {
-  std::vector<ProcessUse> result;
+DeviceUse Node::survey(int device) {
+  DeviceUse result;
   reap_if_anybody_died();
   lock();
   if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
@@ -408,8 +441,10 @@ std::vector<ProcessUse> Node::uses(int device) {
     const std::uint64_t bytes =
         (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
     if (process.in_use == 1 && bytes > 0)
-      result.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
+      result.processes.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
   }
+  result.free = free_locked(device);
+  result.peak = Bytes{state_->devices[device].peak_bytes};
   unlock();
   return result;
 }

@@ -26,6 +26,12 @@ struct ProcessUse {
   Bytes contexts;  ///< of these
 };
 
+struct DeviceUse {
+  Bytes free;
+  Bytes peak;  ///< held at most at any instant since the node was made
+  std::vector<ProcessUse> processes;
+};
+
 struct NodeState;
 
 /// Granules of one device that belong together: nearly always one run, else the pieces one by one.
@@ -59,7 +65,9 @@ class Node {
   void give_context(int device);
 
   [[nodiscard]] Bytes free(int device);
-  [[nodiscard]] std::vector<ProcessUse> uses(int device);
+  [[nodiscard]] std::vector<ProcessUse> uses(int device) { return survey(device).processes; }
+  /// Everything about one device at one instant.
+  [[nodiscard]] DeviceUse survey(int device);
 
   /// Address of a granule in this process. The whole device is mapped once, so no allocation needs the system.
   [[nodiscard]] char* window(int device) const { return windows_[device]; }
@@ -76,6 +84,9 @@ class Node {
   /// Whether this process has published memory that it still holds.
   [[nodiscard]] bool shares_memory();
 
+  /// The process ends: what it holds comes back at once. It takes nothing any more.
+  void leave();
+
   // For blocks that several processes hold (shared_blocks.hpp).
   [[nodiscard]] const std::string& folder() const { return folder_; }
   void lock();
@@ -89,7 +100,9 @@ class Node {
   void recount();
   void reap();
   void reap_if_anybody_died();
+  [[nodiscard]] Bytes used_locked(int device) const;
   [[nodiscard]] Bytes free_locked(int device) const;
+  void note_peak(int device);
 
   std::vector<Model> models_;
   std::string folder_;
@@ -99,6 +112,7 @@ class Node {
   char* windows_[kMaxDevices] = {};
   int files_[kMaxDevices] = {};
   std::atomic<int> slot_{-1};
+  bool left_ = false;  // under the lock
 };
 
 }  // namespace ration::sim

@@ -2,7 +2,7 @@
 // driver and every book.
 //   ration-sim-truth          one line a device, one a process
 //   ration-sim-truth --json
-//   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…}]}]}
+//   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…}]}]}
 #include <cstdio>
 #include <cstring>
 
@@ -25,17 +25,18 @@ int main(int argc, char** argv) {
   }
   if (json) std::printf("{\"devices\":[");
   for (int device = 0; device < static_cast<int>(node->models().size()); ++device) {
-    const auto uses = node->uses(device);
+    const auto use_of_device = node->survey(device);
     const auto total = node->models()[static_cast<std::size_t>(device)].total.count(),
-               free = node->free(device).count();
+               free = use_of_device.free.count(), peak = use_of_device.peak.count();
     if (json)
-      std::printf("%s{\"device\":%d,\"total_bytes\":%lu,\"free_bytes\":%lu,\"processes\":[", device > 0 ? "," : "",
-                  device, total, free);
+      std::printf("%s{\"device\":%d,\"total_bytes\":%lu,\"free_bytes\":%lu,\"peak_bytes\":%lu,\"processes\":[",
+                  device > 0 ? "," : "", device, total, free, peak);
     else
-      std::printf("device %d  %s  total %lu  free %lu\n", device,
-                  node->models()[static_cast<std::size_t>(device)].name.c_str(), total, free);
+      std::printf("device %d  %s  total %lu  free %lu  peak %lu\n", device,
+                  node->models()[static_cast<std::size_t>(device)].name.c_str(), total, free,
+                  peak);
     const char* separator = "";
-    for (const auto& use : uses) {
+    for (const auto& use : use_of_device.processes) {
       if (json)
         std::printf("%s{\"pid\":%d,\"bytes\":%lu,\"context_bytes\":%lu}", separator, use.pid, use.held.count(),
                     use.contexts.count());

@@ -287,6 +287,15 @@ int main(int argc, char** argv) {
   app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore")
       ->group("")
       ->callback([&] { outcome = start_driver() ? workload::obey() : 1; });
+  static std::uint64_t seed = 1;
+  static int threads = 3, calls = 10000;
+  static std::string gate;
+  auto* random = app.add_subcommand("random", "random driver calls of every kind")->group("");
+  random->add_option("gate", gate)->required();
+  random->add_option("--seed", seed);
+  random->add_option("--threads", threads)->check(CLI::Range(1, 64));
+  random->add_option("--calls", calls)->check(CLI::Range(1, 100000000));
+  random->callback([&] { outcome = start_driver() ? workload::call_at_random(seed, threads, calls, gate) : 1; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

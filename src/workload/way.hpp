@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "driver/cuda_abi.hpp"
@@ -25,5 +26,9 @@ int keep_open();
 int give(std::size_t size);
 /// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `checkpoint`, `restore`.
 int obey();
+/// Says `ready`, waits until the FIFO at `gate` is opened for writing, makes `calls` random driver calls from each of
+/// `threads` threads, gives everything back but its context, says `returned`, and ends when the gate is closed. Exits
+/// with 1 where the driver answers with something else than success or want of memory.
+int call_at_random(std::uint64_t seed, int threads, int calls, const std::string& gate);
 
 }  // namespace ration::workload

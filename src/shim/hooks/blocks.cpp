@@ -2,6 +2,7 @@
 #include "shim/hooks/blocks.hpp"
 
 #include "shim/hooks/exported.hpp"
+#include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 
@@ -19,13 +20,14 @@ struct Block {
 
 Table<Block> blocks;
 Granules granules;
+Gate taking_small;  // passed from the driver call for a small block to its entry
 
 /// What one allocation can cost at most before its address is known.
 Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
 
 /// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
-  const Bytes taken = granules.occupy(address, size, place.account);
+  const Bytes taken = granules.occupy(address, size, place.context);
   const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, Kind::kHeap);
   if (!fits) {
     Bytes none;  // nothing was charged for it: the caller gives back what it had entered
@@ -56,12 +58,30 @@ void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
-  if (size >= kGranule.count() || place.account == kNoAccount || !granules.may_have_room(place.account, size))
-    return false;
+  if (Bytes{size} > kLargestPiece || place.account == kNoAccount) return false;
+  const Gate::Alone alone(taking_small);
+  if (!granules.has_room(place.context, size)) return false;
   if (call(address) != CUDA_SUCCESS) return false;
   if (settle(address, size, place, Bytes{0})) return true;
   undo(address);
   return false;
+}
+
+/// The driver call and its entry in one.
+template <typename Call>
+CUresult call_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& address, Bytes entered, bool& fits,
+                         Call&& call) noexcept {
+  const CUresult result = call(address);
+  fits = result == CUDA_SUCCESS && settle(address, size, place, entered);
+  return result;
+}
+
+template <typename Call>
+CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& address, Bytes entered, bool& fits,
+                         Call&& call) noexcept {
+  if (Bytes{size} > kLargestPiece) return call_and_settle(size, place, address, entered, fits, call);
+  const Gate::Pass pass(taking_small);
+  return call_and_settle(size, place, address, entered, fits, call);
 }
 
 /// `call(address)` takes `size` bytes at an address of the driver's choice; it may correct `size` to what it really
@@ -77,18 +97,19 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
     if (fits_in_a_shared_granule(size, place, address, call)) return CUDA_SUCCESS;
     if (!admit(place.account, entered, Kind::kHeap, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  CUresult result = call(address);
+  bool fits = false;
+  CUresult result = take_and_settle(size, place, address, entered, fits, call);
   for (std::uint64_t since = 0; result == CUDA_ERROR_OUT_OF_MEMORY;) {
     give_back(place.account, entered);
     if (!device_was_full(place.account, entered, function, since)) return result;
     if (!admit(place.account, entered, Kind::kHeap, function)) return result;
-    result = call(address);
+    result = take_and_settle(size, place, address, entered, fits, call);
   }
   if (result != CUDA_SUCCESS) {
     give_back(place.account, entered);
     return result;
   }
-  if (settle(address, size, place, entered)) return CUDA_SUCCESS;
+  if (fits) return CUDA_SUCCESS;
   undo(address);
   give_back(place.account, entered);
   book().record_denial(place.account, entered, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
@@ -105,13 +126,14 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
     const InFlight moving;
     Block block;
     const bool known = blocks.take(address, block);
+    if (!known && free_pool_pointer(address, result)) return result;
     result = call();
     if (known && result != CUDA_SUCCESS)
       blocks.insert(address, block);
     else if (known)
       lingers = refund(address, block);
     else if (result == CUDA_SUCCESS)
-      forget_pool_pointer(address);
+      forget_imported_pointer(address);
   }
   if (lingers) refresh_lingering();
   return result;
@@ -154,6 +176,7 @@ void blocks_of_context_are_gone(CUcontext context) noexcept {
 void abandon_blocks() noexcept {
   blocks.abandon();
   granules.abandon();
+  taking_small.abandon();
 }
 
 }  // namespace ration::shim

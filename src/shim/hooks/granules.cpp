@@ -1,8 +1,19 @@
 #include <algorithm>
+#include <bit>
 
 #include "shim/hooks/blocks.hpp"
 
 namespace ration::shim {
+namespace {
+
+// The smallest piece: what CUDA aligns blocks to in a granule that they share is 512 bytes or a multiple of it.
+constexpr int kSmallestPieceBits = 9;
+
+std::uint8_t piece_bits(std::uint64_t size) noexcept {
+  return static_cast<std::uint8_t>(std::max(kSmallestPieceBits, static_cast<int>(std::bit_width(size - 1))));
+}
+
+}  // namespace
 
 // Whole granules belong to the block alone; `partial(granule, bytes)` is asked for the at most two others.
 template <typename Partial>
@@ -18,13 +29,14 @@ Bytes Granules::walk(std::uint64_t address, std::uint64_t size, Partial&& partia
   return total;
 }
 
-Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, std::uint32_t account) noexcept {
-  return walk(address, size, [&](std::uint64_t granule, std::uint64_t bytes) {
+Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, cuda::CUcontext context) noexcept {
+  const std::uint8_t bits = piece_bits(size);
+  return walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
     bool first = false;
     uses_.update(granule, [&](Use& use) {
       first = use.blocks++ == 0;
-      use.account = account;
-      use.bytes += bytes;
+      use.piece_bits = first || use.piece_bits == bits ? bits : kMixed;
+      use.context = context;
       return true;
     });
     return first ? kGranule : Bytes{0};
@@ -32,11 +44,10 @@ Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, std::uint32_t 
 }
 
 Bytes Granules::vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept {
-  return walk(address, size, [&](std::uint64_t granule, std::uint64_t bytes) {
+  return walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
     bool last = false;
     uses_.update(granule, [&](Use& use) {
       if (use.blocks == 0) return false;
-      use.bytes -= std::min(use.bytes, bytes);
       last = --use.blocks == 0;
       if (last && use.exported) shared += kGranule;
       return !last;
@@ -55,10 +66,12 @@ void Granules::mark_exported(std::uint64_t address, std::uint64_t size) noexcept
   });
 }
 
-bool Granules::may_have_room(std::uint32_t account, std::uint64_t size) noexcept {
+bool Granules::has_room(cuda::CUcontext context, std::uint64_t size) noexcept {
+  if (Bytes{size} > kLargestPiece) return false;
+  const std::uint8_t bits = piece_bits(size);
   bool found = false;
   uses_.each([&](std::uint64_t, const Use& use) {
-    if (use.account == account && use.bytes + size <= kGranule.count()) found = true;
+    if (use.context == context && use.piece_bits == bits && use.blocks < kGranule.count() >> bits) found = true;
   });
   return found;
 }

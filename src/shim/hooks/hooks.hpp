@@ -14,9 +14,8 @@ void refresh_pools() noexcept;
 void trim_pools() noexcept;
 /// Corrects the book after a synchronisation, if async memory was freed since the last one. Cheap when none was.
 void pools_after_synchronisation() noexcept;
-/// A pointer that came from a pool, if it did, has been freed like any other: the pool is read again at the next
-/// synchronisation.
-void forget_pool_pointer(cuda::CUdeviceptr pointer) noexcept;
+/// Frees a pointer that came from a pool and is freed like any other; `result` is the driver's. False: it is not one.
+[[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
 /// A pointer of another process's pool, if it is one, has been given up.
 void forget_imported_pointer(cuda::CUdeviceptr pointer) noexcept;

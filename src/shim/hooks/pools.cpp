@@ -1,6 +1,7 @@
 // Stream-ordered memory. A pool is charged for what it reserves from the device, not for what it hands out: memory that
 // it keeps after a free is still held. The driver grows and shrinks a pool as it likes, so the charge follows the
-// driver's own figure, read again after every call that may have changed it.
+// driver's own figure, read again after every call that may have changed it. What a request may make the pool grow by
+// is entered beforehand, unless the map of its free memory shows that it need not grow at all.
 #include <pthread.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "shim/hooks/exported.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/pool_map.hpp"
 #include "shim/hooks/table.hpp"
 
 namespace ration::shim {
@@ -50,6 +52,8 @@ struct Pool {
   std::atomic<CUmemoryPool> handle{nullptr};
   std::uint32_t account = kNoAccount;
   Bytes charged;
+  Bytes reserved;  // as last read
+  PoolMap map;
   Bytes growth = kAssumedGrowth;
   std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that live on
   bool destroyed = false;
@@ -95,6 +99,8 @@ bool follow(Pool& pool) noexcept {
   } else if (reserved > pool.charged && !admit_quietly(pool.account, reserved - pool.charged, Kind::kPool)) {
     return false;
   }
+  if (reserved < pool.reserved) pool.map.shrunk();
+  pool.reserved = reserved;
   pool.charged = reserved;
   if (pool.exported && pool.charged > pool.noted) book().note_exported(pool.account, pool.charged - pool.noted);
   pool.noted = pool.charged;
@@ -119,6 +125,8 @@ Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
   Pool& pool = pools[place];
   pool.account = account;
   pool.charged = Bytes{0};
+  pool.reserved = Bytes{0};
+  pool.map.clear();
   pool.growth = kAssumedGrowth;
   pool.outstanding = 0;
   pool.destroyed = false;
@@ -156,17 +164,38 @@ bool capturing(CUstream stream) noexcept {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/// What the pool may grow by when asked for `size`: nothing, if what it keeps seems to suffice.
-Bytes expected_growth(Pool& pool, Bytes size) noexcept {
-  Bytes handed_out;
-  if (!read_attribute(pool.handle.load(), CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out))
-    return round_up(size, pool.growth);
-  const Bytes kept = pool.charged > handed_out ? pool.charged - handed_out : Bytes{0};
-  return size <= kept ? Bytes{0} : round_up(size, pool.growth);
+/// What the pool may grow by when asked for `size`.
+Bytes possible_growth(Pool& pool, std::uint64_t size) noexcept {
+  return pool.map.fits(size) ? Bytes{0} : round_up(Bytes{size}, pool.growth);
 }
 
-void learn_growth(Pool& pool, Bytes before, Bytes after) noexcept {
-  if (after > before && round_up(after - before, pool.growth) != after - before) pool.growth = kGranule;
+/// What the call just made shows about how the driver runs this pool. Under the pool's mutex.
+void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, Bytes expected) noexcept {
+  const Bytes growth = pool.reserved > before ? pool.reserved - before : Bytes{0};
+  if (growth > Bytes{0} && expected == Bytes{0}) pool.map.distrust();
+  if (round_up(growth, pool.growth) != growth) {
+    std::size_t available = 0;
+    std::size_t total = 0;
+    const bool device_had_room =
+        real<cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total) == CUDA_SUCCESS &&
+        available >= kAssumedGrowth.count();
+    if (device_had_room) pool.growth = kGranule;  // else it took what was left, for once
+  }
+  pool.map.taken(address, size, growth.count());
+}
+
+/// Enters what the pool may grow by. Under the pool's mutex, which is released while others give back what they keep.
+bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* function) noexcept {
+  entered = possible_growth(pool, size);
+  if (entered > Bytes{0} && !admit_quietly(pool.account, entered, Kind::kPool)) {
+    pool.mutex.unlock();  // a refresh before a denial visits every pool, this one too
+    const bool admitted = admit(pool.account, entered, Kind::kPool, function);
+    pool.mutex.lock();
+    if (!admitted) entered = Bytes{0};
+    if (!admitted && possible_growth(pool, size) > Bytes{0}) return false;
+  }
+  pool.charged += entered;
+  return true;
 }
 
 template <typename Call>
@@ -176,23 +205,18 @@ CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* fu
   const InFlight moving;
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
   const Guard guard(pool->mutex);
-  const Bytes before = pool->charged;
-  const Bytes growth = expected_growth(*pool, Bytes{size});
-  if (growth > Bytes{0}) {
-    pool->mutex.unlock();  // a refresh before a denial visits every pool, this one too
-    const bool admitted = admit(pool->account, growth, Kind::kPool, function);
-    pool->mutex.lock();
-    if (!admitted) return CUDA_ERROR_OUT_OF_MEMORY;
-    pool->charged += growth;
-  }
+  Bytes entered;
+  if (!enter_growth(*pool, size, entered, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Bytes before = pool->reserved;
   const CUresult result = call();
   const bool fits = follow(*pool);
-  learn_growth(*pool, before, pool->charged);
   if (result == CUDA_SUCCESS && fits) {
+    learn(*pool, *out, size, before, entered);
     loans.insert(*out, Loan{size, static_cast<std::uint32_t>(pool - pools)});
     return result;
   }
-  if (result == CUDA_SUCCESS) {  // it grew by more than it ever had: hand everything back and refuse
+  if (result == CUDA_SUCCESS) {  // it grew by more than could be foreseen: hand everything back and refuse
+    pool->map.distrust();
     real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
     real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
     real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool->handle.load(), 0);
@@ -205,33 +229,35 @@ CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* fu
   return result;
 }
 
-void loan_returned(const Loan& loan) noexcept {
+/// `call` frees what a pool handed out. Under the pool's mutex: once the driver has it back, another thread may be
+/// handed the same bytes.
+template <typename Call>
+CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcept {
   Pool& pool = pools[loan.pool];
-  freed_since_refresh.store(true, std::memory_order_release);
-  if (!pool.destroyed) return;
   const Guard guard(pool.mutex);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    loans.insert(address, loan);
+    return result;
+  }
+  pool.map.returned(address, loan.size);
+  freed_since_refresh.store(true, std::memory_order_release);
+  if (!pool.destroyed) return result;
   pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
   if (pool.outstanding == 0) {
     refund(pool, pool.charged);
     pool.charged = Bytes{0};
   }
+  return result;
 }
 
 template <typename Call>
-CUresult give_to_pool(CUdeviceptr address, Call&& call) noexcept {
+CUresult free_on_stream(CUdeviceptr address, Call&& call) noexcept {
   const InFlight moving;
   Loan loan;
-  const bool known = loans.take(address, loan);
+  if (loans.take(address, loan)) return return_loan(address, loan, call);
   const CUresult result = call();
-  if (!known) {
-    if (result == CUDA_SUCCESS) forget_imported_pointer(address);
-    return result;
-  }
-  if (result != CUDA_SUCCESS) {
-    loans.insert(address, loan);
-  } else {
-    loan_returned(loan);
-  }
+  if (result == CUDA_SUCCESS) forget_imported_pointer(address);
   return result;
 }
 
@@ -285,12 +311,11 @@ void pools_after_synchronisation() noexcept {
   if (freed_since_refresh.load(std::memory_order_acquire)) refresh_pools();
 }
 
-void forget_pool_pointer(CUdeviceptr pointer) noexcept {
+bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
   Loan loan;
-  if (loans.take(pointer, loan))
-    loan_returned(loan);
-  else
-    forget_imported_pointer(pointer);
+  if (!loans.take(address, loan)) return false;
+  result = return_loan(address, loan, [&] { return real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); });
+  return true;
 }
 
 void abandon_pools() noexcept {
@@ -300,6 +325,7 @@ void abandon_pools() noexcept {
   for (Pool& pool : pools) {
     pool.mutex.renew();
     pool.handle.store(nullptr);
+    pool.map.clear();
     pool.destroyed = false;
   }
   pool_count.store(0);
@@ -328,12 +354,12 @@ RATION_HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* out, std::size_t 
 RATION_HOOK CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   auto* call_real = real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync);
   if (!governed()) return call_real(address, stream);
-  return give_to_pool(address, [&] { return call_real(address, stream); });
+  return free_on_stream(address, [&] { return call_real(address, stream); });
 }
 RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
   auto* call_real = real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync_ptsz);
   if (!governed()) return call_real(address, stream);
-  return give_to_pool(address, [&] { return call_real(address, stream); });
+  return free_on_stream(address, [&] { return call_real(address, stream); });
 }
 
 RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
@@ -379,7 +405,16 @@ RATION_HOOK CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
 
 RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   const CUresult result = real<cuMemPoolSetAttribute_t>(Symbol::cuMemPoolSetAttribute)(handle, attribute, value);
-  if (governed()) refresh_pools();  // a lower release threshold may give memory back
+  if (result != CUDA_SUCCESS || !governed()) return result;
+  // With reuse across streams restricted, free memory may not do for a request on another stream.
+  const bool reuse = attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+                     attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+                     attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+  if (Pool* pool = reuse ? find_pool(handle) : nullptr; pool != nullptr) {
+    const Guard guard(pool->mutex);
+    pool->map.distrust();
+  }
+  refresh_pools();  // a lower release threshold may give memory back
   return result;
 }
 

@@ -38,18 +38,41 @@ class Governed(unittest.TestCase):
                     self.assertEqual(int(obtained), (limit - context) // request * request)
 
     def test_the_device_itself_never_holds_more_than_the_limit(self):
-        """The simulator's ground truth, looked at all the while: no way of taking memory passes the limit even for a moment."""
-        program = subprocess.Popen([BIN / "ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--",
-                                    BIN / "ration-workload", "probe", "256"], env=self.environment,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB")
-        most = 0
-        while program.poll() is None:
-            told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=environment, capture_output=True, text=True)
-            if told.returncode == 0:
-                device = json.loads(told.stdout)["devices"][0]
-                most = max(most, device["total_bytes"] - device["free_bytes"])
-        self.assertEqual(most, 1024 * MIB, "small blocks fill it to the last byte, and nothing passes it")
+        """The simulator's own record: no way of taking memory passes the limit even for a moment."""
+        node = "T4:16GiB:context=64MiB"
+        done = self.ration("run", f"--sim={node}", "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node),
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(told.stdout)["devices"][0]["peak_bytes"], 1024 * MIB,
+                         "small blocks fill it to the last byte, and nothing passes it")
+
+    def test_random_calls_of_every_kind_never_pass_the_limit_and_leave_nothing(self):
+        """Three threads in each of three processes, and the limit moved up and down meanwhile."""
+        node = "T4:16GiB:context=64MiB"
+        for seed in (1, 2, 3):
+            with self.subTest(seed=seed), tempfile.TemporaryDirectory() as folder:
+                environment = dict(self.environment, RATION_SIM_DIR=folder)
+                gate = pathlib.Path(folder) / "gate"
+                os.mkfifo(gate)
+                jobs = [f"{BIN}/ration-workload random {gate} --calls 1500 --seed {3 * seed + job} || echo failed"
+                        for job in range(3)]
+                program = subprocess.Popen([BIN / "ration", "run", "--name", f"random{seed}", f"--sim={node}", "--limit",
+                                            "1GiB", "--", "sh", "-c", " & ".join(jobs) + " & wait"],
+                                           env=environment, stdout=subprocess.PIPE, text=True)
+                self.addCleanup(program.communicate)
+                self.assertEqual([program.stdout.readline() for _ in jobs], ["ready\n"] * 3)
+                with open(gate, "w"):
+                    for limit in ("640MiB", "1GiB") * 8:
+                        self.assertEqual(self.ration("set", f"random{seed}", "--limit", limit, "--yes").returncode, 0)
+                    self.assertEqual([program.stdout.readline() for _ in jobs], ["returned\n"] * 3)
+                    told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(environment, RATION_SIM=node),
+                                          capture_output=True, text=True, check=True)
+                    device = json.loads(told.stdout)["devices"][0]
+                    self.assertGreater(device["peak_bytes"], 960 * MIB, "the limit was reached")
+                    self.assertLessEqual(device["peak_bytes"], 1024 * MIB, "and not passed")
+                    self.assertEqual([process["bytes"] for process in device["processes"]], [64 * MIB] * 3)
+                    self.assertEqual(self.used(f"random{seed}"), 3 * 64 * MIB)
 
     def test_a_device_that_was_not_granted_gives_nothing(self):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
