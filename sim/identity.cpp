@@ -15,34 +15,99 @@ struct Attribute {
   int value;
 };
 // The same on every model: architectural bounds of current devices, and what this driver can do.
-constexpr Attribute
-    kCommon[] = {{1, 1024},       {2, 1024},    {3, 1024},   {4, 64},  // threads a block, block dimensions
-                 {5, 2147483647}, {6, 65535},   {7, 65535},            // grid dimensions
-                 {8, 49152},      {9, 65536},   {10, 32},    {11, 2147483647},
-                 {12, 65536},  // shared and constant memory, warp, pitch, registers
-                 {14, 512},       {15, 1},      {17, 0},     {18, 0},
-                 {19, 1},         {20, 0},  // texture alignment, overlap, timeout, integrated, host maps, compute mode
-                 {21, 131072},    {22, 131072}, {23, 65536}, {24, 16384},
-                 {25, 16384},     {26, 16384},  {27, 32768}, {28, 32768},
-                 {29, 2048},  // textures
-                 {30, 512},       {31, 1},      {32, 1},     {35, 0},
-                 {40, 3},         {41, 1},  // surface alignment, concurrency, ECC, TCC, engines, unified addressing
-                 {50, 0},         {51, 32},     {55, 32768}, {56, 131072},
-                 {57, 65536},     {58, 16384},  {59, 16384}, {60, 16384},
-                 {69, 268435456}, {70, 131072}, {71, 65000}, {72, 2097120},
-                 {73, 32768},     {74, 32768},  {77, 32768},  // PCI domain, pitch alignment, surfaces, linear and
-                                                              // mipmapped textures
-                 {78, 1},         {79, 1},      {80, 1},     {82, 65536},
-                 {83, 1},         {84, 0},      {85, 0},     {86, 0},
-                 {88, 0},         {89, 1},      {90, 1},     {91, 1},  // priorities, caches, managed memory
-                 {92, 1},         {93, 1},      {94, 1},     {95, 1},
-                 {96, 0},         {99, 1},      {100, 0},    {101, 0},
-                 {102, 1},        {103, 1},     {104, 0},    {105, 0},  // launches, registration, VMM
-                 {107, 0},        {110, 0},     {111, 1024}, {112, 0},
-                 {113, 0},        {115, 1},     {116, 0},    {119, 1},
-                 {121, 0},        {122, 1},     {123, 1},    {124, 0},
-                 {125, 0},        {128, 0},     {129, 1},    {130, 0},
-                 {131, -1},       {132, 0},     {133, 0},    {134, 0}};
+constexpr Attribute kCommon[] = {{1, 1024},
+                                 {2, 1024},
+                                 {3, 1024},
+                                 {4, 64},  // threads a block, block dimensions
+                                 {5, 2147483647},
+                                 {6, 65535},
+                                 {7, 65535},  // grid dimensions
+                                 {8, 49152},
+                                 {9, 65536},
+                                 {10, 32},
+                                 {11, 2147483647},
+                                 {12, 65536},  // shared and constant memory, warp, pitch, registers
+                                 {14, 512},
+                                 {15, 1},
+                                 {17, 0},
+                                 {18, 0},
+                                 {19, 1},
+                                 {20, 0},  // texture alignment, overlap, timeout, integrated, host maps, compute mode
+                                 {21, 131072},
+                                 {22, 131072},
+                                 {23, 65536},
+                                 {24, 16384},
+                                 {25, 16384},
+                                 {26, 16384},
+                                 {27, 32768},
+                                 {28, 32768},
+                                 {29, 2048},  // textures
+                                 {30, 512},
+                                 {31, 1},
+                                 {32, 1},
+                                 {35, 0},
+                                 {40, 3},
+                                 {41, 1},  // surface alignment, concurrency, ECC, TCC, engines, unified addressing
+                                 {50, 0},
+                                 {51, 32},
+                                 {55, 32768},
+                                 {56, 131072},
+                                 {57, 65536},
+                                 {58, 16384},
+                                 {59, 16384},
+                                 {60, 16384},
+                                 {69, 268435456},
+                                 {70, 131072},
+                                 {71, 65000},
+                                 {72, 2097120},
+                                 {73, 32768},
+                                 {74, 32768},
+                                 {77, 32768},  // PCI domain, pitch alignment, surfaces, linear and
+                                               // mipmapped textures
+                                 {78, 1},
+                                 {79, 1},
+                                 {80, 1},
+                                 {82, 65536},
+                                 {83, 1},
+                                 {84, 0},
+                                 {85, 0},
+                                 {86, 0},
+                                 {88, 0},
+                                 {89, 1},
+                                 {90, 1},
+                                 {91, 1},  // priorities, caches, managed memory
+                                 {92, 1},
+                                 {93, 1},
+                                 {94, 1},
+                                 {95, 1},
+                                 {96, 0},
+                                 {99, 1},
+                                 {100, 0},
+                                 {101, 0},
+                                 {102, 1},
+                                 {103, 1},
+                                 {104, 0},
+                                 {105, 0},  // launches, registration, VMM
+                                 {107, 0},
+                                 {110, 0},
+                                 {111, 1024},
+                                 {112, 0},
+                                 {113, 0},
+                                 {115, 1},
+                                 {116, 0},
+                                 {119, 1},
+                                 {121, 0},
+                                 {122, 1},
+                                 {123, 1},
+                                 {124, 0},
+                                 {125, 0},
+                                 {128, 0},
+                                 {129, 1},
+                                 {130, 0},
+                                 {131, -1},
+                                 {132, 0},
+                                 {133, 0},
+                                 {134, 0}};
 
 int of_model(const Model& model, int number, bool& known) {
   const bool datacentre = model.capability_major >= 8;

@@ -33,8 +33,7 @@ int main(int argc, char** argv) {
                   device > 0 ? "," : "", device, total, free, peak);
     else
       std::printf("device %d  %s  total %lu  free %lu  peak %lu\n", device,
-                  node->models()[static_cast<std::size_t>(device)].name.c_str(), total, free,
-                  peak);
+                  node->models()[static_cast<std::size_t>(device)].name.c_str(), total, free, peak);
     const char* separator = "";
     for (const auto& use : use_of_device.processes) {
       if (json)

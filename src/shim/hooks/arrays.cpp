@@ -13,7 +13,7 @@ using namespace cuda;
 
 struct Array {
   std::uint64_t bytes = 0;
-  CUcontext context = nullptr;
+  std::uint64_t context = 0;
   std::uint32_t account = kNoAccount;
 };
 
@@ -74,14 +74,16 @@ CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&
   const Bytes cost = cost_of(shape);
   if (cost == Bytes{0}) return call();
   const Place place = current_place();
-  if (place.context == nullptr) return call();
+  if (place.context == 0) return call();
   const CUresult result = charged(place.account, cost, Kind::kHeap, function, call);
   if (result == CUDA_SUCCESS) {
     Array array;
     array.bytes = cost.count();
     array.context = place.context;
     array.account = place.account;
-    arrays.insert(reinterpret_cast<std::uint64_t>(*out), array);
+    Array stale;  // of a context that another thread is destroying
+    if (arrays.replace(reinterpret_cast<std::uint64_t>(*out), array, stale))
+      give_back(stale.account, Bytes{stale.bytes});
   }
   return result;
 }
@@ -120,7 +122,7 @@ Shape deep_shape(const Description& description) noexcept {
 
 }  // namespace
 
-void arrays_of_context_are_gone(CUcontext context) noexcept {
+void arrays_of_context_are_gone(std::uint64_t context) noexcept {
   arrays.remove_if([&](std::uint64_t, const Array& array) {
     if (array.context != context) return false;
     give_back(array.account, Bytes{array.bytes});

@@ -13,7 +13,7 @@ using namespace cuda;
 
 struct Block {
   std::uint64_t size = 0;
-  CUcontext context = nullptr;
+  std::uint64_t context = 0;
   std::uint32_t account = kNoAccount;
   bool exported = false;
 };
@@ -24,6 +24,16 @@ Gate taking_small;  // passed from the driver call for a small block to its entr
 
 /// What one allocation can cost at most before its address is known.
 Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
+
+/// Takes a freed block off the book, but for what other processes may still hold. True: some of it lingers.
+bool refund(std::uint64_t address, const Block& block) noexcept {
+  Bytes shared;
+  const Bytes vacated = granules.vacate(address, block.size, shared);
+  if (block.exported) shared = vacated;
+  linger(block.account, shared, Kind::kHeap);
+  give_back(block.account, vacated - shared);
+  return shared > Bytes{0};
+}
 
 /// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
@@ -39,20 +49,11 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   block.size = size;
   block.context = place.context;
   block.account = place.account;
-  blocks.insert(address, block);
+  Block stale;
+  // Still there: its context is being destroyed by another thread, and the driver has given its address out again.
+  if (blocks.replace(address, block, stale)) refund(address, stale);
   return true;
 }
-
-/// Takes a freed block off the book, but for what other processes may still hold. True: some of it lingers.
-bool refund(std::uint64_t address, const Block& block) noexcept {
-  Bytes shared;
-  const Bytes vacated = granules.vacate(address, block.size, shared);
-  if (block.exported) shared = vacated;
-  linger(block.account, shared, Kind::kHeap);
-  give_back(block.account, vacated - shared);
-  return shared > Bytes{0};
-}
-
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
 
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
@@ -91,7 +92,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   if (size == 0) return call(address);  // the driver says what is wrong
   const InFlight moving;
   const Place place = current_place();
-  if (place.context == nullptr) return call(address);
+  if (place.context == 0) return call(address);
   const Bytes entered = worst_case(size);
   if (!admit_quietly(place.account, entered, Kind::kHeap)) [[unlikely]] {
     if (fits_in_a_shared_granule(size, place, address, call)) return CUDA_SUCCESS;
@@ -164,7 +165,7 @@ CUresult take_pitched(Symbol symbol, const char* name, Pointer* out, Size* pitch
 
 }  // namespace
 
-void blocks_of_context_are_gone(CUcontext context) noexcept {
+void blocks_of_context_are_gone(std::uint64_t context) noexcept {
   blocks.remove_if([&](std::uint64_t address, const Block& block) {
     if (block.context != context) return false;
     refund(address, block);

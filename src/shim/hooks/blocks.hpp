@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/bytes.hpp"
-#include "driver/cuda_abi.hpp"
 #include "shim/hooks/table.hpp"
 
 namespace ration::shim {
@@ -16,7 +15,7 @@ inline constexpr Bytes kLargestPiece{512 << 10};
 class Granules {
  public:
   /// Counts the block in; returns the bytes of granules that nothing occupied before.
-  Bytes occupy(std::uint64_t address, std::uint64_t size, cuda::CUcontext context) noexcept;
+  Bytes occupy(std::uint64_t address, std::uint64_t size, std::uint64_t context) noexcept;
   /// Counts the block out; returns the bytes of granules that nothing occupies any more. `shared` grows by those of
   /// them that it had in common with a block that was exported.
   Bytes vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept;
@@ -25,7 +24,7 @@ class Granules {
   /// Whether some granule that the context's blocks occupy has room for one of `size` bytes, as far as can be told from
   /// outside: a driver cuts a granule into pieces of one size, a power of two, so one in which blocks of another piece
   /// size were seen does not count. Cold.
-  bool has_room(cuda::CUcontext context, std::uint64_t size) noexcept;
+  bool has_room(std::uint64_t context, std::uint64_t size) noexcept;
   void abandon() noexcept { uses_.abandon(); }
 
  private:
@@ -33,7 +32,7 @@ class Granules {
     std::uint32_t blocks = 0;
     std::uint8_t piece_bits = 0;  // its pieces have 2^this bytes; kMixed: blocks of several piece sizes
     bool exported = false;
-    cuda::CUcontext context = nullptr;
+    std::uint64_t context = 0;
   };
 
   static constexpr std::uint8_t kMixed = 255;

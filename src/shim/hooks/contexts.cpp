@@ -1,6 +1,9 @@
 // Contexts: their own overhead is charged (it is held on the device like everything else), and when one is destroyed or
 // a primary context reset, everything that lived in it comes off the book.
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/graphs.hpp"
@@ -14,6 +17,7 @@ namespace {
 using namespace cuda;
 
 struct Context {
+  std::uint64_t number = 0;
   std::uint64_t overhead = 0;
   std::uint32_t account = kNoAccount;
   std::uint32_t attached = 0;  // by cuCtxAttach(), beyond its making
@@ -22,8 +26,30 @@ struct Context {
 };
 
 Table<Context> contexts;
+std::atomic<std::uint64_t> last_number{0};
+
+// A primary context that one thread releases must not be found by another that retains it.
+pthread_mutex_t primaries = PTHREAD_MUTEX_INITIALIZER;
+class PrimaryGuard {
+ public:
+  PrimaryGuard() noexcept { ::pthread_mutex_lock(&primaries); }
+  ~PrimaryGuard() { ::pthread_mutex_unlock(&primaries); }
+  PrimaryGuard(const PrimaryGuard&) = delete;
+  PrimaryGuard& operator=(const PrimaryGuard&) = delete;
+};
 
 bool counts_contexts() noexcept { return book().account_mode() == ledger::AccountMode::kDevice; }
+
+void remember(CUcontext handle, Bytes overhead, std::uint32_t account, CUdevice device, bool primary) noexcept {
+  contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& context) {
+    if (context.number == 0) context.number = last_number.fetch_add(1) + 1;
+    context.overhead += overhead.count();
+    context.account = account;
+    context.device = device;
+    context.primary = primary;
+    return true;
+  });
+}
 
 /// `call` makes a context on `device`. Entered beforehand with what one is known to cost, corrected by measurement.
 template <typename Call, typename Undo>
@@ -34,7 +60,11 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   const std::uint32_t account = account_of(device);
   // Not a device of this workload: nothing may be taken there, a context neither.
   if (account == kNoAccount && !admit(account, kGranule, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (!counts_contexts()) return call();
+  if (!counts_contexts()) {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) remember(*out, Bytes{0}, account, device, primary);
+    return result;
+  }
   // Where `ration run` has measured what a context costs, that is entered; else it is measured here, which takes
   // loading the management library in every process.
   const Bytes estimate = book().context_estimate(account);
@@ -57,26 +87,31 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (cost < estimate) give_back(account, estimate - cost, Kind::kContext);
-  contexts.update(reinterpret_cast<std::uint64_t>(*out), [&](Context& context) {
-    context.overhead += cost.count();
-    context.account = account;
-    context.device = device;
-    context.primary = primary;
-    return true;
-  });
+  remember(*out, cost, account, device, primary);
   return result;
 }
 
-void context_is_gone(CUcontext context) noexcept {
-  forget_places();
-  blocks_of_context_are_gone(context);
-  arrays_of_context_are_gone(context);
-  Context entry;
-  if (contexts.take(reinterpret_cast<std::uint64_t>(context), entry)) {
-    give_back(entry.account, Bytes{entry.overhead}, Kind::kContext);
-  }
+void context_is_gone(const Context& context) noexcept {
+  blocks_of_context_are_gone(context.number);
+  arrays_of_context_are_gone(context.number);
+  give_back(context.account, Bytes{context.overhead}, Kind::kContext);
   refresh_pools();
   refresh_graph_pools();
+}
+
+/// `call` destroys the context. Its entry is taken out first: once it is gone another may be made under its handle.
+template <typename Call>
+CUresult end_context(CUcontext handle, Call&& call) noexcept {
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  Context context;
+  if (!governed() || !contexts.take(key, context)) return call();
+  forget_places();
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS)
+    context_is_gone(context);
+  else
+    contexts.insert(key, context);
+  return result;
 }
 
 CUcontext primary_of(CUdevice device) noexcept {
@@ -102,22 +137,34 @@ CUresult create(CUdevice device, const char* function, CUcontext* out, Call&& ca
                       [&] { real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(*out); });
 }
 
-/// After a primary context was released or reset: if it is gone, so is all that lived in it.
-CUresult primary_left(CUdevice device, CUresult result) noexcept {
-  if (result != CUDA_SUCCESS || !governed() || primary_is_active(device)) return result;
-  if (const CUcontext context = primary_of(device); context != nullptr) context_is_gone(context);
-  return result;
-}
-
-CUresult destroy(Symbol symbol, CUcontext context) noexcept {
-  const CUresult result = real<cuCtxDestroy_v2_t>(symbol)(context);
-  if (result == CUDA_SUCCESS && governed()) context_is_gone(context);
+/// `call` releases or resets a primary context. If that ends it, so does all that lived in it.
+template <typename Call>
+CUresult leave_primary(CUdevice device, Call&& call) noexcept {
+  if (!governed()) return call();
+  const PrimaryGuard guard;
+  const CUresult result = call();
+  const CUcontext handle = primary_of(device);
+  Context context;
+  if (result == CUDA_SUCCESS && handle != nullptr && !primary_is_active(device) &&
+      contexts.take(reinterpret_cast<std::uint64_t>(handle), context)) {
+    forget_places();
+    context_is_gone(context);
+  }
   return result;
 }
 
 }  // namespace
 
-void abandon_contexts() noexcept { contexts.abandon(); }
+std::uint64_t context_number(CUcontext handle) noexcept {
+  Context context;
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  return contexts.find(key, context) ? context.number : key;  // not made under these hooks: no number is so high
+}
+
+void abandon_contexts() noexcept {
+  contexts.abandon();
+  ::pthread_mutex_init(&primaries, nullptr);
+}
 
 }  // namespace ration::shim
 
@@ -126,23 +173,31 @@ using namespace ration::cuda;
 
 RATION_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   auto* call_real = real<cuDevicePrimaryCtxRetain_t>(Symbol::cuDevicePrimaryCtxRetain);
-  if (!governed() || out == nullptr || primary_of(device) != nullptr) return call_real(out, device);
+  if (!governed() || out == nullptr) return call_real(out, device);
+  {
+    const PrimaryGuard guard;
+    if (primary_of(device) != nullptr) return call_real(out, device);
+  }
   return take_context(
       device, "cuDevicePrimaryCtxRetain", out, true, [&] { return call_real(out, device); },
       [&] { real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device); });
 }
 
 RATION_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  return primary_left(device, real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease)(device));
+  return leave_primary(device,
+                       [&] { return real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease)(device); });
 }
 RATION_HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return primary_left(device, real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device));
+  return leave_primary(
+      device, [&] { return real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device); });
 }
 RATION_HOOK CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-  return primary_left(device, real<cuDevicePrimaryCtxReset_v2_t>(Symbol::cuDevicePrimaryCtxReset)(device));
+  return leave_primary(device,
+                       [&] { return real<cuDevicePrimaryCtxReset_v2_t>(Symbol::cuDevicePrimaryCtxReset)(device); });
 }
 RATION_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  return primary_left(device, real<cuDevicePrimaryCtxReset_v2_t>(Symbol::cuDevicePrimaryCtxReset_v2)(device));
+  return leave_primary(device,
+                       [&] { return real<cuDevicePrimaryCtxReset_v2_t>(Symbol::cuDevicePrimaryCtxReset_v2)(device); });
 }
 
 RATION_HOOK CUresult cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
@@ -164,8 +219,12 @@ RATION_HOOK CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameter
                 [&] { return real<cuCtxCreate_v4_t>(Symbol::cuCtxCreate_v4)(out, parameters, flags, device); });
 }
 
-RATION_HOOK CUresult cuCtxDestroy(CUcontext context) { return destroy(Symbol::cuCtxDestroy, context); }
-RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) { return destroy(Symbol::cuCtxDestroy_v2, context); }
+RATION_HOOK CUresult cuCtxDestroy(CUcontext context) {
+  return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy)(context); });
+}
+RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
+  return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(context); });
+}
 
 RATION_HOOK CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
   const CUresult result = real<cuCtxAttach_t>(Symbol::cuCtxAttach)(out, flags);
@@ -179,14 +238,13 @@ RATION_HOOK CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {
 
 // The last detach of a context that cuCtxCreate() made destroys it.
 RATION_HOOK CUresult cuCtxDetach(CUcontext context) {
-  const CUresult result = real<cuCtxDestroy_v2_t>(Symbol::cuCtxDetach)(context);
-  if (result != CUDA_SUCCESS || !governed()) return result;
+  const auto call = [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDetach)(context); };
+  if (!governed()) return call();
   bool last = false;
   contexts.update(reinterpret_cast<std::uint64_t>(context), [&](Context& entry) {
-    last = !entry.primary && entry.attached == 0;
+    last = !entry.primary && entry.attached == 0 && entry.account != kNoAccount;
     if (entry.attached > 0) --entry.attached;
     return entry.account != kNoAccount;
   });
-  if (last) context_is_gone(context);
-  return result;
+  return last ? end_context(context, call) : call();
 }

@@ -149,8 +149,8 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
 }
 
 struct PlaceCache {
-  cuda::CUcontext context = nullptr;
-  std::uint32_t account = kNoAccount;
+  cuda::CUcontext handle = nullptr;
+  Place place;
   std::uint32_t epoch = 0;
 };
 thread_local PlaceCache place_cache;
@@ -178,17 +178,18 @@ std::uint32_t account_of(cuda::CUdevice device) noexcept {
 }
 
 Place current_place() noexcept {
+  cuda::CUcontext handle = nullptr;
+  if (real<cuda::cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) != cuda::CUDA_SUCCESS || handle == nullptr)
+    return Place{};
+  const std::uint32_t epoch = state().places_epoch.load(std::memory_order_acquire);
+  if (handle == place_cache.handle && place_cache.epoch == epoch) [[likely]]
+    return place_cache.place;
   Place place;
-  if (real<cuda::cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&place.context) != cuda::CUDA_SUCCESS) return place;
-  const std::uint32_t epoch = state().places_epoch.load(std::memory_order_relaxed);
-  if (place.context == place_cache.context && place_cache.epoch == epoch) [[likely]] {
-    place.account = place_cache.account;
-    return place;
-  }
+  place.context = context_number(handle);
   cuda::CUdevice device = -1;
   if (real<cuda::cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == cuda::CUDA_SUCCESS) {
     place.account = account_of(device);
-    place_cache = {place.context, place.account, epoch};
+    place_cache = {handle, place, epoch};
   }
   return place;
 }

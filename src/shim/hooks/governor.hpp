@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
 
 /// Where an allocation goes that names no device: the calling thread's current context.
 struct Place {
-  cuda::CUcontext context = nullptr;
+  std::uint64_t context = 0;  // never given twice, unlike the driver's handles; 0: there is none
   std::uint32_t account = kNoAccount;
 };
 [[nodiscard]] Place current_place() noexcept;

@@ -29,7 +29,7 @@ Bytes Granules::walk(std::uint64_t address, std::uint64_t size, Partial&& partia
   return total;
 }
 
-Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, cuda::CUcontext context) noexcept {
+Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, std::uint64_t context) noexcept {
   const std::uint8_t bits = piece_bits(size);
   return walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
     bool first = false;
@@ -66,7 +66,7 @@ void Granules::mark_exported(std::uint64_t address, std::uint64_t size) noexcept
   });
 }
 
-bool Granules::has_room(cuda::CUcontext context, std::uint64_t size) noexcept {
+bool Granules::has_room(std::uint64_t context, std::uint64_t size) noexcept {
   if (Bytes{size} > kLargestPiece) return false;
   const std::uint8_t bits = piece_bits(size);
   bool found = false;

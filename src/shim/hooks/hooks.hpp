@@ -20,9 +20,11 @@ void pools_after_synchronisation() noexcept;
 /// A pointer of another process's pool, if it is one, has been given up.
 void forget_imported_pointer(cuda::CUdeviceptr pointer) noexcept;
 
-/// Everything that lived in a context is gone with it.
-void blocks_of_context_are_gone(cuda::CUcontext context) noexcept;
-void arrays_of_context_are_gone(cuda::CUcontext context) noexcept;
+/// The number of a context in this process: never given twice, unlike the driver's handles.
+[[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
+/// Everything that lived in the context of that number is gone with it.
+void blocks_of_context_are_gone(std::uint64_t context) noexcept;
+void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 
 // In the child of a fork: forget, without refunding.
 void abandon_blocks() noexcept;

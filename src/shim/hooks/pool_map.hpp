@@ -1,8 +1,8 @@
-// What is known of the free memory inside a stream-ordered pool: the regions it was seen to take from the device and the
-// parts of them that nobody holds. The driver does not tell whether a request will make a pool grow; this does, from the
-// addresses that it handed out. Used by the pool hooks, under the pool's mutex. Promises: never more free memory is
-// assumed than was seen (what cannot be kept track of counts as taken); memory from mmap only; no locks, no driver
-// calls.
+// What is known of the free memory inside a stream-ordered pool: the regions it was seen to take from the device and
+// the parts of them that nobody holds. The driver does not tell whether a request will make a pool grow; this does,
+// from the addresses that it handed out. Used by the pool hooks, under the pool's mutex. Promises: never more free
+// memory is assumed than was seen (what cannot be kept track of counts as taken); memory from mmap only; no locks, no
+// driver calls.
 #pragma once
 
 #include <cstddef>

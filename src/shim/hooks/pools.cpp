@@ -176,9 +176,8 @@ void learn(Pool& pool, CUdeviceptr address, std::uint64_t size, Bytes before, By
   if (round_up(growth, pool.growth) != growth) {
     std::size_t available = 0;
     std::size_t total = 0;
-    const bool device_had_room =
-        real<cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total) == CUDA_SUCCESS &&
-        available >= kAssumedGrowth.count();
+    const bool device_had_room = real<cuMemGetInfo_v2_t>(Symbol::cuMemGetInfo_v2)(&available, &total) == CUDA_SUCCESS &&
+                                 available >= kAssumedGrowth.count();
     if (device_had_room) pool.growth = kGranule;  // else it took what was left, for once
   }
   pool.map.taken(address, size, growth.count());

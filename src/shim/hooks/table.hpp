@@ -52,6 +52,16 @@ class Table {
     return shard.insert(key, value);
   }
 
+  /// As insert(). True: `key` was there already, with the value `before`.
+  bool replace(std::uint64_t key, const Value& value, Value& before) noexcept {
+    Shard& shard = shard_of(key);
+    const SpinGuard guard(shard.lock);
+    const Entry* present = shard.locate(key);
+    if (present != nullptr) before = present->value;
+    shard.insert(key, value);
+    return present != nullptr;
+  }
+
   bool find(std::uint64_t key, Value& out) noexcept {
     Shard& shard = shard_of(key);
     const SpinGuard guard(shard.lock);
