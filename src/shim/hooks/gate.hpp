@@ -1,8 +1,12 @@
 // Many may pass at once, unless one asks to be alone. Used where what a driver call will take is foretold from what was
-// seen so far: nobody else may be between the call and its entry then. Passing costs two uncontended atomic additions.
+// seen so far: nobody else may be between the call and its entry then. Passing is two plain stores; whoever wants to be
+// alone pays for it, by having the kernel put a memory barrier into every thread (membarrier(2)).
 #pragma once
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -11,26 +15,45 @@
 
 namespace ration::shim {
 
-/// Thread-safe. Nobody may sleep inside for longer than a driver call takes.
+/// One in a process. Thread-safe. Nobody may sleep inside for longer than a driver call takes, nor pass twice.
 class Gate {
+  struct alignas(64) Lane {
+    std::atomic<std::uint32_t> inside{0};
+    bool shared = true;  // by several threads, who must count
+  };
+
  public:
   /// While one lives, its thread has passed.
   class Pass {
    public:
-    explicit Pass(Gate& gate) noexcept : inside_(gate.mine()) {
-      for (;;) {
-        inside_.fetch_add(1);
-        if (!gate.closed_.load()) return;
-        inside_.fetch_sub(1);
+    explicit Pass(Gate& gate) noexcept : lane_(gate.mine()) {
+      enter();
+      while (gate.closed_.load(lane_.shared ? std::memory_order_seq_cst : std::memory_order_acquire)) {
+        leave();
         while (gate.closed_.load(std::memory_order_relaxed)) ::sched_yield();
+        enter();
       }
     }
-    ~Pass() { inside_.fetch_sub(1, std::memory_order_release); }
+    ~Pass() { leave(); }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
 
    private:
-    std::atomic<std::uint32_t>& inside_;
+    void enter() noexcept {
+      if (lane_.shared) {
+        lane_.inside.fetch_add(1);
+      } else {
+        lane_.inside.store(1, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);  // for the compiler; membarrier() is for the processor
+      }
+    }
+    void leave() noexcept {
+      if (lane_.shared)
+        lane_.inside.fetch_sub(1, std::memory_order_release);
+      else
+        lane_.inside.store(0, std::memory_order_release);
+    }
+    Lane& lane_;
   };
 
   /// While one lives, its thread is alone inside.
@@ -39,6 +62,7 @@ class Gate {
     explicit Alone(Gate& gate) noexcept : gate_(gate) {
       gate_.turn_.lock();
       gate_.closed_.store(true);
+      if (gate_.registered_.load()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
       for (Lane& lane : gate_.lanes_) {
         while (lane.inside.load() != 0) ::sched_yield();
       }
@@ -62,19 +86,31 @@ class Gate {
   }
 
  private:
-  static constexpr std::uint32_t kLanes = 16;  // threads rarely meet in one
-  struct alignas(64) Lane {
-    std::atomic<std::uint32_t> inside{0};
-  };
+  static constexpr std::uint32_t kOwnLanes = 64;  // for the first threads of the process, one each
+  static constexpr std::uint32_t kSharedLanes = 8;
 
-  std::atomic<std::uint32_t>& mine() noexcept {
-    static std::atomic<std::uint32_t> threads{0};
-    static thread_local const std::uint32_t lane = threads.fetch_add(1, std::memory_order_relaxed) % kLanes;
-    return lanes_[lane].inside;
+  Lane& mine() noexcept {
+    static thread_local std::uint32_t number = 0;  // from 1; 0: not given yet
+    if (number == 0) [[unlikely]]
+      number = assign();
+    return lanes_[number - 1];
   }
 
-  Lane lanes_[kLanes];
-  std::atomic<bool> closed_{false};
+  [[gnu::noinline]] std::uint32_t assign() noexcept {
+    const std::uint32_t thread = threads_.fetch_add(1);
+#ifndef __SANITIZE_THREAD__  // which knows nothing of membarrier()
+    if (thread < kOwnLanes && ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {
+      registered_.store(true);
+      lanes_[thread].shared = false;
+      return thread + 1;
+    }
+#endif
+    return kOwnLanes + thread % kSharedLanes + 1;
+  }
+
+  Lane lanes_[kOwnLanes + kSharedLanes];
+  std::atomic<std::uint32_t> threads_{0};
+  std::atomic<bool> closed_{false}, registered_{false};
   SpinLock turn_;
 };
 
