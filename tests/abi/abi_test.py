@@ -18,16 +18,18 @@ CONCERNS_MEMORY = re.compile(r"Alloc|Free|Mem(?!set|cpy)|Array|Pool|Import|Expor
                              r"PrimaryCtx|GraphLaunch|GraphUpload|GraphInstantiate|GraphAddNode|Capture|Module|Library")
 
 
-def find_header():
+def find_header(header):
+    """The folder of that header, or None."""
     places = [pathlib.Path(os.environ["RATION_CUDA_INCLUDE"])] if "RATION_CUDA_INCLUDE" in os.environ else []
     places += sorted((SOURCE / "build/wheels").glob("**/include")) + [pathlib.Path("/usr/local/cuda/include"), pathlib.Path("/usr/include")]
     for place in places:
-        if (place / "cuda.h").exists():
+        if (place / header).exists():
             return place
     return None
 
 
-HEADER = find_header()
+HEADER = find_header("cuda.h")
+MANAGEMENT_HEADER = find_header("nvml.h")
 
 
 def without_comments(text):
@@ -85,13 +87,13 @@ class Abi(unittest.TestCase):
         cls.expanded = subprocess.run([os.environ["CXX"], "-E", "-P", "-x", "c++", "-D__CUDA_API_VERSION_INTERNAL", HEADER / "cuda.h"],
                                       capture_output=True, text=True, check=True).stdout
 
-    def check(self, assertions):
+    def check(self, assertions, headers=HEADERS, theirs="cuda.h", folder=HEADER):
         self.assertGreater(len(assertions), 10)
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "compare.cpp"
-            path.write_text("#include <cstddef>\n" + "".join(f'#include "driver/{name}"\n' for name in HEADERS) +
-                            "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n" + PROLOGUE + "\n".join(assertions) + "\n")
-            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", f"-I{SOURCE}/src", f"-I{HEADER}", path],
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / "compare.cpp"
+            path.write_text("#include <cstddef>\n" + "".join(f'#include "driver/{name}"\n' for name in headers) +
+                            f"#define __CUDA_API_VERSION_INTERNAL\n#include <{theirs}>\n" + PROLOGUE + "\n".join(assertions) + "\n")
+            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", f"-I{SOURCE}/src", f"-I{folder}", path],
                                   capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
 
@@ -119,6 +121,20 @@ class Abi(unittest.TestCase):
         unknown = {name for name in functions(self.ours) if name not in declared}
         self.assertLess(len(unknown), 12, f"not in this cuda.h: {sorted(unknown)}")
         self.check([f'static_assert(Same<ration::cuda::{name}_t, std::remove_reference_t<decltype(::{name})>>::value, "{name}");' for name in names])
+
+    def test_the_management_library_has_the_same_structs_and_codes(self):
+        if MANAGEMENT_HEADER is None:
+            self.skipTest("no nvml.h here (./dev test fetches one; or set RATION_CUDA_INCLUDE)")
+        ours = (DRIVER / "nvml_abi.hpp").read_text()
+        names = {"nvmlProcessInfo_t": "nvmlProcessInfo_v2_t"}  # NVIDIA's plain name is the newest version's
+        assertions = []
+        for name, members in structs(ours):
+            theirs = names.get(name, name)
+            assertions.append(f'static_assert(sizeof(ration::nvml::{name}) == sizeof(::{theirs}), "size of {name}");')
+            assertions += [f'static_assert(offsetof(ration::nvml::{name}, {member}) == offsetof(::{theirs}, {member}), "{name}::{member}");'
+                           for member in members]
+        assertions += [f'static_assert(static_cast<int>(ration::nvml::{code}) == static_cast<int>(::{code}), "{code}");' for code in enumerators(ours)]
+        self.check(assertions, headers=["nvml_abi.hpp"], theirs="nvml.h", folder=MANAGEMENT_HEADER)
 
     def test_every_function_that_concerns_memory_is_classified(self):
         classes = {}
