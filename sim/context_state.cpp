@@ -1,4 +1,5 @@
 // What a context keeps for the program: limits, cache preference, flags, peers. None of it changes what is simulated.
+#include <algorithm>
 #include <map>
 
 #include "driver.hpp"
@@ -32,7 +33,19 @@ std::size_t default_limit(int limit) {
   }
 }
 
+std::size_t limit_of(Context* context, int limit) {
+  const std::lock_guard guard(driver().mutex);
+  const auto found = limits().find({context, limit});
+  return found != limits().end() ? found->second : default_limit(limit);
+}
+
 }  // namespace
+
+void forget_limits(Context* context) {
+  const std::lock_guard guard(driver().mutex);
+  std::erase_if(limits(), [&](const auto& entry) { return entry.first.first == context; });
+}
+
 }  // namespace ration::sim
 
 using namespace ration::sim;
@@ -49,6 +62,16 @@ RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int fla
 RATION_ENTRY cuCtxSetLimit(CUlimit limit, std::size_t value) {
   if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
   if (limit < 0 || limit > 8) return static_cast<CUresult>(215);  // CUDA_ERROR_UNSUPPORTED_LIMIT
+  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
+    // A real driver takes it at the next launch that needs it; here at once. It goes with the context.
+    const std::size_t before = std::max(limit_of(current(), limit), default_limit(limit));
+    CUdeviceptr address = 0;
+    if (value > before) {
+      if (const CUresult taken = allocate_linear(&address, value - before, "cuCtxSetLimit"); taken != CUDA_SUCCESS)
+        return taken;
+    }
+    if (value < before) return CUDA_SUCCESS;  // what was taken stays
+  }
   const std::lock_guard guard(driver().mutex);
   limits()[{current(), limit}] = value;
   return CUDA_SUCCESS;
@@ -57,9 +80,7 @@ RATION_ENTRY cuCtxGetLimit(std::size_t* out, CUlimit limit) {
   if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (limit < 0 || limit > 8) return static_cast<CUresult>(215);
-  const std::lock_guard guard(driver().mutex);
-  const auto found = limits().find({current(), limit});
-  *out = found != limits().end() ? found->second : default_limit(limit);
+  *out = limit_of(current(), limit);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuCtxGetStreamPriorityRange(int* least, int* greatest) {

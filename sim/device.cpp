@@ -102,6 +102,7 @@ cuda::CUresult activate(Context& context) {
 
 void close(Context& context) {
   clear_context(&context);
+  forget_limits(&context);
   if (context.primary) {
     const std::lock_guard guard(driver().mutex);
     clear_graph_memory(context.device);

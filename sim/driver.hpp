@@ -78,6 +78,7 @@ bool place_block(Block& block);
 void release_pools();
 /// Frees everything that lived in a context.
 void clear_context(Context* context);
+void forget_limits(Context* context);
 bool free_small(std::uint64_t address);
 void clear_small(Context* context);
 bool free_from_pool(std::uint64_t address);

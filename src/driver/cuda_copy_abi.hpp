@@ -93,5 +93,6 @@ enum CUlimit : int {
   CU_LIMIT_PRINTF_FIFO_SIZE = 1,
   CU_LIMIT_MALLOC_HEAP_SIZE = 2,
 };
+using cuCtxSetLimit_t = CUresult(CUlimit, std::size_t);
 
 }  // namespace ration::cuda

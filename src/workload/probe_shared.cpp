@@ -9,6 +9,7 @@
 #include <string>
 
 #include "driver/cuda_share_abi.hpp"
+#include "driver/cuda_copy_abi.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/way.hpp"
 
@@ -235,6 +236,7 @@ int give(std::size_t size) {
 }
 
 int obey() {
+  CUcontext own_context = nullptr;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string order;
@@ -243,6 +245,12 @@ int obey() {
     CUresult result = CUDA_SUCCESS;
     if (order == "take")
       result = take(mib << 20);
+    else if (order == "heap")
+      result = DRIVER(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, mib << 20);
+    else if (order == "context")
+      result = DRIVER(cuCtxCreate_v2)(&own_context, 0, 0);
+    else if (order == "leave")
+      result = DRIVER(cuCtxDestroy_v2)(own_context);
     else if (order == "checkpoint")
       result = to_the_host();
     else if (order == "restore")

@@ -24,7 +24,8 @@ std::vector<Way> shared_ways();
 int keep_open();
 /// Takes memory, writes its IPC handle to standard output and waits to be killed.
 int give(std::size_t size);
-/// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `checkpoint`, `restore`.
+/// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `context` and
+/// `leave` (one beside the primary), `heap MIB` (of the current context's kernels), `checkpoint`, `restore`.
 int obey();
 /// Says `ready`, waits until the FIFO at `gate` is opened for writing, makes `calls` random driver calls from each of
 /// `threads` threads, gives everything back but its context, says `returned`, and ends when the gate is closed. Exits

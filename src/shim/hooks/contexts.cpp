@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "driver/cuda_copy_abi.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
@@ -19,6 +20,7 @@ using namespace cuda;
 struct Context {
   std::uint64_t number = 0;
   std::uint64_t overhead = 0;
+  std::uint64_t set_aside[2] = {};  // charged for the printf() and the malloc() of kernels, beyond the defaults
   std::uint32_t account = kNoAccount;
   std::uint32_t attached = 0;  // by cuCtxAttach(), beyond its making
   CUdevice device = -1;
@@ -95,6 +97,7 @@ void context_is_gone(const Context& context) noexcept {
   blocks_of_context_are_gone(context.number);
   arrays_of_context_are_gone(context.number);
   give_back(context.account, Bytes{context.overhead}, Kind::kContext);
+  for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
   refresh_graph_pools();
 }
@@ -170,6 +173,9 @@ void abandon_contexts() noexcept {
 
 using namespace ration::shim;
 using namespace ration::cuda;
+using ration::Bytes;
+using ration::kGranule;
+using ration::kUnlimited;
 
 RATION_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   auto* call_real = real<cuDevicePrimaryCtxRetain_t>(Symbol::cuDevicePrimaryCtxRetain);
@@ -224,6 +230,36 @@ RATION_HOOK CUresult cuCtxDestroy(CUcontext context) {
 }
 RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(context); });
+}
+
+// Memory for the malloc() and the printf() of kernels: the driver takes it at the next launch that needs it, and keeps it
+// as long as the context lives. Charged when it is asked for, beyond what every context has (CUDA 4.0 to 13: 8 MiB and
+// 1 MiB, part of the context's own cost).
+RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  const auto call = [&] { return real<cuCtxSetLimit_t>(Symbol::cuCtxSetLimit)(limit, value); };
+  const bool heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+  if (!governed() || (!heap && limit != CU_LIMIT_PRINTF_FIFO_SIZE)) return call();
+  const Bytes usual = heap ? Bytes{8 << 20} : Bytes{1 << 20};
+  const Bytes wanted = std::min(Bytes{value}, kUnlimited);
+  const Bytes beyond = wanted > usual ? round_up(wanted - usual, kGranule) : Bytes{0};
+  const Place place = current_place();
+  CUcontext handle = nullptr;
+  Context context;
+  if (real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) != CUDA_SUCCESS ||
+      !contexts.find(reinterpret_cast<std::uint64_t>(handle), context)) {
+    return beyond > Bytes{0} ? CUDA_ERROR_OUT_OF_MEMORY : call();  // a context that cannot be charged for it
+  }
+  const Bytes before{context.set_aside[heap]};
+  const Bytes growth = beyond > before ? beyond - before : Bytes{0};
+  if (growth == Bytes{0}) return call();
+  const CUresult result = charged(place.account, growth, Kind::kHeap, "cuCtxSetLimit", call);
+  if (result == CUDA_SUCCESS) {
+    contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& entry) {
+      entry.set_aside[heap] += growth.count();
+      return entry.account != kNoAccount;
+    });
+  }
+  return result;
 }
 
 RATION_HOOK CUresult cuCtxAttach(CUcontext* out, unsigned int flags) {

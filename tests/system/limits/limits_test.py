@@ -108,6 +108,15 @@ class Governed(unittest.TestCase):
         self.assertEqual(ask("free"), 0)
         self.assertEqual([ask("take 256"), ask("take 2")], [0, 2], "lowered to exactly one block")
 
+    def test_the_heap_of_kernels_counts_and_goes_with_its_context(self):
+        ask = self.steered("heap", "512MiB")
+        self.assertEqual([ask("context"), ask("heap 264"), ask("take 128"), ask("take 2")], [0, 0, 0, 2])
+        self.assertEqual(self.used("heap"), 512 * MIB)
+        self.assertEqual([ask("heap 300"), ask("heap 4")], [2, 0], "more is refused, less takes nothing away")
+        self.assertEqual(self.used("heap"), 512 * MIB)
+        self.assertEqual(ask("leave"), 0)
+        self.assertEqual(self.used("heap"), 64 * MIB, "the primary context")
+
     def test_a_checkpoint_gives_bytes_back_and_a_restore_must_fit(self):
         ask = self.steered("one", "1GiB")
         self.assertEqual([ask("take 512"), ask("checkpoint")], [0, 0])
