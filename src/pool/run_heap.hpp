@@ -1,0 +1,117 @@
+// Runs of units (a unit is a fixed number of bytes) inside one address range: which are held, which are free, and the
+// free run that suits a request. Two-level segregated lists: O(1) whatever the number of runs. Knows nothing of memory;
+// used by zone.hpp. Promises: neighbouring free runs of one stream are always one run; no run is handed out twice; host
+// memory of 4 bytes a unit that was ever touched and 32 bytes a run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace ration::pool {
+
+/// Units [start, start + count).
+struct Run {
+  std::uint32_t start = 0;
+  std::uint32_t count = 0;
+};
+
+/// Which stream's order a free run stands in: it may be handed out again on that stream at once.
+using StreamTag = std::uint16_t;
+
+/// Not thread-safe.
+class RunHeap {
+ public:
+  /// `units`: of the whole range. Nothing is free at first.
+  explicit RunHeap(std::uint32_t units);
+  ~RunHeap();
+  RunHeap(const RunHeap&) = delete;
+  RunHeap& operator=(const RunHeap&) = delete;
+
+  /// Units that nobody knew of become free (they were just mapped).
+  void add(Run run, StreamTag tag);
+  /// `part` of the free run that starts at `start` leaves the heap (it is to be unmapped); the rest stays free.
+  void remove(std::uint32_t start, Run part);
+
+  /// Hands out `count` units whose start is a multiple of `alignment` (in units), of a free run of that tag. False: none.
+  bool take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, Run& out);
+  /// The held run that starts at `unit`; count 0: there is none.
+  [[nodiscard]] Run held(std::uint32_t unit) const noexcept;
+  /// The held run at `unit` becomes free in that stream's order.
+  void release(std::uint32_t unit, StreamTag tag);
+
+  /// Every free run of `from` becomes one of `to`: the streams are in order now.
+  void retag(StreamTag from, StreamTag to);
+  [[nodiscard]] std::uint32_t free_units(StreamTag tag) const noexcept;
+  [[nodiscard]] std::uint32_t free_units() const noexcept { return free_units_; }
+  [[nodiscard]] std::uint32_t largest_free() const noexcept;
+
+  /// The free run that ends just before `unit`, or that starts at it; count 0: none, or of another tag.
+  [[nodiscard]] Run free_before(std::uint32_t unit, StreamTag tag) const noexcept;
+  [[nodiscard]] Run free_at(std::uint32_t unit, StreamTag tag) const noexcept;
+
+  /// `visit(Run, tag)` for every free run, in no order. The heap must not be changed meanwhile.
+  template <typename Visit>
+  void each_free(Visit&& visit) const {
+    for (const Node& node : nodes_) {
+      if (node.state == State::kFree) visit(Run{node.start, node.count}, node.tag);
+    }
+  }
+  /// `visit(Run)` for every held run, in no order.
+  template <typename Visit>
+  void each_held(Visit&& visit) const {
+    for (const Node& node : nodes_) {
+      if (node.state == State::kHeld) visit(Run{node.start, node.count});
+    }
+  }
+
+  [[nodiscard]] std::size_t host_bytes() const noexcept { return nodes_.capacity() * sizeof(Node); }
+
+ private:
+  enum class State : std::uint8_t { kUnused, kFree, kHeld };
+  static constexpr std::uint32_t kNone = 0;  // node 0 is never used
+
+  struct Node {
+    std::uint32_t start = 0, count = 0;
+    std::uint32_t previous = kNone, next = kNone;  // in its list of free runs; `next` also links unused nodes
+    StreamTag tag = 0;
+    State state = State::kUnused;
+  };
+
+  // Lists by size: first by the power of two, then by sixteenths of it.
+  static constexpr int kSecondBits = 4;
+  static constexpr int kFirst = 32;
+  static constexpr int kSecond = 1 << kSecondBits;
+  struct Bins {
+    std::uint32_t first_map = 0;
+    std::array<std::uint32_t, kFirst> second_map{};
+    std::array<std::array<std::uint32_t, kSecond>, kFirst> head{};
+    std::uint32_t units = 0;
+  };
+  struct Bin {
+    int first, second;
+  };
+
+  static Bin bin_of(std::uint32_t count) noexcept;
+  std::uint32_t new_node(Run run, State state, StreamTag tag);
+  void drop_node(std::uint32_t index) noexcept;
+  void mark_ends(std::uint32_t index) noexcept;
+  void link(std::uint32_t index) noexcept;
+  void unlink(std::uint32_t index) noexcept;
+  std::uint32_t suitable(Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept;
+  bool fits(std::uint32_t index, std::uint32_t count, std::uint32_t alignment) const noexcept;
+  Bins& bins_of(StreamTag tag);
+  std::uint32_t free_node_ending_at(std::uint32_t unit, StreamTag tag) const noexcept;
+  std::uint32_t free_node_starting_at(std::uint32_t unit, StreamTag tag) const noexcept;
+  void join_neighbours(std::uint32_t& index) noexcept;
+
+  std::uint32_t units_;
+  std::uint32_t* index_;  // by unit: the node of the run that starts or ends there; else stale
+  std::vector<Node> nodes_;
+  std::uint32_t unused_ = kNone;
+  std::vector<std::unique_ptr<Bins>> bins_;  // by tag
+  std::uint32_t free_units_ = 0;
+};
+
+}  // namespace ration::pool

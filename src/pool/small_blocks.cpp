@@ -1,0 +1,172 @@
+#include "pool/small_blocks.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace ration::pool {
+namespace {
+
+struct Classes {
+  std::array<std::uint32_t, kClasses> size{};
+  std::array<std::uint8_t, kLargestSmall / kStep + 1> of{};  // by size in steps, rounded up
+
+  constexpr Classes() {
+    int count = 0;
+    for (std::uint32_t bytes = kStep; bytes <= 2048; bytes += kStep) size[static_cast<std::size_t>(count++)] = bytes;
+    for (std::uint32_t power = 2048; power < kLargestSmall; power *= 2) {
+      for (std::uint32_t quarter = 1; quarter <= 4; ++quarter)
+        size[static_cast<std::size_t>(count++)] = power + power / 4 * quarter;
+    }
+    for (std::size_t steps = 0; steps < of.size(); ++steps) {
+      std::uint8_t index = 0;
+      while (size[index] < steps * kStep) ++index;
+      of[steps] = index;
+    }
+  }
+};
+constexpr Classes kTable;
+static_assert(kTable.size[7] == 2048 && kTable.size[27] == kLargestSmall);
+
+}  // namespace
+
+int class_of(std::uint64_t size) noexcept { return kTable.of[(size + kStep - 1) / kStep]; }
+std::uint32_t class_size(int size_class) noexcept { return kTable.size[static_cast<std::size_t>(size_class)]; }
+
+SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone) {
+  const std::size_t units = std::size_t{zone.places()} * kUnitsPerGranule;
+  slab_of_unit_bytes_ = units * sizeof(std::atomic<Slab*>);
+  void* memory = ::mmap(nullptr, slab_of_unit_bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  slab_of_unit_ = static_cast<std::atomic<Slab*>*>(memory);
+}
+
+SmallBlocks::~SmallBlocks() { ::munmap(static_cast<void*>(slab_of_unit_), slab_of_unit_bytes_); }
+
+// Eight blocks at least, and a unit at least; large classes lose nothing at the end, small ones at most a block.
+std::uint32_t SmallBlocks::slab_units(int size_class) noexcept {
+  return static_cast<std::uint32_t>((std::uint64_t{8} * class_size(size_class) + kUnit.count() - 1) / kUnit.count());
+}
+
+std::uint32_t SmallBlocks::take(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out) {
+  Row& row = row_of(size_class, tag);
+  std::uint32_t taken = 0;
+  while (taken < count && !row.slabs.empty()) {
+    Slab& slab = *row.slabs.back();
+    while (taken < count && slab.idle > 0) {
+      const std::uint16_t block = slab.stack[--slab.idle];
+      slab.states[block].store(BlockState::kCached, std::memory_order_relaxed);
+      out[taken++] = {zone_.address_of(slab.start) + std::uint64_t{block} * class_size(size_class),
+                      &slab.states[block]};
+    }
+    if (slab.idle == 0) leave_row(slab);
+  }
+  return taken;
+}
+
+void SmallBlocks::add_slab(int size_class, StreamTag tag, Run run) {
+  auto& unused = unused_[static_cast<std::size_t>(size_class)];
+  if (unused.empty()) {
+    auto made = std::make_unique<Slab>();
+    made->size_class = static_cast<std::uint8_t>(size_class);
+    made->blocks = static_cast<std::uint32_t>(run.count * kUnit.count() / class_size(size_class));
+    const auto steps = static_cast<std::uint32_t>(class_size(size_class) / kStep);
+    made->reciprocal = ((1U << kReciprocalShift) + steps - 1) / steps;
+    made->stack.resize(made->blocks);
+    made->states = std::make_unique<std::atomic<BlockState>[]>(made->blocks);
+    host_bytes_ += sizeof(Slab) + made->blocks * (sizeof(std::uint16_t) + 1);
+    unused.push_back(made.get());
+    slabs_.push_back(std::move(made));
+  }
+  Slab& slab = *unused.back();
+  unused.pop_back();
+  slab.start = run.start;
+  slab.units = run.count;
+  slab.tag = tag;
+  slab.idle = slab.blocks;
+  for (std::uint32_t block = 0; block < slab.blocks; ++block) {
+    slab.stack[slab.blocks - 1 - block] = static_cast<std::uint16_t>(block);  // the first block is taken first
+    slab.states[block].store(BlockState::kIdle, std::memory_order_relaxed);
+  }
+  enter_row(slab);
+  for (std::uint32_t unit = run.start; unit < run.start + run.count; ++unit) {
+    slab_of_unit_[unit].store(&slab, std::memory_order_release);
+  }
+}
+
+SmallBlocks::Place SmallBlocks::find(std::uint64_t address) const noexcept {
+  Place place;
+  place.slab = slab_of_unit_[zone_.unit_of(address)].load(std::memory_order_acquire);
+  if (place.slab == nullptr) return place;
+  const std::uint64_t offset = address - zone_.address_of(place.slab->start);
+  place.block = static_cast<std::uint32_t>((offset / kStep * place.slab->reciprocal) >> kReciprocalShift);
+  place.exact = place.block < place.slab->blocks &&
+                offset == std::uint64_t{place.block} * class_size(place.slab->size_class);
+  return place;
+}
+
+void SmallBlocks::put_back(const CachedBlock& block, StreamTag tag) {
+  const Place place = find(block.address);
+  Slab& slab = *place.slab;
+  block.state->store(BlockState::kIdle, std::memory_order_relaxed);
+  // A slab stands in one stream's order: with the last stream that gave a block back, whose turn the caller has seen to.
+  if (slab.tag != tag) {
+    if (slab.in_row) leave_row(slab);
+    slab.tag = tag;
+  }
+  slab.stack[slab.idle++] = static_cast<std::uint16_t>(place.block);
+  if (!slab.in_row) enter_row(slab);
+}
+
+std::uint32_t SmallBlocks::drop_idle() {
+  std::uint32_t units = 0;
+  for (const auto& owned : slabs_) {
+    Slab& slab = *owned;
+    if (slab.units == 0 || slab.idle < slab.blocks) continue;
+    leave_row(slab);
+    for (std::uint32_t unit = slab.start; unit < slab.start + slab.units; ++unit) {
+      slab_of_unit_[unit].store(nullptr, std::memory_order_release);
+    }
+    zone_.runs().release(slab.start, slab.tag);
+    units += slab.units;
+    slab.units = 0;
+    unused_[slab.size_class].push_back(&slab);
+  }
+  return units;
+}
+
+void SmallBlocks::retag(StreamTag from, StreamTag to) {
+  for (const auto& slab : slabs_) {
+    if (slab->units == 0 || slab->tag != from) continue;
+    const bool in_row = slab->in_row;
+    if (in_row) leave_row(*slab);
+    slab->tag = to;
+    if (in_row) enter_row(*slab);
+  }
+}
+
+SmallBlocks::Row& SmallBlocks::row_of(int size_class, StreamTag tag) {
+  if (tag >= rows_.size()) rows_.resize(std::size_t{tag} + 1);
+  return rows_[tag][static_cast<std::size_t>(size_class)];
+}
+
+void SmallBlocks::enter_row(Slab& slab) {
+  auto& slabs = row_of(slab.size_class, slab.tag).slabs;
+  slab.place_in_row = static_cast<std::uint32_t>(slabs.size());
+  slab.in_row = true;
+  slabs.push_back(&slab);
+}
+
+void SmallBlocks::leave_row(Slab& slab) {
+  if (!slab.in_row) return;
+  auto& slabs = row_of(slab.size_class, slab.tag).slabs;
+  slabs[slab.place_in_row] = slabs.back();
+  slabs[slab.place_in_row]->place_in_row = slab.place_in_row;
+  slabs.pop_back();
+  slab.in_row = false;
+}
+
+}  // namespace ration::pool
