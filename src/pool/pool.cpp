@@ -1,11 +1,9 @@
 #include "pool/pool.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "pool/registry.hpp"
-#include "pool/thread_cache.hpp"
 
 namespace ration::pool {
 namespace {
@@ -54,7 +52,7 @@ const char* describe(Failure failure) noexcept {
 // ------------------------------------------------------------------------------------------------- making and ending
 
 Pool::Pool(std::unique_ptr<Backing> backing, const Options& options)
-    : backing_(std::move(backing)), options_(options), number_(enter_pool(*this)) {
+    : options_(options), number_(enter_pool(*this)), backing_(std::move(backing)) {
   limit_ = static_cast<std::uint32_t>(std::min(options.limit, kDeviceIfUnknown * 16).count() / kGranule.count());
 }
 
@@ -117,63 +115,39 @@ ThreadCache* Pool::new_cache(Stream stream) {
   const std::lock_guard guard(lock_);
   ThreadCache* cache = nullptr;
   for (const auto& known : caches_) {
-    if (known->idle_) cache = known.get();
+    if (known->is_idle()) cache = known.get();
   }
   if (cache == nullptr) cache = caches_.emplace_back(std::make_unique<ThreadCache>(*this)).get();
-  cache->idle_ = false;
-  cache->stream_ = stream;
-  cache->tag_ = tag_of(stream);
-  cache->epoch_ = 0;  // asks before it hands anything out
+  cache->start(tag_of(stream));
   return cache;
 }
 
 void Pool::thread_has_ended(ThreadCache& cache) {
   const std::lock_guard guard(lock_);
-  if (life_ != Life::kForked) cache.empty_locked();
+  if (life_ != Life::kForked) cache.empty();
   cache.publish();
-  cache.idle_ = true;
+  cache.set_idle(true);
 }
 
 // ------------------------------------------------------------------------------------------------ taking and giving
 
-Failure Pool::allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
-  const std::uint64_t wanted = std::max(size, options_.min_block).count();
-  if (wanted <= kLargestSmall && alignment <= kStep && std::has_single_bit(alignment) && size > Bytes{0}) [[likely]] {
-    ThreadCache* cache = ThreadCache::of(*this, stream);
-    return cache->allocate(class_of(wanted), address);
-  }
-  if (!std::has_single_bit(alignment) || alignment > kGranule.count()) return Failure::kBadAlignment;
+Failure Pool::take_other(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kGranule.count()) return Failure::kBadAlignment;
+  if (size > kUnlimited) return Failure::kBadSize;
   if (size == Bytes{0}) {
     address = 0;
     return Failure::kNone;
   }
-  if (size > kUnlimited) return Failure::kBadSize;
-  return take_large(stream, Bytes{wanted}, alignment, address);
-}
-
-Failure Pool::deallocate(Stream stream, std::uint64_t address) {
-  if (address == 0) return Failure::kNone;
-  if (small_zone_->contains(address)) {
-    const SmallBlocks::Place place = small_->find(address);
-    if (place.slab != nullptr) {
-      if (!place.exact) return Failure::kForeignPointer;
-      std::atomic<BlockState>& state = place.slab->states[place.block];
-      if (state.load(std::memory_order_relaxed) != BlockState::kLive) return Failure::kFreedPointer;
-      if (life_ == Life::kForked) return Failure::kForked;
-      state.store(BlockState::kCached, std::memory_order_relaxed);
-      ThreadCache::of(*this, stream)->keep(place.slab->size_class, {address, &state});
-      return Failure::kNone;
-    }
-  }
-  return give_large(stream, address);
+  return take_large(stream, std::max(size, options_.min_block), alignment, address);
 }
 
 Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
   const auto units = (size.count() + kUnit.count() - 1) / kUnit.count();
   if (units > UINT32_MAX / 2) return Failure::kOverLimit;
   const auto unit_alignment = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, alignment / kUnit.count()));
-  ThreadCache::of(*this, stream)->publish();  // so that the peak is exact
+  ThreadCache& own = *ThreadCache::of(*this, number_, stream);
   const std::lock_guard guard(lock_);
+  if (own.has_counts()) own.publish();  // so that the peak is exact
   if (const Failure failure = alive(); failure != Failure::kNone) return failure;
   Zone& zone = size.count() <= kLargestOfSmallZone ? *small_zone_ : *large_zone_;
   Run run;
@@ -184,14 +158,16 @@ Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std
   ++counts_.allocations;
   ++counts_.live;
   counts_.largest = std::max(counts_.largest, bytes);
-  add_in_use(static_cast<std::int64_t>(bytes));
+  count_in_use(static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(bytes));
   return Failure::kNone;
 }
 
 Failure Pool::give_large(Stream stream, std::uint64_t address) {
-  ThreadCache::of(*this, stream)->publish();
-  const std::lock_guard guard(lock_);
+  if (address == 0) return Failure::kNone;
   if (life_ == Life::kForked) return Failure::kForked;
+  ThreadCache& own = *ThreadCache::of(*this, number_, stream);
+  const std::lock_guard guard(lock_);
+  if (own.has_counts()) own.publish();
   Zone* zone = small_zone_->contains(address)   ? small_zone_.get()
                : large_zone_->contains(address) ? large_zone_.get()
                                                 : nullptr;
@@ -202,24 +178,12 @@ Failure Pool::give_large(Stream stream, std::uint64_t address) {
   zone->runs().release(unit, tag_of(stream));
   units_in_use_ -= run.count;
   --counts_.live;
-  add_in_use(-static_cast<std::int64_t>(run.count * kUnit.count()));
+  count_in_use(0, -static_cast<std::int64_t>(run.count * kUnit.count()));
   if (taken() > limit_) (void)trim_locked();  // a lowered limit is still being worked off
   return Failure::kNone;
 }
 
-void Pool::add_in_use(std::int64_t bytes) noexcept {
-  const std::int64_t now = bytes_in_use_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  raise_peak(now);
-}
-
-void Pool::raise_peak(std::int64_t bytes) noexcept {
-  std::int64_t peak = peak_bytes_in_use_.load(std::memory_order_relaxed);
-  while (bytes > peak && !peak_bytes_in_use_.compare_exchange_weak(peak, bytes, std::memory_order_relaxed)) {
-  }
-}
-
-StreamTag Pool::tag_of(Stream stream) {
-  if (streams_[0] == stream) return 0;
+StreamTag Pool::find_tag(Stream stream) {
   const auto found = std::find(streams_.begin(), streams_.end(), stream);
   if (found != streams_.end()) return static_cast<StreamTag>(found - streams_.begin());
   streams_.push_back(stream);
@@ -243,7 +207,7 @@ void Pool::put_back(const CachedBlock& block, StreamTag tag) {
 }
 
 Failure Pool::take_run(Zone& zone, std::uint32_t units, std::uint32_t alignment, StreamTag tag, Run& out) {
-  recent_calls_ *= 1.0 - 1.0 / 512;
+  if (++requests_ % kCallWindow == 0) recent_calls_ /= 2;
   if (!zone.runs().take(units, alignment, tag, out) &&
       !(zone.runs().free_units() - zone.runs().free_units(tag) > 0 && join_streams(tag) &&
         zone.runs().take(units, alignment, tag, out))) {
@@ -322,8 +286,8 @@ Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment
 /// How many granules may be taken in all, by the rule that moving what lies free comes before taking more, unless it
 /// has to be done so often that it costs more than the memory is worth.
 std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
-  const double slack =
-      recent_calls_ > options_.calls_per_request * 512 ? options_.relaxed_slack : options_.slack;
+  const bool moving_costs = static_cast<double>(recent_calls_) > options_.calls_per_request * 2 * kCallWindow;
+  const double slack = moving_costs ? options_.relaxed_slack : options_.slack;
   const std::uint64_t most = std::max(peak_units_in_use_, units_in_use_ + units);
   return static_cast<std::uint32_t>(
       std::ceil(static_cast<double>(most) / kUnitsPerGranule * (1.0 + slack)));
@@ -366,7 +330,7 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
         return refused == Failure::kNone;
       });
     }
-    recent_calls_ += static_cast<double>(backing_->calls() - calls_before + count);
+    recent_calls_ += backing_->calls() - calls_before + count;
   }
   if (missing() > 0 && !device_lost_) create(std::min(missing(), room()));
   return missing() == 0 ? Failure::kNone : refused;
@@ -396,8 +360,7 @@ Bytes Pool::trim() {
   if (alive() != Failure::kNone) return Bytes{0};
   empty_caches_of_all_threads();
   for (const auto& cache : caches_) {
-    if (cache->idle_) continue;
-    if (ThreadCache::is_own(*cache)) cache->empty_locked();
+    if (!cache->is_idle() && ThreadCache::is_own(*cache)) cache->empty();
   }
   return trim_locked();
 }
@@ -416,7 +379,7 @@ void Pool::set_limit(Bytes limit) {
 Statistics Pool::statistics() const {
   const std::lock_guard guard(lock_);
   Statistics result;
-  std::int64_t in_use = bytes_in_use_.load(std::memory_order_relaxed);
+  std::int64_t in_use = bytes_in_use_;
   result.num_allocs = counts_.allocations;
   result.live_blocks = counts_.live;
   result.largest_alloc_size = counts_.largest;
@@ -425,14 +388,13 @@ Statistics Pool::statistics() const {
     in_use += cache->unpublished();
     unpublished_high += cache->highest();
     result.num_allocs += cache->allocations();
-    result.live_blocks += cache->allocations() - cache->releases();
     result.largest_alloc_size = std::max(result.largest_alloc_size, cache->largest());
   }
   result.bytes_in_use = static_cast<std::uint64_t>(std::max<std::int64_t>(in_use, 0));
   // Exact with one thread; with several, by what their caches have not handed on yet.
-  const std::int64_t possible_peak = bytes_in_use_.load(std::memory_order_relaxed) + unpublished_high;
   result.peak_bytes_in_use = static_cast<std::uint64_t>(
-      std::max({peak_bytes_in_use_.load(std::memory_order_relaxed), possible_peak, std::int64_t{0}}));
+      std::max({peak_bytes_in_use_, bytes_in_use_ + unpublished_high, std::int64_t{0}}));
+  small_->each([&](const Slab& slab) { result.live_blocks += slab.live(); });
   result.bytes_limit = options_.limit.count();
   result.bytes_reservable_limit = options_.limit.count();
   result.bytes_reserved = result.pool_bytes = (kGranule * taken()).count();
@@ -447,12 +409,12 @@ Statistics Pool::statistics() const {
 
 void Pool::reset_peaks() {
   const std::lock_guard guard(lock_);
-  std::int64_t in_use = bytes_in_use_.load(std::memory_order_relaxed);
+  std::int64_t in_use = bytes_in_use_;
   for (const auto& cache : caches_) {
     in_use += cache->unpublished();
     cache->forget_highest();
   }
-  peak_bytes_in_use_.store(in_use, std::memory_order_relaxed);
+  peak_bytes_in_use_ = in_use;
   peak_taken_ = taken();
 }
 
@@ -478,10 +440,7 @@ std::vector<Allocator::Piece> Pool::pieces() const {
     const auto found = std::lower_bound(result.begin(), result.end(), address,
                                         [](const Piece& piece, std::uint64_t value) { return piece.address < value; });
     found->state = Piece::State::kSmallBlocks;
-    for (std::uint32_t block = 0; block < slab.blocks; ++block) {
-      if (slab.states[block].load(std::memory_order_relaxed) == BlockState::kLive)
-        found->in_use += class_size(slab.size_class);
-    }
+    found->in_use = std::uint64_t{slab.live()} * slab.block_size;
   });
   return result;
 }

@@ -4,6 +4,7 @@
 // still being worked off; a refused request changes nothing; a pointer that is not its own is named and nothing happens.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "pool/backing.hpp"
 #include "pool/brief_lock.hpp"
 #include "pool/small_blocks.hpp"
+#include "pool/thread_cache.hpp"
 #include "pool/zone.hpp"
 
 namespace ration::pool {
@@ -28,8 +30,6 @@ struct Options {
   double calls_per_request = 0.1;
 };
 
-class ThreadCache;
-
 /// Thread-safe.
 class Pool final : public Allocator {
  public:
@@ -37,8 +37,26 @@ class Pool final : public Allocator {
   static std::unique_ptr<Pool> make(std::unique_ptr<Backing> backing, const Options& options, Failure& failure);
   ~Pool() override;
 
-  Failure allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) override;
-  Failure deallocate(Stream stream, std::uint64_t address) override;
+  Failure allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) override {
+    const std::uint64_t wanted = std::max(size, options_.min_block).count();
+    // A size of 0 and an alignment of 0 fall through, too.
+    if (wanted <= kLargestSmall && size > Bytes{0} && alignment - 1 < kStep && (alignment & (alignment - 1)) == 0)
+        [[likely]] {
+      return ThreadCache::of(*this, number_, stream)->allocate(class_of(wanted), address);
+    }
+    return take_other(stream, Bytes{size}, alignment, address);
+  }
+
+  Failure deallocate(Stream stream, std::uint64_t address) override {
+    if (!small_zone_->contains(address)) return give_large(stream, address);
+    const SmallBlocks::Place place = small_->find(address);
+    if (place.slab == nullptr) return give_large(stream, address);
+    if (!place.exact) return Failure::kForeignPointer;
+    std::atomic<BlockState>& state = place.slab->state_of(place.block);
+    if (state.load(std::memory_order_relaxed) != BlockState::kLive) return Failure::kFreedPointer;
+    return ThreadCache::of(*this, number_, stream)->keep(place.slab->size_class, {address, &state});
+  }
+
   Bytes trim() override;
   void set_limit(Bytes limit) override;
   Statistics statistics() const override;
@@ -59,12 +77,14 @@ class Pool final : public Allocator {
 
   Pool(std::unique_ptr<Backing> backing, const Options& options);
 
+  Failure take_other(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address);
   Failure take_large(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address);
   Failure give_large(Stream stream, std::uint64_t address);
   Failure alive() const noexcept;
 
   // All below under lock_.
-  StreamTag tag_of(Stream stream);
+  StreamTag tag_of(Stream stream) { return streams_[0] == stream ? StreamTag{0} : find_tag(stream); }
+  StreamTag find_tag(Stream stream);
   Failure take_run(Zone& zone, std::uint32_t units, std::uint32_t alignment, StreamTag tag, Run& out);
   Failure make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment, StreamTag tag);
   bool join_streams(StreamTag into);
@@ -78,36 +98,44 @@ class Pool final : public Allocator {
   Bytes trim_locked();
   Failure failure_of(Outcome outcome);
   std::uint32_t taken() const noexcept;  // granules
-  void empty_caches_of_all_threads() noexcept { epoch_.fetch_add(1, std::memory_order_relaxed); }
+  void empty_caches_of_all_threads() noexcept {
+    for (const auto& cache : caches_) cache->make_stale();
+  }
+  [[nodiscard]] bool is_forked() const noexcept { return life_ == Life::kForked; }
   ThreadCache* new_cache(Stream stream);
 
-  mutable BriefLock lock_;
-  std::unique_ptr<Backing> backing_;
-  Options options_;
-  std::uint32_t limit_ = 0;  // granules
-  std::uint64_t base_ = 0;
+  // Read without the lock by every request, and hardly ever written.
   std::unique_ptr<Zone> small_zone_, large_zone_;
   std::unique_ptr<SmallBlocks> small_;
+  Options options_;
+  const std::uint64_t number_;  // of all pools ever made in this process
+
+  alignas(64) mutable BriefLock lock_;
+  std::unique_ptr<Backing> backing_;
+  std::uint32_t limit_ = 0;  // granules
+  std::uint64_t base_ = 0;
   std::vector<Granule> spare_;  // taken from the device, mapped nowhere
   std::vector<Stream> streams_{0};
   std::uint64_t units_in_use_ = 0, peak_units_in_use_ = 0;
   std::uint32_t peak_taken_ = 0;
-  double recent_calls_ = 0;  // driver calls for moving granules in the last 512 requests or so
+  // Driver calls for moving granules, halved every kCallWindow requests.
+  static constexpr std::uint32_t kCallWindow = 256;
+  std::uint64_t recent_calls_ = 0;
+  std::uint32_t requests_ = 0;
   bool device_lost_ = false;
-  Life life_ = Life::kOpen;
+  std::atomic<Life> life_{Life::kOpen};
 
   // Statistics. Blocks above kLargestSmall under lock_; the others are counted by the thread caches.
   struct Counts {
     std::uint64_t allocations = 0, largest = 0, live = 0;
   } counts_;
-  std::atomic<std::int64_t> bytes_in_use_{0};
-  std::atomic<std::int64_t> peak_bytes_in_use_{0};
-  void add_in_use(std::int64_t bytes) noexcept;
-  void raise_peak(std::int64_t bytes) noexcept;
+  std::int64_t bytes_in_use_ = 0, peak_bytes_in_use_ = 0;
+  /// In use went up by `highest` at most and by `change` in the end.
+  void count_in_use(std::int64_t highest, std::int64_t change) noexcept {
+    peak_bytes_in_use_ = std::max(peak_bytes_in_use_, bytes_in_use_ + highest);
+    bytes_in_use_ += change;
+  }
 
-  // Bumped when the caches of all threads are to be emptied, or nothing is to be handed out any more.
-  std::atomic<std::uint32_t> epoch_{1};
-  const std::uint64_t number_;  // of all pools ever made in this process
   std::vector<std::unique_ptr<ThreadCache>> caches_;  // under lock_
 };
 

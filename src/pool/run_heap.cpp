@@ -31,20 +31,22 @@ bool RunHeap::take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, 
   if (tag >= bins_.size() || bins_[tag] == nullptr || bins_[tag]->units < count) return false;
   const std::uint32_t index = suitable(*bins_[tag], count, alignment);
   if (index == kNone) return false;
-  unlink(index);
   const Run whole{nodes_[index].start, nodes_[index].count};
-  const std::uint32_t start = aligned_up(whole.start, alignment);
+  const std::uint32_t start = alignment == 1 ? whole.start : aligned_up(whole.start, alignment);
+  const std::uint32_t before = start - whole.start, after = whole.count - before - count;
   out = {start, count};
+  if (before == 0 && after > 0) {  // the rest stays where it is, and nearly always in its list
+    resize(index, {start + count, after});
+    (void)new_node(out, State::kHeld, tag);
+    return true;
+  }
+  unlink(index);
   nodes_[index].start = start;
   nodes_[index].count = count;
   nodes_[index].state = State::kHeld;
   mark_ends(index);
-  if (const std::uint32_t before = start - whole.start; before > 0) {
-    link(new_node({whole.start, before}, State::kFree, tag));
-  }
-  if (const std::uint32_t after = whole.start + whole.count - (start + count); after > 0) {
-    link(new_node({start + count, after}, State::kFree, tag));
-  }
+  if (before > 0) link(new_node({whole.start, before}, State::kFree, tag));
+  if (after > 0) link(new_node({start + count, after}, State::kFree, tag));
   return true;
 }
 
@@ -56,19 +58,57 @@ Run RunHeap::held(std::uint32_t unit) const noexcept {
 }
 
 void RunHeap::release(std::uint32_t unit, StreamTag tag) {
-  (void)bins_of(tag);
-  std::uint32_t index = index_[unit];
-  nodes_[index].state = State::kFree;
-  nodes_[index].tag = tag;
-  join_neighbours(index);
-  link(index);
+  const std::uint32_t index = index_[unit];
+  free_run({unit, nodes_[index].count}, tag, index);
 }
 
-void RunHeap::add(Run run, StreamTag tag) {
-  (void)bins_of(tag);
-  std::uint32_t index = new_node(run, State::kFree, tag);
-  join_neighbours(index);
-  link(index);
+void RunHeap::add(Run run, StreamTag tag) { free_run(run, tag, kNone); }
+
+/// The run becomes free; with its free neighbours of the same tag it is one run. `own_node`: that it had while it was
+/// held.
+void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
+  if (tag >= bins_.size() || bins_[tag] == nullptr) make_bins(tag);
+  const std::uint32_t before = free_node_ending_at(run.start, tag);
+  const std::uint32_t after = free_node_starting_at(run.start + run.count, tag);
+  if (before == kNone && after == kNone) {
+    if (own_node == kNone) {
+      own_node = new_node(run, State::kFree, tag);
+    } else {
+      nodes_[own_node].state = State::kFree;
+      nodes_[own_node].tag = tag;
+    }
+    link(own_node);
+    return;
+  }
+  if (own_node != kNone) drop_node(own_node);
+  if (before == kNone) {
+    resize(after, {run.start, run.count + nodes_[after].count});
+    return;
+  }
+  std::uint32_t count = nodes_[before].count + run.count;
+  if (after != kNone) {
+    count += nodes_[after].count;
+    unlink(after);
+    drop_node(after);
+  }
+  resize(before, {nodes_[before].start, count});
+}
+
+/// The free run becomes that one. It stays in its list where it still belongs there.
+void RunHeap::resize(std::uint32_t index, Run run) noexcept {
+  Node& node = nodes_[index];
+  if (bin_of(run.count) == Bin{node.first, node.second}) {
+    bins_[node.tag]->units += run.count - node.count;
+    free_units_ += run.count - node.count;
+    node.start = run.start;
+    node.count = run.count;
+  } else {
+    unlink(index);
+    node.start = run.start;
+    node.count = run.count;
+    link(index);
+  }
+  mark_ends(index);
 }
 
 void RunHeap::remove(std::uint32_t start, Run part) {
@@ -92,14 +132,9 @@ void RunHeap::retag(StreamTag from, StreamTag to) {
   for (std::uint32_t index = 1; index < nodes_.size(); ++index) {
     if (nodes_[index].state == State::kFree && nodes_[index].tag == from) moving.push_back(index);
   }
-  (void)bins_of(to);
-  for (std::uint32_t index : moving) {
-    // It may have been joined to one of those before it.
-    if (nodes_[index].state != State::kFree || nodes_[index].tag != from) continue;
+  for (const std::uint32_t index : moving) {
     unlink(index);
-    nodes_[index].tag = to;
-    join_neighbours(index);
-    link(index);
+    free_run({nodes_[index].start, nodes_[index].count}, to, index);
   }
 }
 
@@ -136,66 +171,66 @@ Run RunHeap::free_at(std::uint32_t unit, StreamTag tag) const noexcept {
 // ---------------------------------------------------------------------------------------------------------- lists
 
 RunHeap::Bin RunHeap::bin_of(std::uint32_t count) noexcept {
-  const int top = std::bit_width(count) - 1;
-  if (top < kSecondBits) return {0, static_cast<int>(count)};
-  return {top - kSecondBits + 1, static_cast<int>((count >> (top - kSecondBits)) & (kSecond - 1))};
+  if (count < kSecond) return {0, static_cast<std::uint8_t>(count)};
+  const int shift = std::bit_width(count) - 1 - kSecondBits;
+  return {static_cast<std::uint8_t>(shift + 1), static_cast<std::uint8_t>((count >> shift) & (kSecond - 1))};
 }
 
 bool RunHeap::fits(std::uint32_t index, std::uint32_t count, std::uint32_t alignment) const noexcept {
   const Node& node = nodes_[index];
+  if (alignment == 1) return count <= node.count;
   return aligned_up(node.start, alignment) - node.start + count <= node.count;
 }
 
 // Runs of the request's own list may be smaller or larger than it; a few are tried, since programs ask for the same
 // sizes again and again. Every run of a higher list is large enough, but for alignment.
-std::uint32_t RunHeap::suitable(Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept {
-  constexpr int kTries = 8;
+std::uint32_t RunHeap::suitable(const Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept {
+  constexpr int kTries = 4;
   const Bin own = bin_of(count);
   std::uint32_t best = kNone;
-  std::uint32_t index = bins.head[static_cast<std::size_t>(own.first)][static_cast<std::size_t>(own.second)];
+  std::uint32_t index = bins.head[own.first][own.second];
   for (int tries = 0; index != kNone && tries < kTries; ++tries, index = nodes_[index].next) {
     if (!fits(index, count, alignment)) continue;
+    if (nodes_[index].count == count) return index;
     if (best == kNone || nodes_[index].count < nodes_[best].count) best = index;
-    if (nodes_[best].count == count) return best;
   }
   if (best != kNone) return best;
-  Bin bin = own;
-  std::uint32_t second = bins.second_map[static_cast<std::size_t>(bin.first)];
-  second &= bin.second == kSecond - 1 ? 0U : ~0U << (bin.second + 1);
+  std::uint32_t first = own.first;
+  std::uint32_t second_map = bins.second_map[first] & (own.second == kSecond - 1 ? 0U : ~0U << (own.second + 1));
   for (;;) {
-    while (second != 0) {
-      bin.second = std::countr_zero(second);
-      second &= second - 1;
-      index = bins.head[static_cast<std::size_t>(bin.first)][static_cast<std::size_t>(bin.second)];
+    while (second_map != 0) {
+      const auto second = static_cast<std::uint32_t>(std::countr_zero(second_map));
+      second_map &= second_map - 1;
+      index = bins.head[first][second];
+      if (alignment == 1) return index;
       for (; index != kNone; index = nodes_[index].next) {
         if (fits(index, count, alignment)) return index;
-        if (alignment == 1) break;
       }
     }
-    const std::uint32_t first = bins.first_map & (bin.first == kFirst - 1 ? 0U : ~0U << (bin.first + 1));
-    if (first == 0) return kNone;
-    bin.first = std::countr_zero(first);
-    second = bins.second_map[static_cast<std::size_t>(bin.first)];
+    const std::uint32_t first_map = bins.first_map & (first == kFirst - 1 ? 0U : ~0U << (first + 1));
+    if (first_map == 0) return kNone;
+    first = static_cast<std::uint32_t>(std::countr_zero(first_map));
+    second_map = bins.second_map[first];
   }
 }
 
-RunHeap::Bins& RunHeap::bins_of(StreamTag tag) {
+void RunHeap::make_bins(StreamTag tag) {
   if (tag >= bins_.size()) bins_.resize(std::size_t{tag} + 1);
-  if (bins_[tag] == nullptr) bins_[tag] = std::make_unique<Bins>();
-  return *bins_[tag];
+  bins_[tag] = std::make_unique<Bins>();
 }
 
 void RunHeap::link(std::uint32_t index) noexcept {
   Node& node = nodes_[index];
   Bins& bins = *bins_[node.tag];
   const Bin bin = bin_of(node.count);
-  const auto first = static_cast<std::size_t>(bin.first), second = static_cast<std::size_t>(bin.second);
-  std::uint32_t& head = bins.head[first][second];
+  node.first = bin.first;
+  node.second = bin.second;
+  std::uint32_t& head = bins.head[bin.first][bin.second];
   node.previous = kNone;
   node.next = head;
   if (head != kNone) nodes_[head].previous = index;
   head = index;
-  bins.second_map[first] |= 1U << bin.second;
+  bins.second_map[bin.first] |= 1U << bin.second;
   bins.first_map |= 1U << bin.first;
   bins.units += node.count;
   free_units_ += node.count;
@@ -204,15 +239,13 @@ void RunHeap::link(std::uint32_t index) noexcept {
 void RunHeap::unlink(std::uint32_t index) noexcept {
   const Node& node = nodes_[index];
   Bins& bins = *bins_[node.tag];
-  const Bin bin = bin_of(node.count);
-  const auto first = static_cast<std::size_t>(bin.first), second = static_cast<std::size_t>(bin.second);
   if (node.previous != kNone) {
     nodes_[node.previous].next = node.next;
   } else {
-    bins.head[first][second] = node.next;
+    bins.head[node.first][node.second] = node.next;
     if (node.next == kNone) {
-      bins.second_map[first] &= ~(1U << bin.second);
-      if (bins.second_map[first] == 0) bins.first_map &= ~(1U << bin.first);
+      bins.second_map[node.first] &= ~(1U << node.second);
+      if (bins.second_map[node.first] == 0) bins.first_map &= ~(1U << node.first);
     }
   }
   if (node.next != kNone) nodes_[node.next].previous = node.previous;
@@ -265,25 +298,6 @@ std::uint32_t RunHeap::free_node_starting_at(std::uint32_t unit, StreamTag tag) 
   if (index == kNone || index >= nodes_.size()) return kNone;
   const Node& node = nodes_[index];
   return node.state == State::kFree && node.tag == tag && node.start == unit ? index : kNone;
-}
-
-/// `index` is free and in no list. Its free neighbours of the same tag become part of it.
-void RunHeap::join_neighbours(std::uint32_t& index) noexcept {
-  const StreamTag tag = nodes_[index].tag;
-  const std::uint32_t before = free_node_ending_at(nodes_[index].start, tag);
-  if (before != kNone) {
-    unlink(before);
-    nodes_[index].start = nodes_[before].start;
-    nodes_[index].count += nodes_[before].count;
-    drop_node(before);
-  }
-  const std::uint32_t after = free_node_starting_at(nodes_[index].start + nodes_[index].count, tag);
-  if (after != kNone) {
-    unlink(after);
-    nodes_[index].count += nodes_[after].count;
-    drop_node(after);
-  }
-  mark_ends(index);
 }
 
 }  // namespace ration::pool

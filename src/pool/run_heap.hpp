@@ -4,7 +4,6 @@
 // memory of 4 bytes a unit that was ever touched and 32 bytes a run.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -77,20 +76,22 @@ class RunHeap {
     std::uint32_t previous = kNone, next = kNone;  // in its list of free runs; `next` also links unused nodes
     StreamTag tag = 0;
     State state = State::kUnused;
+    std::uint8_t first = 0, second = 0;  // its list, while it is free
   };
 
-  // Lists by size: first by the power of two, then by sixteenths of it.
-  static constexpr int kSecondBits = 4;
+  // Lists by size: first by the power of two, then by thirty-seconds of it.
+  static constexpr int kSecondBits = 5;
   static constexpr int kFirst = 32;
   static constexpr int kSecond = 1 << kSecondBits;
   struct Bins {
     std::uint32_t first_map = 0;
-    std::array<std::uint32_t, kFirst> second_map{};
-    std::array<std::array<std::uint32_t, kSecond>, kFirst> head{};
+    std::uint32_t second_map[kFirst] = {};
+    std::uint32_t head[kFirst][kSecond] = {};
     std::uint32_t units = 0;
   };
   struct Bin {
-    int first, second;
+    std::uint8_t first, second;
+    bool operator==(const Bin&) const = default;
   };
 
   static Bin bin_of(std::uint32_t count) noexcept;
@@ -99,12 +100,13 @@ class RunHeap {
   void mark_ends(std::uint32_t index) noexcept;
   void link(std::uint32_t index) noexcept;
   void unlink(std::uint32_t index) noexcept;
-  std::uint32_t suitable(Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept;
+  std::uint32_t suitable(const Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept;
   bool fits(std::uint32_t index, std::uint32_t count, std::uint32_t alignment) const noexcept;
-  Bins& bins_of(StreamTag tag);
+  void make_bins(StreamTag tag);
   std::uint32_t free_node_ending_at(std::uint32_t unit, StreamTag tag) const noexcept;
   std::uint32_t free_node_starting_at(std::uint32_t unit, StreamTag tag) const noexcept;
-  void join_neighbours(std::uint32_t& index) noexcept;
+  void resize(std::uint32_t index, Run run) noexcept;
+  void free_run(Run run, StreamTag tag, std::uint32_t own_node);
 
   std::uint32_t units_;
   std::uint32_t* index_;  // by unit: the node of the run that starts or ends there; else stale

@@ -2,38 +2,16 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <bit>
 #include <new>
 
 namespace ration::pool {
 namespace {
 
-struct Classes {
-  std::array<std::uint32_t, kClasses> size{};
-  std::array<std::uint8_t, kLargestSmall / kStep + 1> of{};  // by size in steps, rounded up
-
-  constexpr Classes() {
-    int count = 0;
-    for (std::uint32_t bytes = kStep; bytes <= 2048; bytes += kStep) size[static_cast<std::size_t>(count++)] = bytes;
-    for (std::uint32_t power = 2048; power < kLargestSmall; power *= 2) {
-      for (std::uint32_t quarter = 1; quarter <= 4; ++quarter)
-        size[static_cast<std::size_t>(count++)] = power + power / 4 * quarter;
-    }
-    for (std::size_t steps = 0; steps < of.size(); ++steps) {
-      std::uint8_t index = 0;
-      while (size[index] < steps * kStep) ++index;
-      of[steps] = index;
-    }
-  }
-};
-constexpr Classes kTable;
-static_assert(kTable.size[7] == 2048 && kTable.size[27] == kLargestSmall);
+// Several threads have blocks of one slab only where its blocks are large: their states get cache lines of their own.
+constexpr std::uint32_t kLargeBlock = 4096;
+constexpr std::uint8_t kCacheLine = 64;
 
 }  // namespace
-
-int class_of(std::uint64_t size) noexcept { return kTable.of[(size + kStep - 1) / kStep]; }
-std::uint32_t class_size(int size_class) noexcept { return kTable.size[static_cast<std::size_t>(size_class)]; }
 
 SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone) {
   const std::size_t units = std::size_t{zone.places()} * kUnitsPerGranule;
@@ -58,9 +36,9 @@ std::uint32_t SmallBlocks::take(int size_class, StreamTag tag, std::uint32_t cou
     Slab& slab = *row.slabs.back();
     while (taken < count && slab.idle > 0) {
       const std::uint16_t block = slab.stack[--slab.idle];
-      slab.states[block].store(BlockState::kCached, std::memory_order_relaxed);
+      slab.state_of(block).store(BlockState::kCached, std::memory_order_relaxed);
       out[taken++] = {zone_.address_of(slab.start) + std::uint64_t{block} * class_size(size_class),
-                      &slab.states[block]};
+                      &slab.state_of(block)};
     }
     if (slab.idle == 0) leave_row(slab);
   }
@@ -76,36 +54,28 @@ void SmallBlocks::add_slab(int size_class, StreamTag tag, Run run) {
     const auto steps = static_cast<std::uint32_t>(class_size(size_class) / kStep);
     made->reciprocal = ((1U << kReciprocalShift) + steps - 1) / steps;
     made->stack.resize(made->blocks);
-    made->states = std::make_unique<std::atomic<BlockState>[]>(made->blocks);
-    host_bytes_ += sizeof(Slab) + made->blocks * (sizeof(std::uint16_t) + 1);
+    made->block_size = class_size(size_class);
+    made->state_stride = made->block_size > kLargeBlock ? kCacheLine : 1;
+    made->states = std::make_unique<std::atomic<BlockState>[]>(std::size_t{made->blocks} * made->state_stride);
+    host_bytes_ += sizeof(Slab) + made->blocks * (sizeof(std::uint16_t) + made->state_stride);
     unused.push_back(made.get());
     slabs_.push_back(std::move(made));
   }
   Slab& slab = *unused.back();
   unused.pop_back();
   slab.start = run.start;
+  slab.address = zone_.address_of(run.start);
   slab.units = run.count;
   slab.tag = tag;
   slab.idle = slab.blocks;
   for (std::uint32_t block = 0; block < slab.blocks; ++block) {
     slab.stack[slab.blocks - 1 - block] = static_cast<std::uint16_t>(block);  // the first block is taken first
-    slab.states[block].store(BlockState::kIdle, std::memory_order_relaxed);
+    slab.state_of(block).store(BlockState::kIdle, std::memory_order_relaxed);
   }
   enter_row(slab);
   for (std::uint32_t unit = run.start; unit < run.start + run.count; ++unit) {
     slab_of_unit_[unit].store(&slab, std::memory_order_release);
   }
-}
-
-SmallBlocks::Place SmallBlocks::find(std::uint64_t address) const noexcept {
-  Place place;
-  place.slab = slab_of_unit_[zone_.unit_of(address)].load(std::memory_order_acquire);
-  if (place.slab == nullptr) return place;
-  const std::uint64_t offset = address - zone_.address_of(place.slab->start);
-  place.block = static_cast<std::uint32_t>((offset / kStep * place.slab->reciprocal) >> kReciprocalShift);
-  place.exact = place.block < place.slab->blocks &&
-                offset == std::uint64_t{place.block} * class_size(place.slab->size_class);
-  return place;
 }
 
 void SmallBlocks::put_back(const CachedBlock& block, StreamTag tag) {

@@ -16,9 +16,33 @@ inline constexpr std::uint64_t kLargestSmall = 64 << 10;
 inline constexpr std::uint64_t kStep = 256;  // the alignment that everybody gets
 inline constexpr int kClasses = 28;
 
-/// The class of a size from 1 to kLargestSmall: multiples of 256 up to 2 KiB, then four steps for each doubling.
-[[nodiscard]] int class_of(std::uint64_t size) noexcept;
-[[nodiscard]] std::uint32_t class_size(int size_class) noexcept;
+/// Multiples of 256 up to 2 KiB, then four steps for each doubling.
+struct Classes {
+  std::array<std::uint32_t, kClasses> size{};
+  std::array<std::uint8_t, kLargestSmall / kStep + 1> of{};  ///< by size in steps, rounded up
+
+  constexpr Classes() {
+    int count = 0;
+    for (std::uint32_t bytes = kStep; bytes <= 2048; bytes += kStep) size[static_cast<std::size_t>(count++)] = bytes;
+    for (std::uint32_t power = 2048; power < kLargestSmall; power *= 2) {
+      for (std::uint32_t quarter = 1; quarter <= 4; ++quarter)
+        size[static_cast<std::size_t>(count++)] = power + power / 4 * quarter;
+    }
+    for (std::size_t steps = 0; steps < of.size(); ++steps) {
+      std::uint8_t index = 0;
+      while (size[index] < steps * kStep) ++index;
+      of[steps] = index;
+    }
+  }
+};
+inline constexpr Classes kClassTable;
+static_assert(kClassTable.size[7] == 2048 && kClassTable.size[kClasses - 1] == kLargestSmall);
+
+/// The class of a size from 1 to kLargestSmall.
+[[nodiscard]] inline int class_of(std::uint64_t size) noexcept { return kClassTable.of[(size + kStep - 1) / kStep]; }
+[[nodiscard]] inline std::uint32_t class_size(int size_class) noexcept {
+  return kClassTable.size[static_cast<std::size_t>(size_class)];
+}
 
 /// Enough for offsets of a slab (up to 512 KiB) and blocks of up to 64 KiB, in steps.
 inline constexpr int kReciprocalShift = 20;
@@ -30,18 +54,36 @@ enum class BlockState : std::uint8_t {
   kLive,    ///< handed out
 };
 
-struct Slab {
+struct alignas(64) Slab {
+  // Looked at whenever a block comes back; one cache line.
+  std::uint64_t address = 0;
+  std::unique_ptr<std::atomic<BlockState>[]> states;  ///< by block, `state_stride` apart
+  std::uint32_t reciprocal = 0;  ///< offset / kStep * reciprocal >> kReciprocalShift is the block's number
+  std::uint32_t block_size = 0;
+  std::uint32_t blocks = 0;
+  std::uint8_t size_class = 0;
+  std::uint8_t state_stride = 1;  ///< from one block's state to the next's
+
+  // Under the pool's lock.
+  StreamTag tag = 0;        ///< in whose order its idle blocks stand
   std::uint32_t start = 0;  ///< unit in the zone
   std::uint32_t units = 0;
-  std::uint32_t blocks = 0;
-  std::uint32_t idle = 0;
-  std::uint32_t reciprocal = 0;  ///< offset / kStep * reciprocal >> kReciprocalShift is the block's number
-  std::uint8_t size_class = 0;
-  StreamTag tag = 0;               ///< in whose order its idle blocks stand
+  alignas(64) std::uint32_t idle = 0;
   std::uint32_t place_in_row = 0;  ///< in its class's list of slabs with idle blocks
   bool in_row = false;
-  std::vector<std::uint16_t> stack;                   ///< idle blocks, the top `idle` entries
-  std::unique_ptr<std::atomic<BlockState>[]> states;  ///< by block
+  std::vector<std::uint16_t> stack;  ///< idle blocks, the top `idle` entries
+
+  [[nodiscard]] std::atomic<BlockState>& state_of(std::uint32_t block) const noexcept {
+    return states[std::size_t{block} * state_stride];
+  }
+  /// Blocks handed out.
+  [[nodiscard]] std::uint32_t live() const noexcept {
+    std::uint32_t count = 0;
+    for (std::uint32_t block = 0; block < blocks; ++block) {
+      if (state_of(block).load(std::memory_order_relaxed) == BlockState::kLive) ++count;
+    }
+    return count;
+  }
 };
 
 /// A block with its slab's word for it, so that handing it out needs no search.
@@ -69,7 +111,15 @@ class SmallBlocks {
     std::uint32_t block = 0;
     bool exact = false;  ///< the address is where the block begins
   };
-  [[nodiscard]] Place find(std::uint64_t address) const noexcept;
+  [[nodiscard]] Place find(std::uint64_t address) const noexcept {
+    Place place;
+    place.slab = slab_of_unit_[zone_.unit_of(address)].load(std::memory_order_acquire);
+    if (place.slab == nullptr) return place;
+    const std::uint64_t offset = address - place.slab->address;
+    place.block = static_cast<std::uint32_t>((offset / kStep * place.slab->reciprocal) >> kReciprocalShift);
+    place.exact = place.block < place.slab->blocks && offset == std::uint64_t{place.block} * place.slab->block_size;
+    return place;
+  }
 
   /// The block (kCached) becomes idle in that stream's order. Slabs all of whose blocks are idle stay till drop_idle().
   void put_back(const CachedBlock& block, StreamTag tag);

@@ -1,63 +1,124 @@
-// What one thread keeps of one pool's small blocks, in one stream's order. Only its thread touches it; the pool reads its
-// counters.
+// What one thread keeps of one pool's small blocks, in one stream's order. Only its thread touches it, but for the counts
+// that the pool reads. The way of nearly every small request is in this header.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-#include "pool/pool.hpp"
+#include "pool/allocator.hpp"
 #include "pool/small_blocks.hpp"
 
 namespace ration::pool {
+
+class Pool;
 
 class ThreadCache {
  public:
   explicit ThreadCache(Pool& pool) : pool_(pool) {}
 
-  /// The calling thread's, made if need be. Null: the pool is closed, or another process's.
-  static ThreadCache* of(Pool& pool, Stream stream);
+  /// The calling thread's, made if need be.
+  static ThreadCache* of(Pool& pool, std::uint64_t pool_number, Stream stream) {
+    if (last_.pool == pool_number && last_.stream == stream) [[likely]]
+      return last_.cache;
+    return find_or_make(pool, pool_number, stream);
+  }
 
+  Failure allocate(int size_class, std::uint64_t& address) {
+    Bin& bin = bins_[static_cast<std::size_t>(size_class)];
+    if (bin.count == 0 || is_stale()) [[unlikely]] {
+      if (const Failure failure = refill(size_class); failure != Failure::kNone) return failure;
+    }
+    const CachedBlock& block = bin.block[--bin.count];
+    block.state->store(BlockState::kLive, std::memory_order_relaxed);
+    address = block.address;
+    allocations_.store(allocations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    const std::int64_t now = unpublished() + class_size(size_class);
+    unpublished_.store(now, std::memory_order_relaxed);
+    if (now > highest()) {
+      highest_.store(now, std::memory_order_relaxed);
+      if (now > kPublishAt) [[unlikely]]
+        publish_now();
+    }
+    return Failure::kNone;
+  }
+
+  /// `block` is kLive.
+  Failure keep(int size_class, const CachedBlock& block) {
+    Bin& bin = bins_[static_cast<std::size_t>(size_class)];
+    if (bin.count >= kCapacity[static_cast<std::size_t>(size_class)] || is_stale()) [[unlikely]] {
+      if (const Failure failure = make_place(size_class); failure != Failure::kNone) return failure;
+    }
+    block.state->store(BlockState::kCached, std::memory_order_relaxed);
+    bin.block[bin.count++] = block;
+    const std::int64_t now = unpublished() - class_size(size_class);
+    unpublished_.store(now, std::memory_order_relaxed);
+    if (now < -kPublishAt) [[unlikely]]
+      publish_now();
+    return Failure::kNone;
+  }
+
+  /// To be emptied by its thread before it hands out anything again. From any thread.
+  void make_stale() noexcept { stale_.store(true, std::memory_order_relaxed); }
+
+  // Under the pool's lock:
+  void start(StreamTag tag);
+  void empty();
+  /// Hands the counts on to the pool. By its own thread, or when that has ended.
+  void publish();
   /// Whether the calling thread made it.
-  static bool is_own(const ThreadCache& cache);
+  [[nodiscard]] static bool is_own(const ThreadCache& cache);
+  void set_idle(bool idle) noexcept { idle_ = idle; }
+  [[nodiscard]] bool is_idle() const noexcept { return idle_; }
 
-  Failure allocate(int size_class, std::uint64_t& address);
-  /// `block` was kLive.
-  void keep(int size_class, const CachedBlock& block);
+  /// Bytes taken less bytes given since the last publish().
   [[nodiscard]] std::int64_t unpublished() const noexcept { return unpublished_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t allocations() const noexcept { return allocations_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t releases() const noexcept { return releases_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t largest() const noexcept { return largest_.load(std::memory_order_relaxed); }
-  /// The most that unpublished() was since the last publish().
+  /// The most that unpublished() was since then.
   [[nodiscard]] std::int64_t highest() const noexcept { return highest_.load(std::memory_order_relaxed); }
+  void forget_highest() noexcept { highest_.store(unpublished(), std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t allocations() const noexcept { return allocations_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t largest() const noexcept { return largest_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool has_counts() const noexcept { return unpublished() != 0 || highest() != 0; }
 
  private:
-  friend class Pool;
   static constexpr std::uint32_t kMost = 32;
-  static constexpr std::uint64_t kBytesOfAClass = 256 << 10;
-  // In use counts are handed on to the pool when they have moved by this much.
+  static constexpr std::uint32_t kBytesOfAClass = 256 << 10;
+  // The counts are handed on when they have moved by this much.
   static constexpr std::int64_t kPublishAt = 512 << 10;
+  static constexpr std::array<std::uint8_t, kClasses> kCapacity = [] {
+    std::array<std::uint8_t, kClasses> result{};
+    for (std::size_t index = 0; index < kClasses; ++index)
+      result[index] = static_cast<std::uint8_t>(std::clamp(kBytesOfAClass / kClassTable.size[index], 2U, kMost));
+    return result;
+  }();
 
   struct Bin {
     std::uint32_t count = 0;
     CachedBlock block[kMost];
   };
-  static std::uint32_t capacity(int size_class) noexcept;
+  struct Last {
+    std::uint64_t pool;
+    Stream stream;
+    ThreadCache* cache;
+  };
+  // Of the calling thread. Without a destructor, so that looking at it costs nothing.
+  static thread_local constinit Last last_ [[gnu::tls_model("initial-exec")]];
+
+  static ThreadCache* find_or_make(Pool& pool, std::uint64_t pool_number, Stream stream);
   Failure refill(int size_class);
-  void count_in_use(std::int64_t bytes) noexcept;
-  void publish() noexcept;
-  void empty_locked();
-  void forget_highest() noexcept { highest_.store(unpublished(), std::memory_order_relaxed); }
+  Failure make_place(int size_class);
+  void publish_now();
+  void catch_up();
+  [[nodiscard]] bool is_stale() const noexcept { return stale_.load(std::memory_order_relaxed); }
 
   Pool& pool_;
-  Stream stream_ = 0;
+  std::atomic<bool> stale_{true};
   StreamTag tag_ = 0;
-  std::uint32_t epoch_ = 0;
+  bool idle_ = false;  // its thread has ended: another may have it
+  std::atomic<std::int64_t> unpublished_{0}, highest_{0};
+  std::atomic<std::uint64_t> allocations_{0}, largest_{0};
   std::array<Bin, kClasses> bins_;
-  std::atomic<std::int64_t> unpublished_{0};  // bytes taken less bytes given since the last publish()
-  std::atomic<std::int64_t> highest_{0};      // the most that was since then
-  std::atomic<std::uint64_t> allocations_{0}, releases_{0}, largest_{0};
-  bool idle_ = false;  // its thread has ended: another may have it. Under the pool's lock.
 };
 
 }  // namespace ration::pool
