@@ -326,14 +326,16 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
     const std::uint64_t calls_before = backing_->calls();
     for (Zone* source : {&zone, &other}) {
       source->harvest(missing(), source == &zone ? site : Zone::Site{}, spare_, [&](auto first, auto granule_count) {
-        refused = failure_of(backing_->unmap(source->place_address(first), kGranule * granule_count));
-        return refused == Failure::kNone;
+        const Outcome outcome = backing_->unmap(source->place_address(first), kGranule * granule_count);
+        if (outcome != Outcome::kOk) refused = failure_of(outcome);
+        return outcome == Outcome::kOk;
       });
     }
     recent_calls_ += backing_->calls() - calls_before + count;
   }
   if (missing() > 0 && !device_lost_) create(std::min(missing(), room()));
-  return missing() == 0 ? Failure::kNone : refused;
+  if (missing() == 0) return Failure::kNone;
+  return refused == Failure::kNone ? Failure::kOverLimit : refused;
 }
 
 void Pool::destroy_spare() {

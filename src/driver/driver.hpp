@@ -1,0 +1,49 @@
+// The CUDA driver, loaded at run time by its own name, so that a program runs on a machine without one, and so that
+// whatever stands in front of it (ration's own shim, a simulated GPU) is what is called. Used by src/pool and
+// src/runtime.
+#pragma once
+
+#include "driver/cuda_abi.hpp"
+#include "driver/cuda_copy_abi.hpp"
+
+namespace ration::driver {
+
+// The functions that ration's own library calls.
+#define RATION_DRIVER_FUNCTIONS(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+  X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxPushCurrent_v2) \
+  X(cuCtxPopCurrent_v2) X(cuCtxSynchronize) X(cuCtxGetStreamPriorityRange) X(cuMemGetInfo_v2) X(cuMemAlloc_v2) \
+  X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuDeviceGetDefaultMemPool) X(cuMemPoolTrimTo) \
+  X(cuMemPoolSetAttribute) X(cuMemPoolGetAttribute) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) \
+  X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuEventCreate) X(cuEventDestroy_v2) \
+  X(cuEventRecord) X(cuStreamWaitEvent) X(cuStreamSynchronize)
+
+/// Each function by its name; null where this driver has none of that name.
+struct Driver {
+#define RATION_DECLARE(name) cuda::name##_t* name = nullptr;
+  RATION_DRIVER_FUNCTIONS(RATION_DECLARE)
+#undef RATION_DECLARE
+
+  /// The machine's, initialised. Null: there is no driver, or it does not start. Thread-safe; looked for once.
+  [[nodiscard]] static const Driver* get();
+};
+
+/// While one lives, the context is the calling thread's current one.
+class ContextScope {
+ public:
+  ContextScope(const Driver& driver, cuda::CUcontext context) : driver_(driver) {
+    entered_ = driver.cuCtxPushCurrent_v2(context) == cuda::CUDA_SUCCESS;
+  }
+  ~ContextScope() {
+    cuda::CUcontext left = nullptr;
+    if (entered_) driver_.cuCtxPopCurrent_v2(&left);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool entered_;
+};
+
+}  // namespace ration::driver

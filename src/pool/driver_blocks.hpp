@@ -1,0 +1,42 @@
+// Back ends without a pool of their own: `direct` makes one driver call a block (cuMemAlloc), `async` leaves pooling to
+// the driver (cuMemAllocAsync). Used by src/runtime where virtual memory management is not wanted or not there.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+
+#include "driver/driver.hpp"
+#include "pool/allocator.hpp"
+
+namespace ration::pool {
+
+class DriverBlocks final : public Allocator {
+ public:
+  enum class Kind { kDirect, kAsync };
+  DriverBlocks(const driver::Driver& driver, cuda::CUdevice device, cuda::CUcontext context, Kind kind, Bytes limit);
+  ~DriverBlocks() override;
+
+  Failure allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) override;
+  Failure deallocate(Stream stream, std::uint64_t address) override;
+  Bytes trim() override;
+  void set_limit(Bytes limit) override;
+  Statistics statistics() const override;
+  void reset_peaks() override;
+  int last_driver_error() const override;
+  std::vector<Piece> pieces() const override;
+
+ private:
+  Failure failure_of(cuda::CUresult result);
+
+  const driver::Driver& driver_;
+  const cuda::CUdevice device_;
+  const cuda::CUcontext context_;
+  const Kind kind_;
+  mutable std::mutex mutex_;
+  Bytes limit_;
+  std::unordered_map<std::uint64_t, std::uint64_t> sizes_;  // by address
+  Statistics statistics_;
+  int last_error_ = 0;
+};
+
+}  // namespace ration::pool

@@ -1,0 +1,175 @@
+// The pool on a simulated device: every back end, and every driver call failing once.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "pool/driver_blocks.hpp"
+#include "pool/pool.hpp"
+#include "pool/vmm_backing.hpp"
+
+namespace ration::pool {
+namespace {
+
+using namespace literals;
+
+/// The simulated driver hands its faults out to a test in the same process by name.
+struct Device {
+  const driver::Driver& driver = *driver::Driver::get();
+  cuda::CUcontext context = nullptr;
+
+  Device() { EXPECT_EQ(driver.cuDevicePrimaryCtxRetain(&context, 0), cuda::CUDA_SUCCESS); }
+  ~Device() { driver.cuDevicePrimaryCtxRelease_v2(0); }
+  [[nodiscard]] std::uint64_t free_bytes() const {
+    const driver::ContextScope scope(driver, context);
+    std::size_t available = 0, total = 0;
+    driver.cuMemGetInfo_v2(&available, &total);
+    return available;
+  }
+};
+
+std::unique_ptr<Pool> vmm_pool(const Device& device, Bytes limit, Failure& failure) {
+  Options options;
+  options.limit = limit;
+  options.device = 2_GiB;
+  return Pool::make(std::make_unique<VmmBacking>(device.driver, 0, device.context), options, failure);
+}
+
+TEST(DevicePool, TakesFromTheDeviceAndGivesEverythingBack) {
+  const Device device;
+  const std::uint64_t before = device.free_bytes();
+  Failure failure = Failure::kNone;
+  {
+    const auto pool = vmm_pool(device, 512_MiB, failure);
+    ASSERT_NE(pool, nullptr) << describe(failure);
+    std::vector<std::uint64_t> blocks(40);
+    for (auto& block : blocks) ASSERT_EQ(pool->allocate(0, 7_MiB, 256, block), Failure::kNone);
+    EXPECT_EQ(before - device.free_bytes(), pool->statistics().bytes_reserved);
+    for (std::size_t i = 0; i < blocks.size(); i += 2) EXPECT_EQ(pool->deallocate(0, blocks[i]), Failure::kNone);
+    std::uint64_t large = 0;
+    EXPECT_EQ(pool->allocate(0, 300_MiB, 256, large), Failure::kNone) << "needs granules that were moved";
+    EXPECT_LE(before - device.free_bytes(), (512_MiB).count());
+    pool->trim();
+    EXPECT_EQ(before - device.free_bytes(), pool->statistics().bytes_reserved);
+  }
+  EXPECT_EQ(device.free_bytes(), before);
+}
+
+TEST(DevicePool, AsyncAndDirectTakeAndGiveBack) {
+  const Device device;
+  const std::uint64_t before = device.free_bytes();
+  for (const auto kind : {DriverBlocks::Kind::kDirect, DriverBlocks::Kind::kAsync}) {
+    DriverBlocks blocks(device.driver, 0, device.context, kind, 64_MiB);
+    std::uint64_t first = 0, second = 0;
+    EXPECT_EQ(blocks.allocate(0, 40_MiB, 256, first), Failure::kNone);
+    EXPECT_EQ(blocks.allocate(0, 40_MiB, 256, second), Failure::kOverLimit);
+    EXPECT_EQ(blocks.deallocate(0, first + 256), Failure::kForeignPointer);
+    EXPECT_EQ(blocks.deallocate(0, first), Failure::kNone);
+    EXPECT_EQ(blocks.deallocate(0, first), Failure::kForeignPointer);
+    EXPECT_EQ(blocks.statistics().bytes_in_use, 0U);
+    EXPECT_EQ(blocks.statistics().peak_bytes_in_use, (40_MiB).count());
+    blocks.trim();
+    EXPECT_EQ(device.free_bytes(), before);
+  }
+}
+
+/// A backing whose n-th call fails.
+class Failing final : public Backing {
+ public:
+  Failing(std::unique_ptr<Backing> inner, std::uint64_t fails_at, Outcome how)
+      : inner_(std::move(inner)), fails_at_(fails_at), how_(how) {}
+  Outcome reserve(Bytes size, std::uint64_t& base) override { return fails() ? how_ : inner_->reserve(size, base); }
+  Outcome create(Granule& out) override { return fails() ? how_ : inner_->create(out); }
+  void destroy(Granule granule) override { inner_->destroy(granule); }
+  Outcome map(std::uint64_t address, const Granule* granules, std::size_t count) override {
+    return fails() ? how_ : inner_->map(address, granules, count);
+  }
+  Outcome unmap(std::uint64_t address, Bytes size) override { return fails() ? how_ : inner_->unmap(address, size); }
+  Outcome order(Stream earlier, Stream later) override { return fails() ? how_ : inner_->order(earlier, later); }
+  Outcome finish() override { return fails() ? how_ : inner_->finish(); }
+  Bytes available() override { return inner_->available(); }
+
+ private:
+  bool fails() { return ++calls_ == fails_at_; }
+  std::unique_ptr<Backing> inner_;
+  std::uint64_t fails_at_;
+  Outcome how_;
+};
+
+/// Growth, moving, several streams, trimming and a lowered limit. False: something was refused on the way.
+bool exercise(Pool& pool) {
+  std::vector<std::uint64_t> blocks;
+  bool complete = true;
+  const auto take = [&](Stream stream, Bytes size) {
+    std::uint64_t address = 0;
+    if (pool.allocate(stream, size, 256, address) != Failure::kNone) {
+      complete = false;
+      return;
+    }
+    blocks.push_back(address);
+  };
+  for (int i = 0; i < 12; ++i) take(0, 3_MiB);
+  for (int i = 0; i < 100; ++i) take(1, 40_KiB);
+  for (std::size_t i = 0; i < blocks.size(); i += 2) {
+    (void)pool.deallocate(i % 4 == 0 ? 0 : 1, blocks[i]);
+    blocks[i] = 0;
+  }
+  take(1, 18_MiB);
+  (void)pool.trim();
+  take(0, 10_MiB);
+  pool.set_limit(16_MiB);
+  for (const std::uint64_t block : blocks) (void)pool.deallocate(0, block);
+  pool.set_limit(64_MiB);
+  std::uint64_t last = 0;
+  Failure failure = pool.allocate(0, 30_MiB, 256, last);  // sound again, but on a lost device
+  if (failure != Failure::kNone) failure = pool.allocate(0, 30_MiB, 256, last);  // that may have been the call that fails
+  if (failure != Failure::kDeviceLost) {
+    EXPECT_EQ(failure, Failure::kNone) << describe(failure);
+    EXPECT_EQ(pool.deallocate(0, last), Failure::kNone);
+  }
+  EXPECT_EQ(pool.statistics().bytes_in_use, 0U);
+  return complete;
+}
+
+TEST(DevicePool, IsSoundAfterAnyDriverCallHasFailedAndLeavesNothingBehind) {
+  const Device device;
+  const std::uint64_t before = device.free_bytes();
+  for (const Outcome how : {Outcome::kOutOfMemory, Outcome::kFailed, Outcome::kDeviceLost}) {
+    bool reached = true;
+    for (std::uint64_t call = 1; reached; ++call) {
+      auto failing = std::make_unique<Failing>(std::make_unique<VmmBacking>(device.driver, 0, device.context), call, how);
+      const Failing& backing = *failing;
+      Options options;
+      options.limit = 48_MiB;
+      options.device = 256_MiB;
+      Failure failure = Failure::kNone;
+      const auto pool = Pool::make(std::move(failing), options, failure);
+      if (pool == nullptr) {
+        EXPECT_EQ(call, 1U);
+        continue;
+      }
+      (void)exercise(*pool);
+      reached = backing.calls() >= call;
+      ASSERT_LT(call, 2000U);
+    }
+    EXPECT_EQ(device.free_bytes(), before) << static_cast<int>(how);
+  }
+}
+
+}  // namespace
+}  // namespace ration::pool
+
+int main(int argc, char** argv) {
+  char folder[] = "/tmp/ration-pool-test-XXXXXX";
+  if (::mkdtemp(folder) == nullptr) return 1;
+  ::setenv("RATION_SIM", "T4:2GiB", 1);
+  ::setenv("RATION_SIM_DIR", folder, 1);
+  // The driver that the pool finds by its name from now on.
+  if (::dlopen(SIM_FOLDER "/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) return 1;
+  ::testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  std::filesystem::remove_all(folder);
+  return result;
+}
