@@ -1,0 +1,159 @@
+// Device configuration as TensorFlow's users know it, on ration's own pool: physical, visible and logical devices, memory
+// growth, limits; and what people wish for beyond it: limits that may change at any time, as a size or a share.
+//
+// Names, order of checks, error classes and texts are TensorFlow's (its sources of 2026-03). What ration adds says so.
+// Every function is thread-safe. Sizes are bytes where nothing else is said.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ration {
+
+/// A wrong value: TensorFlow's ValueError.
+struct ValueError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+/// Too late: TensorFlow's RuntimeError.
+struct RuntimeError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// Of session options: TensorFlow's errors::InvalidArgument.
+struct InvalidArgumentError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+/// Of session options: TensorFlow's errors::Unknown.
+struct UnknownError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// Memory was refused. `what()` says how much, of what, who holds it and what to do.
+struct MemoryLimitExceeded : std::runtime_error {
+  MemoryLimitExceeded(const std::string& text, std::uint64_t requested_bytes, std::uint64_t limit_bytes,
+                      std::uint64_t held_bytes)
+      : std::runtime_error(text), requested(requested_bytes), limit(limit_bytes), held(held_bytes) {}
+  std::uint64_t requested, limit, held;
+};
+
+/// '/physical_device:GPU:0', 'GPU'.
+struct PhysicalDevice {
+  std::string name, device_type;
+  bool operator==(const PhysicalDevice&) const = default;
+  /// As Python prints it: PhysicalDevice(name='…', device_type='…').
+  [[nodiscard]] std::string repr() const;
+};
+
+/// '/device:GPU:0', 'GPU'.
+struct LogicalDevice {
+  std::string name, device_type;
+  bool operator==(const LogicalDevice&) const = default;
+};
+
+struct LogicalDeviceConfiguration {
+  std::optional<double> memory_limit;  ///< MiB
+  std::optional<int> experimental_priority;
+  std::optional<int> experimental_device_ordinal;
+  bool operator==(const LogicalDeviceConfiguration&) const = default;
+};
+
+/// What one logical device has taken. `current` and `peak` are TensorFlow's; the rest is ration's.
+struct MemoryInfo {
+  std::uint64_t current = 0, peak = 0;  ///< handed out
+  std::uint64_t held = 0, peak_held = 0;  ///< taken from the device
+  std::uint64_t limit = 0;
+  std::uint64_t num_allocs = 0, largest_alloc_size = 0, largest_free_block = 0;  ///< the first is a count
+  double fragmentation = 0;  ///< 0 to 1
+};
+
+struct DeviceDetails {
+  std::string device_name;
+  std::pair<int, int> compute_capability{0, 0};
+  std::uint64_t memory_total = 0, memory_used = 0;  ///< ration's; used by whomever
+};
+
+/// The fields of TensorFlow's GPUOptions that concern memory, under their names.
+struct GpuOptions {
+  double per_process_gpu_memory_fraction = 0;  ///< of the total; 0: all that is available less a reserve
+  bool allow_growth = false;
+  std::string visible_device_list;  ///< "1,0": positions among the physical GPUs
+  struct VirtualDevices {
+    std::vector<float> memory_limit_mb;
+    std::vector<int> priority;
+    std::vector<int> device_ordinal;
+  };
+  std::vector<VirtualDevices> virtual_devices;  ///< one entry a visible GPU
+  int num_virtual_devices_per_gpu = 0;
+  bool use_unified_memory = false;
+  int gpu_system_memory_size_in_mb = 0;
+  std::string allocator_type;  ///< "", "BFC" (ration's pool) or "cuda_malloc_async"
+};
+
+/// One configuration of this process's devices. TensorFlow has one a process; so has most of what uses this.
+class Runtime {
+ public:
+  Runtime();
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // Before the runtime is initialised, and without initialising it.
+  [[nodiscard]] std::vector<PhysicalDevice> list_physical_devices(const std::optional<std::string>& device_type = {});
+  /// The order given is the order of logical devices. With `device_type` only that type's list is replaced.
+  void set_visible_devices(const std::vector<PhysicalDevice>& devices,
+                           const std::optional<std::string>& device_type = {});
+  [[nodiscard]] std::vector<PhysicalDevice> get_visible_devices(const std::optional<std::string>& device_type = {});
+  void set_memory_growth(const PhysicalDevice& device, bool enable);
+  [[nodiscard]] bool get_memory_growth(const PhysicalDevice& device);
+  void set_logical_device_configuration(const PhysicalDevice& device,
+                                        const std::vector<LogicalDeviceConfiguration>& logical_devices);
+  [[nodiscard]] std::optional<std::vector<LogicalDeviceConfiguration>> get_logical_device_configuration(
+      const PhysicalDevice& device);
+  [[nodiscard]] DeviceDetails get_device_details(const PhysicalDevice& device);
+
+  /// Fixes the configuration and makes the logical devices. Done by the functions below where it was not done yet.
+  void initialize();
+  /// As a session with those options would. They replace what was configured by the functions above.
+  void initialize(const GpuOptions& options);
+  [[nodiscard]] bool is_initialized() const;
+  [[nodiscard]] std::vector<LogicalDevice> list_logical_devices(const std::optional<std::string>& device_type = {});
+
+  /// `GPU:0`, `/gpu:0`, `/device:GPU:0` or the full job name.
+  [[nodiscard]] MemoryInfo get_memory_info(const std::string& device);
+  void reset_memory_stats(const std::string& device);
+
+  // Beyond TensorFlow: legal at any time, also with growth, and different for each device.
+  /// At most `bytes` are taken on that device, by all its logical devices together. Lowered below what is held: nothing
+  /// more is taken until it is under, and what is free goes back at once. Once any device has such a limit, growth may
+  /// differ between devices.
+  void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
+  /// `0.5`: that share of the device.
+  void set_memory_limit_fraction(const PhysicalDevice& device, double share);
+  /// `6GiB`, `512MiB`, `50%`.
+  void set_memory_limit(const PhysicalDevice& device, const std::string& size);
+  /// 0: none was set.
+  [[nodiscard]] std::uint64_t get_memory_limit(const PhysicalDevice& device);
+
+  // Memory of a logical device; `gpu` counts as in '/device:GPU:0'. `stream`: a CUstream, 0 for the default one.
+  /// Throws MemoryLimitExceeded.
+  [[nodiscard]] void* allocate(int gpu, std::size_t bytes, void* stream = nullptr, std::size_t alignment = 256);
+  /// ValueError: not handed out here, or given back already.
+  void deallocate(int gpu, void* address, void* stream = nullptr);
+  /// Gives what nobody uses back to the device. Returns the bytes that went.
+  std::uint64_t trim(int gpu);
+  /// What stands where in that logical device's memory: JSON for programs, SVG for people.
+  [[nodiscard]] std::string memory_map_json(int gpu);
+  [[nodiscard]] std::string memory_map_svg(int gpu);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The one that a process shares: made at first use, never destroyed.
+[[nodiscard]] Runtime& default_runtime();
+
+}  // namespace ration

@@ -1,0 +1,18 @@
+// What stands where in a pool, for programs (JSON), for people (SVG, a line of characters). Used by runtime.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pool/allocator.hpp"
+
+namespace ration::runtime {
+
+[[nodiscard]] std::string map_as_json(const pool::Statistics& statistics,
+                                      const std::vector<pool::Allocator::Piece>& pieces);
+[[nodiscard]] std::string map_as_svg(const pool::Statistics& statistics,
+                                     const std::vector<pool::Allocator::Piece>& pieces);
+/// 100 characters over all that is taken: `*` in use, `x` partly, `_` free; as TensorFlow's report has them.
+[[nodiscard]] std::string map_as_line(const std::vector<pool::Allocator::Piece>& pieces);
+
+}  // namespace ration::runtime

@@ -1,0 +1,46 @@
+// The GPUs that the driver shows, and what it says of them. Used by runtime.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "driver/driver.hpp"
+
+namespace ration::runtime {
+
+struct PhysicalGpu {
+  cuda::CUdevice ordinal = 0;
+  std::string name;
+  int capability_major = 0, capability_minor = 0;
+  Bytes total;
+};
+
+/// In the driver's order. Empty: there is no driver, or no device. Makes no context.
+[[nodiscard]] std::vector<PhysicalGpu> look_at_gpus();
+
+/// A device's primary context, held while this lives.
+class PrimaryContext {
+ public:
+  PrimaryContext(const driver::Driver& driver, cuda::CUdevice device);
+  ~PrimaryContext();
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+  [[nodiscard]] cuda::CUcontext get() const noexcept { return context_; }  ///< null: the driver made none
+
+  struct Memory {
+    Bytes total, available;
+  };
+  [[nodiscard]] Memory memory() const;
+  struct Priorities {
+    int highest = 0, lowest = 0;  ///< the highest is the smaller number
+  };
+  [[nodiscard]] Priorities priorities() const;
+
+ private:
+  const driver::Driver& driver_;
+  cuda::CUdevice device_;
+  cuda::CUcontext context_ = nullptr;
+};
+
+}  // namespace ration::runtime

@@ -1,0 +1,47 @@
+// From what was configured to the logical devices that are to be made: whose, how large, in which order. Pure: asks
+// nobody. Used by runtime.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ration/runtime.hpp"
+#include "runtime/physical.hpp"
+
+namespace ration::runtime {
+
+/// What the environment says beside the program.
+struct Environment {
+  std::optional<bool> force_growth;             ///< TF_FORCE_GPU_ALLOW_GROWTH, XLA_PYTHON_CLIENT_PREALLOCATE
+  std::optional<std::uint64_t> reserve_mib;     ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB
+  std::optional<double> fraction;               ///< XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_CLIENT_MEM_FRACTION
+  bool async = false;                           ///< TF_GPU_ALLOCATOR=cuda_malloc_async, XLA_PYTHON_CLIENT_ALLOCATOR
+  bool direct = false;                          ///< XLA_PYTHON_CLIENT_ALLOCATOR=platform
+  [[nodiscard]] static Environment read();
+};
+
+/// One logical GPU to be made.
+struct PlannedDevice {
+  std::size_t gpu = 0;             ///< place among the physical GPUs
+  std::optional<Bytes> limit;      ///< absent: all that is available less the reserve, or a share
+  int priority = 0;
+  int ordinal = 0;
+};
+
+/// The entries of `options.virtual_devices` (one a visible GPU, an empty one means one device with everything), in the
+/// order of logical ids: by GPU and place, or where ordinals are given by ordinal first. `visible`: places among the
+/// physical GPUs, in visible order. Throws as VerifyVirtualDeviceSettings of TensorFlow refuses.
+[[nodiscard]] std::vector<PlannedDevice> plan_devices(
+    const GpuOptions& options, const std::vector<std::size_t>& visible,
+    const std::function<PrimaryContext::Priorities(std::size_t gpu)>& priorities);
+
+/// Places among `count` physical GPUs; InvalidArgumentError names what cannot be read, is not there, or comes twice.
+[[nodiscard]] std::vector<std::size_t> parse_visible_list(const std::string& list, std::size_t count);
+
+/// What TensorFlow leaves to the system where no limit is given.
+[[nodiscard]] Bytes system_reserve(Bytes available, int capability_major);
+
+}  // namespace ration::runtime

@@ -1,0 +1,566 @@
+#include "ration/runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <mutex>
+#include <regex>
+
+#include "base/units.hpp"
+#include "pool/driver_blocks.hpp"
+#include "pool/pool.hpp"
+#include "pool/vmm_backing.hpp"
+#include "runtime/memory_map.hpp"
+#include "runtime/physical.hpp"
+#include "runtime/plan.hpp"
+
+namespace ration {
+
+using namespace runtime;
+
+std::string PhysicalDevice::repr() const {
+  return fmt::format("PhysicalDevice(name='{}', device_type='{}')", name, device_type);
+}
+
+namespace {
+
+/// One logical GPU and its memory.
+struct LogicalGpu {
+  std::size_t gpu = 0;  // place among the physical ones
+  Bytes configured;     // its limit as planned; set_memory_limit() shares a new one out by these
+  std::unique_ptr<pool::Allocator> memory;
+};
+
+const char* word_for(const std::string& type) { return type == "CPU" ? "/physical_device:CPU:" : "/physical_device:GPU:"; }
+
+}  // namespace
+
+struct Runtime::State {
+  mutable std::recursive_mutex mutex;
+  bool looked = false, initialized = false;
+  std::vector<PhysicalDevice> physical, visible;
+  std::vector<PhysicalGpu> gpus;
+  std::map<std::string, bool> growth;  // by physical name
+  std::map<std::string, std::vector<LogicalDeviceConfiguration>> logical;
+  std::map<std::string, Bytes> limits;  // of set_memory_limit()
+  std::vector<LogicalDevice> logical_devices;
+  std::map<std::size_t, std::unique_ptr<PrimaryContext>> contexts;  // by place; outlive the pools
+  std::vector<LogicalGpu> logical_gpus;
+
+  void look();
+  std::size_t place_of(const PhysicalDevice& device);
+  void require_known(const PhysicalDevice& device);
+  PrimaryContext& context_of(std::size_t gpu);
+  std::vector<std::size_t> visible_gpus() const;
+  bool grows(std::size_t gpu, const GpuOptions& options, const Environment& environment) const;
+  GpuOptions options_from_configuration() const;
+  void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
+  std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, const GpuOptions& options,
+                                               const Environment& environment);
+  void apply_limit(std::size_t gpu);
+  LogicalGpu& gpu_named(const std::string& device, const char* for_cpu);
+  LogicalGpu& gpu_at(int index);
+};
+
+namespace {
+
+std::vector<PhysicalDevice> of_type(const std::vector<PhysicalDevice>& devices,
+                                    const std::optional<std::string>& type) {
+  std::vector<PhysicalDevice> result;
+  std::copy_if(devices.begin(), devices.end(), std::back_inserter(result),
+               [&](const PhysicalDevice& device) { return !type || device.device_type == *type; });
+  return result;
+}
+
+bool contains(const std::vector<PhysicalDevice>& devices, const PhysicalDevice& device) {
+  return std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
+}  // namespace
+
+// --------------------------------------------------------------------------------------------------- configuration
+
+Runtime::Runtime() : state_(std::make_unique<State>()) {}
+Runtime::~Runtime() = default;
+
+void Runtime::State::look() {
+  if (looked) return;
+  looked = true;
+  gpus = look_at_gpus();
+  physical.push_back({word_for("CPU") + std::string("0"), "CPU"});
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) physical.push_back({word_for("GPU") + std::to_string(gpu), "GPU"});
+  visible = physical;
+}
+
+void Runtime::State::require_known(const PhysicalDevice& device) {
+  look();
+  if (!contains(physical, device)) throw ValueError("Unrecognized device: " + device.repr());
+}
+
+/// Among the GPUs.
+std::size_t Runtime::State::place_of(const PhysicalDevice& device) {
+  return static_cast<std::size_t>(std::find(physical.begin(), physical.end(), device) - physical.begin()) - 1;
+}
+
+std::vector<PhysicalDevice> Runtime::list_physical_devices(const std::optional<std::string>& device_type) {
+  const std::lock_guard guard(state_->mutex);
+  state_->look();
+  return of_type(state_->physical, device_type);
+}
+
+void Runtime::set_visible_devices(const std::vector<PhysicalDevice>& devices,
+                                  const std::optional<std::string>& device_type) {
+  const std::lock_guard guard(state_->mutex);
+  state_->look();
+  for (const PhysicalDevice& device : devices) {
+    state_->require_known(device);
+    if (device_type && device.device_type != *device_type) throw ValueError("Unrecognized device: " + device.repr());
+  }
+  std::vector<PhysicalDevice> wanted;
+  if (device_type) {
+    std::copy_if(state_->visible.begin(), state_->visible.end(), std::back_inserter(wanted),
+                 [&](const PhysicalDevice& device) { return device.device_type != *device_type; });
+  }
+  wanted.insert(wanted.end(), devices.begin(), devices.end());
+  if (wanted == state_->visible) return;
+  if (state_->initialized) throw RuntimeError("Visible devices cannot be modified after being initialized");
+  state_->visible = wanted;
+}
+
+std::vector<PhysicalDevice> Runtime::get_visible_devices(const std::optional<std::string>& device_type) {
+  const std::lock_guard guard(state_->mutex);
+  state_->look();
+  return of_type(state_->visible, device_type);
+}
+
+void Runtime::set_memory_growth(const PhysicalDevice& device, bool enable) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (state_->logical.count(device.name) != 0)
+    throw ValueError("Cannot set memory growth on device when virtual devices configured");
+  if (device.device_type != "GPU")
+    throw ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices");
+  const auto known = state_->growth.find(device.name);
+  if (known != state_->growth.end() && known->second == enable) return;
+  if (state_->initialized) throw RuntimeError("Physical devices cannot be modified after being initialized");
+  state_->growth[device.name] = enable;
+}
+
+bool Runtime::get_memory_growth(const PhysicalDevice& device) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  const auto known = state_->growth.find(device.name);
+  return known != state_->growth.end() && known->second;
+}
+
+void Runtime::set_logical_device_configuration(const PhysicalDevice& device,
+                                               const std::vector<LogicalDeviceConfiguration>& logical_devices) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  for (const LogicalDeviceConfiguration& entry : logical_devices) {
+    if (device.device_type == "GPU") {
+      if (!entry.memory_limit) throw ValueError("Setting memory limit is required for GPU virtual devices");
+      continue;
+    }
+    if (entry.memory_limit) throw ValueError("Setting memory limit on CPU virtual devices is currently not supported");
+    if (entry.experimental_priority)
+      throw ValueError("Setting experimental_priority on CPU virtual  devices is currently not supported");
+    if (entry.experimental_device_ordinal)
+      throw ValueError("Setting experimental_device_ordinal on CPU virtual  devices is currently not supported");
+  }
+  const auto known = state_->logical.find(device.name);
+  if (known != state_->logical.end() && known->second == logical_devices) return;
+  if (state_->initialized) throw RuntimeError("Virtual devices cannot be modified after being initialized");
+  state_->logical[device.name] = logical_devices;
+}
+
+std::optional<std::vector<LogicalDeviceConfiguration>> Runtime::get_logical_device_configuration(
+    const PhysicalDevice& device) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  const auto known = state_->logical.find(device.name);
+  if (known == state_->logical.end()) return std::nullopt;
+  return known->second;
+}
+
+DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
+  const std::lock_guard guard(state_->mutex);
+  state_->look();
+  if (!contains(state_->physical, device)) {
+    throw ValueError(
+        "The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: " +
+        device.repr());
+  }
+  DeviceDetails details;
+  if (device.device_type != "GPU") return details;
+  const std::size_t place = state_->place_of(device);
+  const PhysicalGpu& gpu = state_->gpus[place];
+  details.device_name = gpu.name;
+  details.compute_capability = {gpu.capability_major, gpu.capability_minor};
+  details.memory_total = gpu.total.count();
+  const PrimaryContext& context = state_->context_of(place);
+  if (context.get() != nullptr) details.memory_used = (gpu.total - context.memory().available).count();
+  return details;
+}
+
+// --------------------------------------------------------------------------------------------------- initialisation
+
+PrimaryContext& Runtime::State::context_of(std::size_t gpu) {
+  auto& context = contexts[gpu];
+  if (context == nullptr) context = std::make_unique<PrimaryContext>(*driver::Driver::get(), gpus[gpu].ordinal);
+  return *context;
+}
+
+std::vector<std::size_t> Runtime::State::visible_gpus() const {
+  std::vector<std::size_t> result;
+  for (const PhysicalDevice& device : visible) {
+    const auto found = std::find(physical.begin(), physical.end(), device);
+    if (device.device_type == "GPU") result.push_back(static_cast<std::size_t>(found - physical.begin()) - 1);
+  }
+  return result;
+}
+
+/// What the functions above configured, as session options. Throws where TensorFlow does at this point.
+GpuOptions Runtime::State::options_from_configuration() const {
+  GpuOptions options;
+  const std::vector<std::size_t> places = visible_gpus();
+  bool any_logical = false;
+  for (const auto& [name, entries] : logical) any_logical = any_logical || !entries.empty();
+  const auto growth_of = [&](std::size_t gpu) {
+    const auto known = growth.find(physical[gpu + 1].name);
+    return known != growth.end() && known->second;
+  };
+  // Once a device has a limit of set_memory_limit(), growth is each device's own affair.
+  if (!any_logical && limits.empty()) {
+    for (const std::size_t gpu : places) {
+      if (growth_of(gpu) != growth_of(places.front()))
+        throw ValueError("Memory growth cannot differ between GPU devices");
+    }
+  }
+  if (!any_logical) return options;
+  for (const std::size_t gpu : places) {
+    GpuOptions::VirtualDevices list;
+    const auto known = logical.find(physical[gpu + 1].name);
+    if (known != logical.end()) {
+      for (const LogicalDeviceConfiguration& entry : known->second) {
+        list.memory_limit_mb.push_back(static_cast<float>(*entry.memory_limit));
+        if (entry.experimental_priority) list.priority.push_back(*entry.experimental_priority);
+        if (entry.experimental_device_ordinal) list.device_ordinal.push_back(*entry.experimental_device_ordinal);
+      }
+    }
+    if (!list.priority.empty() && list.priority.size() != list.memory_limit_mb.size())
+      throw ValueError("priority must be specified for all virtual devices");
+    if (!list.device_ordinal.empty() && list.device_ordinal.size() != list.memory_limit_mb.size())
+      throw ValueError("device_ordinals must be specified for all virtual devices");
+    options.virtual_devices.push_back(std::move(list));
+  }
+  return options;
+}
+
+bool Runtime::State::grows(std::size_t gpu, const GpuOptions& options, const Environment& environment) const {
+  if (environment.force_growth) return *environment.force_growth;
+  const auto known = growth.find(physical[gpu + 1].name);
+  return options.allow_growth || (known != growth.end() && known->second);
+}
+
+std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, Bytes limit, bool growth_wanted,
+                                                             const GpuOptions& options,
+                                                             const Environment& environment) {
+  const driver::Driver& driver = *driver::Driver::get();
+  const PrimaryContext& context = context_of(gpu);
+  const cuda::CUdevice ordinal = gpus[gpu].ordinal;
+  const bool async = options.allocator_type == "cuda_malloc_async" || environment.async;
+  if (async || environment.direct || !pool::VmmBacking::is_possible(driver, ordinal)) {
+    const auto kind = async ? pool::DriverBlocks::Kind::kAsync : pool::DriverBlocks::Kind::kDirect;
+    return std::make_unique<pool::DriverBlocks>(driver, ordinal, context.get(), kind, limit);
+  }
+  pool::Options pool_options;
+  pool_options.limit = limit;
+  pool_options.device = gpus[gpu].total;
+  pool_options.growth = growth_wanted;
+  pool::Failure failure = pool::Failure::kNone;
+  auto made = pool::Pool::make(std::make_unique<pool::VmmBacking>(driver, ordinal, context.get()), pool_options, failure);
+  if (made == nullptr) {
+    throw MemoryLimitExceeded(
+        fmt::format("no pool of {} can be made on GPU {}: {}.", format_size(limit), gpu, pool::describe(failure)),
+        limit.count(), limit.count(), 0);
+  }
+  return made;
+}
+
+void Runtime::State::make(const GpuOptions& options, const std::vector<std::size_t>& visible_places) {
+  const Environment environment = Environment::read();
+  const auto planned =
+      plan_devices(options, visible_places, [&](std::size_t gpu) { return context_of(gpu).priorities(); });
+  std::map<std::size_t, std::size_t> parts;  // of the devices that share what is available
+  for (const PlannedDevice& device : planned) ++parts[device.gpu];
+  std::map<std::size_t, Bytes> available;
+  std::vector<LogicalGpu> made;
+  for (const PlannedDevice& device : planned) {
+    const PrimaryContext& context = context_of(device.gpu);
+    if (context.get() == nullptr)
+      throw MemoryLimitExceeded(fmt::format("no context can be made on GPU {}.", device.gpu), 0, 0, 0);
+    if (available.count(device.gpu) == 0) available[device.gpu] = context.memory().available;
+    const PhysicalGpu& gpu = gpus[device.gpu];
+    const double fraction = options.per_process_gpu_memory_fraction > 0 ? options.per_process_gpu_memory_fraction
+                                                                       : environment.fraction.value_or(0);
+    if ((fraction > 1 || options.use_unified_memory) && gpu.capability_major < 6) {
+      throw InvalidArgumentError(
+          "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support "
+          "oversubscription.");
+    }
+    Bytes limit;
+    const auto own_limit = limits.find(physical[device.gpu + 1].name);
+    if (device.limit) {
+      limit = *device.limit;
+    } else if (own_limit != limits.end()) {
+      limit = Bytes{own_limit->second.count() / parts[device.gpu]};
+    } else if (fraction > 0) {
+      limit = Bytes{static_cast<std::uint64_t>(fraction * static_cast<double>(gpu.total.count())) / parts[device.gpu]};
+    } else {
+      const Bytes all = available[device.gpu];
+      Bytes reserve = system_reserve(all, gpu.capability_major);
+      if (options.gpu_system_memory_size_in_mb > 0)
+        reserve = Bytes{static_cast<std::uint64_t>(options.gpu_system_memory_size_in_mb) << 20};
+      if (environment.reserve_mib) reserve = Bytes{*environment.reserve_mib << 20};
+      limit = Bytes{(reserve < all ? all - reserve : all).count() / parts[device.gpu]};
+    }
+    LogicalGpu logical_gpu;
+    logical_gpu.gpu = device.gpu;
+    logical_gpu.configured = limit;
+    logical_gpu.memory = make_memory(device.gpu, limit, grows(device.gpu, options, environment), options, environment);
+    made.push_back(std::move(logical_gpu));
+  }
+  logical_gpus = std::move(made);
+  std::size_t cpus = 1;
+  if (const auto known = logical.find(physical[0].name); known != logical.end() && !known->second.empty())
+    cpus = known->second.size();
+  for (std::size_t cpu = 0; cpu < cpus; ++cpu) logical_devices.push_back({"/device:CPU:" + std::to_string(cpu), "CPU"});
+  for (std::size_t gpu = 0; gpu < logical_gpus.size(); ++gpu)
+    logical_devices.push_back({"/device:GPU:" + std::to_string(gpu), "GPU"});
+  initialized = true;
+  for (const auto& [name, limit] : limits) {
+    const auto device = std::find_if(physical.begin(), physical.end(), [&](const auto& each) { return each.name == name; });
+    apply_limit(static_cast<std::size_t>(device - physical.begin()) - 1);
+  }
+}
+
+void Runtime::initialize() {
+  const std::lock_guard guard(state_->mutex);
+  if (state_->initialized) return;
+  state_->look();
+  state_->make(state_->options_from_configuration(), state_->visible_gpus());
+}
+
+void Runtime::initialize(const GpuOptions& options) {
+  const std::lock_guard guard(state_->mutex);
+  if (state_->initialized) throw RuntimeError("Virtual devices cannot be modified after being initialized");
+  state_->look();
+  state_->make(options, parse_visible_list(options.visible_device_list, state_->gpus.size()));
+}
+
+bool Runtime::is_initialized() const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->initialized;
+}
+
+std::vector<LogicalDevice> Runtime::list_logical_devices(const std::optional<std::string>& device_type) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  std::vector<LogicalDevice> result;
+  for (const LogicalDevice& device : state_->logical_devices) {
+    if (!device_type || device.device_type == *device_type) result.push_back(device);
+  }
+  return result;
+}
+
+// ------------------------------------------------------------------------------------------------------- statistics
+
+LogicalGpu& Runtime::State::gpu_at(int index) {
+  if (index < 0 || static_cast<std::size_t>(index) >= logical_gpus.size())
+    throw ValueError(fmt::format("No matching devices found for '{}'", fmt::format("GPU:{}", index)));
+  return logical_gpus[static_cast<std::size_t>(index)];
+}
+
+LogicalGpu& Runtime::State::gpu_named(const std::string& device, const char* for_cpu) {
+  static const std::regex form(
+      R"((?:/job:[A-Za-z][A-Za-z0-9_]*)?(?:/replica:\d+)?(?:/task:\d+)?(?:/device:|/)?([A-Za-z][A-Za-z0-9_]*):(\d+))");
+  std::smatch parts;
+  if (!std::regex_match(device, parts, form)) {
+    throw ValueError(fmt::format(
+        "Failed parsing device name: '{}'. Note a valid device string should at least contain a device type and a "
+        "device index, like \"GPU:0\".",
+        device));
+  }
+  std::string type = parts[1];
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  const std::string name = fmt::format("/device:{}:{}", type, parts[2].str());
+  const auto found = std::find_if(logical_devices.begin(), logical_devices.end(),
+                                  [&](const LogicalDevice& each) { return each.name == name; });
+  if (found == logical_devices.end()) throw ValueError(fmt::format("No matching devices found for '{}'", device));
+  if (found->device_type != "GPU") throw ValueError(fmt::format("{} '{}'", for_cpu, device));
+  return gpu_at(std::stoi(parts[2].str()));
+}
+
+MemoryInfo Runtime::get_memory_info(const std::string& device) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  const pool::Statistics statistics =
+      state_->gpu_named(device, "Allocator stats not available for device").memory->statistics();
+  MemoryInfo info;
+  info.current = statistics.bytes_in_use;
+  info.peak = statistics.peak_bytes_in_use;
+  info.held = statistics.bytes_reserved;
+  info.peak_held = statistics.peak_bytes_reserved;
+  info.limit = statistics.bytes_limit;
+  info.num_allocs = statistics.num_allocs;
+  info.largest_alloc_size = statistics.largest_alloc_size;
+  info.largest_free_block = statistics.largest_free_block_bytes;
+  info.fragmentation = statistics.fragmentation();
+  return info;
+}
+
+void Runtime::reset_memory_stats(const std::string& device) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  state_->gpu_named(device, "Cannot reset memory stats for device").memory->reset_peaks();
+}
+
+// ----------------------------------------------------------------------------------------------------- limits, later
+
+/// Shares the device's limit out among its logical devices, by what they were configured with.
+void Runtime::State::apply_limit(std::size_t gpu) {
+  const auto limit = limits.find(physical[gpu + 1].name);
+  if (limit == limits.end()) return;
+  double configured = 0;
+  for (const LogicalGpu& each : logical_gpus) configured += each.gpu == gpu ? static_cast<double>(each.configured.count()) : 0;
+  for (LogicalGpu& each : logical_gpus) {
+    if (each.gpu != gpu) continue;
+    const double share = configured > 0 ? static_cast<double>(each.configured.count()) / configured : 1;
+    each.memory->set_limit(Bytes{static_cast<std::uint64_t>(share * static_cast<double>(limit->second.count()))});
+  }
+}
+
+void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (device.device_type != "GPU") throw ValueError("A memory limit can be set on GPUs only, not on " + device.repr());
+  if (bytes == 0) throw ValueError("A memory limit of 0 leaves nothing; to hide a device: set_visible_devices([], 'GPU')");
+  const std::size_t place = state_->place_of(device);
+  if (Bytes{bytes} > state_->gpus[place].total) {
+    throw ValueError(fmt::format("A limit of {} is more than {} has ({})", format_size(Bytes{bytes}), device.name,
+                                 format_size(state_->gpus[place].total)));
+  }
+  state_->limits[device.name] = Bytes{bytes};
+  state_->apply_limit(place);
+}
+
+void Runtime::set_memory_limit_fraction(const PhysicalDevice& device, double share) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (!(share > 0 && share <= 1))
+    throw ValueError(fmt::format("A share of a device is above 0 and at most 1, not {}", share));
+  if (device.device_type != "GPU") return set_memory_limit(device, 1);
+  const Bytes total = state_->gpus[state_->place_of(device)].total;
+  set_memory_limit(device, static_cast<std::uint64_t>(share * static_cast<double>(total.count())));
+}
+
+void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& size) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (device.device_type != "GPU") return set_memory_limit(device, 1);
+  const Bytes total = state_->gpus[state_->place_of(device)].total;
+  const auto bytes = parse_size(size, total, total);
+  if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
+  set_memory_limit(device, bytes->count());
+}
+
+std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  const auto known = state_->limits.find(device.name);
+  return known == state_->limits.end() ? 0 : known->second.count();
+}
+
+// ---------------------------------------------------------------------------------------------------------- memory
+
+namespace {
+
+pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
+
+[[noreturn]] void refuse(int gpu, std::size_t bytes, pool::Allocator& memory, pool::Failure failure) {
+  if (failure == pool::Failure::kBadSize || failure == pool::Failure::kBadAlignment)
+    throw ValueError(fmt::format("{} bytes on GPU:{}: {}.", bytes, gpu, pool::describe(failure)));
+  if (failure == pool::Failure::kForked || failure == pool::Failure::kClosed)
+    throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
+  const pool::Statistics statistics = memory.statistics();
+  std::string text = fmt::format("{} refused on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
+                                 format_size(Bytes{bytes}), gpu, pool::describe(failure),
+                                 format_size(Bytes{statistics.bytes_in_use}),
+                                 format_size(Bytes{statistics.bytes_reserved}),
+                                 format_size(Bytes{statistics.bytes_limit}),
+                                 format_size(Bytes{statistics.largest_free_block_bytes}));
+  if (failure == pool::Failure::kDriver || failure == pool::Failure::kDeviceLost)
+    text += fmt::format(" The driver's error is {}.", memory.last_driver_error());
+  if (failure == pool::Failure::kOverLimit)
+    text += " Raise the limit: config.experimental.set_memory_limit(device, '8GiB').";
+  if (failure == pool::Failure::kDeviceFull) text += " Who holds the rest: ration ps, or nvidia-smi.";
+  if (const std::string line = map_as_line(memory.pieces()); !line.empty()) text += "\n" + line;
+  throw MemoryLimitExceeded(text, bytes, statistics.bytes_limit, statistics.bytes_reserved);
+}
+
+}  // namespace
+
+void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t alignment) {
+  pool::Allocator* memory = nullptr;
+  {
+    const std::lock_guard guard(state_->mutex);
+    initialize();
+    memory = state_->gpu_at(gpu).memory.get();
+  }
+  std::uint64_t address = 0;
+  const pool::Failure failure = memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
+  if (failure != pool::Failure::kNone) refuse(gpu, bytes, *memory, failure);
+  return reinterpret_cast<void*>(address);
+}
+
+void Runtime::deallocate(int gpu, void* address, void* stream) {
+  pool::Allocator* memory = nullptr;
+  {
+    const std::lock_guard guard(state_->mutex);
+    memory = state_->gpu_at(gpu).memory.get();
+  }
+  const pool::Failure failure = memory->deallocate(number_of(stream), reinterpret_cast<std::uint64_t>(address));
+  if (failure == pool::Failure::kForeignPointer || failure == pool::Failure::kFreedPointer)
+    throw ValueError(fmt::format("{} on GPU:{}: {}.", address, gpu, pool::describe(failure)));
+  if (failure != pool::Failure::kNone) throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
+}
+
+std::uint64_t Runtime::trim(int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  return state_->gpu_at(gpu).memory->trim().count();
+}
+
+std::string Runtime::memory_map_json(int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  pool::Allocator& memory = *state_->gpu_at(gpu).memory;
+  return map_as_json(memory.statistics(), memory.pieces());
+}
+
+std::string Runtime::memory_map_svg(int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  pool::Allocator& memory = *state_->gpu_at(gpu).memory;
+  return map_as_svg(memory.statistics(), memory.pieces());
+}
+
+Runtime& default_runtime() {
+  static auto* runtime = new Runtime;  // used from atexit handlers, too
+  return *runtime;
+}
+
+}  // namespace ration
