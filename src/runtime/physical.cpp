@@ -1,5 +1,11 @@
 #include "runtime/physical.hpp"
 
+#include <dlfcn.h>
+
+#include <cstdio>
+
+#include "driver/nvml_abi.hpp"
+
 namespace ration::runtime {
 
 using namespace cuda;
@@ -23,6 +29,42 @@ std::vector<PhysicalGpu> look_at_gpus() {
     result.push_back(std::move(gpu));
   }
   return result;
+}
+
+std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu) {
+  using namespace nvml;
+  struct Management {
+    nvmlReturn_t (*handle_by_uuid)(const char*, nvmlDevice_t*) = nullptr;
+    nvmlReturn_t (*memory_info)(nvmlDevice_t, nvmlMemory_t*) = nullptr;
+    Management() {
+      void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+      if (library == nullptr) return;
+      auto* init = reinterpret_cast<nvmlReturn_t (*)()>(::dlsym(library, "nvmlInit_v2"));
+      if (init == nullptr || init() != NVML_SUCCESS) return;
+      handle_by_uuid =
+          reinterpret_cast<decltype(handle_by_uuid)>(::dlsym(library, "nvmlDeviceGetHandleByUUID"));
+      memory_info = reinterpret_cast<decltype(memory_info)>(::dlsym(library, "nvmlDeviceGetMemoryInfo"));
+    }
+  };
+  static const Management management;
+  const driver::Driver* driver = driver::Driver::get();
+  CUuuid uuid{};
+  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr ||
+      driver->cuDeviceGetUuid == nullptr || driver->cuDeviceGetUuid(&uuid, gpu.ordinal) != CUDA_SUCCESS)
+    return std::nullopt;
+  std::string name = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) name += '-';
+    char pair[3];
+    std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    name += pair;
+  }
+  nvmlDevice_t device = nullptr;
+  nvmlMemory_t memory{};
+  if (management.handle_by_uuid(name.c_str(), &device) != NVML_SUCCESS ||
+      management.memory_info(device, &memory) != NVML_SUCCESS)
+    return std::nullopt;
+  return Bytes{memory.used};
 }
 
 PrimaryContext::PrimaryContext(const driver::Driver& driver, CUdevice device) : driver_(driver), device_(device) {

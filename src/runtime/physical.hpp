@@ -1,6 +1,7 @@
 // The GPUs that the driver shows, and what it says of them. Used by runtime.cpp.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct PhysicalGpu {
 
 /// In the driver's order. Empty: there is no driver, or no device. Makes no context.
 [[nodiscard]] std::vector<PhysicalGpu> look_at_gpus();
+
+/// Bytes in use on the device, by whomever, as the management library tells without a context. Absent: there is no such
+/// library, or it does not know the device.
+[[nodiscard]] std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu);
 
 /// A device's primary context, held while this lives.
 class PrimaryContext {

@@ -200,8 +200,11 @@ DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
   details.device_name = gpu.name;
   details.compute_capability = {gpu.capability_major, gpu.capability_minor};
   details.memory_total = gpu.total.count();
-  const PrimaryContext& context = state_->context_of(place);
-  if (context.get() != nullptr) details.memory_used = (gpu.total - context.memory().available).count();
+  if (const auto used = used_by_everybody(gpu)) {
+    details.memory_used = used->count();
+  } else if (const PrimaryContext& context = state_->context_of(place); context.get() != nullptr) {
+    details.memory_used = (gpu.total - context.memory().available).count();  // its own cost included
+  }
   return details;
 }
 

@@ -1,0 +1,29 @@
+"""GPU-memory limits that hold, for programs that co-operate.
+
+    import ration
+    ration.setup_gpu(config_type='limit', limit_mb=4096)      # False on a machine without a GPU
+    with ration.MemoryGuard('2GiB'):                          # raises if the block takes more
+        ...
+    ration.limit('6GiB')                                      # at any time
+
+`ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` puts PyTorch on ration's pool.
+"""
+from __future__ import annotations
+
+from . import tf
+from ._native import MemoryLimitExceeded
+from .guard import MemoryGuard
+from .limits import Schedule, find_executable_batch_size, limit
+from .report import log_memory_usage, memory_map
+from .setup_gpu import setup_gpu
+from .tf import config
+
+__version__ = "0.1.0"
+__all__ = ["MemoryGuard", "MemoryLimitExceeded", "Schedule", "config", "find_executable_batch_size", "limit",
+           "load_ipython_extension", "log_memory_usage", "memory_map", "setup_gpu", "tf"]
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext ration`: the magics `%ration`, `%ration limit 4GiB` and `%%ration_guard 2GiB`."""
+    from . import jupyter
+    jupyter.register(shell)

@@ -1,0 +1,117 @@
+"""The C library: loading it, its structs, and its status codes as exceptions."""
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from typing import Any, List, Optional, Sequence
+
+_HERE = pathlib.Path(__file__).resolve().parent
+
+
+class MemoryLimitExceeded(MemoryError):
+    """Device memory was refused. The text says how much, who holds what, and what to do.
+
+    Attributes:
+        requested: bytes that were asked for.
+        limit: bytes that the pool may take.
+        held: bytes that it has taken.
+    """
+
+    def __init__(self, text: str, requested: int = 0, limit: int = 0, held: int = 0) -> None:
+        super().__init__(text)
+        self.requested = requested
+        self.limit = limit
+        self.held = held
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("name", ctypes.c_char * 64), ("type", ctypes.c_char * 16)]
+
+
+class Refusal(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("requested", ctypes.c_uint64),
+                ("limit", ctypes.c_uint64), ("held", ctypes.c_uint64)]
+
+
+class LogicalConfiguration(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("has", ctypes.c_uint32), ("memory_limit_mib", ctypes.c_double),
+                ("priority", ctypes.c_int32), ("device_ordinal", ctypes.c_int32)]
+
+
+class DeviceDetails(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("capability_major", ctypes.c_int32), ("capability_minor", ctypes.c_int32),
+                ("device_name", ctypes.c_char * 256), ("memory_total", ctypes.c_uint64),
+                ("memory_used", ctypes.c_uint64)]
+
+
+class MemoryInfo(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("reserved", ctypes.c_uint32)] + [
+        (name, ctypes.c_uint64) for name in ("current", "peak", "held", "peak_held", "limit", "num_allocs",
+                                             "largest_alloc_size", "largest_free_block")
+    ] + [("fragmentation", ctypes.c_double)]
+
+
+_BUFFER_TOO_SMALL = 6
+_ERRORS = {1: ValueError, 2: RuntimeError, 3: ValueError, 4: RuntimeError, 7: RuntimeError}
+
+
+def _find() -> str:
+    given = os.environ.get("RATION_LIBRARY")
+    places = [pathlib.Path(given)] if given else []
+    places += [_HERE / "libration.so.1", _HERE.parent.parent / "build/release/lib/libration.so.1"]
+    for place in places:
+        if place.exists():
+            return str(place)
+    raise ImportError("libration.so.1 is neither in the package nor built; set RATION_LIBRARY to it")
+
+
+path: str = _find()
+library = ctypes.CDLL(path)
+library.ration_last_error.restype = ctypes.c_char_p
+library.ration_version.restype = ctypes.c_char_p
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls `ration_<name>`; a status that is not OK becomes the exception that it stands for."""
+    check(getattr(library, "ration_" + name)(*arguments))
+
+
+def check(status: int) -> None:
+    if status == 0:
+        return
+    text = library.ration_last_error().decode()
+    if status == 5:
+        refusal = Refusal(size=ctypes.sizeof(Refusal))
+        library.ration_last_refusal(ctypes.byref(refusal))
+        raise MemoryLimitExceeded(text, refusal.requested, refusal.limit, refusal.held)
+    raise _ERRORS.get(status, RuntimeError)(text)
+
+
+def device(name: str, device_type: str) -> Device:
+    return Device(ctypes.sizeof(Device), name.encode(), device_type.encode())
+
+
+def devices(function: str, device_type: Optional[str]) -> List[Device]:
+    """Calls a function that lists devices."""
+    kind = None if device_type is None else str(device_type).encode()
+    count = ctypes.c_size_t()
+    call(function, None, kind, None, ctypes.c_size_t(0), ctypes.byref(count))
+    out = (Device * max(count.value, 1))()
+    call(function, None, kind, out, count, ctypes.byref(count))
+    return list(out)[:count.value]
+
+
+def memory_map(gpu: int, svg: bool) -> str:
+    needed = ctypes.c_size_t()
+    library.ration_memory_map(None, gpu, int(svg), None, ctypes.c_size_t(0), ctypes.byref(needed))
+    while True:
+        buffer = ctypes.create_string_buffer(max(needed.value, 1))
+        status = library.ration_memory_map(None, gpu, int(svg), buffer, needed, ctypes.byref(needed))
+        if status != _BUFFER_TOO_SMALL:
+            check(status)
+            return buffer.value.decode()
+
+
+def array(kind: Any, items: Sequence[Any]) -> Any:
+    return (kind * max(len(items), 1))(*items)

@@ -1,0 +1,55 @@
+"""A callback that writes down what the GPUs held in each epoch."""
+from __future__ import annotations
+
+import csv
+import pathlib
+import sys
+from typing import Any, Dict, Optional
+
+from .tf import config
+
+
+def _base() -> type:
+    for name in ("keras", "tensorflow.keras"):
+        callbacks = getattr(sys.modules.get(name), "callbacks", None)
+        if callbacks is not None:
+            return callbacks.Callback
+    return object
+
+
+def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (a class to its users)
+    """A Keras callback: bytes in use, peak, taken and limit for each logical GPU, after every epoch.
+
+    They go into `logs` (as `gpu0_current`, …), into `gpu_memory.csv` in `log_dir`, and, where TensorFlow is imported, into
+    TensorBoard's scalars there. The peak is reset after each epoch. Import Keras first.
+    """
+    class MemoryCallback(_base()):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._folder = pathlib.Path(log_dir)
+            self._writer: Optional[Any] = None
+
+        def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
+            figures: Dict[str, int] = {}
+            for index, gpu in enumerate(config.list_logical_devices("GPU")):
+                info = config.experimental.get_memory_info(gpu.name)
+                figures.update({f"gpu{index}_{name}": info[name] for name in ("current", "peak", "held", "limit")})
+                config.experimental.reset_memory_stats(gpu.name)
+            if logs is not None:
+                logs.update(figures)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / "gpu_memory.csv"
+            is_new = not path.exists()
+            with path.open("a", newline="") as file:
+                rows = csv.DictWriter(file, ["epoch", *figures])
+                if is_new:
+                    rows.writeheader()
+                rows.writerow({"epoch": epoch, **figures})
+            summary = getattr(sys.modules.get("tensorflow"), "summary", None)
+            if summary is not None:
+                self._writer = self._writer or summary.create_file_writer(str(self._folder))
+                with self._writer.as_default():
+                    for name, value in figures.items():
+                        summary.scalar(name, value, step=epoch)
+
+    return MemoryCallback()

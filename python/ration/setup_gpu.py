@@ -1,0 +1,43 @@
+"""One call at the top of a program."""
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from .tf import config
+
+
+def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
+              visible_devices: Optional[Sequence[int]] = None) -> bool:
+    """Configures the GPUs of this process.
+
+    Args:
+        config_type: `'growth'` begins small and grows; `'limit'` takes at most `limit_mb` on each GPU.
+        limit_mb: MiB; with `'growth'` too, if given.
+        visible_devices: numbers of the GPUs to use, in their order; None for all.
+
+    Returns:
+        False on a machine without a GPU, where nothing is done.
+
+    Raises:
+        ValueError: another `config_type`, `'limit'` without `limit_mb`, or a GPU that is not there.
+        RuntimeError: the runtime is initialised already, and this would change something.
+    """
+    if config_type not in ("growth", "limit"):
+        raise ValueError(f"config_type is 'growth' or 'limit', not {config_type!r}")
+    if config_type == "limit" and limit_mb is None:
+        raise ValueError("config_type='limit' needs limit_mb")
+    gpus = config.list_physical_devices("GPU")
+    if not gpus:
+        return False
+    if visible_devices is not None:
+        missing = [number for number in visible_devices if not 0 <= number < len(gpus)]
+        if missing:
+            raise ValueError(f"there is no GPU {missing[0]}; this machine has {len(gpus)}")
+        gpus = [gpus[number] for number in visible_devices]
+        config.set_visible_devices(gpus, "GPU")
+    for gpu in gpus:
+        if config_type == "growth":
+            config.experimental.set_memory_growth(gpu, True)
+        if limit_mb is not None:
+            config.experimental.set_memory_limit(gpu, f"{int(limit_mb)}MiB")
+    return True

@@ -1,0 +1,28 @@
+"""PyTorch on ration's pool."""
+from __future__ import annotations
+
+from typing import Any, Union
+
+from . import _native
+from .limits import limit
+
+
+def use() -> Any:
+    """Makes ration's pool PyTorch's allocator for CUDA. Before PyTorch has taken its first device memory.
+
+    Returns:
+        The allocator, for `torch.cuda.MemPool`.
+
+    Raises:
+        ImportError: PyTorch is not installed.
+        RuntimeError: PyTorch has taken memory already.
+    """
+    import torch
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(_native.path, "ration_torch_alloc", "ration_torch_free")
+    torch.cuda.memory.change_current_allocator(allocator)
+    return allocator
+
+
+def set_per_process_memory_fraction(fraction: float, device: Union[int, None] = None) -> None:
+    """The most that this process takes, as a share (above 0, at most 1) of a device's total; at any time."""
+    limit(float(fraction), device)

@@ -1,0 +1,290 @@
+// ration::Runtime on two simulated GPUs of 16 GiB.
+#include "ration/runtime.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "runtime/plan.hpp"
+
+namespace ration {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+using Configuration = LogicalDeviceConfiguration;
+
+template <typename Error, typename Call>
+void expect_error(const std::string& text, Call&& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), text);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another class of error: " << error.what();
+  }
+}
+
+struct DeviceConfiguration : ::testing::Test {
+  Runtime runtime;
+  std::vector<PhysicalDevice> gpus = runtime.list_physical_devices("GPU");
+  PhysicalDevice cpu = runtime.list_physical_devices("CPU").at(0);
+  PhysicalDevice unknown{"/physical_device:GPU:9", "GPU"};
+  ~DeviceConfiguration() override { ::unsetenv("TF_FORCE_GPU_ALLOW_GROWTH"); }
+};
+
+TEST_F(DeviceConfiguration, ListsTheCpuAndEveryGpuWithoutInitialising) {
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[1].repr(), "PhysicalDevice(name='/physical_device:GPU:1', device_type='GPU')");
+  EXPECT_EQ(runtime.list_physical_devices().size(), 3U);
+  EXPECT_TRUE(runtime.list_physical_devices("TPU").empty());
+  EXPECT_FALSE(runtime.is_initialized());
+}
+
+TEST_F(DeviceConfiguration, RefusesDevicesThatItDidNotList) {
+  const std::string text = "Unrecognized device: PhysicalDevice(name='/physical_device:GPU:9', device_type='GPU')";
+  expect_error<ValueError>(text, [&] { runtime.set_memory_growth(unknown, true); });
+  expect_error<ValueError>(text, [&] { (void)runtime.get_memory_growth(unknown); });
+  expect_error<ValueError>(text, [&] { runtime.set_visible_devices({unknown}); });
+  expect_error<ValueError>(text, [&] { runtime.set_logical_device_configuration(unknown, {}); });
+  expect_error<ValueError>(text, [&] { (void)runtime.get_logical_device_configuration(unknown); });
+  expect_error<ValueError>(text, [&] { runtime.set_memory_limit(unknown, kMiB); });
+  expect_error<ValueError>("Unrecognized device: " + cpu.repr(), [&] { runtime.set_visible_devices({cpu}, "GPU"); });
+}
+
+TEST_F(DeviceConfiguration, VisibleDevicesAreReplacedByTypeAndKeepTheirOrder) {
+  runtime.set_visible_devices({gpus[1], gpus[0]}, "GPU");
+  EXPECT_EQ(runtime.get_visible_devices(), (std::vector{cpu, gpus[1], gpus[0]}));
+  runtime.set_visible_devices({gpus[1]}, "GPU");
+  EXPECT_EQ(runtime.list_logical_devices("GPU").size(), 1U);
+  runtime.set_visible_devices({gpus[1]}, "GPU");  // no change
+  expect_error<RuntimeError>("Visible devices cannot be modified after being initialized",
+                             [&] { runtime.set_visible_devices({}, "GPU"); });
+}
+
+TEST_F(DeviceConfiguration, HidingEveryGpuLeavesTheCpu) {
+  runtime.set_visible_devices({}, "GPU");
+  EXPECT_EQ(runtime.list_logical_devices(), (std::vector<LogicalDevice>{{"/device:CPU:0", "CPU"}}));
+}
+
+TEST_F(DeviceConfiguration, GrowthHasItsRules) {
+  expect_error<ValueError>("Cannot set memory growth on non-GPU and non-Pluggable devices",
+                           [&] { runtime.set_memory_growth(cpu, true); });
+  EXPECT_FALSE(runtime.get_memory_growth(gpus[0]));
+  runtime.set_memory_growth(gpus[0], true);
+  expect_error<ValueError>("Memory growth cannot differ between GPU devices",
+                           [&] { (void)runtime.list_logical_devices(); });
+  EXPECT_FALSE(runtime.is_initialized()) << "a refused start changes nothing";
+  runtime.set_visible_devices({gpus[0]}, "GPU");  // hidden ones do not count
+  EXPECT_EQ(runtime.list_logical_devices("GPU").size(), 1U);
+  EXPECT_LT(runtime.get_memory_info("GPU:0").held, 4 * kMiB);
+  runtime.set_memory_growth(gpus[0], true);
+  expect_error<RuntimeError>("Physical devices cannot be modified after being initialized",
+                             [&] { runtime.set_memory_growth(gpus[0], false); });
+}
+
+TEST_F(DeviceConfiguration, LogicalDevicesHaveTheirRules) {
+  expect_error<ValueError>("Setting memory limit is required for GPU virtual devices",
+                           [&] { runtime.set_logical_device_configuration(gpus[0], {Configuration{}}); });
+  expect_error<ValueError>("Setting memory limit on CPU virtual devices is currently not supported",
+                           [&] { runtime.set_logical_device_configuration(cpu, {{100, {}, {}}}); });
+  expect_error<ValueError>("Setting experimental_priority on CPU virtual  devices is currently not supported",
+                           [&] { runtime.set_logical_device_configuration(cpu, {{{}, 1, {}}}); });
+  expect_error<ValueError>("Setting experimental_device_ordinal on CPU virtual  devices is currently not supported",
+                           [&] { runtime.set_logical_device_configuration(cpu, {{{}, {}, 1}}); });
+  EXPECT_FALSE(runtime.get_logical_device_configuration(gpus[0]).has_value());
+  const std::vector<Configuration> two = {{64, {}, {}}, {128.5, {}, {}}};
+  runtime.set_logical_device_configuration(gpus[0], two);
+  EXPECT_EQ(runtime.get_logical_device_configuration(gpus[0]), two);
+  expect_error<ValueError>("Cannot set memory growth on device when virtual devices configured",
+                           [&] { runtime.set_memory_growth(gpus[0], true); });
+  runtime.set_visible_devices({gpus[0]}, "GPU");
+  EXPECT_EQ(runtime.list_logical_devices("GPU").size(), 2U);
+  EXPECT_EQ(runtime.get_memory_info("GPU:1").limit, static_cast<std::uint64_t>(128.5 * kMiB));
+  runtime.set_logical_device_configuration(gpus[0], two);  // equal: always allowed
+  expect_error<RuntimeError>("Virtual devices cannot be modified after being initialized",
+                             [&] { runtime.set_logical_device_configuration(gpus[0], {}); });
+}
+
+TEST_F(DeviceConfiguration, PrioritiesAndOrdinalsAreForAllEntriesOrNone) {
+  runtime.set_logical_device_configuration(gpus[0], {{64, -1, {}}, {64, {}, {}}});
+  expect_error<ValueError>("priority must be specified for all virtual devices", [&] { runtime.initialize(); });
+  runtime.set_logical_device_configuration(gpus[0], {{64, {}, 1}, {64, {}, {}}});
+  expect_error<ValueError>("device_ordinals must be specified for all virtual devices", [&] { runtime.initialize(); });
+  runtime.set_logical_device_configuration(gpus[0], {{64, -9, {}}});
+  expect_error<InvalidArgumentError>(
+      "Priority -9 is outside the range of supported priorities [-5,0] for virtual device 0 on GPU# 0",
+      [&] { runtime.initialize(); });
+}
+
+std::vector<std::pair<double, std::size_t>> order(const GpuOptions& options) {
+  std::vector<std::pair<double, std::size_t>> result;
+  for (const auto& device : runtime::plan_devices(options, runtime::parse_visible_list(options.visible_device_list, 2),
+                                                  [](std::size_t) { return runtime::PrimaryContext::Priorities{-5, 0}; }))
+    result.emplace_back(static_cast<double>(device.limit->count()) / (1 << 30), device.gpu);
+  return result;
+}
+
+TEST(LogicalOrder, IsByVisibleGpuThenPlaceAndByOrdinalFirstWhereGiven) {
+  GpuOptions options;
+  options.visible_device_list = "1,0";
+  options.virtual_devices = {{{1024, 2048}, {}, {}}, {{3072, 4096}, {}, {}}};
+  using Expected = std::vector<std::pair<double, std::size_t>>;
+  EXPECT_EQ(order(options), (Expected{{1, 1}, {2, 1}, {3, 0}, {4, 0}}));
+  options.virtual_devices = {{{1024, 2048}, {}, {10, 20}}, {{3072, 4096}, {}, {10, 20}}};
+  EXPECT_EQ(order(options), (Expected{{1, 1}, {3, 0}, {2, 1}, {4, 0}}));
+}
+
+TEST_F(DeviceConfiguration, SessionOptionsAreRefusedAsTensorFlowDoes) {
+  GpuOptions options;
+  options.virtual_devices = {{{64}, {}, {}}};
+  options.per_process_gpu_memory_fraction = 0.5;
+  expect_error<InvalidArgumentError>(
+      "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.",
+      [&] { runtime.initialize(options); });
+  options = {};
+  options.virtual_devices = {{{64}, {}, {}}, {{64}, {}, {}}};
+  options.visible_device_list = "1";
+  expect_error<UnknownError>(
+      "Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2",
+      [&] { runtime.initialize(options); });
+  options.virtual_devices = {{{64}, {}, {}}};
+  options.visible_device_list = "1,0";
+  expect_error<InvalidArgumentError>(
+      "The number of GPUs in visible_device_list doesn't match the number of elements in the virtual_devices list. "
+      "#GPUs in visible_device_list: 2 virtual_devices.size(): 1",
+      [&] { runtime.initialize(options); });
+  for (const std::string list : {"7", "0,0", "one", "0,"}) {
+    options = {};
+    options.visible_device_list = list;
+    EXPECT_THROW(runtime.initialize(options), InvalidArgumentError) << list;
+  }
+  EXPECT_FALSE(runtime.is_initialized());
+}
+
+TEST_F(DeviceConfiguration, AFractionIsOfTheTotalAndTheDefaultLeavesAReserve) {
+  GpuOptions options;
+  options.per_process_gpu_memory_fraction = 0.25;
+  options.visible_device_list = "0";
+  runtime.initialize(options);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 4096 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").held, 4096 * kMiB) << "without growth everything at the start";
+  EXPECT_EQ(runtime::system_reserve(Bytes{1024 * kMiB}, 9), Bytes{225 * kMiB});
+  EXPECT_EQ(runtime::system_reserve(Bytes{2048 * kMiB}, 6), Bytes{500 * kMiB});
+  EXPECT_EQ(runtime::system_reserve(Bytes{4096 * kMiB}, 7), Bytes{1050 * kMiB});
+  EXPECT_EQ(runtime::system_reserve(Bytes{4096 * kMiB}, 8), Bytes{1536 * kMiB});
+  EXPECT_EQ(runtime::system_reserve(Bytes{4096 * kMiB}, 10), Bytes{1800 * kMiB});
+}
+
+TEST_F(DeviceConfiguration, TheEnvironmentOverrulesGrowth) {
+  ::setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true", 1);
+  runtime.initialize();
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").held, 0U);
+}
+
+TEST_F(DeviceConfiguration, MemoryInfoTakesEveryFormOfAName) {
+  runtime.set_memory_growth(gpus[0], true);
+  runtime.set_memory_growth(gpus[1], true);
+  for (const char* name : {"GPU:0", "/gpu:0", "/GPU:0", "/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0"})
+    EXPECT_EQ(runtime.get_memory_info(name).current, 0U) << name;
+  for (const char* name : {"", "GPU", "gpu:", "GPU:0:1", "device GPU:0"}) {
+    expect_error<ValueError>(std::string("Failed parsing device name: '") + name +
+                                 "'. Note a valid device string should at least contain a device type and a device "
+                                 "index, like \"GPU:0\".",
+                             [&] { (void)runtime.get_memory_info(name); });
+  }
+  expect_error<ValueError>("No matching devices found for 'GPU:5'", [&] { (void)runtime.get_memory_info("GPU:5"); });
+  expect_error<ValueError>("Allocator stats not available for device 'CPU:0'",
+                           [&] { (void)runtime.get_memory_info("CPU:0"); });
+  expect_error<ValueError>("Cannot reset memory stats for device 'CPU:0'",
+                           [&] { runtime.reset_memory_stats("CPU:0"); });
+}
+
+TEST_F(DeviceConfiguration, DetailsTellTheDeviceAndItsMemory) {
+  const DeviceDetails details = runtime.get_device_details(gpus[0]);
+  EXPECT_EQ(details.device_name, "Tesla T4");
+  EXPECT_EQ(details.compute_capability, std::pair(7, 5));
+  EXPECT_EQ(details.memory_total, 16384 * kMiB);
+  EXPECT_EQ(details.memory_used, 0U) << "looking takes nothing";
+  expect_error<ValueError>(
+      "The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: " +
+          unknown.repr(),
+      [&] { (void)runtime.get_device_details(unknown); });
+}
+
+TEST_F(DeviceConfiguration, LimitsMayChangeAtAnyTimeAlsoWithGrowthThatDiffers) {
+  runtime.set_memory_growth(gpus[0], true);
+  runtime.set_memory_limit(gpus[0], "64MiB");
+  runtime.set_memory_limit_fraction(gpus[1], 0.01);
+  EXPECT_EQ(runtime.list_logical_devices("GPU").size(), 2U);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 64 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").held, 0U);
+  EXPECT_GT(runtime.get_memory_info("GPU:1").held, 150 * kMiB) << "the other one does not grow";
+  void* first = runtime.allocate(0, 40 * kMiB);
+  try {
+    (void)runtime.allocate(0, 40 * kMiB);
+    ADD_FAILURE();
+  } catch (const MemoryLimitExceeded& refused) {
+    EXPECT_EQ(refused.requested, 40 * kMiB);
+    EXPECT_EQ(refused.limit, 64 * kMiB);
+    EXPECT_EQ(refused.held, 40 * kMiB);
+    EXPECT_NE(std::string(refused.what()).find("set_memory_limit"), std::string::npos) << "what to do";
+  }
+  runtime.set_memory_limit(gpus[0], 100 * kMiB);
+  void* second = runtime.allocate(0, 40 * kMiB);
+  runtime.set_memory_limit(gpus[0], 16 * kMiB);
+  runtime.deallocate(0, second);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").held, 40 * kMiB) << "what is free goes at once";
+  EXPECT_THROW((void)runtime.allocate(0, kMiB), MemoryLimitExceeded);
+  runtime.deallocate(0, first);
+  EXPECT_LE(runtime.get_memory_info("GPU:0").held, 16 * kMiB);
+  for (const char* wrong : {"0", "4096", "-1GiB", "50%%", "17GiB", "many"})
+    EXPECT_THROW(runtime.set_memory_limit(gpus[0], wrong), ValueError) << wrong;
+  EXPECT_THROW(runtime.set_memory_limit(gpus[0], std::uint64_t{0}), ValueError);
+  EXPECT_THROW(runtime.set_memory_limit_fraction(gpus[0], 1.5), ValueError);
+  EXPECT_THROW(runtime.set_memory_limit(cpu, kMiB), ValueError);
+}
+
+TEST_F(DeviceConfiguration, APointerThatIsNotItsOwnIsNamed) {
+  runtime.set_memory_growth(gpus[0], true);
+  runtime.set_memory_growth(gpus[1], true);
+  void* address = runtime.allocate(0, 1000);
+  EXPECT_THROW(runtime.deallocate(1, address), ValueError) << "another device's";
+  runtime.deallocate(0, address);
+  EXPECT_THROW(runtime.deallocate(0, address), ValueError);
+  EXPECT_THROW((void)runtime.allocate(7, 1000), ValueError);
+  EXPECT_THROW((void)runtime.allocate(0, 1000, nullptr, 3), ValueError);
+  EXPECT_THROW((void)runtime.allocate(0, ~std::size_t{0}), std::exception);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").current, 0U);
+}
+
+TEST_F(DeviceConfiguration, TheMapTellsWhatStandsWhere) {
+  runtime.set_memory_limit(gpus[0], 64 * kMiB);
+  runtime.set_memory_growth(gpus[0], true);
+  void* kept = runtime.allocate(0, 8 * kMiB);
+  const std::string json = runtime.memory_map_json(0);
+  EXPECT_NE(json.find(R"("state":"held")"), std::string::npos) << json;
+  EXPECT_NE(runtime.memory_map_svg(0).find("<svg"), std::string::npos);
+  runtime.deallocate(0, kept);
+}
+
+}  // namespace
+}  // namespace ration
+
+int main(int argc, char** argv) {
+  char folder[] = "/tmp/ration-runtime-test-XXXXXX";
+  if (::mkdtemp(folder) == nullptr) return 1;
+  ::setenv("RATION_SIM", "T4:16GiB*2", 1);
+  ::setenv("RATION_SIM_DIR", folder, 1);
+  if (::dlopen(SIM_FOLDER "/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr ||
+      ::dlopen(SIM_FOLDER "/libnvidia-ml.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr)
+    return 1;
+  ::testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  std::filesystem::remove_all(folder);
+  return result;
+}
