@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""The Python package on simulated GPUs. The configuration of a process is fixed once, so every case is a process."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+import zipfile
+
+BUILD = pathlib.Path(os.environ["BUILD"])
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+
+PRELUDE = """
+import sys, warnings
+import ration
+import ration.tf as tf
+from ration.tf.config import PhysicalDevice, LogicalDeviceConfiguration
+config, experimental = tf.config, tf.config.experimental
+gpus = config.list_physical_devices('GPU')
+
+def raises(kind, text, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except Exception as error:
+        assert type(error) is kind, (type(error), error)
+        assert str(error) == text[1:] if text[:1] == '=' else text in str(error), str(error)
+    else:
+        raise AssertionError(f'nothing raised; expected {kind.__name__}: {text}')
+"""
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def python(self, program, node="T4:16GiB:context=64MiB*2", prefix=(), **variables):
+        environment = dict(os.environ, PYTHONPATH=str(SOURCE / "python"), PYTHONWARNINGS="default",
+                           RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name, **variables)
+        if node is not None and not prefix:
+            environment.update(RATION_SIM=node, LD_LIBRARY_PATH=str(BUILD / "sim"))
+        done = subprocess.run([*prefix, sys.executable, "-c", PRELUDE + textwrap.dedent(program)], env=environment,
+                              capture_output=True, text=True, timeout=120, cwd=self.folder.name)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def test_devices_have_tensorflows_names_and_are_compared_by_value(self):
+        self.python("""
+            assert gpus == [PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU'),
+                            PhysicalDevice(name='/physical_device:GPU:1', device_type='GPU')], gpus
+            assert repr(gpus[0]) == "PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')"
+            assert config.list_physical_devices()[0].device_type == 'CPU'
+            assert config.list_physical_devices('TPU') == []
+            assert experimental.list_physical_devices('GPU') == gpus
+            experimental.set_memory_growth(gpus[0], True); experimental.set_memory_growth(gpus[1], True)
+            assert [d.name for d in config.list_logical_devices('GPU')] == ['/device:GPU:0', '/device:GPU:1']
+        """)
+
+    def test_rules_and_texts_are_tensorflows(self):
+        self.python("""
+            for wrong in ('GPU:0', None, 7, PhysicalDevice('/physical_device:GPU:9', 'GPU')):
+                for call in (lambda d: experimental.set_memory_growth(d, True), experimental.get_memory_growth,
+                             config.set_visible_devices, config.get_logical_device_configuration):
+                    raises(ValueError, f'=Unrecognized device: {wrong!r}', call, wrong)
+            cpu = config.list_physical_devices('CPU')[0]
+            raises(ValueError, f'=Unrecognized device: {cpu!r}', config.set_visible_devices, cpu, 'GPU')
+            raises(ValueError, '=Cannot set memory growth on non-GPU and non-Pluggable devices',
+                   experimental.set_memory_growth, cpu, True)
+            raises(ValueError, '=Setting memory limit is required for GPU virtual devices',
+                   config.set_logical_device_configuration, gpus[0], [LogicalDeviceConfiguration()])
+            raises(ValueError, '=Setting memory limit on CPU virtual devices is currently not supported',
+                   config.set_logical_device_configuration, cpu, [LogicalDeviceConfiguration(memory_limit=1)])
+            assert experimental.get_memory_growth(gpus[0]) is False
+            assert config.get_logical_device_configuration(gpus[0]) is None
+            two = [experimental.VirtualDeviceConfiguration(memory_limit=64), LogicalDeviceConfiguration(128.5)]
+            config.set_logical_device_configuration(gpus[0], two)
+            assert experimental.get_virtual_device_configuration(gpus[0]) == two
+            raises(ValueError, '=Cannot set memory growth on device when virtual devices configured',
+                   experimental.set_memory_growth, gpus[0], True)
+            config.set_visible_devices(gpus[0], 'GPU')
+            assert config.get_visible_devices('GPU') == gpus[:1]
+            assert len(config.list_logical_devices('GPU')) == 2
+            config.set_logical_device_configuration(gpus[0], two)
+            raises(RuntimeError, '=Virtual devices cannot be modified after being initialized',
+                   config.set_logical_device_configuration, gpus[0], two[:1])
+            raises(RuntimeError, '=Visible devices cannot be modified after being initialized',
+                   config.set_visible_devices, [], 'GPU')
+            raises(RuntimeError, '=Physical devices cannot be modified after being initialized',
+                   experimental.set_memory_growth, gpus[1], True)
+            info = experimental.get_memory_info('GPU:1')
+            assert (info['current'], info['peak'], info['limit']) == (0, 0, int(128.5 * 2**20)), info
+            raises(ValueError, "=No matching devices found for 'GPU:9'", experimental.get_memory_info, 'GPU:9')
+            raises(ValueError, "=Allocator stats not available for device 'CPU:0'", experimental.get_memory_info, 'CPU:0')
+            raises(ValueError, "Failed parsing device name: 'x'", experimental.get_memory_info, 'x')
+            raises(ValueError, '=device must be a tf.config.PhysicalDevice, but got: GPU:0',
+                   experimental.get_device_details, 'GPU:0')
+            details = experimental.get_device_details(gpus[0])
+            assert details['device_name'] == 'Tesla T4' and details['compute_capability'] == (7, 5)
+            assert details['memory_total'] == 16 * 2**30
+            assert experimental.get_device_details(cpu) == {}
+        """)
+
+    def test_without_a_gpu_nothing_raises(self):
+        self.python("""
+            assert gpus == [] and ration.setup_gpu() is False and ration.setup_gpu('limit', 1024) is False
+            assert config.list_logical_devices('GPU') == []
+            assert ration.log_memory_usage() == 'no GPU'
+            with ration.MemoryGuard('1GiB'): pass
+            ration.limit('1GiB')
+        """, node=None, LD_LIBRARY_PATH="")
+
+    def test_a_limit_may_change_at_any_time(self):
+        self.python("""
+            assert ration.setup_gpu('growth', limit_mb=256, visible_devices=[1]) is True
+            assert config.get_visible_devices('GPU') == [gpus[1]]
+            assert experimental.get_memory_info('GPU:0')['limit'] == 256 * 2**20
+            for limit, mib in ((0.5, 8192), ('6GiB', 6144), (512, 512), ('25%', 4096), (1.0, 16384)):
+                experimental.set_memory_limit(gpus[1], limit)
+                assert experimental.get_memory_limit(gpus[1]) == mib * 2**20, limit
+            for wrong in (0, -1, 0.0, '4096', '50%%', '17GiB', True, 10**9):
+                raises(ValueError, '', experimental.set_memory_limit, gpus[1], wrong)
+            with ration.limit('1GiB', device=1):
+                assert experimental.get_memory_limit(gpus[1]) == 2**30
+            assert experimental.get_memory_limit(gpus[1]) == 16 * 2**30
+            raises(ValueError, 'there is no GPU 7', ration.limit, '1GiB', device=7)
+            raises(ValueError, 'there is no GPU 7', ration.setup_gpu, visible_devices=[7])
+            raises(ValueError, 'limit_mb', ration.setup_gpu, 'limit')
+        """)
+
+    def test_a_guard_counts_what_the_block_took_at_its_peak(self):
+        self.python("""
+            import ctypes
+            ration.setup_gpu('growth')
+            library = ration._native.library
+            library.ration_torch_alloc.restype = ctypes.c_void_p
+            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            library.ration_torch_free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            def use(mib):
+                address = library.ration_torch_alloc(mib << 20, 0, None)
+                assert address
+                library.ration_torch_free(address, mib << 20, 0, None)
+            with ration.MemoryGuard('100MiB') as guard: use(64)
+            assert 64 << 20 <= guard.growth <= 100 << 20, guard.growth
+            try:
+                with ration.MemoryGuard('100MiB', name='augment'): use(160)
+            except ration.MemoryLimitExceeded as error:
+                assert "'augment' took 160 MiB" in str(error) and error.limit == 100 << 20, error
+                assert isinstance(error, MemoryError)
+            else:
+                raise AssertionError('not caught')
+            experimental.trim('GPU:0')
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter('always')
+                with ration.MemoryGuard('1MiB', action='warn'): use(64)
+            assert len(caught) == 1 and caught[0].category is ResourceWarning
+            raises(KeyError, 'own', lambda: [ration.MemoryGuard('1GiB').__enter__(), {}['own']])
+            raises(ValueError, 'action', ration.MemoryGuard, '1GiB', action='print')
+            raises(ValueError, 'no size', ration.MemoryGuard, '1024')
+            assert library.ration_torch_alloc(64 << 30, 0, None) is None and library.ration_torch_alloc(-1, 0, None) is None
+        """)
+
+    def test_a_schedule_applies_the_limits_of_an_epoch(self):
+        self.python("""
+            steps = {'generator': [(0, '40%'), (11, '50%')], 'discriminator': [(0, '60%'), (11, '50%')]}
+            schedule = ration.Schedule(steps, devices={'generator': gpus[0], 'discriminator': gpus[1]})
+            assert schedule.at(0) == {'generator': '40%', 'discriminator': '60%'}
+            assert [round(experimental.get_memory_limit(g) * 10 / 2**30) for g in gpus] == [64, 96]
+            schedule.at(10)
+            assert [round(experimental.get_memory_limit(g) * 10 / 2**30) for g in gpus] == [64, 96]
+            schedule.at(11)
+            assert [round(experimental.get_memory_limit(g) * 10 / 2**30) for g in gpus] == [80, 80]
+            for wrong in ([], [(1, '40%')], [(0, '40%'), (0, '50%')]):
+                raises(ValueError, '', ration.Schedule, {'generator': wrong})
+        """)
+
+    def test_a_batch_size_is_halved_until_it_fits(self):
+        self.python("""
+            tried = []
+            @ration.find_executable_batch_size(start=64)
+            def train(batch_size, rate):
+                tried.append(batch_size)
+                if batch_size > 16: raise ration.MemoryLimitExceeded('too much')
+                return batch_size * rate
+            assert train(10) == 160 and tried == [64, 32, 16]
+            @ration.find_executable_batch_size
+            def never(batch_size): raise ration.MemoryLimitExceeded('too much')
+            raises(MemoryError, '=never() does not fit with a batch of 1', never)
+            @ration.find_executable_batch_size
+            def wrong(batch_size): raise KeyError('x')
+            raises(KeyError, 'x', wrong)
+        """)
+
+    def test_tensorflow_is_told_until_it_has_started(self):
+        self.python("""
+            import types
+            told = []
+            class Config(types.SimpleNamespace): pass
+            theirs = [types.SimpleNamespace(name='/physical_device:GPU:0'), types.SimpleNamespace(name='/physical_device:GPU:1')]
+            started = False
+            def tell(name):
+                def call(*arguments):
+                    if started: raise RuntimeError('Physical devices cannot be modified after being initialized')
+                    told.append((name, *arguments))
+                return call
+            fake = types.ModuleType('tensorflow')
+            fake.config = Config(list_physical_devices=lambda: theirs, set_visible_devices=tell('visible'),
+                                 LogicalDeviceConfiguration=lambda *a: a, set_logical_device_configuration=tell('logical'),
+                                 experimental=Config(set_memory_growth=tell('growth')))
+            sys.modules['tensorflow'] = fake
+            experimental.set_memory_growth(gpus[0], True)
+            config.set_visible_devices(gpus[:1], 'GPU')
+            assert told == [('growth', theirs[0], True), ('visible', theirs[:1], 'GPU')], told
+            started = True
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter('always')
+                experimental.set_memory_growth(gpus[0], False)
+            assert len(caught) == 1 and "ration's side alone" in str(caught[0].message), caught
+            assert experimental.get_memory_growth(gpus[0]) is False
+        """)
+
+    def test_notebooks_and_keras(self):
+        self.python("""
+            import types
+            ration.setup_gpu('growth')
+            class Shell:
+                def __init__(self): self.magics = {}
+                def register_magic_function(self, function, kind, name): self.magics[name] = function
+                def run_cell(self, cell): exec(cell)
+            shell = Shell()
+            ration.load_ipython_extension(shell)
+            shell.magics['ration']('limit 4GiB')
+            assert experimental.get_memory_limit(gpus[0]) == 4 * 2**30
+            shell.magics['ration']('')
+            shell.magics['ration_guard']('1GiB', 'x = 1')
+            import ration.keras
+            callback, logs = ration.keras.Callback('logs'), {}
+            callback.on_epoch_end(0, logs); callback.on_epoch_end(1, logs)
+            assert logs['gpu0_current'] == 0 and logs['gpu1_limit'] > 0
+            assert len(open('logs/gpu_memory.csv').read().splitlines()) == 3
+            assert ration.memory_map(0)['bytes_in_use'] == 0 and '<svg' in ration.memory_map(0, 'svg')
+        """)
+
+    def test_under_ration_run_the_device_is_the_slice(self):
+        prefix = [BUILD / "bin/ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--"]
+        self.python("""
+            import ctypes
+            assert experimental.get_device_details(gpus[0])['memory_total'] == 2**30
+            ration.setup_gpu('growth')
+            library = ration._native.library
+            library.ration_torch_alloc.restype = ctypes.c_void_p
+            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            held = []
+            while address := library.ration_torch_alloc(100 << 20, 0, None): held.append(address)
+            # What is left is the context and the reserve that TensorFlow's rule leaves.
+            assert len(held) == (1024 - 64 - 225) // 100, len(held)
+        """, prefix=prefix)
+
+    def test_a_child_of_fork_is_told_so(self):
+        self.python("""
+            import ctypes, os
+            ration.setup_gpu('growth')
+            assert ration._native.library.ration_is_initialized(None) == 0
+            config.list_logical_devices()
+            child = os.fork()
+            if child == 0:
+                address = ctypes.c_void_p()
+                status = ration._native.library.ration_allocate(None, 0, ctypes.c_size_t(1024), ctypes.c_size_t(0), None, ctypes.byref(address))
+                told = ration._native.library.ration_last_error().decode()
+                os._exit(0 if status == 2 and 'fork' in told else 1)
+            assert os.waitpid(child, 0)[1] == 0
+        """)
+
+    def test_pip_installs_it_with_its_library(self):
+        target, source = pathlib.Path(self.folder.name) / "wheel", pathlib.Path(self.folder.name) / "source"
+        shutil.copytree(SOURCE / "python", source)  # pip writes into it
+        done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
+                               "-w", target, source], capture_output=True, text=True,
+                              env=dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1"))
+        if "setuptools" in done.stderr and done.returncode != 0:
+            self.skipTest("setuptools is not installed")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with zipfile.ZipFile(next(target.glob("ration-*.whl"))) as wheel:
+            self.assertTrue({"ration/libration.so.1", "ration/py.typed", "ration/tf/config/experimental.py"}
+                            <= set(wheel.namelist()))
+            wheel.extractall(target / "installed")
+        environment = {**os.environ, "PYTHONPATH": str(target / "installed"), "RATION_SIM": "T4", "RATION_SIM_DIR":
+                       self.folder.name, "LD_LIBRARY_PATH": str(BUILD / "sim")}
+        environment.pop("RATION_LIBRARY")
+        done = subprocess.run([sys.executable, "-c", "import ration; print(len(ration.config.list_physical_devices('GPU')))"],
+                              env=environment, capture_output=True, text=True, cwd=target)
+        self.assertEqual(done.stdout, "1\n", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
