@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "book_under_fire.hpp"
+#include "reference_machine.hpp"
 #include "driver/cuda_abi.hpp"
 #include "ledger/book.hpp"
 
@@ -219,23 +220,6 @@ constexpr Row kRows[] = {{"large-0", "cuMemAlloc + cuMemFree, 2 MiB, nothing liv
                          {"launch", "cuLaunchKernel", 2},
                          {"copy", "cuMemcpyHtoD, 4 bytes", 2}};
 
-/// Two uncontended lock+unlock rounds of a robust process-shared mutex: 28 ns on the machine that the bounds were set
-/// for (docs/benchmarks.md). What this machine needs for them tells how its nanoseconds compare.
-constexpr double kReferenceLockNs = 28;
-
-double two_lock_rounds() {
-  pthread_mutexattr_t attributes;
-  ::pthread_mutexattr_init(&attributes);
-  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_t mutex;
-  ::pthread_mutex_init(&mutex, &attributes);
-  return 2 * cost(1'000'000, [&] {
-           ::pthread_mutex_lock(&mutex);
-           ::pthread_mutex_unlock(&mutex);
-         });
-}
-
 /// `slowness`: how many of this machine's nanoseconds make one of the reference machine's; 1 where the bound is no time
 /// of a call.
 void print(const char* text, double without, double with, double added, double most, const char* unit,
@@ -313,11 +297,7 @@ void compare_all() {
     std::exit(1);
   }
   for (int i = 0; i < kRounds; ++i) round("");
-  const double slowness = std::max(1.0, two_lock_rounds() / kReferenceLockNs);
-  std::printf(
-      "two robust lock+unlock rounds take %.1f ns here, 28 on the reference machine: its nanoseconds are %.2f of "
-      "ours\n\n",
-      slowness * kReferenceLockNs, 1 / slowness);
+  const double slowness = bench::measure_slowness();
   std::printf(
       "| call | without | with ration | added | on the reference machine | must be | |\n| --- | --- | --- | --- | --- "
       "| --- | --- |\n");

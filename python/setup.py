@@ -6,6 +6,11 @@ import shutil
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
+try:
+    from wheel.bdist_wheel import bdist_wheel
+except ImportError:  # building a wheel asks for it; installing does not
+    bdist_wheel = None
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -25,4 +30,14 @@ class WithNativeCode(Distribution):
         return True  # the wheel is for this platform
 
 
-setup(cmdclass={"build_py": BuildWithLibrary}, distclass=WithNativeCode)
+commands = {"build_py": BuildWithLibrary}
+if bdist_wheel is not None:
+    class ForEveryPython(bdist_wheel):
+        """The library is called through ctypes, so any Python 3 will do."""
+
+        def get_tag(self):
+            return ("py3", "none", super().get_tag()[2])
+
+    commands["bdist_wheel"] = ForEveryPython
+
+setup(cmdclass=commands, distclass=WithNativeCode)
