@@ -158,13 +158,97 @@ TEST(DevicePool, IsSoundAfterAnyDriverCallHasFailedAndLeavesNothingBehind) {
   }
 }
 
+// Faults that other allocators had (peers.md section 5).
+
+TEST(DevicePool, GivesUpAtOnceOnADeviceThatKeepsRefusing) {
+  const Device device;
+  Options options;
+  options.limit = 1_GiB;
+  options.device = 1_GiB;
+  Failure failure = Failure::kNone;
+  class Refusing final : public Backing {
+   public:
+    Outcome reserve(Bytes, std::uint64_t& base) override { return base = 1 << 30, Outcome::kOk; }
+    Outcome create(Granule&) override { return ++calls_, Outcome::kOutOfMemory; }
+    void destroy(Granule) override {}
+    Outcome map(std::uint64_t, const Granule*, std::size_t) override { return Outcome::kOk; }
+    Outcome unmap(std::uint64_t, Bytes) override { return Outcome::kOk; }
+    Outcome order(Stream, Stream) override { return Outcome::kOk; }
+    Outcome finish() override { return Outcome::kOk; }
+    Bytes available() override { return Bytes{0}; }
+  };
+  auto refusing = std::make_unique<Refusing>();
+  const Refusing& backing = *refusing;
+  const auto pool = Pool::make(std::move(refusing), options, failure);
+  std::uint64_t address = 0;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(pool->allocate(0, 512_MiB, 256, address), Failure::kDeviceFull);
+  EXPECT_LE(backing.calls(), 10U);
+  EXPECT_EQ(pool->statistics().bytes_reserved, 0U);
+}
+
+TEST(DevicePool, UsesItsOwnContextWhateverTheProgramsCurrentOneIs) {
+  const Device device;
+  cuda::CUcontext other = nullptr;
+  ASSERT_EQ(device.driver.cuDevicePrimaryCtxRetain(&other, 1), cuda::CUDA_SUCCESS);
+  Failure failure = Failure::kNone;
+  const std::uint64_t before = device.free_bytes();
+  {
+    const driver::ContextScope elsewhere(device.driver, other);
+    const auto pool = vmm_pool(device, 64_MiB, failure);
+    std::uint64_t address = 0;
+    ASSERT_EQ(pool->allocate(0, 16_MiB, 256, address), Failure::kNone);
+    EXPECT_EQ(before - device.free_bytes(), (16_MiB).count());
+    EXPECT_EQ(pool->deallocate(0, address), Failure::kNone);
+    EXPECT_EQ(pool->trim(), 16_MiB);
+  }
+  EXPECT_EQ(device.free_bytes(), before);
+  device.driver.cuDevicePrimaryCtxRelease_v2(1);
+}
+
+TEST(DevicePool, BlocksBeyondFourGibibytesAreNotCutShort) {
+  const Device device;
+  Options options;
+  options.device = 16_GiB;
+  options.limit = 12_GiB;
+  Failure failure = Failure::kNone;
+  const auto pool = Pool::make(std::make_unique<VmmBacking>(device.driver, 1, [&] {
+                                 cuda::CUcontext context = nullptr;
+                                 device.driver.cuDevicePrimaryCtxRetain(&context, 1);
+                                 return context;
+                               }()),
+                               options, failure);
+  ASSERT_NE(pool, nullptr);
+  std::uint64_t large = 0, small = 0;
+  ASSERT_EQ(pool->allocate(0, Bytes{(5_GiB).count() + 1}, 256, large), Failure::kNone);
+  ASSERT_EQ(pool->allocate(0, 3_GiB, 256, small), Failure::kNone);
+  EXPECT_TRUE(small >= large + (5_GiB).count() || small + (3_GiB).count() <= large);
+  EXPECT_GE(pool->statistics().bytes_in_use, (8_GiB).count());
+  EXPECT_EQ(pool->deallocate(0, large), Failure::kNone);
+  EXPECT_EQ(pool->deallocate(0, small), Failure::kNone);
+  EXPECT_EQ(pool->statistics().bytes_in_use, 0U);
+  EXPECT_GE(pool->trim(), 8_GiB);
+}
+
+TEST(DevicePool, ManyPoolsDoNotUseUpTheAddresses) {
+  const Device device;
+  std::vector<std::unique_ptr<Pool>> pools;
+  for (int i = 0; i < 16; ++i) {
+    Failure failure = Failure::kNone;
+    Options options;
+    options.device = 192_GiB;
+    options.limit = 1_GiB;
+    pools.push_back(Pool::make(std::make_unique<VmmBacking>(device.driver, 0, device.context), options, failure));
+    ASSERT_NE(pools.back(), nullptr) << describe(failure);
+  }
+}
+
 }  // namespace
 }  // namespace ration::pool
 
 int main(int argc, char** argv) {
   char folder[] = "/tmp/ration-pool-test-XXXXXX";
   if (::mkdtemp(folder) == nullptr) return 1;
-  ::setenv("RATION_SIM", "T4:2GiB", 1);
+  ::setenv("RATION_SIM", "T4:2GiB,T4:16GiB", 1);
   ::setenv("RATION_SIM_DIR", folder, 1);
   // The driver that the pool finds by its name from now on.
   if (::dlopen(SIM_FOLDER "/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) return 1;
