@@ -161,6 +161,8 @@ Bytes Book::reap() noexcept {
 
 // -------------------------------------------------------------------------------------------------------- waiting
 
+bool Book::somebody_waits() const noexcept { return layout_->header.waiters.load(kRelaxed) > 0; }
+std::uint64_t Book::denial_count() const noexcept { return layout_->header.denial_count.load(kRelaxed); }
 std::uint32_t Book::generation() const noexcept { return layout_->header.generation.load(std::memory_order_seq_cst); }
 
 void Book::begin_waiting() noexcept {

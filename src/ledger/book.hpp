@@ -184,6 +184,10 @@ class Book {
   /// that failed; call it between begin_waiting() and end_waiting().
   void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept;
   [[nodiscard]] std::uint32_t generation() const noexcept;
+  /// Whether some process of the workload sleeps until bytes come back.
+  [[nodiscard]] bool somebody_waits() const noexcept;
+  /// Refused charges so far.
+  [[nodiscard]] std::uint64_t denial_count() const noexcept;
 
   /// Clears the slots of processes that are gone; but what such a process had exported stays charged while any process
   /// that lives has imported something. Returns how many bytes came back, over all accounts.

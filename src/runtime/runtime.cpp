@@ -12,6 +12,7 @@
 #include "pool/driver_blocks.hpp"
 #include "pool/pool.hpp"
 #include "pool/vmm_backing.hpp"
+#include "runtime/keeper.hpp"
 #include "runtime/memory_map.hpp"
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
@@ -48,6 +49,7 @@ struct Runtime::State {
   std::vector<LogicalDevice> logical_devices;
   std::map<std::size_t, std::unique_ptr<PrimaryContext>> contexts;  // by place; outlive the pools
   std::vector<LogicalGpu> logical_gpus;
+  std::unique_ptr<Keeper> keeper;  // ends before what it looks after
 
   void look();
   std::size_t place_of(const PhysicalDevice& device);
@@ -344,6 +346,15 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
   for (std::size_t gpu = 0; gpu < logical_gpus.size(); ++gpu)
     logical_devices.push_back({"/device:GPU:" + std::to_string(gpu), "GPU"});
   initialized = true;
+  keeper = Keeper::start(
+      [this] {
+        for (const LogicalGpu& each : logical_gpus) (void)each.memory->trim();
+      },
+      [this] {
+        std::uint64_t requests = 0;
+        for (const LogicalGpu& each : logical_gpus) requests += each.memory->statistics().num_allocs;
+        return requests;
+      });
   for (const auto& [name, limit] : limits) {
     const auto device = std::find_if(physical.begin(), physical.end(), [&](const auto& each) { return each.name == name; });
     apply_limit(static_cast<std::size_t>(device - physical.begin()) - 1);

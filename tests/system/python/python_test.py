@@ -258,6 +258,38 @@ class Package(unittest.TestCase):
             assert len(held) == (1024 - 64 - 225) // 100, len(held)
         """, prefix=prefix)
 
+    LIBRARY = """
+            import ctypes, subprocess, time
+            library = ration._native.library
+            library.ration_torch_alloc.restype = ctypes.c_void_p
+            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            library.ration_torch_free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            def use(mib):
+                address = library.ration_torch_alloc(mib << 20, 0, None)
+                assert address
+                library.ration_torch_free(address, mib << 20, 0, None)
+    """
+
+    def test_what_the_pool_keeps_goes_to_a_neighbour_who_waits_for_it(self):
+        prefix = [BUILD / "bin/ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--on-deny", "wait", "--"]
+        self.python(self.LIBRARY + f"""
+            ration.setup_gpu('growth')
+            use(600)
+            assert experimental.get_memory_info('GPU:0')['held'] == 600 << 20
+            neighbour = subprocess.Popen(['{BUILD}/bin/ration-workload', 'hold', '700MiB'], stdout=subprocess.PIPE, text=True)
+            assert neighbour.stdout.readline() == 'holding 700 MiB\\n'
+            neighbour.terminate()
+            assert neighbour.wait() is not None
+            assert experimental.get_memory_info('GPU:0')['held'] == 0
+        """, prefix=prefix)
+
+    def test_an_idle_pool_gives_back_what_it_keeps(self):
+        self.python(self.LIBRARY + """
+            ration.setup_gpu('growth')
+            use(600)
+            while experimental.get_memory_info('GPU:0')['held']: pass
+        """, RATION_IDLE_TRIM="1ms")
+
     def test_a_child_of_fork_is_told_so(self):
         self.python("""
             import ctypes, os

@@ -1,0 +1,79 @@
+#include "runtime/keeper.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "base/units.hpp"
+
+namespace ration::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{100};
+
+}  // namespace
+
+std::unique_ptr<Keeper> Keeper::start(std::function<void()> trim, std::function<std::uint64_t()> requests) {
+  std::unique_ptr<Keeper> keeper(new Keeper(std::move(trim), std::move(requests)));
+  if (const char* path = std::getenv("RATION_BOOK"); path != nullptr && *path != '\0') {
+    if (ledger::Book::open(path, keeper->book_) == ledger::BookStatus::kOk)
+      keeper->denials_seen_ = keeper->book_.denial_count();
+  }
+  if (const char* text = std::getenv("RATION_IDLE_TRIM"); text != nullptr && *text != '\0') {
+    if (const auto parsed = parse_duration(text)) keeper->idle_ns_ = *parsed;
+  }
+  if (!keeper->book_.is_open() && !keeper->idle_ns_) return nullptr;
+  keeper->thread_ = std::thread([raw = keeper.get()] { raw->look_after(); });
+  return keeper;
+}
+
+Keeper::Keeper(std::function<void()> trim, std::function<std::uint64_t()> requests)
+    : trim_(std::move(trim)), requests_(std::move(requests)), process_(::getpid()) {}
+
+Keeper::~Keeper() {
+  if (!thread_.joinable()) return;
+  if (process_ != ::getpid()) {
+    thread_.detach();
+    return;
+  }
+  {
+    const std::lock_guard guard(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool Keeper::somebody_needs_memory() {
+  if (!book_.is_open()) return false;
+  const std::uint64_t denials = book_.denial_count();
+  bool needed = denials != denials_seen_ || book_.somebody_waits();
+  denials_seen_ = denials;
+  for (std::uint32_t account = 0; account < book_.account_count(); ++account)
+    needed = needed || book_.used(account) > book_.limit(account);
+  return needed;
+}
+
+void Keeper::look_after() {
+  using Clock = std::chrono::steady_clock;
+  std::uint64_t requests = requests_();
+  auto busy_at = Clock::now();
+  bool trimmed_idle = false;
+  std::unique_lock guard(mutex_);
+  while (!changed_.wait_for(guard, kLookEvery, [&] { return ending_; })) {
+    guard.unlock();
+    if (somebody_needs_memory()) trim_();
+    if (const std::uint64_t now = requests_(); now != requests) {
+      requests = now;
+      busy_at = Clock::now();
+      trimmed_idle = false;
+    } else if (idle_ns_ && !trimmed_idle && Clock::now() - busy_at >= std::chrono::nanoseconds(*idle_ns_)) {
+      trim_();
+      trimmed_idle = true;
+    }
+    guard.lock();
+  }
+}
+
+}  // namespace ration::runtime

@@ -1,0 +1,44 @@
+// Gives memory that nobody uses back when somebody else needs it: another process of the workload was refused or waits,
+// the workload's limit was lowered below what it holds, or nothing was asked for in a while. Used by runtime.cpp.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "ledger/book.hpp"
+
+namespace ration::runtime {
+
+/// A thread that looks ten times a second. Made only where there is something to look at: a workload's book
+/// (RATION_BOOK, which `ration run` sets) or an idle time (RATION_IDLE_TRIM=30s).
+class Keeper {
+ public:
+  /// `trim` gives back what is free; `requests` counts what was asked for so far. Both are called from the thread.
+  /// Null: there is nothing to look at.
+  static std::unique_ptr<Keeper> start(std::function<void()> trim, std::function<std::uint64_t()> requests);
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+ private:
+  Keeper(std::function<void()> trim, std::function<std::uint64_t()> requests);
+  void look_after();
+  [[nodiscard]] bool somebody_needs_memory();
+
+  std::function<void()> trim_;
+  std::function<std::uint64_t()> requests_;
+  ledger::Book book_;
+  std::uint64_t denials_seen_ = 0;
+  std::optional<std::uint64_t> idle_ns_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  int process_;  // the child of a fork has no such thread
+  std::thread thread_;
+};
+
+}  // namespace ration::runtime
