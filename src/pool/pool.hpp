@@ -27,7 +27,7 @@ struct Options {
   Bytes min_block{kStep};      ///< smaller requests are rounded up to this
   double slack = 0.015;        ///< how much more than the peak in use is taken before granules are moved instead
   double relaxed_slack = 0.3;  ///< the same while moving them would cost more than `calls_per_request`
-  double calls_per_request = 0.08;
+  double calls_per_request = 0.09;
 };
 
 /// Thread-safe.
