@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "book_under_fire.hpp"
-#include "reference_machine.hpp"
 #include "driver/cuda_abi.hpp"
 #include "ledger/book.hpp"
+#include "reference_machine.hpp"
 
 using namespace ration;
 using namespace ration::cuda;

@@ -1,5 +1,5 @@
-// A device that only accounts: nothing is mapped anywhere, so what is measured is the pool itself. Its calls can be given
-// the time that they take on a card.
+// A device that only accounts: nothing is mapped anywhere, so what is measured is the pool itself. Its calls can be
+// given the time that they take on a card.
 #pragma once
 
 #include <chrono>

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "../reference_machine.hpp"
 #include "accounting_backing.hpp"
 #include "best_fit_reference.hpp"
 #include "pool/pool.hpp"
-#include "../reference_machine.hpp"
 #include "workloads.hpp"
 
 namespace ration::bench {
@@ -176,7 +176,8 @@ void speed(const std::vector<Workload>& traces, const Workload& random, double s
     BestFitReference reference(kDevice.count(), true);
     const double ours = ns_per_hot_pair(Ours{*pool}, size, threads);
     const double theirs = ns_per_hot_pair(Theirs{reference}, size, threads);
-    row(std::to_string(size >> 10) + " KiB hot, " + (threads == 1 ? "one thread" : "2 threads, wall time") + ", ns a pair",
+    row(std::to_string(size >> 10) + " KiB hot, " + (threads == 1 ? "one thread" : "2 threads, wall time") +
+            ", ns a pair",
         "%.1f", ours, theirs, threads == 1 ? 20 : 15, slowness);
   };
   hot(1 << 10, 1);
@@ -186,10 +187,13 @@ void speed(const std::vector<Workload>& traces, const Workload& random, double s
   // Last: from the first thread on, the program takes its locks.
   hot(1 << 10, 2);
   hot(64 << 10, 2);
-  row("random 512 B-64 MiB again, now with locks, ns a pair", "%.1f", [&] {
-    const auto pool = make_pool(kDevice);
-    return ns_per_pair(Ours{*pool}, random);
-  }(), -1, 60, slowness);
+  row(
+      "random 512 B-64 MiB again, now with locks, ns a pair", "%.1f",
+      [&] {
+        const auto pool = make_pool(kDevice);
+        return ns_per_pair(Ours{*pool}, random);
+      }(),
+      -1, 60, slowness);
 }
 
 void memory(const std::vector<Workload>& traces, const Workload& random, const Workload& requests) {
@@ -223,7 +227,8 @@ void giving_back(const Workload& random) {
   for (const auto& step : random.steps) {
     if (!step.allocate || held.size() >= 1400) continue;
     std::uint64_t address = 0;
-    if (pool->allocate(0, Bytes{step.size}, 256, address) == pool::Failure::kNone) held.emplace_back(address, step.size);
+    if (pool->allocate(0, Bytes{step.size}, 256, address) == pool::Failure::kNone)
+      held.emplace_back(address, step.size);
   }
   std::shuffle(held.begin(), held.end(), choice);
   std::uint64_t live = 0;
@@ -250,7 +255,8 @@ void bookkeeping() {
   }
   std::shuffle(addresses.begin(), addresses.end(), random);
   const double after = resident_mib() - static_cast<double>(addresses.capacity() * sizeof(std::uint64_t)) / (1 << 20);
-  row("host memory, 80 GiB device, " + std::to_string(addresses.size()) + " live blocks, MiB", "%.0f", after - before, -1, 64);
+  row("host memory, 80 GiB device, " + std::to_string(addresses.size()) + " live blocks, MiB", "%.0f", after - before,
+      -1, 64);
 }
 
 void driver_calls(const Workload& requests) {
@@ -270,8 +276,8 @@ void growth(const Workload& trace) {
   const auto all = make_pool(16_GiB, false), growing = make_pool(16_GiB);
   std::uint64_t address = 0;
   (void)growing->allocate(0, 1_MiB, 256, address);
-  const double held = static_cast<double>(growing->statistics().bytes_reserved) /
-                      static_cast<double>(all->statistics().bytes_reserved);
+  const double held =
+      static_cast<double>(growing->statistics().bytes_reserved) / static_cast<double>(all->statistics().bytes_reserved);
   row("held at the start with growth, percent of taking all", "%.1f", 100 * held, -1, 5);
   // A card's own times: 130 µs to take, 40 µs to map a batch, 450 µs to give back.
   using std::chrono::microseconds;
@@ -281,7 +287,7 @@ void growth(const Workload& trace) {
   const auto with_growth = make_pool(16_GiB, true, card), without = make_pool(16_GiB, false, card);
   const auto timed = [&](pool::Pool& pool) {
     const auto start = Clock::now();
-      for (int pass = 0; pass < 3; ++pass) {
+    for (int pass = 0; pass < 3; ++pass) {
       addresses.assign(trace.blocks, 0);
       Ours ours{pool};
       for (const auto& step : trace.steps) {
@@ -320,7 +326,8 @@ int main(int argc, char** argv) {
   const Workload random = random_sizes(700, 20'000, 1), requests = key_value_requests(64, 10'000, 1);
   const double slowness = measure_slowness();
   std::printf(
-      "| figure | pool | best fit | pool, on the reference machine | must be | |\n| --- | --- | --- | --- | --- | --- |\n");
+      "| figure | pool | best fit | pool, on the reference machine | must be | |\n| --- | --- | --- | --- | --- | --- "
+      "|\n");
   if (only.empty() || only == "speed") speed(traces, random, slowness);
   if (only.empty() || only == "memory") memory(traces, random, requests);
   if (only.empty() || only == "back") giving_back(random);

@@ -1,6 +1,6 @@
-// A lock for sections of a few dozen nanoseconds that now and then, when a driver has to be called, last far longer. One
-// atomic exchange to take it and a plain store to give it back: half of what a mutex costs when nobody waits; nothing in
-// a program of one thread.
+// A lock for sections of a few dozen nanoseconds that now and then, when a driver has to be called, last far longer.
+// One atomic exchange to take it and a plain store to give it back: half of what a mutex costs when nobody waits;
+// nothing in a program of one thread.
 #pragma once
 
 #include <sched.h>

@@ -61,9 +61,8 @@ Failure DriverBlocks::deallocate(Stream stream, std::uint64_t address) {
   if (block == sizes_.end()) return Failure::kForeignPointer;
   const driver::ContextScope scope(driver_, context_);
   ++statistics_.driver_calls;
-  const CUresult result = kind_ == Kind::kAsync
-                              ? driver_.cuMemFreeAsync(address, reinterpret_cast<CUstream>(stream))
-                              : driver_.cuMemFree_v2(address);
+  const CUresult result = kind_ == Kind::kAsync ? driver_.cuMemFreeAsync(address, reinterpret_cast<CUstream>(stream))
+                                                : driver_.cuMemFree_v2(address);
   if (const Failure failure = failure_of(result); failure != Failure::kNone) return failure;
   statistics_.bytes_in_use -= block->second;
   sizes_.erase(block);

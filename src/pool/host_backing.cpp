@@ -71,7 +71,8 @@ Outcome HostBacking::unmap(std::uint64_t address, Bytes size) {
   ++calls_;
   void* place = reinterpret_cast<void*>(address);
   if (size == Bytes{0}) return Outcome::kOk;
-  if (::mmap(place, size.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+  if (::mmap(place, size.count(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+      MAP_FAILED)
     return Outcome::kOk;
   last_error_ = errno;
   return Outcome::kFailed;

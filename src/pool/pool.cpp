@@ -132,7 +132,8 @@ void Pool::thread_has_ended(ThreadCache& cache) {
 // ------------------------------------------------------------------------------------------------ taking and giving
 
 Failure Pool::take_other(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kGranule.count()) return Failure::kBadAlignment;
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kGranule.count())
+    return Failure::kBadAlignment;
   if (size > kUnlimited) return Failure::kBadSize;
   if (size == Bytes{0}) {
     address = 0;
@@ -289,8 +290,7 @@ std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
   const bool moving_costs = static_cast<double>(recent_calls_) > options_.calls_per_request * 2 * kCallWindow;
   const double slack = moving_costs ? options_.relaxed_slack : options_.slack;
   const std::uint64_t most = std::max(peak_units_in_use_, units_in_use_ + units);
-  return static_cast<std::uint32_t>(
-      std::ceil(static_cast<double>(most) / kUnitsPerGranule * (1.0 + slack)));
+  return static_cast<std::uint32_t>(std::ceil(static_cast<double>(most) / kUnitsPerGranule * (1.0 + slack)));
 }
 
 /// Sees to `count` spare granules: from the device as long as little lies free, then from where nobody uses them, then
@@ -394,8 +394,8 @@ Statistics Pool::statistics() const {
   }
   result.bytes_in_use = static_cast<std::uint64_t>(std::max<std::int64_t>(in_use, 0));
   // Exact with one thread; with several, by what their caches have not handed on yet.
-  result.peak_bytes_in_use = static_cast<std::uint64_t>(
-      std::max({peak_bytes_in_use_, bytes_in_use_ + unpublished_high, std::int64_t{0}}));
+  result.peak_bytes_in_use =
+      static_cast<std::uint64_t>(std::max({peak_bytes_in_use_, bytes_in_use_ + unpublished_high, std::int64_t{0}}));
   small_->each([&](const Slab& slab) { result.live_blocks += slab.live(); });
   result.bytes_limit = options_.limit.count();
   result.bytes_reservable_limit = options_.limit.count();

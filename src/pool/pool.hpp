@@ -1,7 +1,8 @@
 // The pool: one address range, physical granules put into it where they are needed. It grows in place, moves granules
 // that nobody uses to where a large block has no room, and gives whole granules back while the program runs. Used by
 // src/runtime. Promises: the device memory it has taken never exceeds its limit, but while a limit that was lowered is
-// still being worked off; a refused request changes nothing; a pointer that is not its own is named and nothing happens.
+// still being worked off; a refused request changes nothing; a pointer that is not its own is named and nothing
+// happens.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct Options {
   Bytes min_block{kStep};      ///< smaller requests are rounded up to this
   double slack = 0.015;        ///< how much more than the peak in use is taken before granules are moved instead
   double relaxed_slack = 0.3;  ///< the same while moving them would cost more than `calls_per_request`
-  double calls_per_request = 0.09;
+  double calls_per_request = 0.1;
 };
 
 /// Thread-safe.

@@ -33,7 +33,8 @@ class RunHeap {
   /// `part` of the free run that starts at `start` leaves the heap (it is to be unmapped); the rest stays free.
   void remove(std::uint32_t start, Run part);
 
-  /// Hands out `count` units whose start is a multiple of `alignment` (in units), of a free run of that tag. False: none.
+  /// Hands out `count` units whose start is a multiple of `alignment` (in units), of a free run of that tag. False:
+  /// none.
   bool take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, Run& out);
   /// The held run that starts at `unit`; count 0: there is none.
   [[nodiscard]] Run held(std::uint32_t unit) const noexcept;

@@ -16,8 +16,8 @@ constexpr std::uint8_t kCacheLine = 64;
 SmallBlocks::SmallBlocks(Zone& zone) : zone_(zone) {
   const std::size_t units = std::size_t{zone.places()} * kUnitsPerGranule;
   slab_of_unit_bytes_ = units * sizeof(std::atomic<Slab*>);
-  void* memory = ::mmap(nullptr, slab_of_unit_bytes_, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, slab_of_unit_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   slab_of_unit_ = static_cast<std::atomic<Slab*>*>(memory);
 }
@@ -82,7 +82,8 @@ void SmallBlocks::put_back(const CachedBlock& block, StreamTag tag) {
   const Place place = find(block.address);
   Slab& slab = *place.slab;
   block.state->store(BlockState::kIdle, std::memory_order_relaxed);
-  // A slab stands in one stream's order: with the last stream that gave a block back, whose turn the caller has seen to.
+  // A slab stands in one stream's order: with the last stream that gave a block back, whose turn the caller has seen
+  // to.
   if (slab.tag != tag) {
     if (slab.in_row) leave_row(slab);
     slab.tag = tag;

@@ -1,5 +1,5 @@
-// Blocks up to 64 KiB: sizes are rounded to classes, blocks of a class are cut from a slab, and every thread keeps a few
-// of each class for itself, so that most requests touch nothing that another thread does. Used by pool.cpp.
+// Blocks up to 64 KiB: sizes are rounded to classes, blocks of a class are cut from a slab, and every thread keeps a
+// few of each class for itself, so that most requests touch nothing that another thread does. Used by pool.cpp.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What one thread keeps of one pool's small blocks, in one stream's order. Only its thread touches it, but for the counts
-// that the pool reads. The way of nearly every small request is in this header.
+// What one thread keeps of one pool's small blocks, in one stream's order. Only its thread touches it, but for the
+// counts that the pool reads. The way of nearly every small request is in this header.
 #pragma once
 
 #include <algorithm>

@@ -80,8 +80,8 @@ Outcome VmmBacking::map(std::uint64_t address, const Granule* granules, std::siz
   Outcome outcome = Outcome::kOk;
   std::size_t mapped = 0;
   for (; mapped < count && outcome == Outcome::kOk; ++mapped) {
-    outcome = outcome_of(
-        driver_.cuMemMap(address + mapped * kGranule.count(), kGranule.count(), 0, granules[mapped], 0));
+    outcome =
+        outcome_of(driver_.cuMemMap(address + mapped * kGranule.count(), kGranule.count(), 0, granules[mapped], 0));
   }
   if (outcome == Outcome::kOk) {
     CUmemAccessDesc access{};

@@ -33,9 +33,9 @@ class Zone {
   /// The granules stand at the site now (mapped by the caller): their units are free.
   void add(const Site& site, const Granule* granules, StreamTag tag);
 
-  /// Granules of free runs, largest runs first, `at_most` of them, but none of the runs at `spared`. Each range is taken
-  /// out of the heap and handed to `unmap(first, count)`; if that fails it is put back and the search ends. The granules
-  /// are appended to `out`.
+  /// Granules of free runs, largest runs first, `at_most` of them, but none of the runs at `spared`. Each range is
+  /// taken out of the heap and handed to `unmap(first, count)`; if that fails it is put back and the search ends. The
+  /// granules are appended to `out`.
   template <typename Unmap>
   void harvest(std::uint32_t at_most, const Site& spared, std::vector<Granule>& out, Unmap&& unmap) {
     for (const Candidate& candidate : candidates(spared)) {

@@ -130,8 +130,8 @@ ration_status ration_list_physical_devices(ration_runtime* runtime, const char* 
       [&] { return hand_out_devices(of(runtime).list_physical_devices(type_of(type)), out, capacity, count); });
 }
 
-ration_status ration_get_visible_devices(ration_runtime* runtime, const char* type, ration_device* out,
-                                         size_t capacity, size_t* count) {
+ration_status ration_get_visible_devices(ration_runtime* runtime, const char* type, ration_device* out, size_t capacity,
+                                         size_t* count) {
   return guarded(
       [&] { return hand_out_devices(of(runtime).get_visible_devices(type_of(type)), out, capacity, count); });
 }

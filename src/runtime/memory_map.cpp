@@ -60,7 +60,7 @@ std::string map_as_svg(const pool::Statistics& statistics, const std::vector<Pie
   double x = 0;
   for (const Piece& piece : pieces) {
     const double width = kWidth * static_cast<double>(piece.size) / total;
-    const char* colour = piece.state == Piece::State::kFree ? "#e5e7eb"
+    const char* colour = piece.state == Piece::State::kFree   ? "#e5e7eb"
                          : piece.state == Piece::State::kHeld ? "#2563eb"
                                                               : "#0d9488";
     text += fmt::format(

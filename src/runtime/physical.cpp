@@ -41,16 +41,15 @@ std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu) {
       if (library == nullptr) return;
       auto* init = reinterpret_cast<nvmlReturn_t (*)()>(::dlsym(library, "nvmlInit_v2"));
       if (init == nullptr || init() != NVML_SUCCESS) return;
-      handle_by_uuid =
-          reinterpret_cast<decltype(handle_by_uuid)>(::dlsym(library, "nvmlDeviceGetHandleByUUID"));
+      handle_by_uuid = reinterpret_cast<decltype(handle_by_uuid)>(::dlsym(library, "nvmlDeviceGetHandleByUUID"));
       memory_info = reinterpret_cast<decltype(memory_info)>(::dlsym(library, "nvmlDeviceGetMemoryInfo"));
     }
   };
   static const Management management;
   const driver::Driver* driver = driver::Driver::get();
   CUuuid uuid{};
-  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr ||
-      driver->cuDeviceGetUuid == nullptr || driver->cuDeviceGetUuid(&uuid, gpu.ordinal) != CUDA_SUCCESS)
+  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr || driver->cuDeviceGetUuid == nullptr ||
+      driver->cuDeviceGetUuid(&uuid, gpu.ordinal) != CUDA_SUCCESS)
     return std::nullopt;
   std::string name = "GPU-";
   for (int i = 0; i < 16; ++i) {

@@ -80,9 +80,8 @@ std::vector<std::size_t> parse_visible_list(const std::string& list, std::size_t
   return result;
 }
 
-std::vector<PlannedDevice> plan_devices(
-    const GpuOptions& options, const std::vector<std::size_t>& visible,
-    const std::function<PrimaryContext::Priorities(std::size_t gpu)>& priorities) {
+std::vector<PlannedDevice> plan_devices(const GpuOptions& options, const std::vector<std::size_t>& visible,
+                                        const std::function<PrimaryContext::Priorities(std::size_t gpu)>& priorities) {
   const auto& lists = options.virtual_devices;
   std::vector<PlannedDevice> result;
   if (lists.empty()) {
@@ -93,8 +92,7 @@ std::vector<PlannedDevice> plan_devices(
     return result;
   }
   if (options.per_process_gpu_memory_fraction > 0) {
-    throw InvalidArgumentError(
-        "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.");
+    throw InvalidArgumentError("It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.");
   }
   if (visible.size() < lists.size()) {
     throw UnknownError(
@@ -110,8 +108,7 @@ std::vector<PlannedDevice> plan_devices(
   bool ordered = false;
   for (std::size_t position = 0; position < visible.size(); ++position) {
     const std::size_t gpu = visible[position];
-    const GpuOptions::VirtualDevices list =
-        position < lists.size() ? lists[position] : GpuOptions::VirtualDevices{};
+    const GpuOptions::VirtualDevices list = position < lists.size() ? lists[position] : GpuOptions::VirtualDevices{};
     if (list.memory_limit_mb.empty()) {
       result.push_back({gpu, std::nullopt, 0, 0});
       continue;

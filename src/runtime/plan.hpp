@@ -15,18 +15,18 @@ namespace ration::runtime {
 
 /// What the environment says beside the program.
 struct Environment {
-  std::optional<bool> force_growth;             ///< TF_FORCE_GPU_ALLOW_GROWTH, XLA_PYTHON_CLIENT_PREALLOCATE
-  std::optional<std::uint64_t> reserve_mib;     ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB
-  std::optional<double> fraction;               ///< XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_CLIENT_MEM_FRACTION
-  bool async = false;                           ///< TF_GPU_ALLOCATOR=cuda_malloc_async, XLA_PYTHON_CLIENT_ALLOCATOR
-  bool direct = false;                          ///< XLA_PYTHON_CLIENT_ALLOCATOR=platform
+  std::optional<bool> force_growth;          ///< TF_FORCE_GPU_ALLOW_GROWTH, XLA_PYTHON_CLIENT_PREALLOCATE
+  std::optional<std::uint64_t> reserve_mib;  ///< TF_DEVICE_MIN_SYS_MEMORY_IN_MB
+  std::optional<double> fraction;            ///< XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_CLIENT_MEM_FRACTION
+  bool async = false;                        ///< TF_GPU_ALLOCATOR=cuda_malloc_async, XLA_PYTHON_CLIENT_ALLOCATOR
+  bool direct = false;                       ///< XLA_PYTHON_CLIENT_ALLOCATOR=platform
   [[nodiscard]] static Environment read();
 };
 
 /// One logical GPU to be made.
 struct PlannedDevice {
-  std::size_t gpu = 0;             ///< place among the physical GPUs
-  std::optional<Bytes> limit;      ///< absent: all that is available less the reserve, or a share
+  std::size_t gpu = 0;         ///< place among the physical GPUs
+  std::optional<Bytes> limit;  ///< absent: all that is available less the reserve, or a share
   int priority = 0;
   int ordinal = 0;
 };

@@ -34,7 +34,9 @@ struct LogicalGpu {
   std::unique_ptr<pool::Allocator> memory;
 };
 
-const char* word_for(const std::string& type) { return type == "CPU" ? "/physical_device:CPU:" : "/physical_device:GPU:"; }
+const char* word_for(const std::string& type) {
+  return type == "CPU" ? "/physical_device:CPU:" : "/physical_device:GPU:";
+}
 
 }  // namespace
 
@@ -92,7 +94,8 @@ void Runtime::State::look() {
   looked = true;
   gpus = look_at_gpus();
   physical.push_back({word_for("CPU") + std::string("0"), "CPU"});
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) physical.push_back({word_for("GPU") + std::to_string(gpu), "GPU"});
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
+    physical.push_back({word_for("GPU") + std::to_string(gpu), "GPU"});
   visible = physical;
 }
 
@@ -142,8 +145,7 @@ void Runtime::set_memory_growth(const PhysicalDevice& device, bool enable) {
   state_->require_known(device);
   if (state_->logical.count(device.name) != 0)
     throw ValueError("Cannot set memory growth on device when virtual devices configured");
-  if (device.device_type != "GPU")
-    throw ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices");
+  if (device.device_type != "GPU") throw ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices");
   const auto known = state_->growth.find(device.name);
   if (known != state_->growth.end() && known->second == enable) return;
   if (state_->initialized) throw RuntimeError("Physical devices cannot be modified after being initialized");
@@ -286,7 +288,8 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
   pool_options.device = gpus[gpu].total;
   pool_options.growth = growth_wanted;
   pool::Failure failure = pool::Failure::kNone;
-  auto made = pool::Pool::make(std::make_unique<pool::VmmBacking>(driver, ordinal, context.get()), pool_options, failure);
+  auto made =
+      pool::Pool::make(std::make_unique<pool::VmmBacking>(driver, ordinal, context.get()), pool_options, failure);
   if (made == nullptr) {
     throw MemoryLimitExceeded(
         fmt::format("no pool of {} can be made on GPU {}: {}.", format_size(limit), gpu, pool::describe(failure)),
@@ -310,7 +313,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     if (available.count(device.gpu) == 0) available[device.gpu] = context.memory().available;
     const PhysicalGpu& gpu = gpus[device.gpu];
     const double fraction = options.per_process_gpu_memory_fraction > 0 ? options.per_process_gpu_memory_fraction
-                                                                       : environment.fraction.value_or(0);
+                                                                        : environment.fraction.value_or(0);
     if ((fraction > 1 || options.use_unified_memory) && gpu.capability_major < 6) {
       throw InvalidArgumentError(
           "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support "
@@ -356,7 +359,8 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
         return requests;
       });
   for (const auto& [name, limit] : limits) {
-    const auto device = std::find_if(physical.begin(), physical.end(), [&](const auto& each) { return each.name == name; });
+    const auto device =
+        std::find_if(physical.begin(), physical.end(), [&](const auto& each) { return each.name == name; });
     apply_limit(static_cast<std::size_t>(device - physical.begin()) - 1);
   }
 }
@@ -449,7 +453,8 @@ void Runtime::State::apply_limit(std::size_t gpu) {
   const auto limit = limits.find(physical[gpu + 1].name);
   if (limit == limits.end()) return;
   double configured = 0;
-  for (const LogicalGpu& each : logical_gpus) configured += each.gpu == gpu ? static_cast<double>(each.configured.count()) : 0;
+  for (const LogicalGpu& each : logical_gpus)
+    configured += each.gpu == gpu ? static_cast<double>(each.configured.count()) : 0;
   for (LogicalGpu& each : logical_gpus) {
     if (each.gpu != gpu) continue;
     const double share = configured > 0 ? static_cast<double>(each.configured.count()) / configured : 1;
@@ -461,7 +466,8 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   const std::lock_guard guard(state_->mutex);
   state_->require_known(device);
   if (device.device_type != "GPU") throw ValueError("A memory limit can be set on GPUs only, not on " + device.repr());
-  if (bytes == 0) throw ValueError("A memory limit of 0 leaves nothing; to hide a device: set_visible_devices([], 'GPU')");
+  if (bytes == 0)
+    throw ValueError("A memory limit of 0 leaves nothing; to hide a device: set_visible_devices([], 'GPU')");
   const std::size_t place = state_->place_of(device);
   if (Bytes{bytes} > state_->gpus[place].total) {
     throw ValueError(fmt::format("A limit of {} is more than {} has ({})", format_size(Bytes{bytes}), device.name,
@@ -510,12 +516,11 @@ pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(str
   if (failure == pool::Failure::kForked || failure == pool::Failure::kClosed)
     throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
   const pool::Statistics statistics = memory.statistics();
-  std::string text = fmt::format("{} refused on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
-                                 format_size(Bytes{bytes}), gpu, pool::describe(failure),
-                                 format_size(Bytes{statistics.bytes_in_use}),
-                                 format_size(Bytes{statistics.bytes_reserved}),
-                                 format_size(Bytes{statistics.bytes_limit}),
-                                 format_size(Bytes{statistics.largest_free_block_bytes}));
+  std::string text =
+      fmt::format("{} refused on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
+                  format_size(Bytes{bytes}), gpu, pool::describe(failure), format_size(Bytes{statistics.bytes_in_use}),
+                  format_size(Bytes{statistics.bytes_reserved}), format_size(Bytes{statistics.bytes_limit}),
+                  format_size(Bytes{statistics.largest_free_block_bytes}));
   if (failure == pool::Failure::kDriver || failure == pool::Failure::kDeviceLost)
     text += fmt::format(" The driver's error is {}.", memory.last_driver_error());
   if (failure == pool::Failure::kOverLimit)

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "driver/cuda_share_abi.hpp"
 #include "driver/cuda_copy_abi.hpp"
+#include "driver/cuda_share_abi.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/way.hpp"
 

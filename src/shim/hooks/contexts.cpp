@@ -232,9 +232,9 @@ RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(context); });
 }
 
-// Memory for the malloc() and the printf() of kernels: the driver takes it at the next launch that needs it, and keeps it
-// as long as the context lives. Charged when it is asked for, beyond what every context has (CUDA 4.0 to 13: 8 MiB and
-// 1 MiB, part of the context's own cost).
+// Memory for the malloc() and the printf() of kernels: the driver takes it at the next launch that needs it, and keeps
+// it as long as the context lives. Charged when it is asked for, beyond what every context has (CUDA 4.0 to 13: 8 MiB
+// and 1 MiB, part of the context's own cost).
 RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const auto call = [&] { return real<cuCtxSetLimit_t>(Symbol::cuCtxSetLimit)(limit, value); };
   const bool heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;

@@ -124,7 +124,8 @@ bool exercise(Pool& pool) {
   pool.set_limit(64_MiB);
   std::uint64_t last = 0;
   Failure failure = pool.allocate(0, 30_MiB, 256, last);  // sound again, but on a lost device
-  if (failure != Failure::kNone) failure = pool.allocate(0, 30_MiB, 256, last);  // that may have been the call that fails
+  if (failure != Failure::kNone)
+    failure = pool.allocate(0, 30_MiB, 256, last);  // that may have been the call that fails
   if (failure != Failure::kDeviceLost) {
     EXPECT_EQ(failure, Failure::kNone) << describe(failure);
     EXPECT_EQ(pool.deallocate(0, last), Failure::kNone);
@@ -139,7 +140,8 @@ TEST(DevicePool, IsSoundAfterAnyDriverCallHasFailedAndLeavesNothingBehind) {
   for (const Outcome how : {Outcome::kOutOfMemory, Outcome::kFailed, Outcome::kDeviceLost}) {
     bool reached = true;
     for (std::uint64_t call = 1; reached; ++call) {
-      auto failing = std::make_unique<Failing>(std::make_unique<VmmBacking>(device.driver, 0, device.context), call, how);
+      auto failing =
+          std::make_unique<Failing>(std::make_unique<VmmBacking>(device.driver, 0, device.context), call, how);
       const Failing& backing = *failing;
       Options options;
       options.limit = 48_MiB;
@@ -211,11 +213,12 @@ TEST(DevicePool, BlocksBeyondFourGibibytesAreNotCutShort) {
   options.device = 16_GiB;
   options.limit = 12_GiB;
   Failure failure = Failure::kNone;
-  const auto pool = Pool::make(std::make_unique<VmmBacking>(device.driver, 1, [&] {
-                                 cuda::CUcontext context = nullptr;
-                                 device.driver.cuDevicePrimaryCtxRetain(&context, 1);
-                                 return context;
-                               }()),
+  const auto pool = Pool::make(std::make_unique<VmmBacking>(device.driver, 1,
+                                                            [&] {
+                                                              cuda::CUcontext context = nullptr;
+                                                              device.driver.cuDevicePrimaryCtxRetain(&context, 1);
+                                                              return context;
+                                                            }()),
                                options, failure);
   ASSERT_NE(pool, nullptr);
   std::uint64_t large = 0, small = 0;

@@ -202,7 +202,8 @@ TEST(Pool, RefusesEverythingInTheChildOfAFork) {
     std::uint64_t address = 0;
     const bool refused = pool->allocate(0, 1_KiB, 256, address) == Failure::kForked &&
                          pool->allocate(0, 4_MiB, 256, address) == Failure::kForked &&
-                         pool->deallocate(0, small) == Failure::kForked && pool->deallocate(0, large) == Failure::kForked;
+                         pool->deallocate(0, small) == Failure::kForked &&
+                         pool->deallocate(0, large) == Failure::kForked;
     ::_exit(refused ? 0 : 1);
   }
   int status = 0;

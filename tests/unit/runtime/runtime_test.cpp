@@ -90,12 +90,16 @@ TEST_F(DeviceConfiguration, GrowthHasItsRules) {
 TEST_F(DeviceConfiguration, LogicalDevicesHaveTheirRules) {
   expect_error<ValueError>("Setting memory limit is required for GPU virtual devices",
                            [&] { runtime.set_logical_device_configuration(gpus[0], {Configuration{}}); });
-  expect_error<ValueError>("Setting memory limit on CPU virtual devices is currently not supported",
-                           [&] { runtime.set_logical_device_configuration(cpu, {{100, {}, {}}}); });
-  expect_error<ValueError>("Setting experimental_priority on CPU virtual  devices is currently not supported",
-                           [&] { runtime.set_logical_device_configuration(cpu, {{{}, 1, {}}}); });
+  expect_error<ValueError>("Setting memory limit on CPU virtual devices is currently not supported", [&] {
+    runtime.set_logical_device_configuration(cpu, {{100, {}, {}}});
+  });
+  expect_error<ValueError>("Setting experimental_priority on CPU virtual  devices is currently not supported", [&] {
+    runtime.set_logical_device_configuration(cpu, {{{}, 1, {}}});
+  });
   expect_error<ValueError>("Setting experimental_device_ordinal on CPU virtual  devices is currently not supported",
-                           [&] { runtime.set_logical_device_configuration(cpu, {{{}, {}, 1}}); });
+                           [&] {
+                             runtime.set_logical_device_configuration(cpu, {{{}, {}, 1}});
+                           });
   EXPECT_FALSE(runtime.get_logical_device_configuration(gpus[0]).has_value());
   const std::vector<Configuration> two = {{64, {}, {}}, {128.5, {}, {}}};
   runtime.set_logical_device_configuration(gpus[0], two);
@@ -123,8 +127,10 @@ TEST_F(DeviceConfiguration, PrioritiesAndOrdinalsAreForAllEntriesOrNone) {
 
 std::vector<std::pair<double, std::size_t>> order(const GpuOptions& options) {
   std::vector<std::pair<double, std::size_t>> result;
-  for (const auto& device : runtime::plan_devices(options, runtime::parse_visible_list(options.visible_device_list, 2),
-                                                  [](std::size_t) { return runtime::PrimaryContext::Priorities{-5, 0}; }))
+  for (const auto& device :
+       runtime::plan_devices(options, runtime::parse_visible_list(options.visible_device_list, 2), [](std::size_t) {
+         return runtime::PrimaryContext::Priorities{-5, 0};
+       }))
     result.emplace_back(static_cast<double>(device.limit->count()) / (1 << 30), device.gpu);
   return result;
 }
@@ -143,15 +149,13 @@ TEST_F(DeviceConfiguration, SessionOptionsAreRefusedAsTensorFlowDoes) {
   GpuOptions options;
   options.virtual_devices = {{{64}, {}, {}}};
   options.per_process_gpu_memory_fraction = 0.5;
-  expect_error<InvalidArgumentError>(
-      "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.",
-      [&] { runtime.initialize(options); });
+  expect_error<InvalidArgumentError>("It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.",
+                                     [&] { runtime.initialize(options); });
   options = {};
   options.virtual_devices = {{{64}, {}, {}}, {{64}, {}, {}}};
   options.visible_device_list = "1";
-  expect_error<UnknownError>(
-      "Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2",
-      [&] { runtime.initialize(options); });
+  expect_error<UnknownError>("Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2",
+                             [&] { runtime.initialize(options); });
   options.virtual_devices = {{{64}, {}, {}}};
   options.visible_device_list = "1,0";
   expect_error<InvalidArgumentError>(
@@ -189,7 +193,8 @@ TEST_F(DeviceConfiguration, TheEnvironmentOverrulesGrowth) {
 TEST_F(DeviceConfiguration, MemoryInfoTakesEveryFormOfAName) {
   runtime.set_memory_growth(gpus[0], true);
   runtime.set_memory_growth(gpus[1], true);
-  for (const char* name : {"GPU:0", "/gpu:0", "/GPU:0", "/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0"})
+  for (const char* name :
+       {"GPU:0", "/gpu:0", "/GPU:0", "/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0"})
     EXPECT_EQ(runtime.get_memory_info(name).current, 0U) << name;
   for (const char* name : {"", "GPU", "gpu:", "GPU:0:1", "device GPU:0"}) {
     expect_error<ValueError>(std::string("Failed parsing device name: '") + name +
