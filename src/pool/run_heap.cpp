@@ -17,19 +17,20 @@ std::uint32_t aligned_up(std::uint32_t unit, std::uint32_t alignment) noexcept {
 
 RunHeap::RunHeap(std::uint32_t units) : units_(units), nodes_(1) {
   // Touched only where runs begin and end, so most of it never takes host memory.
-  void* memory = ::mmap(nullptr, (std::size_t{units} + 1) * sizeof(std::uint32_t), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, index_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  index_ = static_cast<std::uint32_t*>(memory);
+  index_ = static_cast<std::uint32_t*>(memory) + 1;  // a unit before the first may be asked for, and one after the last
 }
 
-RunHeap::~RunHeap() { ::munmap(index_, (std::size_t{units_} + 1) * sizeof(std::uint32_t)); }
+RunHeap::~RunHeap() { ::munmap(index_ - 1, index_bytes()); }
 
 // ----------------------------------------------------------------------------------------------- taking, releasing
 
 bool RunHeap::take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, Run& out) {
-  if (tag >= bins_.size() || bins_[tag] == nullptr || bins_[tag]->units < count) return false;
-  const std::uint32_t index = suitable(*bins_[tag], count, alignment);
+  const Bins* bins = find_bins(tag);
+  if (bins == nullptr || bins->units < count) return false;
+  const std::uint32_t index = suitable(*bins, count, alignment);
   if (index == kNone) return false;
   const Run whole{nodes_[index].start, nodes_[index].count};
   const std::uint32_t start = alignment == 1 ? whole.start : aligned_up(whole.start, alignment);
@@ -37,16 +38,16 @@ bool RunHeap::take(std::uint32_t count, std::uint32_t alignment, StreamTag tag, 
   out = {start, count};
   if (before == 0 && after > 0) {  // the rest stays where it is, and nearly always in its list
     resize(index, {start + count, after});
-    (void)new_node(out, State::kHeld, tag);
+    index_[start] = new_node(out, State::kHeld, tag);
     return true;
   }
   unlink(index);
   nodes_[index].start = start;
   nodes_[index].count = count;
   nodes_[index].state = State::kHeld;
-  mark_ends(index);
-  if (before > 0) link(new_node({whole.start, before}, State::kFree, tag));
-  if (after > 0) link(new_node({start + count, after}, State::kFree, tag));
+  index_[start] = index;
+  if (before > 0) link_new({whole.start, before}, tag);
+  if (after > 0) link_new({start + count, after}, tag);
   return true;
 }
 
@@ -67,16 +68,17 @@ void RunHeap::add(Run run, StreamTag tag) { free_run(run, tag, kNone); }
 /// The run becomes free; with its free neighbours of the same tag it is one run. `own_node`: that it had while it was
 /// held.
 void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
-  if (tag >= bins_.size() || bins_[tag] == nullptr) make_bins(tag);
+  if (find_bins(tag) == nullptr) make_bins(tag);
   const std::uint32_t before = free_node_ending_at(run.start, tag);
   const std::uint32_t after = free_node_starting_at(run.start + run.count, tag);
   if (before == kNone && after == kNone) {
     if (own_node == kNone) {
-      own_node = new_node(run, State::kFree, tag);
+      own_node = new_node(run, State::kFree, tag);  // its ends are marked below
     } else {
       nodes_[own_node].state = State::kFree;
       nodes_[own_node].tag = tag;
     }
+    mark_ends(own_node);
     link(own_node);
     return;
   }
@@ -97,8 +99,10 @@ void RunHeap::free_run(Run run, StreamTag tag, std::uint32_t own_node) {
 /// The free run becomes that one. It stays in its list where it still belongs there.
 void RunHeap::resize(std::uint32_t index, Run run) noexcept {
   Node& node = nodes_[index];
+  if (run.start != node.start) index_[run.start] = index;
+  if (run.start + run.count != node.start + node.count) index_[run.start + run.count - 1] = index;
   if (bin_of(run.count) == Bin{node.first, node.second}) {
-    bins_[node.tag]->units += run.count - node.count;
+    find_bins(node.tag)->units += run.count - node.count;
     free_units_ += run.count - node.count;
     node.start = run.start;
     node.count = run.count;
@@ -108,7 +112,6 @@ void RunHeap::resize(std::uint32_t index, Run run) noexcept {
     node.count = run.count;
     link(index);
   }
-  mark_ends(index);
 }
 
 void RunHeap::remove(std::uint32_t start, Run part) {
@@ -117,17 +120,13 @@ void RunHeap::remove(std::uint32_t start, Run part) {
   const Node whole = nodes_[index];
   drop_node(index);
   index_[part.start] = index_[part.start + part.count - 1] = kNone;
-  if (const std::uint32_t before = part.start - whole.start; before > 0) {
-    link(new_node({whole.start, before}, State::kFree, whole.tag));
-  }
+  if (const std::uint32_t before = part.start - whole.start; before > 0) link_new({whole.start, before}, whole.tag);
   const std::uint32_t end = part.start + part.count;
-  if (const std::uint32_t after = whole.start + whole.count - end; after > 0) {
-    link(new_node({end, after}, State::kFree, whole.tag));
-  }
+  if (const std::uint32_t after = whole.start + whole.count - end; after > 0) link_new({end, after}, whole.tag);
 }
 
 void RunHeap::retag(StreamTag from, StreamTag to) {
-  if (from == to || from >= bins_.size() || bins_[from] == nullptr) return;
+  if (from == to || find_bins(from) == nullptr) return;
   std::vector<std::uint32_t> moving;
   for (std::uint32_t index = 1; index < nodes_.size(); ++index) {
     if (nodes_[index].state == State::kFree && nodes_[index].tag == from) moving.push_back(index);
@@ -141,12 +140,14 @@ void RunHeap::retag(StreamTag from, StreamTag to) {
 // ------------------------------------------------------------------------------------------------------ looking on
 
 std::uint32_t RunHeap::free_units(StreamTag tag) const noexcept {
-  return tag < bins_.size() && bins_[tag] != nullptr ? bins_[tag]->units : 0;
+  const Bins* bins = find_bins(tag);
+  return bins != nullptr ? bins->units : 0;
 }
 
 std::uint32_t RunHeap::largest_free() const noexcept {
   std::uint32_t largest = 0;
-  for (const auto& bins : bins_) {
+  for (std::size_t tag = 0; tag <= other_bins_.size(); ++tag) {
+    const Bins* bins = find_bins(static_cast<StreamTag>(tag));
     if (bins == nullptr || bins->first_map == 0) continue;
     const int first = std::bit_width(bins->first_map) - 1;
     const int second = std::bit_width(bins->second_map[static_cast<std::size_t>(first)]) - 1;
@@ -215,13 +216,13 @@ std::uint32_t RunHeap::suitable(const Bins& bins, std::uint32_t count, std::uint
 }
 
 void RunHeap::make_bins(StreamTag tag) {
-  if (tag >= bins_.size()) bins_.resize(std::size_t{tag} + 1);
-  bins_[tag] = std::make_unique<Bins>();
+  if (tag > other_bins_.size()) other_bins_.resize(tag);
+  other_bins_[tag - 1] = std::make_unique<Bins>();
 }
 
 void RunHeap::link(std::uint32_t index) noexcept {
   Node& node = nodes_[index];
-  Bins& bins = *bins_[node.tag];
+  Bins& bins = *find_bins(node.tag);
   const Bin bin = bin_of(node.count);
   node.first = bin.first;
   node.second = bin.second;
@@ -238,7 +239,7 @@ void RunHeap::link(std::uint32_t index) noexcept {
 
 void RunHeap::unlink(std::uint32_t index) noexcept {
   const Node& node = nodes_[index];
-  Bins& bins = *bins_[node.tag];
+  Bins& bins = *find_bins(node.tag);
   if (node.previous != kNone) {
     nodes_[node.previous].next = node.next;
   } else {
@@ -268,8 +269,13 @@ std::uint32_t RunHeap::new_node(Run run, State state, StreamTag tag) {
   node.count = run.count;
   node.tag = tag;
   node.state = state;
-  mark_ends(index);
   return index;
+}
+
+void RunHeap::link_new(Run run, StreamTag tag) {
+  const std::uint32_t index = new_node(run, State::kFree, tag);
+  mark_ends(index);
+  link(index);
 }
 
 void RunHeap::drop_node(std::uint32_t index) noexcept {
@@ -284,18 +290,15 @@ void RunHeap::mark_ends(std::uint32_t index) noexcept {
   index_[node.start + node.count - 1] = index;
 }
 
+// What stands in the index may be stale, but a node that is free and ends just there is the one.
 std::uint32_t RunHeap::free_node_ending_at(std::uint32_t unit, StreamTag tag) const noexcept {
-  if (unit == 0) return kNone;
-  const std::uint32_t index = index_[unit - 1];
-  if (index == kNone || index >= nodes_.size()) return kNone;
+  const std::uint32_t index = index_[std::ptrdiff_t{unit} - 1];
   const Node& node = nodes_[index];
   return node.state == State::kFree && node.tag == tag && node.start + node.count == unit ? index : kNone;
 }
 
 std::uint32_t RunHeap::free_node_starting_at(std::uint32_t unit, StreamTag tag) const noexcept {
-  if (unit >= units_) return kNone;
   const std::uint32_t index = index_[unit];
-  if (index == kNone || index >= nodes_.size()) return kNone;
   const Node& node = nodes_[index];
   return node.state == State::kFree && node.tag == tag && node.start == unit ? index : kNone;
 }

@@ -104,16 +104,26 @@ class RunHeap {
   std::uint32_t suitable(const Bins& bins, std::uint32_t count, std::uint32_t alignment) const noexcept;
   bool fits(std::uint32_t index, std::uint32_t count, std::uint32_t alignment) const noexcept;
   void make_bins(StreamTag tag);
+  [[nodiscard]] const Bins* find_bins(StreamTag tag) const noexcept {
+    if (tag == 0) return &first_bins_;  // nearly always the only one
+    return tag <= other_bins_.size() ? other_bins_[tag - 1U].get() : nullptr;
+  }
+  [[nodiscard]] Bins* find_bins(StreamTag tag) noexcept {
+    return const_cast<Bins*>(static_cast<const RunHeap*>(this)->find_bins(tag));
+  }
+  [[nodiscard]] std::size_t index_bytes() const noexcept { return (std::size_t{units_} + 2) * sizeof(std::uint32_t); }
+  void link_new(Run run, StreamTag tag);
   std::uint32_t free_node_ending_at(std::uint32_t unit, StreamTag tag) const noexcept;
   std::uint32_t free_node_starting_at(std::uint32_t unit, StreamTag tag) const noexcept;
   void resize(std::uint32_t index, Run run) noexcept;
   void free_run(Run run, StreamTag tag, std::uint32_t own_node);
 
   std::uint32_t units_;
-  std::uint32_t* index_;  // by unit: the node of the run that starts or ends there; else stale
+  std::uint32_t* index_;  // by unit: the node of a run that starts there, or of a free run that ends there; else stale
   std::vector<Node> nodes_;
   std::uint32_t unused_ = kNone;
-  std::vector<std::unique_ptr<Bins>> bins_;  // by tag
+  Bins first_bins_;                                // of tag 0
+  std::vector<std::unique_ptr<Bins>> other_bins_;  // by tag less 1
   std::uint32_t free_units_ = 0;
 };
 

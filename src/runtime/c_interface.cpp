@@ -79,6 +79,7 @@ template <typename Device>
 ration_status hand_out_devices(const std::vector<Device>& devices, ration_device* out, std::size_t capacity,
                                std::size_t* count) {
   require(count, "count");
+  if (capacity > 0) require(out, "out");
   *count = devices.size();
   for (std::size_t i = 0; i < std::min(capacity, devices.size()); ++i) {
     ration_device each{};
@@ -139,6 +140,7 @@ ration_status ration_get_visible_devices(ration_runtime* runtime, const char* ty
 ration_status ration_set_visible_devices(ration_runtime* runtime, const ration_device* devices, size_t count,
                                          const char* type) {
   return guarded([&] {
+    if (count > 0) require(devices, "devices");
     std::vector<PhysicalDevice> wanted;
     for (size_t i = 0; i < count; ++i) wanted.push_back(device_of(devices + i));
     of(runtime).set_visible_devices(wanted, type_of(type));
@@ -170,6 +172,7 @@ ration_status ration_get_memory_growth(ration_runtime* runtime, const ration_dev
 ration_status ration_set_logical_devices(ration_runtime* runtime, const ration_device* device,
                                          const ration_logical_configuration* entries, size_t count) {
   return guarded([&] {
+    if (count > 0) require(entries, "entries");
     std::vector<LogicalDeviceConfiguration> wanted(count);
     for (size_t i = 0; i < count; ++i) {
       if ((entries[i].has & RATION_HAS_MEMORY_LIMIT) != 0) wanted[i].memory_limit = entries[i].memory_limit_mib;
@@ -187,6 +190,7 @@ ration_status ration_get_logical_devices(ration_runtime* runtime, const ration_d
   return guarded([&] {
     require(count, "count");
     require(is_set, "is_set");
+    if (capacity > 0) require(out, "out");
     const auto known = of(runtime).get_logical_device_configuration(device_of(device));
     *is_set = known.has_value() ? 1 : 0;
     *count = known ? known->size() : 0;
@@ -315,6 +319,7 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
         format == RATION_MAP_SVG ? of(runtime).memory_map_svg(gpu) : of(runtime).memory_map_json(gpu);
     *needed = text.size() + 1;
     if (capacity < *needed) return RATION_BUFFER_TOO_SMALL;
+    require(buffer, "buffer");
     std::memcpy(buffer, text.c_str(), *needed);
     return RATION_OK;
   });

@@ -283,6 +283,39 @@ class Package(unittest.TestCase):
             assert experimental.get_memory_info('GPU:0')['held'] == 0
         """, prefix=prefix)
 
+    def test_the_c_interface_refuses_what_makes_no_sense(self):
+        self.python(self.LIBRARY + """
+            size, nothing = ctypes.c_size_t, None
+            device = ration._native.device(*gpus[0])
+            here = ctypes.byref(device)
+            value_error, count, address = 1, size(), ctypes.c_void_p()
+            unsized = ration._native.MemoryInfo()
+            for name, *arguments in (
+                    ('list_physical_devices', nothing, nothing, nothing, size(3), ctypes.byref(count)),
+                    ('list_physical_devices', nothing, nothing, nothing, size(0), nothing),
+                    ('set_visible_devices', nothing, nothing, size(2), nothing),
+                    ('set_memory_growth', nothing, nothing, 1), ('get_memory_growth', nothing, here, nothing),
+                    ('set_logical_devices', nothing, here, nothing, size(2)),
+                    ('get_memory_info', nothing, nothing, nothing), ('get_memory_info', nothing, b'GPU:0', nothing),
+                    ('get_memory_info', nothing, b'GPU:0', ctypes.byref(unsized)),
+                    ('set_memory_limit_text', nothing, here, nothing), ('get_device_details', nothing, here, nothing),
+                    ('allocate', nothing, 0, size(1), size(0), nothing, nothing),
+                    ('allocate', nothing, 99, size(1), size(0), nothing, ctypes.byref(address)),
+                    ('allocate', nothing, -1, size(1), size(0), nothing, ctypes.byref(address)),
+                    ('allocate', nothing, 0, size(1), size(3), nothing, ctypes.byref(address)),
+                    ('allocate', nothing, 0, size(-1), size(0), nothing, ctypes.byref(address)),
+                    ('deallocate', nothing, 0, ctypes.c_void_p(0x1234), nothing),
+                    ('deallocate', nothing, 99, nothing, nothing), ('memory_map', nothing, 0, 0, nothing, size(9999999), ctypes.byref(count)),
+                    ('last_refusal', nothing)):
+                status = getattr(library, 'ration_' + name)(*arguments)
+                assert status == value_error and library.ration_last_error(), (name, arguments, status)
+            # An older caller's struct is filled as far as it goes.
+            class Short(ctypes.Structure):
+                _fields_ = [('size', ctypes.c_uint32), ('reserved', ctypes.c_uint32), ('current', ctypes.c_uint64), ('guard', ctypes.c_uint64)]
+            short = Short(size=16, guard=77)
+            assert library.ration_get_memory_info(None, b'GPU:0', ctypes.byref(short)) == 0 and short.guard == 77
+        """)
+
     def test_an_idle_pool_gives_back_what_it_keeps(self):
         self.python(self.LIBRARY + """
             ration.setup_gpu('growth')
