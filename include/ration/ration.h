@@ -131,7 +131,8 @@ typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ratio
 ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_format format, char* buffer,
                                 size_t capacity, size_t* needed);
 
-/* For torch.cuda.memory.CUDAPluggableAllocator: memory of ration_runtime_default(). NULL: refused. */
+/* For torch.cuda.memory.CUDAPluggableAllocator: memory of ration_runtime_default(), which begins small and grows unless
+ * it was initialised before. NULL: refused. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);
 

@@ -91,6 +91,19 @@ ration_status hand_out_devices(const std::vector<Device>& devices, ration_device
   return capacity < devices.size() && capacity > 0 ? RATION_BUFFER_TOO_SMALL : RATION_OK;
 }
 
+/// PyTorch's users expect a pool that begins small. What was configured before stays.
+void grow_unless_configured() {
+  static const bool once = [] {
+    ration::Runtime& runtime = ration::default_runtime();
+    if (runtime.is_initialized()) return true;
+    for (const PhysicalDevice& gpu : runtime.get_visible_devices("GPU")) {
+      if (!runtime.get_logical_device_configuration(gpu)) runtime.set_memory_growth(gpu, true);
+    }
+    return true;
+  }();
+  (void)once;
+}
+
 }  // namespace
 
 extern "C" {
@@ -328,6 +341,10 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream) {
   void* address = nullptr;
   if (size <= 0) return nullptr;
+  (void)guarded([] {
+    grow_unless_configured();
+    return RATION_OK;
+  });
   (void)ration_allocate(nullptr, device, static_cast<size_t>(size), 0, stream, &address);
   return address;
 }

@@ -8,6 +8,8 @@
 #include <set>
 #include <string_view>
 
+#include "base/units.hpp"
+
 namespace ration::runtime {
 namespace {
 
@@ -43,6 +45,11 @@ Environment Environment::read() {
   const auto xla = variable("XLA_PYTHON_CLIENT_ALLOCATOR");
   result.async = variable("TF_GPU_ALLOCATOR") == "cuda_malloc_async" || xla == "cuda_async";
   result.direct = xla == "platform";
+  if (const auto mib = number(variable("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC")); mib && *mib >= 1)
+    result.preallocate_mib = static_cast<std::uint64_t>(*mib);
+  if (const auto text = variable("RATION_MIN_BLOCK")) {
+    if (const auto size = parse_size(*text, Bytes{0}, Bytes{0})) result.min_block = *size;
+  }
   return result;
 }
 

@@ -281,12 +281,18 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
   const bool async = options.allocator_type == "cuda_malloc_async" || environment.async;
   if (async || environment.direct || !pool::VmmBacking::is_possible(driver, ordinal)) {
     const auto kind = async ? pool::DriverBlocks::Kind::kAsync : pool::DriverBlocks::Kind::kDirect;
-    return std::make_unique<pool::DriverBlocks>(driver, ordinal, context.get(), kind, limit);
+    auto blocks = std::make_unique<pool::DriverBlocks>(driver, ordinal, context.get(), kind, limit);
+    std::uint64_t address = 0;
+    if (async && environment.preallocate_mib &&
+        blocks->allocate(0, Bytes{*environment.preallocate_mib << 20}, 256, address) == pool::Failure::kNone)
+      (void)blocks->deallocate(0, address);  // it stays in the driver's pool
+    return blocks;
   }
   pool::Options pool_options;
   pool_options.limit = limit;
   pool_options.device = gpus[gpu].total;
   pool_options.growth = growth_wanted;
+  if (environment.min_block) pool_options.min_block = *environment.min_block;
   pool::Failure failure = pool::Failure::kNone;
   auto made =
       pool::Pool::make(std::make_unique<pool::VmmBacking>(driver, ordinal, context.get()), pool_options, failure);

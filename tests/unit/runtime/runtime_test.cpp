@@ -190,6 +190,25 @@ TEST_F(DeviceConfiguration, TheEnvironmentOverrulesGrowth) {
   EXPECT_EQ(runtime.get_memory_info("GPU:0").held, 0U);
 }
 
+TEST_F(DeviceConfiguration, TheEnvironmentChoosesTheBackEndAndTheSmallestBlock) {
+  ::setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true", 1);
+  ::setenv("RATION_MIN_BLOCK", "32KiB", 1);
+  void* small = runtime.allocate(0, 1);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").current, 32U << 10);
+  runtime.deallocate(0, small);
+  ::unsetenv("RATION_MIN_BLOCK");
+  ::setenv("TF_GPU_ALLOCATOR", "cuda_malloc_async", 1);
+  ::setenv("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC", "100", 1);
+  Runtime async;
+  EXPECT_GE(async.get_memory_info("GPU:0").held, 100 * kMiB) << "kept in the driver's pool";
+  void* block = async.allocate(0, kMiB);
+  EXPECT_EQ(async.get_memory_info("GPU:0").current, kMiB);
+  async.deallocate(0, block);
+  ::unsetenv("TF_GPU_ALLOCATOR");
+  ::unsetenv("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC");
+  async.trim(0);
+}
+
 TEST_F(DeviceConfiguration, MemoryInfoTakesEveryFormOfAName) {
   runtime.set_memory_growth(gpus[0], true);
   runtime.set_memory_growth(gpus[1], true);
