@@ -126,6 +126,10 @@ ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address,
 /* Gives what nobody uses back to the device. `bytes` (may be NULL): how much went. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
+/* What the calling thread takes from now on is attributed to `tag`; NULL or "" for no tag. Told by the JSON map, and by
+ * the text of a refusal. */
+ration_status ration_set_tag(const char* tag);
+
 typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ration_map_format;
 /* `needed`: bytes of the text with its closing zero. RATION_BUFFER_TOO_SMALL: nothing was written. */
 ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_format format, char* buffer,

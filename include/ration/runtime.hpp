@@ -75,6 +75,13 @@ struct DeviceDetails {
   std::uint64_t memory_total = 0, memory_used = 0;  ///< ration's; used by whomever
 };
 
+/// What is handed out under one tag.
+struct TagUsage {
+  std::string tag;
+  std::uint64_t bytes = 0;   ///< as asked for
+  std::uint64_t blocks = 0;  ///< a count
+};
+
 /// The fields of TensorFlow's GPUOptions that concern memory, under their names.
 struct GpuOptions {
   double per_process_gpu_memory_fraction = 0;  ///< of the total; 0: all that is available less a reserve
@@ -144,6 +151,8 @@ class Runtime {
   void deallocate(int gpu, void* address, void* stream = nullptr);
   /// Gives what nobody uses back to the device. Returns the bytes that went.
   std::uint64_t trim(int gpu);
+  /// By tag, largest first; what was taken without a tag is not in it.
+  [[nodiscard]] std::vector<TagUsage> tag_usage(int gpu);
   /// What stands where in that logical device's memory: JSON for programs, SVG for people.
   [[nodiscard]] std::string memory_map_json(int gpu);
   [[nodiscard]] std::string memory_map_svg(int gpu);
@@ -151,6 +160,18 @@ class Runtime {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// While one lives, what its thread takes of any Runtime is attributed to `tag`. They nest.
+class TagScope {
+ public:
+  explicit TagScope(const std::string& tag);
+  ~TagScope();
+  TagScope(const TagScope&) = delete;
+  TagScope& operator=(const TagScope&) = delete;
+
+ private:
+  std::string former_;
 };
 
 /// The one that a process shares: made at first use, never destroyed.

@@ -13,14 +13,14 @@ from __future__ import annotations
 from . import tf
 from ._native import MemoryLimitExceeded
 from .guard import MemoryGuard
-from .limits import Schedule, find_executable_batch_size, limit
+from .limits import Schedule, find_executable_batch_size, limit, tag
 from .report import log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
 from .tf import config
 
 __version__ = "0.1.0"
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "Schedule", "config", "find_executable_batch_size", "limit",
-           "load_ipython_extension", "log_memory_usage", "memory_map", "setup_gpu", "tf"]
+           "load_ipython_extension", "log_memory_usage", "memory_map", "setup_gpu", "tag", "tf"]
 
 
 def load_ipython_extension(shell: object) -> None:

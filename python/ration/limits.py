@@ -1,9 +1,12 @@
 """Limits for the whole process, by epoch, and batch sizes that fit."""
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
+from . import _native
 from ._native import MemoryLimitExceeded
 from .tf import config
 
@@ -44,6 +47,25 @@ def limit(size: Size, device: Optional[int] = None) -> _Limit:
     for gpu in gpus:
         config.experimental.set_memory_limit(gpu, size)
     return _Limit(former)
+
+
+_tag = threading.local()
+
+
+@contextlib.contextmanager
+def tag(name: str) -> Iterator[None]:
+    """What this thread takes of ration's pool inside `with` is attributed to `name`.
+
+    Told by `ration.memory_map()['tags']` and by the text of a refusal. Tags nest.
+    """
+    former = getattr(_tag, "name", "")
+    _tag.name = name
+    _native.call("set_tag", name.encode())
+    try:
+        yield
+    finally:
+        _tag.name = former
+        _native.call("set_tag", former.encode())
 
 
 class Schedule:

@@ -6,6 +6,7 @@
 
 #include "ration/ration.h"
 #include "ration/runtime.hpp"
+#include "runtime/tags.hpp"
 
 struct ration_runtime {
   ration::Runtime* runtime;
@@ -320,6 +321,13 @@ ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes) {
   return guarded([&] {
     const uint64_t went = of(runtime).trim(gpu);
     if (bytes != nullptr) *bytes = went;
+    return RATION_OK;
+  });
+}
+
+ration_status ration_set_tag(const char* tag) {
+  return guarded([&] {
+    (void)ration::runtime::exchange_tag(tag == nullptr ? "" : tag);
     return RATION_OK;
   });
 }

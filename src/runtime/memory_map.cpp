@@ -28,6 +28,18 @@ std::uint64_t in_use(const Piece& piece) {
   return piece.state == Piece::State::kSmallBlocks ? piece.in_use : 0;
 }
 
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') result += '\\';
+    if (static_cast<unsigned char>(letter) < 0x20)
+      result += fmt::format("\\u{:04x}", static_cast<int>(letter));
+    else
+      result += letter;
+  }
+  return result;
+}
+
 std::uint64_t total_of(const std::vector<Piece>& pieces) {
   std::uint64_t total = 0;
   for (const Piece& piece : pieces) total += piece.size;
@@ -36,12 +48,20 @@ std::uint64_t total_of(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-std::string map_as_json(const pool::Statistics& statistics, const std::vector<Piece>& pieces) {
+std::string map_as_json(const pool::Statistics& statistics, const std::vector<Piece>& pieces,
+                        const std::vector<TagUsage>& tags) {
   std::string text = fmt::format(
-      R"({{"bytes_in_use":{},"peak_bytes_in_use":{},"bytes_reserved":{},"bytes_limit":{},"num_allocs":{},"largest_free_block_bytes":{},"fragmentation":{:.4f},"pieces":[)",
+      R"({{"bytes_in_use":{},"peak_bytes_in_use":{},"bytes_reserved":{},"bytes_limit":{},"num_allocs":{},"largest_free_block_bytes":{},"fragmentation":{:.4f},"tags":[)",
       statistics.bytes_in_use, statistics.peak_bytes_in_use, statistics.bytes_reserved, statistics.bytes_limit,
       statistics.num_allocs, statistics.largest_free_block_bytes, statistics.fragmentation());
   const char* separator = "";
+  for (const TagUsage& each : tags) {
+    text += fmt::format(R"({}{{"tag":"{}","bytes":{},"blocks":{}}})", separator, escaped(each.tag), each.bytes,
+                        each.blocks);
+    separator = ",";
+  }
+  text += R"(],"pieces":[)";
+  separator = "";
   for (const Piece& piece : pieces) {
     text += fmt::format(R"({}{{"address":{},"bytes":{},"state":"{}","in_use":{}}})", separator, piece.address,
                         piece.size, word(piece.state), in_use(piece));

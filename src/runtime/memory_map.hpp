@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "pool/allocator.hpp"
+#include "ration/runtime.hpp"
 
 namespace ration::runtime {
 
 [[nodiscard]] std::string map_as_json(const pool::Statistics& statistics,
-                                      const std::vector<pool::Allocator::Piece>& pieces);
+                                      const std::vector<pool::Allocator::Piece>& pieces,
+                                      const std::vector<TagUsage>& tags);
 [[nodiscard]] std::string map_as_svg(const pool::Statistics& statistics,
                                      const std::vector<pool::Allocator::Piece>& pieces);
 /// 100 characters over all that is taken: `*` in use, `x` partly, `_` free; as TensorFlow's report has them.

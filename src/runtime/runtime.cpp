@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <map>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "runtime/memory_map.hpp"
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
+#include "runtime/tags.hpp"
 
 namespace ration {
 
@@ -32,6 +34,7 @@ struct LogicalGpu {
   std::size_t gpu = 0;  // place among the physical ones
   Bytes configured;     // its limit as planned; set_memory_limit() shares a new one out by these
   std::unique_ptr<pool::Allocator> memory;
+  std::unique_ptr<Tags> tags = std::make_unique<Tags>();
 };
 
 const char* word_for(const std::string& type) {
@@ -42,7 +45,8 @@ const char* word_for(const std::string& type) {
 
 struct Runtime::State {
   mutable std::recursive_mutex mutex;
-  bool looked = false, initialized = false;
+  bool looked = false;
+  std::atomic<bool> initialized{false};  // from then on `logical_gpus` does not change, and is read without the mutex
   std::vector<PhysicalDevice> physical, visible;
   std::vector<PhysicalGpu> gpus;
   std::map<std::string, bool> growth;  // by physical name
@@ -516,7 +520,8 @@ namespace {
 
 pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
 
-[[noreturn]] void refuse(int gpu, std::size_t bytes, pool::Allocator& memory, pool::Failure failure) {
+[[noreturn]] void refuse(int gpu, std::size_t bytes, LogicalGpu& device, pool::Failure failure) {
+  pool::Allocator& memory = *device.memory;
   if (failure == pool::Failure::kBadSize || failure == pool::Failure::kBadAlignment)
     throw ValueError(fmt::format("{} bytes on GPU:{}: {}.", bytes, gpu, pool::describe(failure)));
   if (failure == pool::Failure::kForked || failure == pool::Failure::kClosed)
@@ -531,6 +536,8 @@ pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(str
     text += fmt::format(" The driver's error is {}.", memory.last_driver_error());
   if (failure == pool::Failure::kOverLimit)
     text += " Raise the limit: config.experimental.set_memory_limit(device, '8GiB').";
+  for (const TagUsage& each : device.tags->usage())
+    text += fmt::format(" '{}' holds {} in {} blocks.", each.tag, format_size(Bytes{each.bytes}), each.blocks);
   if (failure == pool::Failure::kDeviceFull) text += " Who holds the rest: ration ps, or nvidia-smi.";
   if (const std::string line = map_as_line(memory.pieces()); !line.empty()) text += "\n" + line;
   throw MemoryLimitExceeded(text, bytes, statistics.bytes_limit, statistics.bytes_reserved);
@@ -539,25 +546,20 @@ pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(str
 }  // namespace
 
 void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t alignment) {
-  pool::Allocator* memory = nullptr;
-  {
-    const std::lock_guard guard(state_->mutex);
-    initialize();
-    memory = state_->gpu_at(gpu).memory.get();
-  }
+  if (!state_->initialized) initialize();
+  LogicalGpu& device = state_->gpu_at(gpu);
   std::uint64_t address = 0;
-  const pool::Failure failure = memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
-  if (failure != pool::Failure::kNone) refuse(gpu, bytes, *memory, failure);
+  const pool::Failure failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
+  if (failure != pool::Failure::kNone) refuse(gpu, bytes, device, failure);
+  device.tags->took(address, bytes);
   return reinterpret_cast<void*>(address);
 }
 
 void Runtime::deallocate(int gpu, void* address, void* stream) {
-  pool::Allocator* memory = nullptr;
-  {
-    const std::lock_guard guard(state_->mutex);
-    memory = state_->gpu_at(gpu).memory.get();
-  }
-  const pool::Failure failure = memory->deallocate(number_of(stream), reinterpret_cast<std::uint64_t>(address));
+  if (!state_->initialized) throw ValueError(fmt::format("{} on GPU:{}: nothing was handed out yet.", address, gpu));
+  LogicalGpu& device = state_->gpu_at(gpu);
+  device.tags->gives(reinterpret_cast<std::uint64_t>(address));
+  const pool::Failure failure = device.memory->deallocate(number_of(stream), reinterpret_cast<std::uint64_t>(address));
   if (failure == pool::Failure::kForeignPointer || failure == pool::Failure::kFreedPointer)
     throw ValueError(fmt::format("{} on GPU:{}: {}.", address, gpu, pool::describe(failure)));
   if (failure != pool::Failure::kNone) throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
@@ -569,11 +571,19 @@ std::uint64_t Runtime::trim(int gpu) {
   return state_->gpu_at(gpu).memory->trim().count();
 }
 
+std::vector<TagUsage> Runtime::tag_usage(int gpu) {
+  if (!state_->initialized) initialize();
+  return state_->gpu_at(gpu).tags->usage();
+}
+
+TagScope::TagScope(const std::string& tag) : former_(exchange_tag(tag)) {}
+TagScope::~TagScope() { (void)exchange_tag(former_); }
+
 std::string Runtime::memory_map_json(int gpu) {
   const std::lock_guard guard(state_->mutex);
   initialize();
   pool::Allocator& memory = *state_->gpu_at(gpu).memory;
-  return map_as_json(memory.statistics(), memory.pieces());
+  return map_as_json(memory.statistics(), memory.pieces(), tag_usage(gpu));
 }
 
 std::string Runtime::memory_map_svg(int gpu) {

@@ -142,6 +142,11 @@ class Package(unittest.TestCase):
                 address = library.ration_torch_alloc(mib << 20, 0, None)
                 assert address
                 library.ration_torch_free(address, mib << 20, 0, None)
+            with ration.tag('augment'):
+                kept = library.ration_torch_alloc(3 << 20, 0, None)
+            assert ration.memory_map(0)['tags'] == [{'tag': 'augment', 'bytes': 3 << 20, 'blocks': 1}]
+            library.ration_torch_free(kept, 3 << 20, 0, None)
+            assert ration.memory_map(0)['tags'] == []
             with ration.MemoryGuard('100MiB') as guard: use(64)
             assert 64 << 20 <= guard.growth <= 100 << 20, guard.growth
             try:

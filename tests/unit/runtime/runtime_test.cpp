@@ -286,6 +286,37 @@ TEST_F(DeviceConfiguration, APointerThatIsNotItsOwnIsNamed) {
   EXPECT_EQ(runtime.get_memory_info("GPU:0").current, 0U);
 }
 
+TEST_F(DeviceConfiguration, TagsTellWhoHoldsWhat) {
+  runtime.set_memory_limit(gpus[0], 64 * kMiB);
+  runtime.set_memory_growth(gpus[0], true);
+  void* untagged = runtime.allocate(0, kMiB);
+  void *weights = nullptr, *state = nullptr;
+  {
+    const TagScope model("model");
+    weights = runtime.allocate(0, 10 * kMiB);
+    const TagScope optimizer("the \"optimizer\"");
+    state = runtime.allocate(0, 20 * kMiB);
+  }
+  const auto usage = runtime.tag_usage(0);
+  ASSERT_EQ(usage.size(), 2U);
+  EXPECT_EQ(usage[0].tag, "the \"optimizer\"");
+  EXPECT_EQ(usage[0].bytes, 20 * kMiB);
+  EXPECT_EQ(usage[1].blocks, 1U);
+  EXPECT_NE(runtime.memory_map_json(0).find(R"("tag":"the \"optimizer\"")"), std::string::npos);
+  try {
+    (void)runtime.allocate(0, 60 * kMiB);
+    ADD_FAILURE();
+  } catch (const MemoryLimitExceeded& refused) {
+    EXPECT_NE(std::string(refused.what()).find("'model' holds 10.0 MiB in 1 blocks"), std::string::npos)
+        << refused.what();
+  }
+  runtime.deallocate(0, state);
+  EXPECT_EQ(runtime.tag_usage(0).size(), 1U);
+  runtime.deallocate(0, weights);
+  runtime.deallocate(0, untagged);
+  EXPECT_TRUE(runtime.tag_usage(0).empty());
+}
+
 TEST_F(DeviceConfiguration, TheMapTellsWhatStandsWhere) {
   runtime.set_memory_limit(gpus[0], 64 * kMiB);
   runtime.set_memory_growth(gpus[0], true);
