@@ -65,6 +65,13 @@ row "1 GiB held: ledger, and what NVML shows beyond it" "$(grep -q '"data"' "$sc
   "$(python3 "$here/explained.py" "$scratch/explain.json" 2>&1)"
 kill %1 2>/dev/null; wait 2>/dev/null
 
+# The library's pool, with each back end.
+export PYTHONPATH=$here/../../python RATION_LIBRARY=$bin/../lib/libration.so.1
+for allocator in vmm async; do
+  out=$(TF_GPU_ALLOCATOR=$([ "$allocator" = async ] && echo cuda_malloc_async) limited python3 "$here/pool.py" pool 2>&1 | tail -1)
+  row "the library's pool, $allocator" "$(grep -q '^ok' <<<"$out" && echo ok || echo FAIL)" "${out#ok: }"
+done
+
 # Cost of an allocation pair, and of whole frameworks.
 if [ -z "${RUN_ON_SIM:-}" ]; then
   pairs=$(python3 "$here/pairs.py"); with=$(limited python3 "$here/pairs.py")
@@ -73,6 +80,12 @@ if [ -z "${RUN_ON_SIM:-}" ]; then
     if ! python3 -c "import $framework" 2>/dev/null; then row "$framework" "n/a (not installed)" ""; continue; fi
     plain=$(timeout 100 python3 "$here/frameworks.py" "$framework" 0 2>&1 | tail -1)
     held=$(limited python3 "$here/frameworks.py" "$framework" "$bytes" 2>&1 | tail -1)
+    if [ "$framework" = torch ]; then
+      for whose in own ours; do
+        out=$(timeout 100 python3 "$here/pool.py" torch "$whose" 2>&1 | tail -1)
+        row "torch training, $whose allocator" "$(grep -q '^ok' <<<"$out" && echo ok || echo FAIL)" "${out#ok: }"
+      done
+    fi
     row "$framework without a limit" "$(grep -q '^ok' <<<"$plain" && echo ok || echo FAIL)" "$plain"
     row "$framework under $limit" "$(grep -q '^ok' <<<"$held" && echo ok || echo FAIL)" "$held"
   done
