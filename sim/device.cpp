@@ -14,7 +14,7 @@
 
 namespace ration::sim {
 
-thread_local std::vector<Context*> context_stack;
+thread_local constinit ContextStack context_stack{};
 
 Driver& driver() {
   static auto* instance = new Driver;
@@ -110,7 +110,7 @@ void close(Context& context) {
   Node::get()->give_context(context.device);
   context.alive = false;
   context.retained = 0;
-  std::erase(context_stack, &context);
+  context_stack.erase(&context);
 }
 
 }  // namespace
@@ -279,8 +279,7 @@ RATION_ENTRY cuCtxGetCurrent(CUcontext* out) {
 RATION_ENTRY cuCtxPushCurrent_v2(CUcontext handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (handle == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  context_stack.push_back(reinterpret_cast<Context*>(handle));
-  return CUDA_SUCCESS;
+  return context_stack.push_back(reinterpret_cast<Context*>(handle)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 RATION_ENTRY cuCtxPopCurrent_v2(CUcontext* out) {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

@@ -1,6 +1,7 @@
 // What the parts of the simulated driver share: the process's contexts, its physical blocks, and entry checks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -48,7 +49,27 @@ struct Driver {
 };
 Driver& driver();
 
-extern thread_local std::vector<Context*> context_stack;
+/// The calling thread's contexts, the current one on top. Without a destructor: programs call the driver from the
+/// destructors of their own thread-local objects, in any order.
+class ContextStack {
+ public:
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] Context* back() const { return contexts_[count_ - 1]; }
+  /// False: as deep as it gets.
+  bool push_back(Context* context) {
+    if (count_ == kDeepest) return false;
+    contexts_[count_++] = context;
+    return true;
+  }
+  void pop_back() { --count_; }
+  void erase(const Context* context) { count_ = std::remove(contexts_, contexts_ + count_, context) - contexts_; }
+
+ private:
+  static constexpr std::ptrdiff_t kDeepest = 1024;
+  Context* contexts_[kDeepest];
+  std::ptrdiff_t count_;
+};
+extern thread_local constinit ContextStack context_stack;
 
 /// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, locked for a checkpoint, or told to fail
 /// (faults.hpp). `bytes`: what the call asks for.

@@ -114,6 +114,7 @@ Failure Pool::alive() const noexcept {
 ThreadCache* Pool::new_cache(Stream stream) {
   const std::lock_guard guard(lock_);
   ThreadCache* cache = nullptr;
+  empty_caches_of_ended_threads();
   for (const auto& known : caches_) {
     if (known->is_idle()) cache = known.get();
   }
@@ -122,11 +123,18 @@ ThreadCache* Pool::new_cache(Stream stream) {
   return cache;
 }
 
+// No call of the driver here: what it keeps for the thread may be gone already. The blocks go back to their slabs when
+// somebody needs them.
 void Pool::thread_has_ended(ThreadCache& cache) {
   const std::lock_guard guard(lock_);
-  if (life_ != Life::kForked) cache.empty();
   cache.publish();
   cache.set_idle(true);
+}
+
+bool Pool::empty_caches_of_ended_threads() {
+  bool any = false;
+  for (const auto& cache : caches_) any = (cache->is_idle() && cache->empty()) || any;
+  return any;
 }
 
 // ------------------------------------------------------------------------------------------------ taking and giving
@@ -193,6 +201,7 @@ StreamTag Pool::find_tag(Stream stream) {
 
 std::uint32_t Pool::refill(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out, Failure& failure) {
   std::uint32_t got = small_->take(size_class, tag, count, out);
+  if (got == 0 && empty_caches_of_ended_threads()) got = small_->take(size_class, tag, count, out);
   if (got > 0) return got;
   Run run;
   failure = take_run(*small_zone_, SmallBlocks::slab_units(size_class), 1, tag, run);
@@ -315,6 +324,7 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
   if (refused == Failure::kDeviceLost) return refused;
   const bool device_full = refused == Failure::kDeviceFull;
   // Nothing is moved for a request that cannot be granted in the end.
+  (void)empty_caches_of_ended_threads();
   (void)small_->drop_idle();
   const std::uint32_t idle = zone.harvestable(site) + other.harvestable({});
   if (missing() > idle + (device_full ? 0U : room())) {
@@ -345,6 +355,7 @@ void Pool::destroy_spare() {
 
 Bytes Pool::trim_locked() {
   const std::uint32_t before = taken();
+  (void)empty_caches_of_ended_threads();
   (void)small_->drop_idle();
   if (small_zone_->runs().free_units() + large_zone_->runs().free_units() > 0 && finish(0) == Failure::kNone) {
     for (Zone* zone : {small_zone_.get(), large_zone_.get()}) {
@@ -362,7 +373,7 @@ Bytes Pool::trim() {
   if (alive() != Failure::kNone) return Bytes{0};
   empty_caches_of_all_threads();
   for (const auto& cache : caches_) {
-    if (!cache->is_idle() && ThreadCache::is_own(*cache)) cache->empty();
+    if (!cache->is_idle() && ThreadCache::is_own(*cache)) (void)cache->empty();
   }
   return trim_locked();
 }

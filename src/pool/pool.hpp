@@ -104,6 +104,7 @@ class Pool final : public Allocator {
   }
   [[nodiscard]] bool is_forked() const noexcept { return life_ == Life::kForked; }
   ThreadCache* new_cache(Stream stream);
+  bool empty_caches_of_ended_threads();
 
   // Read without the lock by every request, and hardly ever written.
   std::unique_ptr<Zone> small_zone_, large_zone_;

@@ -63,7 +63,7 @@ void ThreadCache::start(StreamTag tag) {
 
 void ThreadCache::catch_up() {
   if (!is_stale()) return;
-  empty();
+  (void)empty();
   stale_.store(false, std::memory_order_relaxed);
 }
 
@@ -89,10 +89,13 @@ Failure ThreadCache::make_place(int size_class) {
   return Failure::kNone;
 }
 
-void ThreadCache::empty() {
+bool ThreadCache::empty() {
+  bool any = false;
   for (Bin& bin : bins_) {
+    any = any || bin.count > 0;
     while (bin.count > 0) pool_.put_back(bin.block[--bin.count], tag_);
   }
+  return any;
 }
 
 void ThreadCache::publish_now() {

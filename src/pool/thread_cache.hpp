@@ -64,7 +64,8 @@ class ThreadCache {
 
   // Under the pool's lock:
   void start(StreamTag tag);
-  void empty();
+  /// Everything goes back to the slabs. False: there was nothing.
+  bool empty();
   /// Hands the counts on to the pool. By its own thread, or when that has ended.
   void publish();
   /// Whether the calling thread made it.

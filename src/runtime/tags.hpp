@@ -1,5 +1,5 @@
-// Which part of a program asked for what: blocks are attributed to the calling thread's tag. Costs nothing until a tag is
-// set for the first time. Used by runtime.cpp.
+// Which part of a program asked for what: blocks are attributed to the calling thread's tag. Costs nothing until a tag
+// is set for the first time. Used by runtime.cpp.
 #pragma once
 
 #include <atomic>

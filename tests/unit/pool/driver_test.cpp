@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "pool/driver_blocks.hpp"
@@ -158,6 +160,52 @@ TEST(DevicePool, IsSoundAfterAnyDriverCallHasFailedAndLeavesNothingBehind) {
     }
     EXPECT_EQ(device.free_bytes(), before) << static_cast<int>(how);
   }
+}
+
+/// Knows of one thread that must not call the driver any more.
+class Watching final : public Backing {
+ public:
+  explicit Watching(std::unique_ptr<Backing> inner) : inner_(std::move(inner)) {}
+  std::atomic<std::thread::id> ending{};
+  std::atomic<bool> called{false};
+  Outcome reserve(Bytes size, std::uint64_t& base) override { return look(), inner_->reserve(size, base); }
+  Outcome create(Granule& out) override { return look(), inner_->create(out); }
+  void destroy(Granule granule) override { look(), inner_->destroy(granule); }
+  Outcome map(std::uint64_t address, const Granule* granules, std::size_t count) override {
+    return look(), inner_->map(address, granules, count);
+  }
+  Outcome unmap(std::uint64_t address, Bytes size) override { return look(), inner_->unmap(address, size); }
+  Outcome order(Stream earlier, Stream later) override { return look(), inner_->order(earlier, later); }
+  Outcome finish() override { return look(), inner_->finish(); }
+  Bytes available() override { return inner_->available(); }
+
+ private:
+  void look() {
+    if (std::this_thread::get_id() == ending.load()) called = true;
+  }
+  std::unique_ptr<Backing> inner_;
+};
+
+TEST(DevicePool, DoesNotCallTheDriverFromAThreadThatEnds) {
+  const Device device;
+  auto watching = std::make_unique<Watching>(std::make_unique<VmmBacking>(device.driver, 0, device.context));
+  Watching& backing = *watching;
+  Options options;
+  options.limit = 64_MiB;
+  options.device = 256_MiB;
+  Failure failure = Failure::kNone;
+  const auto pool = Pool::make(std::move(watching), options, failure);
+  std::thread worker([&] {
+    std::uint64_t blocks[16];
+    for (auto& block : blocks) ASSERT_EQ(pool->allocate(0, 1_KiB, 256, block), Failure::kNone);
+    // Given back on other streams: to bring them together again takes an event.
+    for (int i = 0; i < 16; ++i) ASSERT_EQ(pool->deallocate(static_cast<Stream>(i % 3), blocks[i]), Failure::kNone);
+    backing.ending = std::this_thread::get_id();
+  });
+  worker.join();
+  EXPECT_FALSE(backing.called) << "what a driver keeps for the thread may be gone already";
+  pool->trim();
+  EXPECT_EQ(pool->statistics().bytes_reserved, 0U) << "what the thread kept is not lost";
 }
 
 // Faults that other allocators had (peers.md section 5).

@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
+#include <vector>
 
 #include "runtime/plan.hpp"
 
@@ -271,6 +274,46 @@ TEST_F(DeviceConfiguration, LimitsMayChangeAtAnyTimeAlsoWithGrowthThatDiffers) {
   EXPECT_THROW(runtime.set_memory_limit(gpus[0], std::uint64_t{0}), ValueError);
   EXPECT_THROW(runtime.set_memory_limit_fraction(gpus[0], 1.5), ValueError);
   EXPECT_THROW(runtime.set_memory_limit(cpu, kMiB), ValueError);
+}
+
+TEST_F(DeviceConfiguration, ThreadsMayAllocateWhileLimitsChange) {
+  runtime.set_memory_limit(gpus[0], 256 * kMiB);
+  runtime.set_memory_growth(gpus[0], true);
+  runtime.initialize();
+  std::atomic<int> working{3};
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 3; ++index) {
+    threads.emplace_back([&, index] {
+      const TagScope tag("worker " + std::to_string(index));
+      std::vector<void*> held;
+      for (std::uint64_t step = 0; step < 3000; ++step) {
+        void* const stream = reinterpret_cast<void*>(step % 3);  // 0 to 2: the default streams
+        const std::uint64_t size = std::uint64_t{1} << (8 + (step * 7 + static_cast<std::uint64_t>(index)) % 17);
+        try {
+          held.push_back(runtime.allocate(0, size, stream));
+        } catch (const MemoryLimitExceeded&) {
+        }
+        if (held.size() > 20) {
+          std::swap(held[step % held.size()], held.back());
+          runtime.deallocate(0, held.back(), stream);
+          held.pop_back();
+        }
+      }
+      for (void* address : held) runtime.deallocate(0, address);
+      --working;
+    });
+  }
+  while (working > 0) {
+    for (const std::uint64_t mib : {64, 256, 16, 200}) runtime.set_memory_limit(gpus[0], mib * kMiB);
+    runtime.trim(0);
+    (void)runtime.memory_map_json(0);
+    (void)runtime.tag_usage(0);
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").current, 0U);
+  EXPECT_TRUE(runtime.tag_usage(0).empty());
+  runtime.trim(0);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").held, 0U);
 }
 
 TEST_F(DeviceConfiguration, APointerThatIsNotItsOwnIsNamed) {
