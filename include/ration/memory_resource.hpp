@@ -18,8 +18,13 @@
 
 #include "ration/runtime.hpp"
 
-#if __has_include(<cuda/memory_resource>)
+// libcu++ 3 (CUDA 13) and newer, with the toolkit's headers beside it.
+#if __has_include(<cuda/memory_resource>) && __has_include(<cuda_runtime_api.h>)
 #include <cuda/memory_resource>
+#include <cuda/stream_ref>
+#define RATION_HAS_CUDA_MEMORY_RESOURCE (CCCL_MAJOR_VERSION >= 3)
+#else
+#define RATION_HAS_CUDA_MEMORY_RESOURCE 0
 #endif
 
 namespace ration {
@@ -59,8 +64,14 @@ class DeviceMemoryResource {
 
   bool operator==(const DeviceMemoryResource&) const = default;
 
-#if __has_include(<cuda/memory_resource>)
-  friend void get_property(const DeviceMemoryResource&, cuda::mr::device_accessible) noexcept {}
+#if RATION_HAS_CUDA_MEMORY_RESOURCE
+  [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t bytes, std::size_t alignment) {
+    return allocate(static_cast<StreamHandle>(stream.get()), bytes, alignment);
+  }
+  void deallocate(::cuda::stream_ref stream, void* address, std::size_t bytes, std::size_t alignment) {
+    deallocate(static_cast<StreamHandle>(stream.get()), address, bytes, alignment);
+  }
+  friend void get_property(const DeviceMemoryResource&, ::cuda::mr::device_accessible) noexcept {}
 #endif
 
  private:
@@ -68,6 +79,9 @@ class DeviceMemoryResource {
   int gpu_;
 };
 static_assert(StreamOrderedResource<DeviceMemoryResource>);
+#if RATION_HAS_CUDA_MEMORY_RESOURCE
+static_assert(::cuda::mr::resource_with<DeviceMemoryResource, ::cuda::mr::device_accessible>);
+#endif
 
 /// At most `limit` bytes through this adaptor and its copies together. Thread-safe.
 template <StreamOrderedResource Upstream>

@@ -136,6 +136,20 @@ class Abi(unittest.TestCase):
         assertions += [f'static_assert(static_cast<int>(ration::nvml::{code}) == static_cast<int>(::{code}), "{code}");' for code in enumerators(ours)]
         self.check(assertions, headers=["nvml_abi.hpp"], theirs="nvml.h", folder=MANAGEMENT_HEADER)
 
+    def test_our_memory_resource_models_the_one_of_libcudacxx(self):
+        folders = [find_header(header) for header in ("cuda_runtime_api.h", "cccl/cuda/memory_resource", "crt/host_defines.h")]
+        if None in folders:
+            self.skipTest("no libcu++ here (./dev test fetches it)")
+        folders.append(folders[1] / "cccl")
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / "models.cpp"
+            path.write_text('#include "ration/memory_resource.hpp"\n#include <cuda/memory_resource>\n'
+                            "static_assert(cuda::mr::resource<ration::DeviceMemoryResource>);\n"
+                            "static_assert(cuda::mr::resource_with<ration::DeviceMemoryResource, cuda::mr::device_accessible>);\n")
+            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", f"-I{SOURCE}/include",
+                                   *(f"-isystem{folder}" for folder in folders), path], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+
     def test_every_function_that_concerns_memory_is_classified(self):
         classes = {}
         for line in (DRIVER / "driver_api.tsv").read_text().splitlines():
