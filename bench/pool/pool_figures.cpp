@@ -287,16 +287,7 @@ void growth(const Workload& trace) {
   const auto with_growth = make_pool(16_GiB, true, card), without = make_pool(16_GiB, false, card);
   const auto timed = [&](pool::Pool& pool) {
     const auto start = Clock::now();
-    for (int pass = 0; pass < 3; ++pass) {
-      addresses.assign(trace.blocks, 0);
-      Ours ours{pool};
-      for (const auto& step : trace.steps) {
-        if (step.allocate)
-          addresses[step.block] = ours.allocate(step.size);
-        else
-          ours.free(addresses[step.block]);
-      }
-    }
+    for (int pass = 0; pass < 3; ++pass) replay(Ours{pool}, trace, addresses);
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
   (void)timed(*with_growth);

@@ -14,7 +14,8 @@ namespace ration::driver {
   X(cuInit)                                                                                                          \
   X(cuDriverGetVersion)                                                                                              \
   X(cuDeviceGetCount)                                                                                                \
-  X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain)       \
+  X(cuDeviceGet)                                                                                                     \
+  X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain)                      \
       X(cuDevicePrimaryCtxRelease_v2) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxSynchronize)               \
           X(cuCtxGetStreamPriorityRange) X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync)      \
               X(cuMemFreeAsync) X(cuDeviceGetDefaultMemPool) X(cuMemPoolTrimTo) X(cuMemPoolSetAttribute)             \

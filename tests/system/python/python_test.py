@@ -33,6 +33,18 @@ def raises(kind, text, function, *arguments, **named):
 
 
 class Package(unittest.TestCase):
+    LIBRARY = """
+            import ctypes, subprocess
+            library = ration._native.library
+            library.ration_torch_alloc.restype = ctypes.c_void_p
+            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            library.ration_torch_free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            def use(mib):
+                address = library.ration_torch_alloc(mib << 20, 0, None)
+                assert address
+                library.ration_torch_free(address, mib << 20, 0, None)
+    """
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -131,17 +143,8 @@ class Package(unittest.TestCase):
         """)
 
     def test_a_guard_counts_what_the_block_took_at_its_peak(self):
-        self.python("""
-            import ctypes
+        self.python(self.LIBRARY + """
             ration.setup_gpu('growth')
-            library = ration._native.library
-            library.ration_torch_alloc.restype = ctypes.c_void_p
-            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-            library.ration_torch_free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-            def use(mib):
-                address = library.ration_torch_alloc(mib << 20, 0, None)
-                assert address
-                library.ration_torch_free(address, mib << 20, 0, None)
             with ration.tag('augment'):
                 kept = library.ration_torch_alloc(3 << 20, 0, None)
             assert ration.memory_map(0)['tags'] == [{'tag': 'augment', 'bytes': 3 << 20, 'blocks': 1}]
@@ -262,18 +265,6 @@ class Package(unittest.TestCase):
             # What is left is the context and the reserve that TensorFlow's rule leaves.
             assert len(held) == (1024 - 64 - 225) // 100, len(held)
         """, prefix=prefix)
-
-    LIBRARY = """
-            import ctypes, subprocess, time
-            library = ration._native.library
-            library.ration_torch_alloc.restype = ctypes.c_void_p
-            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-            library.ration_torch_free.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-            def use(mib):
-                address = library.ration_torch_alloc(mib << 20, 0, None)
-                assert address
-                library.ration_torch_free(address, mib << 20, 0, None)
-    """
 
     def test_what_the_pool_keeps_goes_to_a_neighbour_who_waits_for_it(self):
         prefix = [BUILD / "bin/ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--on-deny", "wait", "--"]

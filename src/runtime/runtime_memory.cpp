@@ -1,0 +1,204 @@
+// Figures, limits and memory of a runtime's devices.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <regex>
+
+#include "base/units.hpp"
+#include "runtime/memory_map.hpp"
+#include "runtime/state.hpp"
+
+namespace ration {
+
+using namespace runtime;
+
+// ------------------------------------------------------------------------------------------------------- statistics
+
+LogicalGpu& Runtime::State::gpu_at(int index) {
+  if (index < 0 || static_cast<std::size_t>(index) >= logical_gpus.size())
+    throw ValueError(fmt::format("No matching devices found for '{}'", fmt::format("GPU:{}", index)));
+  return logical_gpus[static_cast<std::size_t>(index)];
+}
+
+LogicalGpu& Runtime::State::gpu_named(const std::string& device, const char* for_cpu) {
+  static const std::regex form(
+      R"((?:/job:[A-Za-z][A-Za-z0-9_]*)?(?:/replica:\d+)?(?:/task:\d+)?(?:/device:|/)?([A-Za-z][A-Za-z0-9_]*):(\d+))");
+  std::smatch parts;
+  if (!std::regex_match(device, parts, form)) {
+    throw ValueError(fmt::format(
+        "Failed parsing device name: '{}'. Note a valid device string should at least contain a device type and a "
+        "device index, like \"GPU:0\".",
+        device));
+  }
+  std::string type = parts[1];
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  const std::string name = fmt::format("/device:{}:{}", type, parts[2].str());
+  const auto found = std::find_if(logical_devices.begin(), logical_devices.end(),
+                                  [&](const LogicalDevice& each) { return each.name == name; });
+  if (found == logical_devices.end()) throw ValueError(fmt::format("No matching devices found for '{}'", device));
+  if (found->device_type != "GPU") throw ValueError(fmt::format("{} '{}'", for_cpu, device));
+  return gpu_at(std::stoi(parts[2].str()));
+}
+
+MemoryInfo Runtime::get_memory_info(const std::string& device) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  const pool::Statistics statistics =
+      state_->gpu_named(device, "Allocator stats not available for device").memory->statistics();
+  MemoryInfo info;
+  info.current = statistics.bytes_in_use;
+  info.peak = statistics.peak_bytes_in_use;
+  info.held = statistics.bytes_reserved;
+  info.peak_held = statistics.peak_bytes_reserved;
+  info.limit = statistics.bytes_limit;
+  info.num_allocs = statistics.num_allocs;
+  info.largest_alloc_size = statistics.largest_alloc_size;
+  info.largest_free_block = statistics.largest_free_block_bytes;
+  info.fragmentation = statistics.fragmentation();
+  return info;
+}
+
+void Runtime::reset_memory_stats(const std::string& device) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  state_->gpu_named(device, "Cannot reset memory stats for device").memory->reset_peaks();
+}
+
+// ----------------------------------------------------------------------------------------------------- limits, later
+
+void Runtime::State::apply_limit(std::size_t gpu) {
+  const auto limit = limits.find(physical[gpu + 1].name);
+  if (limit == limits.end()) return;
+  double configured = 0;
+  for (const LogicalGpu& each : logical_gpus)
+    configured += each.gpu == gpu ? static_cast<double>(each.configured.count()) : 0;
+  for (LogicalGpu& each : logical_gpus) {
+    if (each.gpu != gpu) continue;
+    const double share = configured > 0 ? static_cast<double>(each.configured.count()) / configured : 1;
+    each.memory->set_limit(Bytes{static_cast<std::uint64_t>(share * static_cast<double>(limit->second.count()))});
+  }
+}
+
+void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (device.device_type != "GPU") throw ValueError("A memory limit can be set on GPUs only, not on " + device.repr());
+  if (bytes == 0)
+    throw ValueError("A memory limit of 0 leaves nothing; to hide a device: set_visible_devices([], 'GPU')");
+  const std::size_t place = state_->place_of(device);
+  if (Bytes{bytes} > state_->gpus[place].total) {
+    throw ValueError(fmt::format("A limit of {} is more than {} has ({})", format_size(Bytes{bytes}), device.name,
+                                 format_size(state_->gpus[place].total)));
+  }
+  state_->limits[device.name] = Bytes{bytes};
+  state_->apply_limit(place);
+}
+
+void Runtime::set_memory_limit_fraction(const PhysicalDevice& device, double share) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (!(share > 0 && share <= 1))
+    throw ValueError(fmt::format("A share of a device is above 0 and at most 1, not {}", share));
+  if (device.device_type != "GPU") return set_memory_limit(device, 1);
+  const Bytes total = state_->gpus[state_->place_of(device)].total;
+  set_memory_limit(device, static_cast<std::uint64_t>(share * static_cast<double>(total.count())));
+}
+
+void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& size) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  if (device.device_type != "GPU") return set_memory_limit(device, 1);
+  const Bytes total = state_->gpus[state_->place_of(device)].total;
+  const auto bytes = parse_size(size, total, total);
+  if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
+  set_memory_limit(device, bytes->count());
+}
+
+std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
+  const std::lock_guard guard(state_->mutex);
+  state_->require_known(device);
+  const auto known = state_->limits.find(device.name);
+  return known == state_->limits.end() ? 0 : known->second.count();
+}
+
+// ---------------------------------------------------------------------------------------------------------- memory
+
+namespace {
+
+pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
+
+[[noreturn]] void refuse(int gpu, std::size_t bytes, LogicalGpu& device, pool::Failure failure) {
+  pool::Allocator& memory = *device.memory;
+  if (failure == pool::Failure::kBadSize || failure == pool::Failure::kBadAlignment)
+    throw ValueError(fmt::format("{} bytes on GPU:{}: {}.", bytes, gpu, pool::describe(failure)));
+  if (failure == pool::Failure::kForked || failure == pool::Failure::kClosed)
+    throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
+  const pool::Statistics statistics = memory.statistics();
+  std::string text =
+      fmt::format("{} refused on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
+                  format_size(Bytes{bytes}), gpu, pool::describe(failure), format_size(Bytes{statistics.bytes_in_use}),
+                  format_size(Bytes{statistics.bytes_reserved}), format_size(Bytes{statistics.bytes_limit}),
+                  format_size(Bytes{statistics.largest_free_block_bytes}));
+  if (failure == pool::Failure::kDriver || failure == pool::Failure::kDeviceLost)
+    text += fmt::format(" The driver's error is {}.", memory.last_driver_error());
+  if (failure == pool::Failure::kOverLimit)
+    text += " Raise the limit: config.experimental.set_memory_limit(device, '8GiB').";
+  for (const TagUsage& each : device.tags->usage())
+    text += fmt::format(" '{}' holds {} in {} blocks.", each.tag, format_size(Bytes{each.bytes}), each.blocks);
+  if (failure == pool::Failure::kDeviceFull) text += " Who holds the rest: ration ps, or nvidia-smi.";
+  if (const std::string line = map_as_line(memory.pieces()); !line.empty()) text += "\n" + line;
+  throw MemoryLimitExceeded(text, bytes, statistics.bytes_limit, statistics.bytes_reserved);
+}
+
+}  // namespace
+
+void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t alignment) {
+  if (!state_->initialized) initialize();
+  LogicalGpu& device = state_->gpu_at(gpu);
+  std::uint64_t address = 0;
+  const pool::Failure failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
+  if (failure != pool::Failure::kNone) refuse(gpu, bytes, device, failure);
+  device.tags->took(address, bytes);
+  return reinterpret_cast<void*>(address);
+}
+
+void Runtime::deallocate(int gpu, void* address, void* stream) {
+  if (!state_->initialized) throw ValueError(fmt::format("{} on GPU:{}: nothing was handed out yet.", address, gpu));
+  LogicalGpu& device = state_->gpu_at(gpu);
+  device.tags->gives(reinterpret_cast<std::uint64_t>(address));
+  const pool::Failure failure = device.memory->deallocate(number_of(stream), reinterpret_cast<std::uint64_t>(address));
+  if (failure == pool::Failure::kForeignPointer || failure == pool::Failure::kFreedPointer)
+    throw ValueError(fmt::format("{} on GPU:{}: {}.", address, gpu, pool::describe(failure)));
+  if (failure != pool::Failure::kNone) throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
+}
+
+std::uint64_t Runtime::trim(int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  return state_->gpu_at(gpu).memory->trim().count();
+}
+
+std::vector<TagUsage> Runtime::tag_usage(int gpu) {
+  if (!state_->initialized) initialize();
+  return state_->gpu_at(gpu).tags->usage();
+}
+
+TagScope::TagScope(const std::string& tag) : former_(exchange_tag(tag)) {}
+TagScope::~TagScope() { (void)exchange_tag(former_); }
+
+std::string Runtime::memory_map_json(int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  pool::Allocator& memory = *state_->gpu_at(gpu).memory;
+  return map_as_json(memory.statistics(), memory.pieces(), tag_usage(gpu));
+}
+
+std::string Runtime::memory_map_svg(int gpu) {
+  const std::lock_guard guard(state_->mutex);
+  initialize();
+  pool::Allocator& memory = *state_->gpu_at(gpu).memory;
+  return map_as_svg(memory.statistics(), memory.pieces());
+}
+
+}  // namespace ration

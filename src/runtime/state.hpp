@@ -1,0 +1,66 @@
+// What stands behind a Runtime: its configuration, and once that is fixed the logical GPUs. Shared by runtime.cpp
+// (configuring, initialising) and runtime_memory.cpp (figures, limits, memory). The mutex is taken by their callers.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pool/allocator.hpp"
+#include "ration/runtime.hpp"
+#include "runtime/keeper.hpp"
+#include "runtime/physical.hpp"
+#include "runtime/plan.hpp"
+#include "runtime/tags.hpp"
+
+namespace ration {
+
+namespace runtime {
+
+/// One logical GPU and its memory.
+struct LogicalGpu {
+  std::size_t gpu = 0;  // place among the physical ones
+  Bytes configured;     // its limit as planned; set_memory_limit() shares a new one out by these
+  std::unique_ptr<pool::Allocator> memory;
+  std::unique_ptr<Tags> tags = std::make_unique<Tags>();
+};
+
+}  // namespace runtime
+
+struct Runtime::State {
+  mutable std::recursive_mutex mutex;
+  bool looked = false;
+  std::atomic<bool> initialized{false};  // from then on `logical_gpus` does not change, and is read without the mutex
+  std::vector<PhysicalDevice> physical, visible;
+  std::vector<runtime::PhysicalGpu> gpus;
+  std::map<std::string, bool> growth;  // by physical name
+  std::map<std::string, std::vector<LogicalDeviceConfiguration>> logical;
+  std::map<std::string, Bytes> limits;  // of set_memory_limit()
+  std::vector<LogicalDevice> logical_devices;
+  std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by place; outlive the pools
+  std::vector<runtime::LogicalGpu> logical_gpus;
+  std::unique_ptr<runtime::Keeper> keeper;  // ends before what it looks after
+
+  void look();
+  /// Among the GPUs.
+  std::size_t place_of(const PhysicalDevice& device);
+  void require_known(const PhysicalDevice& device);
+  runtime::PrimaryContext& context_of(std::size_t gpu);
+  std::vector<std::size_t> visible_gpus() const;
+  bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;
+  /// What was configured, as session options. Throws where TensorFlow does at this point.
+  GpuOptions options_from_configuration() const;
+  void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
+  std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, const GpuOptions& options,
+                                               const runtime::Environment& environment);
+  /// Shares the device's limit out among its logical devices, by what they were configured with.
+  void apply_limit(std::size_t gpu);
+  /// Of `GPU:0` in any of its forms. `for_cpu`: what to say of a CPU.
+  runtime::LogicalGpu& gpu_named(const std::string& device, const char* for_cpu);
+  runtime::LogicalGpu& gpu_at(int index);
+};
+
+}  // namespace ration
