@@ -32,6 +32,7 @@ struct Block {
   std::uint64_t address = 0;
   std::uint64_t extent = 0;  // bytes mapped
   bool in_window = true;     // the granules lie side by side in the device's window
+  bool on_host = false;      // managed memory that the device had no room for: no granules
   Context* context = nullptr;
   Granules granules;
   std::uint64_t published = 0;  // its number, once other processes may hold it too

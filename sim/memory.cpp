@@ -75,6 +75,30 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = _
   return CUDA_SUCCESS;
 }
 
+/// Managed memory that the device has no room for lies in host memory, as on every card since compute capability 6.0;
+/// at most as much of it in one process as the device has in all, since a host has an end, too.
+CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t size) {
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  const Model& model = Node::get()->models()[static_cast<std::size_t>(current()->device)];
+  std::uint64_t all = size;
+  for (const auto& [address, block] : state.blocks) all += block.on_host ? block.size : 0;
+  if (model.capability_major < 6 || all > model.total.count()) return CUDA_ERROR_OUT_OF_MEMORY;
+  Block block;
+  block.context = current();
+  block.device = current()->device;
+  block.size = size;
+  block.on_host = true;
+  block.in_window = false;
+  block.extent = round_up(Bytes{size}, kGranule).count();
+  void* range =
+      ::mmap(nullptr, block.extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  block.address = *out = reinterpret_cast<std::uint64_t>(range);
+  state.blocks.emplace(block.address, std::move(block));
+  return CUDA_SUCCESS;
+}
+
 CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
@@ -135,6 +159,7 @@ bool place_block(Block& out) {
 
 void give_block(Block& block) {
   if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
+  if (block.on_host) return;
   if (block.hold >= 0)
     SharedBlocks::get()->release(block.hold);
   else if (block.published != 0)
@@ -245,7 +270,8 @@ RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
 RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
-  const CUresult result = allocate(out, size);
+  CUresult result = allocate(out, size);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && size <= ration::kUnlimited.count()) result = allocate_on_host(out, size);
   if (result != CUDA_SUCCESS) return result;
   const std::lock_guard guard(driver().mutex);
   managed.insert(*out);

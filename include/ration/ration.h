@@ -126,6 +126,15 @@ ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address,
 /* Gives what nobody uses back to the device. `bytes` (may be NULL): how much went. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
+/* Called when device memory is short: with the bytes that a request of this process was refused, on its thread, which
+ * then tries once more; or with 0, on a thread of ration's, where another process of the workload was refused or waits,
+ * or the limit fell below what is held. It may call every function here. */
+typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
+ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
+                                 uint64_t* number);
+/* Returns when no thread is inside it any more, except from inside a callback. */
+ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number);
+
 /* What the calling thread takes from now on is attributed to `tag`; NULL or "" for no tag. Told by the JSON map, and by
  * the text of a refusal. */
 ration_status ration_set_tag(const char* tag);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -151,6 +152,16 @@ class Runtime {
   void deallocate(int gpu, void* address, void* stream = nullptr);
   /// Gives what nobody uses back to the device. Returns the bytes that went.
   std::uint64_t trim(int gpu);
+  /// Calls `callback` when device memory is short, so that a program can let go of what it could do without: with the
+  /// bytes that this process's request was refused, on that request's thread, which then tries once more; or with 0, on
+  /// a thread of ration's, where another process of the workload was refused or waits, or its limit fell below what it
+  /// holds (looked at ten times a second). It may free what this runtime handed out and may take; a request that is
+  /// refused inside it calls nothing again. What it throws comes out of the refused request; on ration's own
+  /// thread it is dropped. Returns a number for
+  /// remove_pressure_callback().
+  std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
+  /// Returns when no thread is inside it any more (but from inside a callback). An unknown number is ignored.
+  void remove_pressure_callback(std::uint64_t number);
   /// By tag, largest first; what was taken without a tag is not in it.
   [[nodiscard]] std::vector<TagUsage> tag_usage(int gpu);
   /// What stands where in that logical device's memory: JSON for programs, SVG for people.

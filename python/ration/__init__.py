@@ -6,7 +6,9 @@
         ...
     ration.limit('6GiB')                                      # at any time
 
-`ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` puts PyTorch on ration's pool.
+`ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` puts PyTorch on ration's pool,
+`ration.jax.limit()` limits JAX, `ration.on_pressure()` tells when memory is short, and pytest knows the marker
+`gpu_limit_memory`.
 """
 from __future__ import annotations
 
@@ -14,13 +16,14 @@ from . import tf
 from ._native import MemoryLimitExceeded
 from .guard import MemoryGuard
 from .limits import Schedule, find_executable_batch_size, limit, tag
+from .pressure import PressureHandle, on_pressure
 from .report import log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
 from .tf import config
 
 __version__ = "0.1.0"
-__all__ = ["MemoryGuard", "MemoryLimitExceeded", "Schedule", "config", "find_executable_batch_size", "limit",
-           "load_ipython_extension", "log_memory_usage", "memory_map", "setup_gpu", "tag", "tf"]
+__all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "config", "find_executable_batch_size", "limit",
+           "load_ipython_extension", "log_memory_usage", "memory_map", "on_pressure", "setup_gpu", "tag", "tf"]
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -6,6 +6,12 @@ namespace ration::pool {
 
 using namespace cuda;
 
+namespace {
+
+constexpr unsigned int CU_MEM_ATTACH_GLOBAL = 1;  // any stream may use it
+
+}  // namespace
+
 DriverBlocks::DriverBlocks(const driver::Driver& driver, CUdevice device, CUcontext context, Kind kind, Bytes limit)
     : driver_(driver), device_(device), context_(context), kind_(kind), limit_(limit) {
   if (kind_ != Kind::kAsync) return;
@@ -29,6 +35,18 @@ Failure DriverBlocks::failure_of(CUresult result) {
   return result == CUDA_ERROR_DEVICE_UNAVAILABLE ? Failure::kDeviceLost : Failure::kDriver;
 }
 
+CUresult DriverBlocks::take(CUdeviceptr& given, std::size_t bytes, CUstream stream) {
+  switch (kind_) {
+    case Kind::kAsync:
+      return driver_.cuMemAllocAsync(&given, bytes, stream);
+    case Kind::kManaged:
+      return driver_.cuMemAllocManaged(&given, bytes, CU_MEM_ATTACH_GLOBAL);
+    case Kind::kDirect:
+      break;
+  }
+  return driver_.cuMemAlloc_v2(&given, bytes);
+}
+
 Failure DriverBlocks::allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
   // What the driver hands out is aligned to 256 bytes (512 from a pool); more is not to be had without a pool.
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > 256) return Failure::kBadAlignment;
@@ -41,9 +59,7 @@ Failure DriverBlocks::allocate(Stream stream, Bytes size, std::uint64_t alignmen
   const driver::ContextScope scope(driver_, context_);
   ++statistics_.driver_calls;
   CUdeviceptr given = 0;
-  const CUresult result = kind_ == Kind::kAsync
-                              ? driver_.cuMemAllocAsync(&given, bytes, reinterpret_cast<CUstream>(stream))
-                              : driver_.cuMemAlloc_v2(&given, bytes);
+  const CUresult result = take(given, bytes, reinterpret_cast<CUstream>(stream));
   if (const Failure failure = failure_of(result); failure != Failure::kNone) return failure;
   address = given;
   sizes_[address] = bytes;
@@ -70,7 +86,7 @@ Failure DriverBlocks::deallocate(Stream stream, std::uint64_t address) {
 }
 
 Bytes DriverBlocks::trim() {
-  if (kind_ == Kind::kDirect) return Bytes{0};
+  if (kind_ != Kind::kAsync) return Bytes{0};
   const std::lock_guard guard(mutex_);
   const driver::ContextScope scope(driver_, context_);
   CUmemoryPool pool = nullptr;

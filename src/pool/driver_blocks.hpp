@@ -1,5 +1,7 @@
 // Back ends without a pool of their own: `direct` makes one driver call a block (cuMemAlloc), `async` leaves pooling to
-// the driver (cuMemAllocAsync). Used by src/runtime where virtual memory management is not wanted or not there.
+// the driver (cuMemAllocAsync), `managed` gives memory that the driver moves between device and host
+// (cuMemAllocManaged), so that there may be more of it than the device has. Used by src/runtime where virtual memory
+// management is not wanted or not there.
 #pragma once
 
 #include <mutex>
@@ -12,7 +14,7 @@ namespace ration::pool {
 
 class DriverBlocks final : public Allocator {
  public:
-  enum class Kind { kDirect, kAsync };
+  enum class Kind { kDirect, kAsync, kManaged };
   DriverBlocks(const driver::Driver& driver, cuda::CUdevice device, cuda::CUcontext context, Kind kind, Bytes limit);
   ~DriverBlocks() override;
 
@@ -27,6 +29,7 @@ class DriverBlocks final : public Allocator {
 
  private:
   Failure failure_of(cuda::CUresult result);
+  cuda::CUresult take(cuda::CUdeviceptr& given, std::size_t bytes, cuda::CUstream stream);
 
   const driver::Driver& driver_;
   const cuda::CUdevice device_;

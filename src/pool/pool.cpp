@@ -299,7 +299,8 @@ std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
   const bool moving_costs = static_cast<double>(recent_calls_) > options_.calls_per_request * 2 * kCallWindow;
   const double slack = moving_costs ? options_.relaxed_slack : options_.slack;
   const std::uint64_t most = std::max(peak_units_in_use_, units_in_use_ + units);
-  return static_cast<std::uint32_t>(std::ceil(static_cast<double>(most) / kUnitsPerGranule * (1.0 + slack)));
+  const double allowed = std::ceil(static_cast<double>(most) / kUnitsPerGranule * (1.0 + slack));
+  return static_cast<std::uint32_t>(std::min(allowed, options_.reclaim_above * limit_));
 }
 
 /// Sees to `count` spare granules: from the device as long as little lies free, then from where nobody uses them, then
@@ -319,14 +320,17 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
   };
   Zone& other = &zone == small_zone_.get() ? *large_zone_ : *small_zone_;
   const std::uint32_t allowed = allowed_by_slack(units);
-  if (missing() > 0 && taken() < allowed) create(std::min({missing(), room(), allowed - taken()}));
+  if (!options_.moves)
+    create(std::min(missing(), room()));
+  else if (missing() > 0 && taken() < allowed)
+    create(std::min({missing(), room(), allowed - taken()}));
   if (missing() == 0) return Failure::kNone;
   if (refused == Failure::kDeviceLost) return refused;
   const bool device_full = refused == Failure::kDeviceFull;
   // Nothing is moved for a request that cannot be granted in the end.
   (void)empty_caches_of_ended_threads();
   (void)small_->drop_idle();
-  const std::uint32_t idle = zone.harvestable(site) + other.harvestable({});
+  const std::uint32_t idle = options_.moves ? zone.harvestable(site) + other.harvestable({}) : 0;
   if (missing() > idle + (device_full ? 0U : room())) {
     empty_caches_of_all_threads();  // what they keep is back when the program asks again
     return device_full ? Failure::kDeviceFull : Failure::kOverLimit;

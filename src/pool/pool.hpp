@@ -29,6 +29,8 @@ struct Options {
   double slack = 0.015;        ///< how much more than the peak in use is taken before granules are moved instead
   double relaxed_slack = 0.3;  ///< the same while moving them would cost more than `calls_per_request`
   double calls_per_request = 0.1;
+  bool moves = true;         ///< false: what lies free in the wrong place stays there
+  double reclaim_above = 1;  ///< above this share of the limit, what lies free is moved before more is taken
 };
 
 /// Thread-safe.

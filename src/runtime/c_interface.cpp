@@ -325,6 +325,23 @@ ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes) {
   });
 }
 
+ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
+                                 uint64_t* number) {
+  return guarded([&] {
+    if (number == nullptr) throw ration::ValueError("number is NULL");
+    if (callback == nullptr) throw ration::ValueError("callback is NULL");
+    *number = of(runtime).on_pressure([callback, user](std::uint64_t wanted) { callback(wanted, user); });
+    return RATION_OK;
+  });
+}
+
+ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number) {
+  return guarded([&] {
+    of(runtime).remove_pressure_callback(number);
+    return RATION_OK;
+  });
+}
+
 ration_status ration_set_tag(const char* tag) {
   return guarded([&] {
     (void)ration::runtime::exchange_tag(tag == nullptr ? "" : tag);

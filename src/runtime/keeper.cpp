@@ -14,8 +14,9 @@ constexpr std::chrono::milliseconds kLookEvery{100};
 
 }  // namespace
 
-std::unique_ptr<Keeper> Keeper::start(std::function<void()> trim, std::function<std::uint64_t()> requests) {
-  std::unique_ptr<Keeper> keeper(new Keeper(std::move(trim), std::move(requests)));
+std::unique_ptr<Keeper> Keeper::start(std::function<void()> pressure, std::function<void()> trim,
+                                      std::function<std::uint64_t()> requests) {
+  std::unique_ptr<Keeper> keeper(new Keeper(std::move(pressure), std::move(trim), std::move(requests)));
   if (const char* path = std::getenv("RATION_BOOK"); path != nullptr && *path != '\0') {
     if (ledger::Book::open(path, keeper->book_) == ledger::BookStatus::kOk)
       keeper->denials_seen_ = keeper->book_.denial_count();
@@ -28,8 +29,8 @@ std::unique_ptr<Keeper> Keeper::start(std::function<void()> trim, std::function<
   return keeper;
 }
 
-Keeper::Keeper(std::function<void()> trim, std::function<std::uint64_t()> requests)
-    : trim_(std::move(trim)), requests_(std::move(requests)), process_(::getpid()) {}
+Keeper::Keeper(std::function<void()> pressure, std::function<void()> trim, std::function<std::uint64_t()> requests)
+    : pressure_(std::move(pressure)), trim_(std::move(trim)), requests_(std::move(requests)), process_(::getpid()) {}
 
 Keeper::~Keeper() {
   if (!thread_.joinable()) return;
@@ -63,7 +64,10 @@ void Keeper::look_after() {
   std::unique_lock guard(mutex_);
   while (!changed_.wait_for(guard, kLookEvery, [&] { return ending_; })) {
     guard.unlock();
-    if (somebody_needs_memory()) trim_();
+    if (somebody_needs_memory()) {
+      pressure_();
+      trim_();
+    }
     if (const std::uint64_t now = requests_(); now != requests) {
       requests = now;
       busy_at = Clock::now();

@@ -17,19 +17,20 @@ namespace ration::runtime {
 /// (RATION_BOOK, which `ration run` sets) or an idle time (RATION_IDLE_TRIM=30s).
 class Keeper {
  public:
-  /// `trim` gives back what is free; `requests` counts what was asked for so far. Both are called from the thread.
-  /// Null: there is nothing to look at.
-  static std::unique_ptr<Keeper> start(std::function<void()> trim, std::function<std::uint64_t()> requests);
+  /// `pressure` is told when somebody needs memory, before `trim` gives back what is free; `requests` counts what was
+  /// asked for so far. All are called from the thread. Null: there is nothing to look at.
+  static std::unique_ptr<Keeper> start(std::function<void()> pressure, std::function<void()> trim,
+                                       std::function<std::uint64_t()> requests);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
  private:
-  Keeper(std::function<void()> trim, std::function<std::uint64_t()> requests);
+  Keeper(std::function<void()> pressure, std::function<void()> trim, std::function<std::uint64_t()> requests);
   void look_after();
   [[nodiscard]] bool somebody_needs_memory();
 
-  std::function<void()> trim_;
+  std::function<void()> pressure_, trim_;
   std::function<std::uint64_t()> requests_;
   ledger::Book book_;
   std::uint64_t denials_seen_ = 0;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <set>
+#include <sstream>
 #include <string_view>
 
 #include "base/units.hpp"
@@ -33,8 +33,29 @@ std::optional<double> number(const std::optional<std::string>& text) {
 
 }  // namespace
 
+/// PYTORCH_ALLOC_CONF, formerly PYTORCH_CUDA_ALLOC_CONF: "backend:cudaMallocAsync,garbage_collection_threshold:0.8".
+/// What else stands there is about blocks that are split or segments that cannot grow: the pool has neither.
+void Environment::read_pytorch() {
+  auto text = variable("PYTORCH_ALLOC_CONF");
+  if (!text) text = variable("PYTORCH_CUDA_ALLOC_CONF");
+  if (!text) return;
+  std::istringstream entries(*text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    const std::size_t colon = entry.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string key = entry.substr(0, colon), value = entry.substr(colon + 1);
+    const auto share = number(value);
+    const bool is_share = share && *share > 0 && *share <= 1;
+    if (key == "backend" && value == "cudaMallocAsync") async = true;
+    if (key == "garbage_collection_threshold" && is_share) reclaim_above = *share;
+    if (key == "per_process_memory_fraction" && is_share) fraction = share;
+  }
+}
+
 Environment Environment::read() {
   Environment result;
+  result.read_pytorch();
+  result.moves = truth(variable("TF_ENABLE_GPU_GARBAGE_COLLECTION")).value_or(true);
   if (const auto preallocate = truth(variable("XLA_PYTHON_CLIENT_PREALLOCATE"))) result.force_growth = !*preallocate;
   if (const auto growth = truth(variable("TF_FORCE_GPU_ALLOW_GROWTH"))) result.force_growth = growth;
   if (const auto reserve = number(variable("TF_DEVICE_MIN_SYS_MEMORY_IN_MB")); reserve && *reserve >= 0)
@@ -43,7 +64,7 @@ Environment Environment::read() {
     if (const auto share = number(variable(name)); share && *share > 0) result.fraction = share;
   }
   const auto xla = variable("XLA_PYTHON_CLIENT_ALLOCATOR");
-  result.async = variable("TF_GPU_ALLOCATOR") == "cuda_malloc_async" || xla == "cuda_async";
+  result.async = result.async || variable("TF_GPU_ALLOCATOR") == "cuda_malloc_async" || xla == "cuda_async";
   result.direct = xla == "platform";
   if (const auto mib = number(variable("TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC")); mib && *mib >= 1)
     result.preallocate_mib = static_cast<std::uint64_t>(*mib);

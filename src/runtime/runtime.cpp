@@ -221,12 +221,17 @@ bool Runtime::State::grows(std::size_t gpu, const GpuOptions& options, const Env
 }
 
 std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, Bytes limit, bool growth_wanted,
-                                                             const GpuOptions& options,
+                                                             bool managed, const GpuOptions& options,
                                                              const Environment& environment) {
   const driver::Driver& driver = *driver::Driver::get();
   const PrimaryContext& context = context_of(gpu);
   const cuda::CUdevice ordinal = gpus[gpu].ordinal;
   const bool async = options.allocator_type == "cuda_malloc_async" || environment.async;
+  if (managed) {
+    if (driver.cuMemAllocManaged == nullptr) throw RuntimeError("This driver has no managed memory.");
+    return std::make_unique<pool::DriverBlocks>(driver, ordinal, context.get(), pool::DriverBlocks::Kind::kManaged,
+                                                limit);
+  }
   if (async || environment.direct || !pool::VmmBacking::is_possible(driver, ordinal)) {
     const auto kind = async ? pool::DriverBlocks::Kind::kAsync : pool::DriverBlocks::Kind::kDirect;
     auto blocks = std::make_unique<pool::DriverBlocks>(driver, ordinal, context.get(), kind, limit);
@@ -240,6 +245,8 @@ std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, By
   pool_options.limit = limit;
   pool_options.device = gpus[gpu].total;
   pool_options.growth = growth_wanted;
+  pool_options.moves = environment.moves;
+  pool_options.reclaim_above = environment.reclaim_above;
   if (environment.min_block) pool_options.min_block = *environment.min_block;
   pool::Failure failure = pool::Failure::kNone;
   auto made =
@@ -268,7 +275,8 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     const PhysicalGpu& gpu = gpus[device.gpu];
     const double fraction = options.per_process_gpu_memory_fraction > 0 ? options.per_process_gpu_memory_fraction
                                                                         : environment.fraction.value_or(0);
-    if ((fraction > 1 || options.use_unified_memory) && gpu.capability_major < 6) {
+    const bool managed = fraction > 1 || options.use_unified_memory;
+    if (managed && gpu.capability_major < 6) {
       throw InvalidArgumentError(
           "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support "
           "oversubscription.");
@@ -292,7 +300,8 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     LogicalGpu logical_gpu;
     logical_gpu.gpu = device.gpu;
     logical_gpu.configured = limit;
-    logical_gpu.memory = make_memory(device.gpu, limit, grows(device.gpu, options, environment), options, environment);
+    logical_gpu.memory =
+        make_memory(device.gpu, limit, grows(device.gpu, options, environment), managed, options, environment);
     made.push_back(std::move(logical_gpu));
   }
   logical_gpus = std::move(made);
@@ -304,6 +313,12 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     logical_devices.push_back({"/device:GPU:" + std::to_string(gpu), "GPU"});
   initialized = true;
   keeper = Keeper::start(
+      [this] {
+        try {
+          (void)pressure.tell(0);
+        } catch (...) {  // there is no request that it could come out of
+        }
+      },
       [this] {
         for (const LogicalGpu& each : logical_gpus) (void)each.memory->trim();
       },

@@ -157,7 +157,9 @@ void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t al
   if (!state_->initialized) initialize();
   LogicalGpu& device = state_->gpu_at(gpu);
   std::uint64_t address = 0;
-  const pool::Failure failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
+  pool::Failure failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
+  if ((failure == pool::Failure::kOverLimit || failure == pool::Failure::kDeviceFull) && state_->pressure.tell(bytes))
+    failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
   if (failure != pool::Failure::kNone) refuse(gpu, bytes, device, failure);
   device.tags->took(address, bytes);
   return reinterpret_cast<void*>(address);
@@ -178,6 +180,13 @@ std::uint64_t Runtime::trim(int gpu) {
   initialize();
   return state_->gpu_at(gpu).memory->trim().count();
 }
+
+std::uint64_t Runtime::on_pressure(std::function<void(std::uint64_t wanted)> callback) {
+  if (!callback) throw ValueError("on_pressure() needs something to call.");
+  return state_->pressure.add(std::move(callback));
+}
+
+void Runtime::remove_pressure_callback(std::uint64_t number) { state_->pressure.remove(number); }
 
 std::vector<TagUsage> Runtime::tag_usage(int gpu) {
   if (!state_->initialized) initialize();

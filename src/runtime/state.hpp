@@ -14,6 +14,7 @@
 #include "runtime/keeper.hpp"
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
+#include "runtime/pressure.hpp"
 #include "runtime/tags.hpp"
 
 namespace ration {
@@ -42,6 +43,7 @@ struct Runtime::State {
   std::vector<LogicalDevice> logical_devices;
   std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by place; outlive the pools
   std::vector<runtime::LogicalGpu> logical_gpus;
+  runtime::Pressure pressure;
   std::unique_ptr<runtime::Keeper> keeper;  // ends before what it looks after
 
   void look();
@@ -54,8 +56,8 @@ struct Runtime::State {
   /// What was configured, as session options. Throws where TensorFlow does at this point.
   GpuOptions options_from_configuration() const;
   void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
-  std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, const GpuOptions& options,
-                                               const runtime::Environment& environment);
+  std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, bool managed,
+                                               const GpuOptions& options, const runtime::Environment& environment);
   /// Shares the device's limit out among its logical devices, by what they were configured with.
   void apply_limit(std::size_t gpu);
   /// Of `GPU:0` in any of its forms. `for_cpu`: what to say of a CPU.

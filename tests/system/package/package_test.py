@@ -63,6 +63,27 @@ class Package(unittest.TestCase):
             names = {line.split()[-1] for line in listed.splitlines()}
             self.assertEqual({name for name in names if not name.startswith(prefix)} - {"dlopen", "dlmopen"}, set())
 
+    def test_a_cpp_program_is_built_with_what_lies_in_it(self):
+        program = self.root / "program.cpp"
+        program.write_text("""
+            #include <cstdio>
+            #include <ration/memory_resource.hpp>
+            #include <ration/runtime.hpp>
+            int main() {
+              ration::Runtime runtime;
+              runtime.set_memory_limit(runtime.list_physical_devices("GPU").at(0), "1GiB");
+              runtime.deallocate(0, runtime.allocate(0, 1 << 20));
+              try { (void)runtime.allocate(0, std::size_t{2} << 30); } catch (const ration::MemoryLimitExceeded& refused) {
+                std::puts("refused");
+              }
+            }
+        """)
+        subprocess.run(["g++", "-std=c++20", "-I", self.root / "include", program, "-o", self.root / "program", "-L",
+                        self.root / "lib", "-lration_cxx", "-pthread"], check=True)
+        environment = dict(self.environment, RATION_SIM="T4", LD_LIBRARY_PATH=str(self.root / "lib/ration/sim"))
+        done = subprocess.run([self.root / "program"], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.stdout, "refused\n", done.stderr)
+
     def test_the_manual_is_there(self):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
         self.assertTrue((self.root / "share/man/man7/ration-exit-codes.7").exists())

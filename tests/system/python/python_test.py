@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The Python package on simulated GPUs. The configuration of a process is fixed once, so every case is a process."""
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -170,6 +171,71 @@ class Package(unittest.TestCase):
             assert library.ration_torch_alloc(64 << 30, 0, None) is None and library.ration_torch_alloc(-1, 0, None) is None
         """)
 
+    def test_whoever_asked_to_be_told_may_let_go_before_a_request_is_refused(self):
+        self.python(self.LIBRARY + """
+            ration.setup_gpu('growth')
+            ration.limit('64MiB')
+            cache, told = [library.ration_torch_alloc(48 << 20, 0, None)], []
+            def let_go(wanted):
+                told.append(wanted)
+                library.ration_torch_free(cache.pop(), 48 << 20, 0, None)
+            handle = ration.on_pressure(let_go)
+            use(32)
+            assert told == [32 << 20] and cache == [], told
+            handle.cancel()
+            handle.cancel()
+            assert library.ration_torch_alloc(80 << 20, 0, None) is None and len(told) == 1
+            raises(TypeError, 'needs a function', ration.on_pressure, None)
+            ration.on_pressure(print)   # still there when Python ends
+        """)
+
+    def test_jax_is_limited_before_it_starts(self):
+        self.python("""
+            import os, types
+            import ration.jax
+            for size, share in (('4GiB', 0.25), (0.5, 0.5), (8192, 0.5), ('75%', 0.75)):
+                ration.jax.limit(size)
+                assert float(os.environ['XLA_PYTHON_CLIENT_MEM_FRACTION']) == share, (size, share)
+                assert os.environ['XLA_PYTHON_CLIENT_PREALLOCATE'] == 'false'
+            assert experimental.get_memory_limit(gpus[0]) == 12 << 30
+            sys.modules['jax._src.xla_bridge'] = types.SimpleNamespace(backends_are_initialized=lambda: True)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter('always')
+                ration.jax.limit('2GiB')
+            assert len(caught) == 1 and 'JAX has started' in str(caught[0].message)
+            assert float(os.environ['XLA_PYTHON_CLIENT_MEM_FRACTION']) == 0.75
+            raises(ValueError, 'not a size', ration.jax.limit, 'much')
+        """)
+        self.python("import ration.jax\nraises(ValueError, 'no GPU', ration.jax.limit, '1GiB')", node=None)
+
+    def test_pytest_knows_a_marker_for_the_memory_of_a_test(self):
+        if importlib.util.find_spec("pytest") is None:
+            self.skipTest("pytest is not installed")
+        file = pathlib.Path(self.folder.name) / "test_memory.py"
+        file.write_text(textwrap.dedent("""
+            import ration, pytest
+            from ration import _native
+            import ctypes
+            _native.library.ration_torch_alloc.restype = ctypes.c_void_p
+            ration.setup_gpu('growth')
+            def take(mib):
+                address = _native.library.ration_torch_alloc(ctypes.c_ssize_t(mib << 20), 0, None)
+                _native.library.ration_torch_free(ctypes.c_void_p(address), ctypes.c_ssize_t(mib << 20), 0, None)
+            @pytest.fixture
+            def size(): return 64
+            @pytest.mark.gpu_limit_memory("100 MiB")
+            def test_within(size): take(size)
+            @pytest.mark.gpu_limit_memory("100 MiB")
+            def test_above(size): take(size * 3)
+            @pytest.mark.gpu_limit_memory()
+            def test_without_a_size(): pass
+            def test_unmarked(): take(512)
+        """))
+        done = self.python(f"import pytest\npytest.main(['-q', '-p', 'ration.pytest_plugin', '--strict-markers', '{file}'])")
+        self.assertIn("'test_above' took 192 MiB of GPU memory", done.stdout)
+        self.assertIn("gpu_limit_memory takes one size", done.stdout)
+        self.assertIn("2 failed, 2 passed", done.stdout)
+
     def test_a_schedule_applies_the_limits_of_an_epoch(self):
         self.python("""
             steps = {'generator': [(0, '40%'), (11, '50%')], 'discriminator': [(0, '60%'), (11, '50%')]}
@@ -272,10 +338,13 @@ class Package(unittest.TestCase):
             ration.setup_gpu('growth')
             use(600)
             assert experimental.get_memory_info('GPU:0')['held'] == 600 << 20
+            told = []
+            ration.on_pressure(told.append)
             neighbour = subprocess.Popen(['{BUILD}/bin/ration-workload', 'hold', '700MiB'], stdout=subprocess.PIPE, text=True)
             assert neighbour.stdout.readline() == 'holding 700 MiB\\n'
             neighbour.terminate()
             assert neighbour.wait() is not None
+            assert set(told) == {{0}}, told
             assert experimental.get_memory_info('GPU:0')['held'] == 0
         """, prefix=prefix)
 

@@ -212,6 +212,70 @@ TEST_F(DeviceConfiguration, TheEnvironmentChoosesTheBackEndAndTheSmallestBlock) 
   async.trim(0);
 }
 
+TEST_F(DeviceConfiguration, AShareAboveOneIsManagedMemoryThatTheDeviceDoesNotLimit) {
+  GpuOptions options;
+  options.per_process_gpu_memory_fraction = 1.5;
+  runtime.initialize(options);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 24 * 1024 * kMiB);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 5; ++i) blocks.push_back(runtime.allocate(0, 4096 * kMiB));  // 20 GiB of a device of 16
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").current, 20 * 1024 * kMiB);
+  EXPECT_THROW((void)runtime.allocate(0, 5000 * kMiB), MemoryLimitExceeded);
+  for (void* block : blocks) runtime.deallocate(0, block);
+}
+
+TEST_F(DeviceConfiguration, PyTorchsSettingsAreRead) {
+  ::setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", 1);
+  ::setenv("PYTORCH_ALLOC_CONF",
+           "max_split_size_mb:64,garbage_collection_threshold:0.25,per_process_memory_fraction:0.5",
+           1);  // the newer name is the one that counts
+  const auto environment = runtime::Environment::read();
+  ::unsetenv("PYTORCH_ALLOC_CONF");
+  EXPECT_EQ(environment.reclaim_above, 0.25);
+  EXPECT_EQ(environment.fraction, 0.5);
+  EXPECT_FALSE(environment.async);
+  EXPECT_TRUE(runtime::Environment::read().async);
+  ::setenv("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:2,per_process_memory_fraction:half,:,", 1);
+  EXPECT_EQ(runtime::Environment::read().reclaim_above, 1);
+  EXPECT_FALSE(runtime::Environment::read().fraction);
+  ::unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+}
+
+TEST_F(DeviceConfiguration, WhatLiesFreeIsMovedOnlyWhereThatIsWanted) {
+  // Sixteen blocks, every other one given back: what is free lies in pieces.
+  const auto held_after_a_large_request = [&](const char* moves) {
+    ::setenv("TF_ENABLE_GPU_GARBAGE_COLLECTION", moves, 1);
+    ::setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true", 1);
+    Runtime fresh;
+    std::vector<void*> blocks;
+    for (int i = 0; i < 16; ++i) blocks.push_back(fresh.allocate(0, 64 * kMiB));
+    for (std::size_t i = 0; i < blocks.size(); i += 2) fresh.deallocate(0, blocks[i]);
+    (void)fresh.allocate(0, 512 * kMiB);
+    ::unsetenv("TF_ENABLE_GPU_GARBAGE_COLLECTION");
+    return fresh.get_memory_info("GPU:0").held / kMiB;
+  };
+  EXPECT_LE(held_after_a_large_request("true"), 1040U);
+  EXPECT_EQ(held_after_a_large_request("false"), 1536U);
+}
+
+TEST_F(DeviceConfiguration, ARefusedRequestIsTriedAgainAfterThoseWhoAskedToBeTold) {
+  runtime.set_memory_limit(gpus[0], 64 * kMiB);
+  void* cache = runtime.allocate(0, 48 * kMiB);
+  std::vector<std::uint64_t> told;
+  const std::uint64_t number = runtime.on_pressure([&](std::uint64_t wanted) {
+    told.push_back(wanted);
+    EXPECT_THROW((void)runtime.allocate(0, 60 * kMiB), MemoryLimitExceeded);  // and is not told of its own
+    runtime.deallocate(0, cache);
+  });
+  void* block = runtime.allocate(0, 32 * kMiB);
+  EXPECT_EQ(told, std::vector<std::uint64_t>{32 * kMiB});
+  runtime.remove_pressure_callback(number);
+  EXPECT_THROW((void)runtime.allocate(0, 60 * kMiB), MemoryLimitExceeded);
+  EXPECT_EQ(told.size(), 1U);
+  runtime.deallocate(0, block);
+  EXPECT_THROW(runtime.on_pressure(nullptr), ValueError);
+}
+
 TEST_F(DeviceConfiguration, MemoryInfoTakesEveryFormOfAName) {
   runtime.set_memory_growth(gpus[0], true);
   runtime.set_memory_growth(gpus[1], true);

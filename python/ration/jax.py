@@ -1,0 +1,43 @@
+"""JAX under a limit."""
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Union
+
+from . import limits
+from .tf import config
+
+
+def _has_started() -> bool:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    started = getattr(bridge, "backends_are_initialized", None)
+    return bool(started is not None and started())
+
+
+def limit(size: Union[int, float, str], preallocate: bool = False) -> limits._Limit:
+    """The most that JAX takes of each GPU, and that ration's own pool takes.
+
+    JAX reads its share once, when it starts; later the limit holds on ration's side alone, and a warning says so. A limit
+    that holds whatever the program does is `ration run --limit`.
+
+    Args:
+        size: `'6GiB'`, `'50%'`, `0.5` (a share), or MiB.
+        preallocate: whether JAX takes it all at its start.
+
+    Raises:
+        ValueError: no such size, or no GPU that it could be a share of.
+    """
+    gpus = config.get_visible_devices("GPU")
+    if not gpus:
+        raise ValueError("there is no GPU to limit JAX on")
+    result = limits.limit(size)
+    if _has_started():
+        warnings.warn("JAX has started and keeps its share; the limit holds for ration's pool alone. Call "
+                      "ration.jax.limit() before JAX's first use, or start with: ration run --limit", stacklevel=2)
+    else:
+        share = config.experimental.get_memory_limit(gpus[0]) / config.experimental.get_device_details(gpus[0])["memory_total"]
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.6f}"
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "true" if preallocate else "false"
+    return result
