@@ -1,0 +1,122 @@
+// The driver behind the runtime, contexts, and each thread's device and last error.
+#include <dlfcn.h>
+
+#include <mutex>
+#include <string>
+
+#include "runtime.hpp"
+
+namespace ration::cudart {
+
+using namespace cuda;
+
+namespace {
+
+constexpr int kMostDevices = 64;
+
+thread_local constinit int thread_device = 0;
+thread_local constinit Error last_error = cudaSuccess;
+thread_local constinit const char* unsimulated = nullptr;
+
+std::mutex primaries_mutex;
+CUcontext primaries[kMostDevices];
+
+void* library() {
+  static void* const found = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  return found;
+}
+
+}  // namespace
+
+void* find_driver_function(const char* name) { return library() == nullptr ? nullptr : ::dlsym(library(), name); }
+
+Error remember(Error error) noexcept {
+  if (error != cudaSuccess) {
+    last_error = error;
+    unsimulated = nullptr;
+  }
+  return error;
+}
+
+Error not_simulated(const char* function) noexcept {
+  last_error = cudaErrorNotSupported;
+  unsimulated = function;
+  return cudaErrorNotSupported;
+}
+
+Error start() {
+  static const Error started = [] {
+    auto* init = DRIVER(cuInit, cuInit_t);
+    return init == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(init(0));
+  }();
+  if (started != cudaSuccess) return started;
+  return static_cast<Error>(DRIVER(cuInit, cuInit_t)(0));  // in the child of a fork the driver is gone
+}
+
+int device() noexcept {
+  CUdevice current = 0;
+  auto* get = DRIVER(cuCtxGetDevice, cuCtxGetDevice_t);
+  return get != nullptr && get(&current) == CUDA_SUCCESS ? current : thread_device;
+}
+
+CUcontext primary(int ordinal) {
+  if (ordinal < 0 || ordinal >= kMostDevices) return nullptr;
+  const std::lock_guard guard(primaries_mutex);
+  CUcontext& context = primaries[ordinal];
+  if (context == nullptr) {
+    auto* retain = DRIVER(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain_t);
+    if (const CUresult result = retain(&context, ordinal); result != CUDA_SUCCESS) {
+      context = nullptr;
+      remember(static_cast<Error>(result));
+    }
+  }
+  return context;
+}
+
+void forget_primary(int ordinal) {
+  const std::lock_guard guard(primaries_mutex);
+  if (ordinal >= 0 && ordinal < kMostDevices) primaries[ordinal] = nullptr;
+}
+
+Error set_device(int ordinal) {
+  if (const Error error = start(); error != cudaSuccess) return error;
+  int count = 0;
+  if (DRIVER(cuDeviceGetCount, cuDeviceGetCount_t)(&count) != CUDA_SUCCESS || ordinal < 0 || ordinal >= count)
+    return cudaErrorInvalidDevice;
+  CUcontext context = primary(ordinal);
+  if (context == nullptr) return last_error;
+  thread_device = ordinal;
+  return static_cast<Error>(DRIVER(cuCtxSetCurrent, cuCtxSetCurrent_t)(context));
+}
+
+Error enter() {
+  if (const Error error = start(); error != cudaSuccess) return error;
+  CUcontext current = nullptr;
+  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&current);
+  return current != nullptr ? cudaSuccess : set_device(thread_device);
+}
+
+}  // namespace ration::cudart
+
+using namespace ration::cudart;
+
+CUDART(cudaGetLastError)() {
+  const Error error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+CUDART(cudaPeekAtLastError)() { return last_error; }
+
+namespace ration::cudart {
+const char* name_of(Error error);
+const char* text_of(Error error);
+}  // namespace ration::cudart
+
+extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorName(Error error) { return name_of(error); }
+extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorString(Error error) {
+  if (error != cudaErrorNotSupported || unsimulated == nullptr) return text_of(error);
+  thread_local std::string text;
+  text = std::string("operation not supported: ") + unsimulated + " is not simulated by ration's libcudart.so." +
+         std::to_string(RATION_CUDART) + " (see: ration help simulated)";
+  return text.c_str();
+}
