@@ -51,8 +51,7 @@ CUcontext current() {
 /// Under the registry's exclusive lock.
 CUfunction load(Kernel& kernel, CUcontext context) {
   CUmodule& module = kernel.image->modules[context];
-  if (module == nullptr &&
-      DRIVER(cuModuleLoadData, cuModuleLoadData_t)(&module, kernel.image->code) != CUDA_SUCCESS)
+  if (module == nullptr && DRIVER(cuModuleLoadData, cuModuleLoadData_t)(&module, kernel.image->code) != CUDA_SUCCESS)
     return nullptr;
   CUfunction function = nullptr;
   DRIVER(cuModuleGetFunction, cuModuleGetFunction_t)(&function, module, kernel.name.c_str());
@@ -92,10 +91,9 @@ Error find_variable(const void* host_variable, CUdeviceptr& address, std::size_t
   size = variable.size;
   CUdeviceptr& here = variable.addresses[context];
   if (here == 0) {
-    const auto result =
-        variable.managed != nullptr
-            ? DRIVER(cuMemAllocManaged, cuMemAllocManaged_t)(&here, variable.size, 1)
-            : DRIVER(cuMemAlloc_v2, cuMemAlloc_v2_t)(&here, variable.size);
+    const auto result = variable.managed != nullptr
+                            ? DRIVER(cuMemAllocManaged, cuMemAllocManaged_t)(&here, variable.size, 1)
+                            : DRIVER(cuMemAlloc_v2, cuMemAlloc_v2_t)(&here, variable.size);
     if (result != CUDA_SUCCESS) return static_cast<Error>(result);
     if (variable.managed != nullptr) *variable.managed = reinterpret_cast<void*>(here);
   }
@@ -162,8 +160,8 @@ extern "C" {
   const std::unique_lock guard(all.mutex);
   all.kernels[stub] = {reinterpret_cast<Image*>(handle), name, {}};
 }
-[[gnu::visibility("default")]] void __cudaRegisterVar(void**, char* variable, char*, const char*, int,
-                                                      std::size_t size, int, int) {
+[[gnu::visibility("default")]] void __cudaRegisterVar(void**, char* variable, char*, const char*, int, std::size_t size,
+                                                      int, int) {
   Registry& all = registry();
   const std::unique_lock guard(all.mutex);
   all.variables[variable] = {size, nullptr, {}};
@@ -286,9 +284,9 @@ CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)(std::size_t* out, const void* 
 CUDART(cudaLibraryLoadData)
 (void** out, const void* code, int* jit, void** jit_values, unsigned int jit_count, int* options, void** values,
  unsigned int count) {
-  return call(DRIVER(cuLibraryLoadData,
-                     CUresult(void**, const void*, int*, void**, unsigned int, int*, void**, unsigned int)),
-              out, code, jit, jit_values, jit_count, options, values, count);
+  return call(
+      DRIVER(cuLibraryLoadData, CUresult(void**, const void*, int*, void**, unsigned int, int*, void**, unsigned int)),
+      out, code, jit, jit_values, jit_count, options, values, count);
 }
 CUDART(cudaLibraryLoadFromFile)
 (void** out, const char* file, int* jit, void** jit_values, unsigned int jit_count, int* options, void** values,

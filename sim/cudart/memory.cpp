@@ -57,7 +57,7 @@ bool describe(const cudaChannelFormatDesc* channels, cudaExtent extent, CUDA_ARR
   const int kind = channels->f;  // 0 signed, 1 unsigned, 2 float
   const bool is_wide = channels->x == 32, is_half = channels->x == 16;
   out.Format = kind == 2   ? (is_half ? CU_AD_FORMAT_HALF : CU_AD_FORMAT_FLOAT)
-               : kind == 1 ? (is_wide ? CU_AD_FORMAT_UNSIGNED_INT32
+               : kind == 1 ? (is_wide   ? CU_AD_FORMAT_UNSIGNED_INT32
                               : is_half ? CU_AD_FORMAT_UNSIGNED_INT16
                                         : CU_AD_FORMAT_UNSIGNED_INT8)
                : is_wide   ? CU_AD_FORMAT_SIGNED_INT32
@@ -193,7 +193,8 @@ CUDART(cudaPointerGetAttributes)(cudaPointerAttributes* out, const void* address
 }
 #if RATION_CUDART == 12
 CUDART(cudaMemAdvise)(const void* address, std::size_t size, int advice, int ordinal) {
-  return call(DRIVER(cuMemAdvise, CUresult(CUdeviceptr, std::size_t, int, int)), number(address), size, advice, ordinal);
+  return call(DRIVER(cuMemAdvise, CUresult(CUdeviceptr, std::size_t, int, int)), number(address), size, advice,
+              ordinal);
 }
 CUDART(cudaMemPrefetchAsync)(const void* address, std::size_t size, int ordinal, Handle stream) {
   return call(DRIVER(cuMemPrefetchAsync, CUresult(CUdeviceptr, std::size_t, int, Handle)), number(address), size,
@@ -237,9 +238,8 @@ CUDA_MEMCPY3D body(const cudaMemcpy3DParms& given) {
   std::size_t element = 1;  // a width counts elements where an array takes part
   for (CUarray array : {given.srcArray, given.dstArray}) {
     CUDA_ARRAY3D_DESCRIPTOR description{};
-    if (array == nullptr ||
-        DRIVER(cuArray3DGetDescriptor_v2, CUresult(CUDA_ARRAY3D_DESCRIPTOR*, CUarray))(&description, array) !=
-            CUDA_SUCCESS)
+    if (array == nullptr || DRIVER(cuArray3DGetDescriptor_v2, CUresult(CUDA_ARRAY3D_DESCRIPTOR*, CUarray))(
+                                &description, array) != CUDA_SUCCESS)
       continue;
     const bool wide = description.Format == CU_AD_FORMAT_FLOAT || description.Format == CU_AD_FORMAT_UNSIGNED_INT32 ||
                       description.Format == CU_AD_FORMAT_SIGNED_INT32;

@@ -10,11 +10,11 @@
 #define CUDART(name) extern "C" [[gnu::visibility("default")]] ration::cudart::Error name
 
 /// The driver's function, looked up once, as a pointer to `signature`; null where the driver has none.
-#define DRIVER(name, ...)                                                                                             \
-  ([] {                                                                                                               \
-    static auto* const driver_function_ =                                                                                        \
-        reinterpret_cast<std::add_pointer_t<__VA_ARGS__>>(::ration::cudart::find_driver_function(#name));             \
-    return driver_function_;                                                                                                     \
+#define DRIVER(name, ...)                                                                                 \
+  ([] {                                                                                                   \
+    static auto* const driver_function_ =                                                                 \
+        reinterpret_cast<std::add_pointer_t<__VA_ARGS__>>(::ration::cudart::find_driver_function(#name)); \
+    return driver_function_;                                                                              \
   }())
 
 namespace ration::cudart {

@@ -13,7 +13,9 @@ using HostFunction = void (*)(void*);
 CUDART(cudaStreamCreateWithPriority)(Handle* out, unsigned int flags, int priority) {
   return call(DRIVER(cuStreamCreateWithPriority, CUresult(Handle*, unsigned int, int)), out, flags, priority);
 }
-CUDART(cudaStreamCreateWithFlags)(Handle* out, unsigned int flags) { return cudaStreamCreateWithPriority(out, flags, 0); }
+CUDART(cudaStreamCreateWithFlags)(Handle* out, unsigned int flags) {
+  return cudaStreamCreateWithPriority(out, flags, 0);
+}
 CUDART(cudaStreamCreate)(Handle* out) { return cudaStreamCreateWithPriority(out, 0, 0); }
 
 #define ONE(name, driver_name, A) \
@@ -127,10 +129,10 @@ ONE(cudaGraphExecDestroy, cuGraphExecDestroy, Handle)
 THREE(cudaGraphExecUpdate, cuGraphExecUpdate_v2, Handle, Handle, void*)
 TWO(cudaGraphExecGetFlags, cuGraphExecGetFlags, Handle, unsigned long long*)
 
-#define NODE(name, driver_name, P)                                                                                  \
-  CUDART(name)(Handle* out, Handle graph, const Handle* before, std::size_t count, P parameters) {                  \
-    return call(DRIVER(driver_name, CUresult(Handle*, Handle, const Handle*, std::size_t, P)), out, graph, before,  \
-                count, parameters);                                                                                 \
+#define NODE(name, driver_name, P)                                                                                 \
+  CUDART(name)(Handle * out, Handle graph, const Handle* before, std::size_t count, P parameters) {                \
+    return call(DRIVER(driver_name, CUresult(Handle*, Handle, const Handle*, std::size_t, P)), out, graph, before, \
+                count, parameters);                                                                                \
   }
 NODE(cudaGraphAddHostNode, cuGraphAddHostNode, const CUDA_HOST_NODE_PARAMS*)
 NODE(cudaGraphAddChildGraphNode, cuGraphAddChildGraphNode, Handle)
@@ -145,10 +147,9 @@ CUDART(cudaGraphAddEmptyNode)(Handle* out, Handle graph, const Handle* before, s
 CUDART(cudaGraphAddKernelNode)
 (Handle* out, Handle graph, const Handle* before, std::size_t count, const cudaKernelNodeParams* given) {
   if (given == nullptr) return remember(cudaErrorInvalidValue);
-  const CUDA_KERNEL_NODE_PARAMS parameters{function_of(given->func), given->gridDim.x,  given->gridDim.y,
-                                           given->gridDim.z,         given->blockDim.x, given->blockDim.y,
-                                           given->blockDim.z,        given->sharedMemBytes, given->kernelParams,
-                                           given->extra};
+  const CUDA_KERNEL_NODE_PARAMS parameters{
+      function_of(given->func), given->gridDim.x,  given->gridDim.y,      given->gridDim.z,    given->blockDim.x,
+      given->blockDim.y,        given->blockDim.z, given->sharedMemBytes, given->kernelParams, given->extra};
   if (parameters.func == nullptr) return remember(cudaErrorInvalidDeviceFunction);
   return call(DRIVER(cuGraphAddKernelNode,
                      CUresult(Handle*, Handle, const Handle*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*)),
@@ -159,8 +160,8 @@ CUDART(cudaGraphAddMemsetNode)
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   CUcontext context = nullptr;
   DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&context);
-  return call(DRIVER(cuGraphAddMemsetNode, CUresult(Handle*, Handle, const Handle*, std::size_t,
-                                                    const CUDA_MEMSET_NODE_PARAMS*, CUcontext)),
+  return call(DRIVER(cuGraphAddMemsetNode,
+                     CUresult(Handle*, Handle, const Handle*, std::size_t, const CUDA_MEMSET_NODE_PARAMS*, CUcontext)),
               out, graph, before, count, parameters, context);
 }
 #if RATION_CUDART == 12
@@ -170,7 +171,8 @@ FOUR(cudaGraphGetEdges, cuGraphGetEdges, Handle, Handle*, Handle*, std::size_t*)
 FOUR(cudaGraphAddDependencies, cuGraphAddDependencies, Handle, const Handle*, const Handle*, std::size_t)
 #endif
 // With data of edges, of which the simulated driver keeps none: every edge is an ordinary one.
-CUDART(NEWEST(cudaGraphNodeGetDependencies, _v2))(Handle node, Handle* out, CUgraphEdgeData* edges, std::size_t* count) {
+CUDART(NEWEST(cudaGraphNodeGetDependencies, _v2))
+(Handle node, Handle* out, CUgraphEdgeData* edges, std::size_t* count) {
   const Error error =
       call(DRIVER(cuGraphNodeGetDependencies, CUresult(Handle, Handle*, std::size_t*)), node, out, count);
   for (std::size_t i = 0; error == cudaSuccess && edges != nullptr && out != nullptr && i < *count; ++i) edges[i] = {};

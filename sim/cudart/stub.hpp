@@ -12,6 +12,6 @@ int not_simulated(const char* function) noexcept;
 #elif defined(__aarch64__)
 #define RATION_JUMP "b "
 #endif
-#define TWIN(twin, base)                                                                                          \
-  asm(".text\n.globl " #twin "\n.type " #twin ", @function\n" #twin ":\n\t" RATION_JUMP #base "\n.size " #twin ", . - " \
-      #twin "\n");
+#define TWIN(twin, base)                                                                                       \
+  asm(".text\n.globl " #twin "\n.type " #twin ", @function\n" #twin ":\n\t" RATION_JUMP #base "\n.size " #twin \
+      ", . - " #twin "\n");

@@ -1,0 +1,254 @@
+// Stands in for libcudnn 9: descriptors, one engine with a workspace for every operation graph, normalisation and
+// convolution by the older calls. Recurrent networks are not offered.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "standin.hpp"
+
+using namespace ration::standin;
+
+namespace ration::standin {
+
+constexpr int kSuccess = 0, kNotInitialized = 1001, kBadParam = 2000, kNotSupported = 3000;
+
+int not_offered(const char* function) noexcept {
+  missing = function;
+  return kNotSupported;
+}
+
+namespace {
+
+/// What an engine asks for. The real ones ask for anything from nothing to gigabytes; this stands for "some".
+constexpr std::int64_t kWorkspace = 8 << 20;
+/// Newer than any cuDNN 9 that a framework may have been built for: they refuse an older one.
+constexpr std::size_t kVersion = 99900;
+
+struct Library {
+  Handle stream = nullptr;
+};
+
+/// Of the older calls: what was set is kept for those who ask.
+struct Descriptor {
+  int type = 0, format = 0, count = 0;
+  int sizes[8] = {}, strides[8] = {};
+};
+Descriptor* of(Handle handle) { return static_cast<Descriptor*>(handle); }
+
+constexpr std::int64_t kEngineResults = 202, kEngineOfConfiguration = 300, kConfigurationWorkspace = 303,
+                       kPlanWorkspace = 402;
+constexpr int kTypeDescriptor = 15;
+
+/// Bytes of one element of a cudnnBackendAttributeType_t.
+std::size_t element_bytes(int type) {
+  switch (type) {
+    case 2:   // a boolean
+    case 24:  // a character
+      return 1;
+    case 0:   // a handle
+    case 3:   // 64 bits
+    case 5:   // a double
+    case 6:   // a pointer
+    case kTypeDescriptor:
+    case 26:  // a fraction
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+/// Of the graph interface: attributes by number, as they were set.
+struct Backend {
+  int kind = 0;
+  struct Attribute {
+    int type = 0;
+    std::int64_t count = 0;
+    std::vector<char> bytes;
+  };
+  std::map<std::int64_t, Attribute> attributes;
+};
+
+}  // namespace
+}  // namespace ration::standin
+
+STANDIN int cudnnCreate(Handle* out) {
+  if (out == nullptr) return kBadParam;
+  if (!has_context()) return kNotInitialized;
+  *out = new Library;
+  return kSuccess;
+}
+STANDIN int cudnnDestroy(Handle handle) {
+  delete static_cast<Library*>(handle);
+  return kSuccess;
+}
+STANDIN int cudnnSetStream(Handle handle, Handle stream) {
+  static_cast<Library*>(handle)->stream = stream;
+  return kSuccess;
+}
+STANDIN int cudnnGetStream(Handle handle, Handle* out) {
+  *out = static_cast<Library*>(handle)->stream;
+  return kSuccess;
+}
+STANDIN std::size_t cudnnGetVersion() { return kVersion; }
+STANDIN std::size_t cudnnGetMaxDeviceVersion() { return kVersion; }
+STANDIN std::size_t cudnnGetCudartVersion() { return RATION_CUDA_MAJOR * 1000; }
+STANDIN int cudnnGetProperty(int kind, int* out) {
+  *out = kind == 0 ? 9 : kind == 1 ? 99 : 0;
+  return kSuccess;
+}
+STANDIN const char* cudnnGetErrorString(int status) {
+  if (status == kNotSupported && missing != nullptr) {
+    thread_local std::string text;
+    text = std::string("CUDNN_STATUS_NOT_SUPPORTED: ") + missing +
+           " is not simulated by ration (see: ration help simulated)";
+    return text.c_str();
+  }
+  switch (status) {
+    case kSuccess:
+      return "CUDNN_STATUS_SUCCESS";
+    case kNotInitialized:
+      return "CUDNN_STATUS_NOT_INITIALIZED";
+    case kBadParam:
+      return "CUDNN_STATUS_BAD_PARAM";
+    default:
+      return "CUDNN_STATUS_NOT_SUPPORTED";
+  }
+}
+STANDIN void cudnnGetLastErrorString(char* text, std::size_t size) {
+  if (size > 0) std::snprintf(text, size, "%s", missing != nullptr ? cudnnGetErrorString(kNotSupported) : "");
+}
+
+// ------------------------------------------------------------------------------------------------- the older calls
+
+#define DESCRIPTOR(kind)                                      \
+  STANDIN int cudnnCreate##kind##Descriptor(Handle* out) {    \
+    if (out == nullptr) return kBadParam;                     \
+    *out = new Descriptor;                                    \
+    return kSuccess;                                          \
+  }                                                           \
+  STANDIN int cudnnDestroy##kind##Descriptor(Handle handle) { \
+    delete of(handle);                                        \
+    return kSuccess;                                          \
+  }
+DESCRIPTOR(Tensor)
+DESCRIPTOR(Filter)
+DESCRIPTOR(Convolution)
+DESCRIPTOR(Activation)
+DESCRIPTOR(Pooling)
+DESCRIPTOR(Dropout)
+DESCRIPTOR(CTCLoss)
+DESCRIPTOR(SpatialTransformer)
+DESCRIPTOR(OpTensor)
+DESCRIPTOR(ReduceTensor)
+DESCRIPTOR(LRN)
+DESCRIPTOR(TensorTransform)
+
+STANDIN int cudnnSetTensorNdDescriptor(Handle handle, int type, int count, const int* sizes, const int* strides) {
+  if (handle == nullptr || count < 1 || count > 8) return kBadParam;
+  of(handle)->type = type;
+  of(handle)->count = count;
+  std::memcpy(of(handle)->sizes, sizes, static_cast<std::size_t>(count) * sizeof(int));
+  if (strides != nullptr) std::memcpy(of(handle)->strides, strides, static_cast<std::size_t>(count) * sizeof(int));
+  return kSuccess;
+}
+STANDIN int cudnnGetTensorNdDescriptor(Handle handle, int wanted, int* type, int* count, int* sizes, int* strides) {
+  if (handle == nullptr) return kBadParam;
+  *type = of(handle)->type;
+  *count = of(handle)->count;
+  for (int i = 0; i < wanted && i < of(handle)->count; ++i) {
+    sizes[i] = of(handle)->sizes[i];
+    strides[i] = of(handle)->strides[i];
+  }
+  return kSuccess;
+}
+STANDIN int cudnnSetFilterNdDescriptor(Handle handle, int type, int format, int count, const int* sizes) {
+  of(handle)->format = format;
+  return cudnnSetTensorNdDescriptor(handle, type, count, sizes, nullptr);
+}
+STANDIN int cudnnGetFilterNdDescriptor(Handle handle, int wanted, int* type, int* format, int* count, int* sizes) {
+  int strides[8];
+  *format = of(handle)->format;
+  return cudnnGetTensorNdDescriptor(handle, wanted < 8 ? wanted : 8, type, count, sizes, strides);
+}
+// The sizes that are asked for come back through the last argument.
+STANDIN int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(Handle, int, int, Handle, Handle, Handle, Handle,
+                                                                     Handle, std::size_t* out) {
+  *out = kWorkspace;
+  return kSuccess;
+}
+STANDIN int cudnnGetBatchNormalizationBackwardExWorkspaceSize(Handle, int, int, Handle, Handle, Handle, Handle, Handle,
+                                                              Handle, Handle, std::size_t* out) {
+  *out = kWorkspace;
+  return kSuccess;
+}
+STANDIN int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(Handle, int, int, Handle, Handle, std::size_t* out) {
+  *out = 64 << 10;
+  return kSuccess;
+}
+#define CONVOLUTION_WORKSPACE(name)                                                                  \
+  STANDIN int name(Handle, Handle, Handle, Handle, Handle, int, std::size_t* out) {                  \
+    *out = kWorkspace;                                                                               \
+    return kSuccess;                                                                                 \
+  }
+CONVOLUTION_WORKSPACE(cudnnGetConvolutionForwardWorkspaceSize)
+CONVOLUTION_WORKSPACE(cudnnGetConvolutionBackwardDataWorkspaceSize)
+CONVOLUTION_WORKSPACE(cudnnGetConvolutionBackwardFilterWorkspaceSize)
+STANDIN int cudnnDropoutGetStatesSize(Handle, std::size_t* out) {
+  *out = 1 << 20;
+  return kSuccess;
+}
+#define VERSION_CHECK(part) \
+  STANDIN int cudnn##part##VersionCheck() { return kSuccess; }
+VERSION_CHECK(Ops)
+VERSION_CHECK(Cnn)
+VERSION_CHECK(Adv)
+VERSION_CHECK(Graph)
+
+// --------------------------------------------------------------------------------------------- the graph interface
+
+STANDIN int cudnnBackendInitialize(Handle) { return kSuccess; }
+STANDIN int cudnnBackendCreateDescriptor(int kind, Handle* out) {
+  if (out == nullptr) return kBadParam;
+  *out = new Backend{kind, {}};
+  return kSuccess;
+}
+STANDIN int cudnnBackendDestroyDescriptor(Handle handle) {
+  delete static_cast<Backend*>(handle);
+  return kSuccess;
+}
+STANDIN int cudnnBackendFinalize(Handle) { return kSuccess; }
+STANDIN int cudnnBackendExecute(Handle, Handle, Handle) { return kSuccess; }
+STANDIN int cudnnBackendSetAttribute(Handle handle, int name, int type, std::int64_t count, const void* elements) {
+  if (handle == nullptr || count < 0 || (count > 0 && elements == nullptr)) return kBadParam;
+  auto& attribute = static_cast<Backend*>(handle)->attributes[name];
+  const auto* first = static_cast<const char*>(elements);
+  attribute = {type, count, {first, first + static_cast<std::size_t>(count) * element_bytes(type)}};
+  return kSuccess;
+}
+STANDIN int cudnnBackendGetAttribute(Handle handle, int name, int, std::int64_t wanted, std::int64_t* count,
+                                     void* elements) {
+  if (handle == nullptr) return kBadParam;
+  std::int64_t unused = 0;
+  std::int64_t& told = count != nullptr ? *count : unused;
+  auto* backend = static_cast<Backend*>(handle);
+  if (name == kEngineResults || name == kEngineOfConfiguration) {
+    told = 1;  // the descriptor that the caller made for it is as good as any
+    return kSuccess;
+  }
+  if (name == kPlanWorkspace || name == kConfigurationWorkspace) {
+    told = 1;
+    if (wanted > 0 && elements != nullptr) std::memcpy(elements, &kWorkspace, sizeof kWorkspace);
+    return kSuccess;
+  }
+  const auto found = backend->attributes.find(name);
+  if (found == backend->attributes.end()) {
+    told = 0;
+    return kSuccess;
+  }
+  told = found->second.count;
+  const auto given = static_cast<std::size_t>(wanted < told ? wanted : told) * element_bytes(found->second.type);
+  if (elements != nullptr && given > 0) std::memcpy(elements, found->second.bytes.data(), given);
+  return kSuccess;
+}

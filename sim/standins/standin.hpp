@@ -1,0 +1,54 @@
+// What the stand-ins for NVIDIA's mathematics libraries share. They offer the entry points that frameworks call, take
+// the device memory that the real ones would, and compute nothing: a call that would compute returns success and leaves
+// its results as they were, as kernels on the simulated GPU do. What is not offered answers the library's "not supported"
+// and its error text names the function.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "driver/cuda_abi.hpp"
+
+#define STANDIN extern "C" [[gnu::visibility("default")]]
+
+namespace ration::standin {
+
+using Handle = void*;
+
+template <typename Function>
+Function* driver(const char* name) {
+  static void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  return library == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+/// Device memory of the current context, or 0.
+inline cuda::CUdeviceptr take(std::size_t bytes) {
+  auto* allocate = driver<cuda::cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  cuda::CUdeviceptr address = 0;
+  return allocate != nullptr && allocate(&address, bytes) == cuda::CUDA_SUCCESS ? address : 0;
+}
+inline void give(cuda::CUdeviceptr address) {
+  if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
+}
+/// Whether the calling thread has a context: none of these libraries starts without.
+inline bool has_context() {
+  auto* get = driver<cuda::cuCtxGetDevice_t>("cuCtxGetDevice");
+  cuda::CUdevice device = 0;
+  return get != nullptr && get(&device) == cuda::CUDA_SUCCESS;
+}
+/// The major number of the current device's compute capability.
+inline int capability() {
+  int major = 0;
+  cuda::CUdevice device = 0;
+  driver<cuda::cuCtxGetDevice_t>("cuCtxGetDevice")(&device);
+  driver<cuda::cuDeviceGetAttribute_t>("cuDeviceGetAttribute")(
+      &major, cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  return major;
+}
+
+/// The last function of this library that the calling thread called and that is not offered; null: none.
+inline thread_local const char* missing = nullptr;
+
+}  // namespace ration::standin
