@@ -4,6 +4,8 @@
 
 #include "driver.hpp"
 
+extern "C" thread_local const char* ration_sim_missing;
+
 namespace {
 
 const std::map<int, const char*>& names() {
@@ -147,6 +149,13 @@ RATION_ENTRY cuGetErrorName(CUresult error, const char** out) {
 
 RATION_ENTRY cuGetErrorString(CUresult error, const char** out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (error == CUDA_ERROR_NOT_SUPPORTED && ration_sim_missing != nullptr) {
+    thread_local std::string text;
+    text = std::string("operation not supported: ") + ration_sim_missing +
+           " is not simulated by ration's libcuda.so.1 (see: ration help simulated)";
+    *out = text.c_str();
+    return CUDA_SUCCESS;
+  }
   *out = text_of(static_cast<int>(error));
   return *out == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

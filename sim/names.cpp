@@ -3,8 +3,16 @@
 #include <cstdint>
 #include <cstring>
 
-#define RATION_DRIVER_SYMBOL(index, symbol, ...) \
-  extern "C" [[gnu::weak, gnu::visibility("default")]] int symbol() { return 801; }
+// The last of them that the thread called: cuGetErrorString() names it.
+extern "C" {
+thread_local const char* ration_sim_missing = nullptr;
+}
+
+#define RATION_DRIVER_SYMBOL(index, symbol, ...)                      \
+  extern "C" [[gnu::weak, gnu::visibility("default")]] int symbol() { \
+    ration_sim_missing = #symbol;                                     \
+    return 801;                                                       \
+  }
 #include "driver/driver_table.inc"
 #undef RATION_DRIVER_SYMBOL
 

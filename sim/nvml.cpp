@@ -211,6 +211,15 @@ RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t
   return answer(device, out, nvmlUtilization_t{0, 0});
 }
 RATION_NVML nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* out) { return answer(device, out, 35U); }
+// A card's own: third generation, sixteen lanes.
+RATION_NVML nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
+  return answer(device, out, 3U);
+}
+RATION_NVML nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {
+  return answer(device, out, 3U);
+}
+RATION_NVML nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 16U); }
+RATION_NVML nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 16U); }
 RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 1U); }
 
 RATION_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {

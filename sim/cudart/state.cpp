@@ -99,6 +99,7 @@ Error enter() {
 }  // namespace ration::cudart
 
 using namespace ration::cudart;
+using namespace ration::cuda;
 
 CUDART(cudaGetLastError)() {
   const Error error = last_error;
@@ -114,7 +115,13 @@ const char* text_of(Error error);
 
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorName(Error error) { return name_of(error); }
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorString(Error error) {
-  if (error != cudaErrorNotSupported || unsimulated == nullptr) return text_of(error);
+  if (error != cudaErrorNotSupported) return text_of(error);
+  if (unsimulated == nullptr) {  // the driver knows what it was, if it was anything
+    const char* told = nullptr;
+    auto* ask_driver = DRIVER(cuGetErrorString, cuGetErrorString_t);
+    const bool known = ask_driver != nullptr && ask_driver(CUDA_ERROR_NOT_SUPPORTED, &told) == CUDA_SUCCESS;
+    return known ? told : text_of(error);
+  }
   thread_local std::string text;
   text = std::string("operation not supported: ") + unsimulated + " is not simulated by ration's libcudart.so." +
          std::to_string(RATION_CUDART) + " (see: ration help simulated)";

@@ -58,14 +58,14 @@ STANDIN int cublasGetStream_v2(Handle handle, Handle* out) {
   return kSuccess;
 }
 STANDIN int cublasSetWorkspace_v2(Handle, void*, std::size_t) { return kSuccess; }
-#define SETTING(name, member)                                \
-  STANDIN int cublasSet##name(Handle handle, int value) {    \
-    of(handle)->member = value;                              \
-    return kSuccess;                                         \
-  }                                                          \
-  STANDIN int cublasGet##name(Handle handle, int* out) {     \
-    *out = of(handle)->member;                               \
-    return kSuccess;                                         \
+#define SETTING(name, member)                             \
+  STANDIN int cublasSet##name(Handle handle, int value) { \
+    of(handle)->member = value;                           \
+    return kSuccess;                                      \
+  }                                                       \
+  STANDIN int cublasGet##name(Handle handle, int* out) {  \
+    *out = of(handle)->member;                            \
+    return kSuccess;                                      \
   }
 SETTING(MathMode, math_mode)
 SETTING(PointerMode_v2, pointer_mode)

@@ -47,10 +47,10 @@ std::size_t element_bytes(int type) {
     case 2:   // a boolean
     case 24:  // a character
       return 1;
-    case 0:   // a handle
-    case 3:   // 64 bits
-    case 5:   // a double
-    case 6:   // a pointer
+    case 0:  // a handle
+    case 3:  // 64 bits
+    case 5:  // a double
+    case 6:  // a pointer
     case kTypeDescriptor:
     case 26:  // a fraction
       return 8;
@@ -187,10 +187,10 @@ STANDIN int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(Handle, int, in
   *out = 64 << 10;
   return kSuccess;
 }
-#define CONVOLUTION_WORKSPACE(name)                                                                  \
-  STANDIN int name(Handle, Handle, Handle, Handle, Handle, int, std::size_t* out) {                  \
-    *out = kWorkspace;                                                                               \
-    return kSuccess;                                                                                 \
+#define CONVOLUTION_WORKSPACE(name)                                                 \
+  STANDIN int name(Handle, Handle, Handle, Handle, Handle, int, std::size_t* out) { \
+    *out = kWorkspace;                                                              \
+    return kSuccess;                                                                \
   }
 CONVOLUTION_WORKSPACE(cudnnGetConvolutionForwardWorkspaceSize)
 CONVOLUTION_WORKSPACE(cudnnGetConvolutionBackwardDataWorkspaceSize)

@@ -33,8 +33,8 @@ struct Communicator {
 
 std::size_t element_bytes(int type) {
   switch (type) {
-    case 0:  // int8
-    case 1:  // uint8
+    case 0:   // int8
+    case 1:   // uint8
     case 10:  // fp8
     case 11:
       return 1;
@@ -92,10 +92,10 @@ STANDIN int ncclGetVersion(int* out) {
   return kSuccess;
 }
 STANDIN const char* ncclGetErrorString(int status) {
-  return status == kSuccess          ? "no error"
-         : missing != nullptr        ? missing
+  return status == kSuccess           ? "no error"
+         : missing != nullptr         ? missing
          : status == kInvalidArgument ? "invalid argument"
-                                     : "invalid usage";
+                                      : "invalid usage";
 }
 STANDIN const char* ncclGetLastError(Handle) {
   return missing == nullptr ? "" : "not simulated by ration (see: ration help simulated)";

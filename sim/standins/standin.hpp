@@ -1,7 +1,7 @@
 // What the stand-ins for NVIDIA's mathematics libraries share. They offer the entry points that frameworks call, take
 // the device memory that the real ones would, and compute nothing: a call that would compute returns success and leaves
-// its results as they were, as kernels on the simulated GPU do. What is not offered answers the library's "not supported"
-// and its error text names the function.
+// its results as they were, as kernels on the simulated GPU do. What is not offered answers the library's "not
+// supported" and its error text names the function.
 #pragma once
 
 #include <dlfcn.h>

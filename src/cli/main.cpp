@@ -73,6 +73,12 @@ void add_sim(CLI::App* verb) {
       ->type_name("NODE");
 }
 
+void add_sim_cuda(CLI::App* verb) {
+  verb->add_option("--sim-cuda", typed.run.simulated_cuda,
+                   "with --sim, the CUDA runtime to simulate: auto (the program's own version), 12, 13, none")
+      ->type_name("VERSION");
+}
+
 void add_plan_options(CLI::App* verb) {
   auto& wish = typed.run.wish;
   verb->add_option("--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")->type_name("SIZE");
@@ -99,6 +105,7 @@ void add_plan_options(CLI::App* verb) {
                  "exit 6 if the limit would not hold for this program");
   verb->add_option("--summary", typed.run.summary, "auto | always | never | json:FILE")->type_name("KIND");
   add_sim(verb);
+  add_sim_cuda(verb);
 }
 
 cli::RunOptions run_options(const CLI::App* verb) {
@@ -189,6 +196,15 @@ void add_verbs(CLI::App& app) {
   add_plan_options(env);
   add_output(env, false);
 
+  auto* sim = add_verb(app, "sim", [] {
+    session.simulated = true;
+    return cli::simulation(session, typed.run);
+  });
+  sim->add_option("action", typed.target, "env")->required()->check(CLI::IsMember({"env"}));
+  add_sim(sim);
+  add_sim_cuda(sim);
+  add_output(sim, false);
+
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
   demo->add_flag("--keep", typed.demo.keep, "keep the workloads running until Ctrl-C");
   demo->add_option("--speed", typed.demo.speed, "how many times as fast")
@@ -267,7 +283,8 @@ int main(int argc, char** argv) {
   }
   // What stands behind `--` is the program's alone.
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (const auto mark = std::find(words.begin(), words.end(), "--"); verb == "run" && mark != words.end()) {
+  if (const auto mark = std::find(words.begin(), words.end(), "--");
+      (verb == "run" || verb == "sim") && mark != words.end()) {
     typed.run.program.assign(mark + 1, words.end());
     words.erase(mark, words.end());
   }

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "cli/launch.hpp"
+#include "cli/simulated.hpp"
 #include "cli/verbs.hpp"
 #include "policy/enforcement.hpp"
 #include "policy/settings.hpp"
@@ -80,9 +81,12 @@ Result<void> check_program(const RunOptions& options, std::string& escape) {
               "Continue without a guarantee: drop --require-enforced. More: ration help enforcement", 6);
 }
 
+/// In front of what stands there already, in `sets` or in this environment.
 void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
   const char* present = std::getenv(variable);
-  sets[variable] = present != nullptr && *present != '\0' ? value + ":" + present : value;
+  const auto known = sets.find(variable);
+  const std::string rest = known != sets.end() ? known->second : present != nullptr ? present : "";
+  sets[variable] = rest.empty() ? value : value + ":" + rest;
 }
 
 /// The guard's folder as LD_PRELOAD can name it: a path with a space or a colon goes through a link in the runtime
@@ -106,16 +110,32 @@ Result<std::string> preloadable_folder(const ledger::Store& store) {
               "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
 }
 
-Result<void> add_guard(const Session& session, const ledger::Store& store, Plan& plan) {
-  const auto shim = preloadable_folder(store);
-  if (!shim) return tl::unexpected(shim.error());
-  prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
-  if (!session.simulated) return {};
+/// The simulated driver and, where the program has a CUDA runtime, the simulated one in front of that.
+Result<void> add_simulation(const Session& session, const std::string& program, const std::string& versions,
+                            Plan& plan) {
   const auto driver = session.driver_folder();
   if (!driver) return tl::unexpected(driver.error());
-  plan.sets["RATION_DRIVER_PATH"] = *driver;
+  const auto libraries = simulated_libraries(*driver, program, versions);
+  if (!libraries) return tl::unexpected(libraries.error());
+  plan.simulation = libraries->found;
   if (const char* node = std::getenv("RATION_SIM"); node != nullptr) plan.sets["RATION_SIM"] = node;
-  prepend(plan.sets, "LD_LIBRARY_PATH", *driver);
+  std::string folders = *driver;
+  for (const std::string& folder : libraries->folders) folders += ":" + folder;
+  prepend(plan.sets, "LD_LIBRARY_PATH", folders);
+  if (!libraries->preload.empty())
+    prepend(plan.sets, "LD_PRELOAD", fmt::format("{}", fmt::join(libraries->preload, ":")));
+  return {};
+}
+
+Result<void> add_guard(const Session& session, const ledger::Store& store, const RunOptions& options, Plan& plan) {
+  const auto shim = preloadable_folder(store);
+  if (!shim) return tl::unexpected(shim.error());
+  if (session.simulated) {
+    const std::string program = options.program.empty() ? "" : options.program.front();
+    if (auto good = add_simulation(session, program, options.simulated_cuda, plan); !good) return good;
+    plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
+  }
+  prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
   return {};
 }
 
@@ -128,7 +148,7 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
   auto plan = policy::make_plan(options.wish, machine, store,
                                 [&](const auto& device) { return measured_context(session, device); });
   if (!plan) return plan;
-  if (auto good = add_guard(session, store, *plan); !good) return tl::unexpected(good.error());
+  if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
   return plan;
 }
 
@@ -147,6 +167,7 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                                 {"slice", plan.slice},
                                 {"tenant", plan.tenant},
                                 {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"},
+                                {"simulation", plan.simulation},
                                 {"enforced_by", escape.empty() ? "shim" : "nothing"},
                                 {"escape", escape},
                                 {"sets", plan.sets},
@@ -164,6 +185,7 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                plan.on_deny == ledger::OnDeny::kFail ? "fail" : "wait");
   }
   if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
+  if (!plan.simulation.empty()) fmt::print("simulated   {}\n", plan.simulation);
   fmt::print("guard       {}\n", escape.empty()
                                      ? "preload: covers every memory call of the driver API, however it is found"
                                      : "NONE: " + escape);
@@ -285,6 +307,20 @@ Result<int> env(const Session& session, RunOptions options) {
   fmt::print("# what `ration run` sets for the program; RATION_BOOK is added when the run starts\n");
   for (const auto& [name, value] : plan->sets) fmt::print("export {}='{}'\n", name, value);
   for (const auto& [name, value] : plan->keeps) fmt::print("# kept: {}={}\n", name, value);
+  return 0;
+}
+
+Result<int> simulation(const Session& session, const RunOptions& options) {
+  Plan plan;
+  const std::string program = options.program.empty() ? "" : options.program.front();
+  if (auto good = add_simulation(session, program, options.simulated_cuda, plan); !good)
+    return tl::unexpected(good.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("sim", {{"sets", plan.sets}, {"simulation", plan.simulation}});
+    return 0;
+  }
+  fmt::print("# simulated: {}; without a limit\n", plan.simulation);
+  for (const auto& [name, value] : plan.sets) fmt::print("export {}='{}'\n", name, value);
   return 0;
 }
 

@@ -68,6 +68,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1423", "no such shell", "ration completion bash, zsh or fish"},
       {"E1424", "the guard's path has a space or a colon, which LD_PRELOAD cannot carry",
        "move ration, or export RATION_RUNTIME_DIR=<a folder without spaces>"},
+      {"E1425", "the program's CUDA runtime is not simulated", "use its build for CUDA 12 or 13, or --sim-cuda none"},
+      {"E1426", "not a CUDA version", "--sim-cuda 12, 13, auto or none"},
       {"E1601", "the configuration cannot be used; nothing of it was applied", "ration help config"},
       {"E1602", "slices that do not fit the GPU", "make the last one smaller, or 'rest'"},
       {"E1603", "a misspelt RATION_ variable", "unset it, and set the one that was meant"},
@@ -114,6 +116,18 @@ const std::vector<Topic>& topics() {
        "\"auto\"\n  growth = false\n"
        "  framework_hints = true\n  require_enforced = false\n\nAn unknown key is an error with its line and column, "
        "and nothing of the file is applied.\n"},
+      {"simulated", "what the simulated GPU does, and what it does not",
+       "ration run --sim puts a simulated driver in front of NVIDIA's and, where the program's environment has a CUDA "
+       "runtime (12 or 13),\na simulated runtime and stand-ins for cuBLAS, cuBLASLt, cuDNN and NCCL.\n\n"
+       "True: devices, properties, everything about memory, copies and fills with their contents, streams, events, "
+       "graphs, sharing,\nbroadcasts of NCCL within one process, refusals.\n"
+       "Not computed: the results of kernels and of the mathematics libraries. Memory keeps what it held (zero when "
+       "new), so losses,\naccuracies and sampled values mean nothing; a program that branches on them takes one "
+       "branch.\n"
+       "Assumed: workspaces of cuBLAS (4 MiB a handle, 32 MiB from compute capability 9 on) and cuDNN (8 MiB a plan).\n"
+       "Not there: cuFFT, cuSOLVER, cuSPARSE, cuRAND and recurrent layers of cuDNN; NCCL between processes; textures. "
+       "They answer an error\nthat names the function.\n\n"
+       "Another CUDA version than the one found: --sim-cuda 12, 13 or none. For other launchers: ration sim env.\n"},
       {"enforcement", "what holds a limit, and what it cannot stop",
        "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1), preloaded into "
        "the program and everything it starts.\n"

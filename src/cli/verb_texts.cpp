@@ -73,6 +73,13 @@ const std::vector<VerbText>& verb_texts() {
        "[OPTIONS]",
        "Shell lines on standard output, with what is kept as it is.",
        {{"ration env --limit 4GiB", ""}}},
+      {"sim",
+       "put a program on the simulated GPU without a limit",
+       "env [OPTIONS] [-- PROGRAM]",
+       "Shell lines that put the simulated driver, and the simulated CUDA runtime of the version that the program's "
+       "environment has, in front of NVIDIA's.",
+       {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "for another launcher"},
+        {"ration sim env -- .venv/bin/python", "for that Python's CUDA version"}}},
       {"demo",
        "all of it on a simulated GPU",
        "[OPTIONS]",
@@ -83,7 +90,8 @@ const std::vector<VerbText>& verb_texts() {
       {"help",
        "this, or one topic",
        "[VERB | TOPIC | ERROR]",
-       "Topics: units, exit-codes, env, config, enforcement, schema, errors. An error's number is explained too.",
+       "Topics: units, exit-codes, env, config, enforcement, simulated, schema, errors. An error's number is explained "
+       "too.",
        {{"ration help units", ""},
         {"ration help E1104", ""},
         {"ration help schema ps", "the JSON schema of ration ps -o json"}}},

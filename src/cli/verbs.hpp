@@ -18,11 +18,15 @@ struct RunOptions {
   std::string summary;  ///< auto | always | never | json:FILE
   bool require_enforced = false;
   bool print_env = false;
+  std::string simulated_cuda;  ///< auto | none | 12 | 13 | 12,13
   std::vector<std::string> program;
 };
 Result<int> run(const Session& session, RunOptions options);
 /// `ration env`: the variables that `run` would set, for a shell.
 Result<int> env(const Session& session, RunOptions options);
+
+/// `ration sim env`: what puts a program on the simulated node without a limit, for a shell.
+Result<int> simulation(const Session& session, const RunOptions& options);
 
 Result<int> ps(const Session& session, const std::string& gpu);
 Result<int> explain(const Session& session, const std::string& target, const std::string& gpu);

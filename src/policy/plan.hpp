@@ -37,6 +37,7 @@ struct Plan {
   ledger::AccountMode account_mode = ledger::AccountMode::kDevice;
   std::vector<PlannedAccount> accounts;
   std::map<std::string, std::string> sets;   ///< environment variables the program gets
+  std::string simulation;                    ///< what of CUDA is simulated, for people; empty: nothing
   std::map<std::string, std::string> keeps;  ///< the person's own that matter and stay
 };
 

@@ -1,0 +1,133 @@
+#include "cli/simulated.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "policy/enforcement.hpp"
+
+namespace ration::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Those that programs link with, the ones that others need first.
+constexpr const char* kLibraries[] = {"libcudart", "libcublasLt", "libcublas", "libcudnn", "libnccl"};
+
+/// Folders in which a CUDA runtime may lie, by the installation that a program belongs to.
+std::vector<fs::path> library_folders(const fs::path& prefix) {
+  std::vector<fs::path> result;
+  std::error_code error;
+  const auto add = [&](const fs::path& folder) {
+    if (fs::is_directory(folder, error)) result.push_back(folder);
+  };
+  for (const auto& python : fs::directory_iterator(prefix / "lib", error)) {
+    if (python.path().filename().string().rfind("python3", 0) != 0) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      // nvidia/cu13/lib, or nvidia/cuda_runtime/lib and its neighbours.
+      for (const auto& part : fs::directory_iterator(python.path() / packages / "nvidia", error)) add(part.path() / "lib");
+    }
+  }
+  add(prefix / "lib");
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+/// The major versions of libcudart.so.N in that folder.
+std::set<int> versions_in(const fs::path& folder) {
+  std::set<int> result;
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    const std::string name = file.path().filename().string(), stem = "libcudart.so.";
+    if (name.rfind(stem, 0) == 0 && std::isdigit(static_cast<unsigned char>(name[stem.size()])) != 0)
+      result.insert(std::atoi(name.c_str() + stem.size()));
+  }
+  return result;
+}
+
+struct Environment {
+  std::string prefix;
+  std::set<int> versions;
+  std::vector<fs::path> folders;
+};
+
+/// The program's own installation if it has a CUDA runtime, else the active virtual environment's, else that of the
+/// first python3 in PATH.
+Environment look_around(const std::string& program) {
+  std::vector<fs::path> prefixes;
+  const auto add_program = [&](const std::string& name) {
+    const auto examined = policy::examine_program(name);
+    if (examined) prefixes.push_back(fs::absolute(examined->program).parent_path().parent_path());
+  };
+  if (!program.empty()) add_program(program);
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const char* value = std::getenv(variable); value != nullptr && *value != '\0') prefixes.emplace_back(value);
+  }
+  add_program("python3");
+  for (const fs::path& prefix : prefixes) {
+    Environment result{prefix.string(), {}, library_folders(prefix)};
+    for (const fs::path& folder : result.folders) result.versions.merge(versions_in(folder));
+    if (!result.versions.empty()) return result;
+  }
+  return {prefixes.empty() ? "" : prefixes.front().string(), {}, {}};
+}
+
+}  // namespace
+
+Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder, const std::string& program,
+                                               const std::string& versions) {
+  if (versions == "none") return SimulatedLibraries{{}, {}, "the driver alone"};
+  const bool automatic = versions.empty() || versions == "auto";
+  const Environment around = look_around(program);
+  std::set<int> wanted = around.versions;
+  if (!automatic) {
+    wanted.clear();
+    for (std::size_t begin = 0; begin <= versions.size();) {
+      const std::size_t comma = std::min(versions.find(',', begin), versions.size());
+      const std::string one = versions.substr(begin, comma - begin);
+      begin = comma + 1;
+      if (one.empty() || one.size() > 3 || one.find_first_not_of("0123456789") != std::string::npos)
+        return fail("E1426", fmt::format("'{}' is not a CUDA version.", versions), "--sim-cuda 12, 13, auto or none", 2);
+      wanted.insert(std::stoi(one));
+    }
+  }
+  SimulatedLibraries result;
+  std::set<std::string> names;
+  // The newest first: cuDNN and NCCL have the same names in all of them.
+  for (auto version = wanted.rbegin(); version != wanted.rend(); ++version) {
+    const fs::path folder = fs::path(driver_folder) / fmt::format("cuda{}", *version);
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) {
+      return fail("E1425",
+                  automatic ? fmt::format("the CUDA runtime in {} is version {}, which is not simulated.",
+                                          around.prefix, *version)
+                            : fmt::format("CUDA {} is not simulated.", *version),
+                  "Simulated are 12 and 13. Install the framework's build for one of them, or leave the runtime out: "
+                  "--sim-cuda none",
+                  2);
+    }
+    for (const char* library : kLibraries) {
+      for (const auto& file : fs::directory_iterator(folder)) {
+        const std::string name = file.path().filename().string();
+        if (name.rfind(std::string(library) + ".so.", 0) == 0 && names.insert(name).second)
+          result.preload.push_back(file.path().string());
+      }
+    }
+  }
+  for (const fs::path& folder : around.folders) {
+    if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());
+  }
+  result.found =
+      wanted.empty()
+          ? fmt::format("the driver alone: no CUDA runtime in {}",
+                        around.prefix.empty() ? "this environment" : around.prefix)
+          : fmt::format("the driver and CUDA {}{}", fmt::join(wanted, " and "),
+                        automatic ? ", as in " + around.prefix : "");
+  return result;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,24 @@
+// What a program needs beside the simulated driver: the simulated CUDA runtime of the version that its own environment
+// was made for. Used by `ration run --sim` and `ration sim env`.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace ration::cli {
+
+struct SimulatedLibraries {
+  std::vector<std::string> preload;  ///< files to put in front of NVIDIA's, in this order
+  std::vector<std::string> folders;  ///< where the rest of the program's CUDA libraries lie
+  std::string found;                 ///< for people: which version, and where it was seen
+};
+
+/// `program`: as typed; may be empty. `versions`: `auto` (what lies beside the program's Python, or in the current
+/// environment), `none`, or major versions: `12`, `12,13`. E1425: that version is not simulated. E1426: no such version.
+[[nodiscard]] Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
+                                                             const std::string& program, const std::string& versions);
+
+}  // namespace ration::cli
