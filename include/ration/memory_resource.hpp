@@ -91,11 +91,11 @@ class LimitingAdaptor {
       : upstream_(std::move(upstream)), limit_(limit), taken_(std::make_shared<std::atomic<std::size_t>>(0)) {}
 
   [[nodiscard]] void* allocate(StreamHandle stream, std::size_t bytes, std::size_t alignment = 256) {
-    const std::size_t before = taken_->fetch_add(bytes);
-    if (bytes > limit_ || before > limit_ - bytes) {
-      taken_->fetch_sub(bytes);
-      throw MemoryLimitExceeded("refused by a limiting adaptor", bytes, limit_, before);
-    }
+    std::size_t before = taken_->load();
+    do {
+      if (bytes > limit_ || before > limit_ - bytes)
+        throw MemoryLimitExceeded("refused by a limiting adaptor", bytes, limit_, before);
+    } while (!taken_->compare_exchange_weak(before, before + bytes));
     try {
       return upstream_.allocate(stream, bytes, alignment);
     } catch (...) {
@@ -152,7 +152,7 @@ class StatisticsAdaptor {
   std::shared_ptr<Counts> counts_;
 };
 
-/// Tells `log` of every call; it must be thread-safe if the resource is used by several threads.
+/// Tells `log` of every call; a request whose telling throws is given back. It must be thread-safe if the resource is used by several threads.
 template <StreamOrderedResource Upstream>
 class LoggingAdaptor {
  public:
@@ -166,14 +166,20 @@ class LoggingAdaptor {
       : upstream_(std::move(upstream)), log_(std::make_shared<std::function<void(const Entry&)>>(std::move(log))) {}
 
   [[nodiscard]] void* allocate(StreamHandle stream, std::size_t bytes, std::size_t alignment = 256) {
+    void* address = nullptr;
     try {
-      void* address = upstream_.allocate(stream, bytes, alignment);
-      (*log_)({Entry::Action::kAllocate, address, bytes, stream});
-      return address;
+      address = upstream_.allocate(stream, bytes, alignment);
     } catch (...) {
       (*log_)({Entry::Action::kRefused, nullptr, bytes, stream});
       throw;
     }
+    try {
+      (*log_)({Entry::Action::kAllocate, address, bytes, stream});
+    } catch (...) {
+      upstream_.deallocate(stream, address, bytes, alignment);
+      throw;
+    }
+    return address;
   }
   void deallocate(StreamHandle stream, void* address, std::size_t bytes, std::size_t alignment = 256) {
     upstream_.deallocate(stream, address, bytes, alignment);
@@ -207,9 +213,13 @@ class Buffer {
 
   [[nodiscard]] Element* data() const noexcept { return data_; }  ///< a device address
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  /// Gives it back now.
+  /// Gives it back now. In the child of a fork there is nothing to give back.
   void release() noexcept {
-    if (data_ != nullptr) resource_.deallocate(stream_, std::exchange(data_, nullptr), count_ * sizeof(Element));
+    if (data_ == nullptr) return;
+    try {
+      resource_.deallocate(stream_, std::exchange(data_, nullptr), count_ * sizeof(Element));
+    } catch (const RuntimeError&) {
+    }
   }
 
  private:

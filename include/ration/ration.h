@@ -128,7 +128,7 @@ ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
 /* Called when device memory is short: with the bytes that a request of this process was refused, on its thread, which
  * then tries once more; or with 0, on a thread of ration's, where another process of the workload was refused or waits,
- * or the limit fell below what is held. It may call every function here. */
+ * or the limit fell below what is held. It may call every function here but ration_runtime_destroy(), and must return. */
 typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
 ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
                                  uint64_t* number);

@@ -155,7 +155,7 @@ class Runtime {
   /// Calls `callback` when device memory is short, so that a program can let go of what it could do without: with the
   /// bytes that this process's request was refused, on that request's thread, which then tries once more; or with 0, on
   /// a thread of ration's, where another process of the workload was refused or waits, or its limit fell below what it
-  /// holds (looked at ten times a second). It may free what this runtime handed out and may take; a request that is
+  /// holds (looked at ten times a second), or in set_memory_limit() where that fell below what is held. It may free what this runtime handed out and may take; a request that is
   /// refused inside it calls nothing again. What it throws comes out of the refused request; on ration's own
   /// thread it is dropped. Returns a number for
   /// remove_pressure_callback().
@@ -176,6 +176,7 @@ class Runtime {
 /// While one lives, what its thread takes of any Runtime is attributed to `tag`. They nest.
 class TagScope {
  public:
+  /// ValueError: not UTF-8, or longer than 256 bytes.
   explicit TagScope(const std::string& tag);
   ~TagScope();
   TagScope(const TagScope&) = delete;

@@ -72,6 +72,17 @@ library.ration_last_error.restype = ctypes.c_char_p
 library.ration_version.restype = ctypes.c_char_p
 
 
+def text(value: str) -> bytes:
+    """A text for the library.
+
+    Raises:
+        ValueError: not a text, or with a zero byte in it.
+    """
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(f"{value!r} is not a text")
+    return value.encode()
+
+
 def call(name: str, *arguments: Any) -> None:
     """Calls `ration_<name>`; a status that is not OK becomes the exception that it stands for."""
     check(getattr(library, "ration_" + name)(*arguments))
@@ -103,6 +114,8 @@ def devices(function: str, device_type: Optional[str]) -> List[Device]:
 
 
 def memory_map(gpu: int, svg: bool) -> str:
+    if not 0 <= gpu < 1 << 16:
+        raise ValueError(f"there is no GPU:{gpu}")
     needed = ctypes.c_size_t()
     library.ration_memory_map(None, gpu, int(svg), None, ctypes.c_size_t(0), ctypes.byref(needed))
     while True:

@@ -1,6 +1,7 @@
 """A guard for a block of code."""
 from __future__ import annotations
 
+import threading
 import types
 import warnings
 from typing import Dict, List, Optional, Type, Union
@@ -10,8 +11,12 @@ from ._native import MemoryLimitExceeded
 from .tf import config
 
 
+_lock = threading.Lock()
+_open: List["MemoryGuard"] = []
+
+
 class MemoryGuard:
-    """Raises, or warns, when a block of code has taken more device memory than it may.
+    """Raises, or warns, when a block of code has taken more device memory than it may. Guards nest.
 
     What counts is the larger of two growths, over all visible GPUs: what ration's pool handed out at its peak, and what
     the device says is in use. The second sees frameworks with allocators of their own; without `ration run` it also sees
@@ -41,13 +46,25 @@ class MemoryGuard:
         self.growth = 0
 
     def __enter__(self) -> "MemoryGuard":
-        self._pools = self._in_pools(reset=True)
+        with _lock:
+            for other in _open:  # their peaks are about to be reset
+                other._look()
+            self._highest: Dict[str, int] = {}
+            self._before = {name: current for name, (current, _) in self._in_pools(reset=True).items()}
+            _open.append(self)
         self._devices = self._on_devices()
         return self
 
+    def _look(self) -> None:
+        for name, (_, peak) in self._in_pools(reset=False).items():
+            self._highest[name] = max(peak, self._highest.get(name, 0))
+
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[types.TracebackType]) -> None:
-        pools = sum(peak - self._pools.get(name, (0, 0))[0] for name, (_, peak) in self._in_pools(reset=False).items())
+        with _lock:
+            _open.remove(self)
+            self._look()
+        pools = sum(max(peak - self._before.get(name, 0), 0) for name, peak in self._highest.items())
         devices = sum(now - before for now, before in zip(self._on_devices(), self._devices))
         self.growth = max(pools, devices, 0)
         if kind is not None or self.growth <= self.max_memory:

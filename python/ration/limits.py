@@ -59,8 +59,8 @@ def tag(name: str) -> Iterator[None]:
     Told by `ration.memory_map()['tags']` and by the text of a refusal. Tags nest.
     """
     former = getattr(_tag, "name", "")
+    _native.call("set_tag", _native.text(name))
     _tag.name = name
-    _native.call("set_tag", name.encode())
     try:
         yield
     finally:
@@ -96,7 +96,13 @@ class Schedule:
                 raise ValueError(f"the steps of '{name}' begin at epoch 0 and rise, unlike {epochs}")
 
     def at(self, epoch: int) -> Dict[str, Size]:
-        """Applies the limits of that epoch, lowered ones first, and returns them by name."""
+        """Applies the limits of that epoch and returns them by name.
+
+        Raises:
+            ValueError: an epoch below 0.
+        """
+        if epoch < 0:
+            raise ValueError(f"epochs begin at 0, unlike {epoch}")
         wanted = {name: [size for first, size in pairs if first <= epoch][-1] for name, pairs in self._steps.items()}
         changed = [name for name in wanted if name in self._devices and self._applied.get(name) != wanted[name]]
         for name in changed:

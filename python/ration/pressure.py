@@ -3,23 +3,27 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import threading
 from typing import Callable, Dict
 
 from . import _native
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p)
 _live: Dict[int, object] = {}  # by number: what the library may still call
+_inside = threading.local()
 
 
 class PressureHandle:
-    """What on_pressure() returns. `cancel()` ends it, and returns when nobody is inside the function any more."""
+    """What on_pressure() returns. `cancel()` ends it, and returns when nobody is inside the function any more (called
+    from inside such a function, it returns at once)."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def cancel(self) -> None:
         _native.call("remove_pressure_callback", None, ctypes.c_uint64(self._number))
-        _live.pop(self._number, None)
+        if not getattr(_inside, "depth", 0):
+            _live.pop(self._number, None)  # else another thread may still be on its way into it
 
 
 def on_pressure(function: Callable[[int], object]) -> PressureHandle:
@@ -38,7 +42,14 @@ def on_pressure(function: Callable[[int], object]) -> PressureHandle:
     """
     if not callable(function):
         raise TypeError(f"on_pressure() needs a function, not {function!r}")
-    callback = _CALLBACK(lambda wanted, _: function(wanted) and None)
+    def called(wanted: int, _: object) -> None:
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+        try:
+            function(wanted)
+        finally:
+            _inside.depth -= 1
+
+    callback = _CALLBACK(called)
     number = ctypes.c_uint64()
     _native.call("on_pressure", None, callback, None, ctypes.byref(number))
     _live[number.value] = callback

@@ -20,6 +20,8 @@ def parse(size: Union[int, str], total: Optional[int] = None) -> int:
         if match is None:
             raise ValueError(f"'{size}' is no size: write 2GiB, 512MiB or 50%")
         number, unit = float(match[1]), match[2].lower()
+        if number > 1e15:
+            raise ValueError(f"'{size}' is more than any device has")
         if unit == "%":
             if total is None:
                 raise ValueError(f"'{size}' is a share, but there is no device to take it of")

@@ -29,7 +29,8 @@ std::vector<fs::path> library_folders(const fs::path& prefix) {
     if (python.path().filename().string().rfind("python3", 0) != 0) continue;
     for (const char* packages : {"site-packages", "dist-packages"}) {
       // nvidia/cu13/lib, or nvidia/cuda_runtime/lib and its neighbours.
-      for (const auto& part : fs::directory_iterator(python.path() / packages / "nvidia", error)) add(part.path() / "lib");
+      for (const auto& part : fs::directory_iterator(python.path() / packages / "nvidia", error))
+        add(part.path() / "lib");
     }
   }
   add(prefix / "lib");
@@ -91,7 +92,8 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
       const std::string one = versions.substr(begin, comma - begin);
       begin = comma + 1;
       if (one.empty() || one.size() > 3 || one.find_first_not_of("0123456789") != std::string::npos)
-        return fail("E1426", fmt::format("'{}' is not a CUDA version.", versions), "--sim-cuda 12, 13, auto or none", 2);
+        return fail("E1426", fmt::format("'{}' is not a CUDA version.", versions), "--sim-cuda 12, 13, auto or none",
+                    2);
       wanted.insert(std::stoi(one));
     }
   }
@@ -121,12 +123,10 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
   for (const fs::path& folder : around.folders) {
     if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());
   }
-  result.found =
-      wanted.empty()
-          ? fmt::format("the driver alone: no CUDA runtime in {}",
-                        around.prefix.empty() ? "this environment" : around.prefix)
-          : fmt::format("the driver and CUDA {}{}", fmt::join(wanted, " and "),
-                        automatic ? ", as in " + around.prefix : "");
+  result.found = wanted.empty() ? fmt::format("the driver alone: no CUDA runtime in {}",
+                                              around.prefix.empty() ? "this environment" : around.prefix)
+                                : fmt::format("the driver and CUDA {}{}", fmt::join(wanted, " and "),
+                                              automatic ? ", as in " + around.prefix : "");
   return result;
 }
 

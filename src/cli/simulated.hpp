@@ -17,7 +17,8 @@ struct SimulatedLibraries {
 };
 
 /// `program`: as typed; may be empty. `versions`: `auto` (what lies beside the program's Python, or in the current
-/// environment), `none`, or major versions: `12`, `12,13`. E1425: that version is not simulated. E1426: no such version.
+/// environment), `none`, or major versions: `12`, `12,13`. E1425: that version is not simulated. E1426: no such
+/// version.
 [[nodiscard]] Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
                                                              const std::string& program, const std::string& versions);
 

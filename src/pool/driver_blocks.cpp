@@ -9,6 +9,11 @@ using namespace cuda;
 namespace {
 
 constexpr unsigned int CU_MEM_ATTACH_GLOBAL = 1;  // any stream may use it
+// What the driver hands out is aligned to so much; more is cut out of a larger block.
+constexpr std::uint64_t kDriverAlignment = 256;
+constexpr std::uint64_t kLargestAlignment = 2 << 20;
+// By so much a pool of the driver's grows (seen on the drivers that src/shim/hooks/pools.cpp names).
+constexpr Bytes kPoolStep{32 << 20};
 
 }  // namespace
 
@@ -25,7 +30,7 @@ DriverBlocks::DriverBlocks(const driver::Driver& driver, CUdevice device, CUcont
 
 DriverBlocks::~DriverBlocks() {
   const driver::ContextScope scope(driver_, context_);
-  for (const auto& [address, size] : sizes_) driver_.cuMemFree_v2(address);
+  for (const auto& [address, block] : blocks_) driver_.cuMemFree_v2(block.address);
 }
 
 Failure DriverBlocks::failure_of(CUresult result) {
@@ -47,22 +52,49 @@ CUresult DriverBlocks::take(CUdeviceptr& given, std::size_t bytes, CUstream stre
   return driver_.cuMemAlloc_v2(&given, bytes);
 }
 
+cuuint64_t DriverBlocks::of_pool(CUmemPool_attribute attribute) const {
+  CUmemoryPool pool = nullptr;
+  cuuint64_t value = 0;
+  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) != CUDA_SUCCESS ||
+      driver_.cuMemPoolGetAttribute(pool, attribute, &value) != CUDA_SUCCESS)
+    return 0;
+  return value;
+}
+
+/// Whether the driver's pool may be asked for so much: it will not grow beyond the limit, or has that much to spare.
+bool DriverBlocks::pool_may_grow(std::uint64_t bytes) {
+  const Bytes wanted = round_up(Bytes{bytes}, kPoolStep);
+  if (Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} + wanted <= limit_) return true;
+  (void)trim_pool();
+  const std::uint64_t reserved = of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  return Bytes{reserved} + wanted <= limit_ ||
+         (Bytes{reserved} <= limit_ && reserved - of_pool(CU_MEMPOOL_ATTR_USED_MEM_CURRENT) >= bytes);
+}
+
 Failure DriverBlocks::allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
-  // What the driver hands out is aligned to 256 bytes (512 from a pool); more is not to be had without a pool.
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > 256) return Failure::kBadAlignment;
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kLargestAlignment)
+    return Failure::kBadAlignment;
   if (size > kUnlimited) return Failure::kBadSize;
   address = 0;
   if (size == Bytes{0}) return Failure::kNone;
-  const std::uint64_t bytes = round_up(size, Bytes{256}).count();
+  const std::uint64_t padding = alignment > kDriverAlignment ? alignment - kDriverAlignment : 0;
+  const std::uint64_t bytes = round_up(size, Bytes{kDriverAlignment}).count() + padding;
   const std::lock_guard guard(mutex_);
   if (Bytes{statistics_.bytes_in_use + bytes} > limit_) return Failure::kOverLimit;
   const driver::ContextScope scope(driver_, context_);
+  if (kind_ == Kind::kAsync && !pool_may_grow(bytes)) return Failure::kOverLimit;
   ++statistics_.driver_calls;
   CUdeviceptr given = 0;
   const CUresult result = take(given, bytes, reinterpret_cast<CUstream>(stream));
   if (const Failure failure = failure_of(result); failure != Failure::kNone) return failure;
-  address = given;
-  sizes_[address] = bytes;
+  if (kind_ == Kind::kAsync && Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} > limit_) {
+    // What was to spare lay in pieces, and the pool grew after all.
+    driver_.cuMemFreeAsync(given, reinterpret_cast<CUstream>(stream));
+    (void)trim_pool();
+    return Failure::kOverLimit;
+  }
+  address = (given + alignment - 1) & ~(alignment - 1);
+  blocks_[address] = {given, bytes};
   ++statistics_.num_allocs;
   statistics_.bytes_in_use += bytes;
   statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
@@ -73,59 +105,57 @@ Failure DriverBlocks::allocate(Stream stream, Bytes size, std::uint64_t alignmen
 Failure DriverBlocks::deallocate(Stream stream, std::uint64_t address) {
   if (address == 0) return Failure::kNone;
   const std::lock_guard guard(mutex_);
-  const auto block = sizes_.find(address);
-  if (block == sizes_.end()) return Failure::kForeignPointer;
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) return Failure::kForeignPointer;
   const driver::ContextScope scope(driver_, context_);
   ++statistics_.driver_calls;
-  const CUresult result = kind_ == Kind::kAsync ? driver_.cuMemFreeAsync(address, reinterpret_cast<CUstream>(stream))
-                                                : driver_.cuMemFree_v2(address);
+  const CUdeviceptr given = block->second.address;
+  const CUresult result = kind_ == Kind::kAsync ? driver_.cuMemFreeAsync(given, reinterpret_cast<CUstream>(stream))
+                                                : driver_.cuMemFree_v2(given);
   if (const Failure failure = failure_of(result); failure != Failure::kNone) return failure;
-  statistics_.bytes_in_use -= block->second;
-  sizes_.erase(block);
+  statistics_.bytes_in_use -= block->second.bytes;
+  blocks_.erase(block);
+  if (kind_ == Kind::kAsync && is_over_limit_ && trim_pool() > Bytes{0})
+    is_over_limit_ = Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} > limit_;
   return Failure::kNone;
+}
+
+Bytes DriverBlocks::trim_pool() {
+  CUmemoryPool pool = nullptr;
+  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) != CUDA_SUCCESS || driver_.cuCtxSynchronize() != CUDA_SUCCESS)
+    return Bytes{0};
+  const cuuint64_t before = of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  driver_.cuMemPoolTrimTo(pool, 0);
+  return Bytes{before - std::min(before, of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT))};
 }
 
 Bytes DriverBlocks::trim() {
   if (kind_ != Kind::kAsync) return Bytes{0};
   const std::lock_guard guard(mutex_);
   const driver::ContextScope scope(driver_, context_);
-  CUmemoryPool pool = nullptr;
-  cuuint64_t before = 0;
-  cuuint64_t after = 0;
-  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) != CUDA_SUCCESS || driver_.cuCtxSynchronize() != CUDA_SUCCESS)
-    return Bytes{0};
-  driver_.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
-  driver_.cuMemPoolTrimTo(pool, 0);
-  driver_.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &after);
-  return Bytes{before - std::min(before, after)};
+  return trim_pool();
 }
 
 void DriverBlocks::set_limit(Bytes limit) {
-  {
-    const std::lock_guard guard(mutex_);
-    limit_ = limit;
-  }
-  (void)trim();
+  const std::lock_guard guard(mutex_);
+  limit_ = limit;
+  if (kind_ != Kind::kAsync) return;
+  const driver::ContextScope scope(driver_, context_);
+  (void)trim_pool();
+  is_over_limit_ = Bytes{of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)} > limit_;
 }
 
 Statistics DriverBlocks::statistics() const {
   const std::lock_guard guard(mutex_);
   Statistics result = statistics_;
   result.bytes_limit = result.bytes_reservable_limit = limit_.count();
-  result.live_blocks = sizes_.size();
+  result.live_blocks = blocks_.size();
   result.bytes_reserved = result.bytes_in_use;
   result.peak_bytes_reserved = result.peak_bytes_in_use;
   if (kind_ == Kind::kAsync) {
     const driver::ContextScope scope(driver_, context_);
-    CUmemoryPool pool = nullptr;
-    cuuint64_t reserved = 0;
-    cuuint64_t highest = 0;
-    if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) == CUDA_SUCCESS &&
-        driver_.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
-        driver_.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &highest) == CUDA_SUCCESS) {
-      result.bytes_reserved = reserved;
-      result.peak_bytes_reserved = highest;
-    }
+    result.bytes_reserved = of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    result.peak_bytes_reserved = of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
   }
   result.pool_bytes = result.bytes_reserved;
   result.peak_pool_bytes = result.peak_bytes_reserved;
@@ -145,7 +175,7 @@ int DriverBlocks::last_driver_error() const {
 std::vector<Allocator::Piece> DriverBlocks::pieces() const {
   const std::lock_guard guard(mutex_);
   std::vector<Piece> result;
-  for (const auto& [address, size] : sizes_) result.push_back({address, size, Piece::State::kHeld, 0});
+  for (const auto& [address, block] : blocks_) result.push_back({address, block.bytes, Piece::State::kHeld, 0});
   std::sort(result.begin(), result.end(),
             [](const Piece& left, const Piece& right) { return left.address < right.address; });
   return result;

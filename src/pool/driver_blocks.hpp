@@ -29,6 +29,10 @@ class DriverBlocks final : public Allocator {
 
  private:
   Failure failure_of(cuda::CUresult result);
+  // In the context, under the mutex:
+  [[nodiscard]] cuda::cuuint64_t of_pool(cuda::CUmemPool_attribute attribute) const;
+  bool pool_may_grow(std::uint64_t bytes);
+  Bytes trim_pool();
   cuda::CUresult take(cuda::CUdeviceptr& given, std::size_t bytes, cuda::CUstream stream);
 
   const driver::Driver& driver_;
@@ -37,7 +41,12 @@ class DriverBlocks final : public Allocator {
   const Kind kind_;
   mutable std::mutex mutex_;
   Bytes limit_;
-  std::unordered_map<std::uint64_t, std::uint64_t> sizes_;  // by address
+  struct Block {
+    cuda::CUdeviceptr address = 0;  // as the driver gave it
+    std::uint64_t bytes = 0;
+  };
+  std::unordered_map<std::uint64_t, Block> blocks_;  // by address as handed out
+  bool is_over_limit_ = false;                       // the driver's pool, since the limit was lowered
   Statistics statistics_;
   int last_error_ = 0;
 };

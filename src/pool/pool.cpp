@@ -188,7 +188,7 @@ Failure Pool::give_large(Stream stream, std::uint64_t address) {
   units_in_use_ -= run.count;
   --counts_.live;
   count_in_use(0, -static_cast<std::int64_t>(run.count * kUnit.count()));
-  if (taken() > limit_) (void)trim_locked();  // a lowered limit is still being worked off
+  if (is_over_limit()) (void)trim_locked();  // a lowered limit is still being worked off
   return Failure::kNone;
 }
 
@@ -214,6 +214,12 @@ void Pool::put_back(const CachedBlock& block, StreamTag tag) {
   const Slab& slab = *small_->find(block.address).slab;
   if (slab.tag != tag && slab.idle > 0) (void)backing_->order(streams_[slab.tag], streams_[tag]);
   small_->put_back(block, tag);
+}
+
+void Pool::give_back_over_limit(const CachedBlock& block, StreamTag tag) {
+  put_back(block, tag);
+  const Slab& slab = *small_->find(block.address).slab;
+  if (slab.idle == slab.blocks) (void)trim_locked();
 }
 
 Failure Pool::take_run(Zone& zone, std::uint32_t units, std::uint32_t alignment, StreamTag tag, Run& out) {
@@ -276,6 +282,8 @@ Failure Pool::failure_of(Outcome outcome) {
 }
 
 Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment, StreamTag tag) {
+  if (is_over_limit()) (void)trim_locked();
+  if (is_over_limit()) return Failure::kOverLimit;
   const Zone::Site site = zone.best_site(units, alignment, tag);
   if (site.count == 0) return Failure::kOverLimit;  // no addresses side by side: more than four times the device
   if (const Failure failure = provide(site.count, units, zone, site); failure != Failure::kNone) {

@@ -97,10 +97,13 @@ class Pool final : public Allocator {
   std::uint32_t allowed_by_slack(std::uint32_t units) const;
   std::uint32_t refill(int size_class, StreamTag tag, std::uint32_t count, CachedBlock* out, Failure& failure);
   void put_back(const CachedBlock& block, StreamTag tag);
+  /// The same while a lowered limit is being worked off: what this leaves unused goes to the device.
+  void give_back_over_limit(const CachedBlock& block, StreamTag tag);
   void destroy_spare();
   Bytes trim_locked();
   Failure failure_of(Outcome outcome);
   std::uint32_t taken() const noexcept;  // granules
+  [[nodiscard]] bool is_over_limit() const noexcept { return taken() > limit_; }
   void empty_caches_of_all_threads() noexcept {
     for (const auto& cache : caches_) cache->make_stale();
   }

@@ -80,12 +80,23 @@ Failure ThreadCache::refill(int size_class) {
   return failure;
 }
 
-Failure ThreadCache::make_place(int size_class) {
+// Where a lowered limit is still being worked off, nothing is kept, and the cache stays stale so that every block comes
+// by here.
+Failure ThreadCache::keep_or_give_back(int size_class, const CachedBlock& block) {
   const std::lock_guard guard(pool_.lock_);
   if (pool_.is_forked()) return Failure::kForked;
   catch_up();
+  (void)count_given(size_class);
+  if (pool_.is_over_limit()) {
+    make_stale();
+    publish();
+    pool_.give_back_over_limit(block, tag_);
+    return Failure::kNone;
+  }
   Bin& bin = bins_[static_cast<std::size_t>(size_class)];
   while (bin.count > kCapacity[static_cast<std::size_t>(size_class)] / 2U) pool_.put_back(bin.block[--bin.count], tag_);
+  block.state->store(BlockState::kCached, std::memory_order_relaxed);
+  bin.block[bin.count++] = block;
   return Failure::kNone;
 }
 

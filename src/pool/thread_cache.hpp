@@ -47,14 +47,11 @@ class ThreadCache {
   /// `block` is kLive.
   Failure keep(int size_class, const CachedBlock& block) {
     Bin& bin = bins_[static_cast<std::size_t>(size_class)];
-    if (bin.count >= kCapacity[static_cast<std::size_t>(size_class)] || is_stale()) [[unlikely]] {
-      if (const Failure failure = make_place(size_class); failure != Failure::kNone) return failure;
-    }
+    if (bin.count >= kCapacity[static_cast<std::size_t>(size_class)] || is_stale()) [[unlikely]]
+      return keep_or_give_back(size_class, block);
     block.state->store(BlockState::kCached, std::memory_order_relaxed);
     bin.block[bin.count++] = block;
-    const std::int64_t now = unpublished() - class_size(size_class);
-    unpublished_.store(now, std::memory_order_relaxed);
-    if (now < -kPublishAt) [[unlikely]]
+    if (count_given(size_class) < -kPublishAt) [[unlikely]]
       publish_now();
     return Failure::kNone;
   }
@@ -108,7 +105,12 @@ class ThreadCache {
 
   static ThreadCache* find_or_make(Pool& pool, std::uint64_t pool_number, Stream stream);
   Failure refill(int size_class);
-  Failure make_place(int size_class);
+  Failure keep_or_give_back(int size_class, const CachedBlock& block);
+  std::int64_t count_given(int size_class) {
+    const std::int64_t now = unpublished() - class_size(size_class);
+    unpublished_.store(now, std::memory_order_relaxed);
+    return now;
+  }
   void publish_now();
   void catch_up();
   [[nodiscard]] bool is_stale() const noexcept { return stale_.load(std::memory_order_relaxed); }

@@ -61,8 +61,22 @@ void require(const Struct* given, const char* what) {
   if (given == nullptr) throw ration::ValueError(std::string(what) + " is NULL");
 }
 
+/// Of a struct that the caller filled: at least what the first version of it had.
+template <typename Struct>
+void require_filled(const Struct* given, const char* what) {
+  require(given, what);
+  if (given->size < sizeof(Struct) || given->size > 4096)
+    throw ration::ValueError(std::string("the size of ") + what + " is not set");
+}
+
+/// A status without an exception; its text for ration_last_error().
+ration_status too_small(const char* text) {
+  last_failure.text = text;
+  return RATION_BUFFER_TOO_SMALL;
+}
+
 PhysicalDevice device_of(const ration_device* device) {
-  require(device, "device");
+  require_filled(device, "device");
   return {std::string(device->name, ::strnlen(device->name, sizeof device->name)),
           std::string(device->type, ::strnlen(device->type, sizeof device->type))};
 }
@@ -89,7 +103,8 @@ ration_status hand_out_devices(const std::vector<Device>& devices, ration_device
     std::strncpy(each.type, devices[i].device_type.c_str(), sizeof each.type - 1);
     out[i] = each;
   }
-  return capacity < devices.size() && capacity > 0 ? RATION_BUFFER_TOO_SMALL : RATION_OK;
+  return capacity < devices.size() && capacity > 0 ? too_small("there are more devices than there is room for")
+                                                   : RATION_OK;
 }
 
 /// PyTorch's users expect a pool that begins small. What was configured before stays.
@@ -186,7 +201,7 @@ ration_status ration_get_memory_growth(ration_runtime* runtime, const ration_dev
 ration_status ration_set_logical_devices(ration_runtime* runtime, const ration_device* device,
                                          const ration_logical_configuration* entries, size_t count) {
   return guarded([&] {
-    if (count > 0) require(entries, "entries");
+    if (count > 0) require_filled(entries, "entries");
     std::vector<LogicalDeviceConfiguration> wanted(count);
     for (size_t i = 0; i < count; ++i) {
       if ((entries[i].has & RATION_HAS_MEMORY_LIMIT) != 0) wanted[i].memory_limit = entries[i].memory_limit_mib;
@@ -344,7 +359,9 @@ ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t 
 
 ration_status ration_set_tag(const char* tag) {
   return guarded([&] {
-    (void)ration::runtime::exchange_tag(tag == nullptr ? "" : tag);
+    const std::string text = tag == nullptr ? "" : tag;
+    if (!ration::runtime::is_tag(text)) throw ration::ValueError("a tag is UTF-8 of at most 256 bytes");
+    (void)ration::runtime::exchange_tag(text);
     return RATION_OK;
   });
 }
@@ -353,10 +370,11 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
                                 size_t capacity, size_t* needed) {
   return guarded([&] {
     require(needed, "needed");
+    if (format != RATION_MAP_JSON && format != RATION_MAP_SVG) throw ration::ValueError("the map has no such format");
     const std::string text =
         format == RATION_MAP_SVG ? of(runtime).memory_map_svg(gpu) : of(runtime).memory_map_json(gpu);
     *needed = text.size() + 1;
-    if (capacity < *needed) return RATION_BUFFER_TOO_SMALL;
+    if (capacity < *needed) return too_small("the map is longer than the buffer");
     require(buffer, "buffer");
     std::memcpy(buffer, text.c_str(), *needed);
     return RATION_OK;

@@ -146,6 +146,8 @@ std::vector<PlannedDevice> plan_devices(const GpuOptions& options, const std::ve
     for (std::size_t i = 0; i < list.memory_limit_mb.size(); ++i) {
       PlannedDevice device;
       device.gpu = gpu;
+      if (!(list.memory_limit_mb[i] > 0 && list.memory_limit_mb[i] < 1e9F))
+        throw InvalidArgumentError(fmt::format("memory_limit_mb is MiB above 0, not {}", list.memory_limit_mb[i]));
       device.limit = Bytes{static_cast<std::uint64_t>(static_cast<double>(list.memory_limit_mb[i]) * (1 << 20))};
       if (i < list.priority.size()) {
         device.priority = list.priority[i];

@@ -14,9 +14,10 @@ std::uint64_t Pressure::add(Callback callback) {
 }
 
 void Pressure::remove(std::uint64_t number) {
+  decltype(callbacks_)::node_type removed;  // ends outside the lock: it may call any function here
   {
     const std::lock_guard guard(mutex_);
-    callbacks_.erase(number);
+    removed = callbacks_.extract(number);
   }
   if (!is_inside) const std::unique_lock wait(running_);
 }

@@ -1,8 +1,10 @@
 #include "ration/runtime.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/units.hpp"
 #include "pool/driver_blocks.hpp"
@@ -28,6 +30,11 @@ std::vector<PhysicalDevice> of_type(const std::vector<PhysicalDevice>& devices,
   return result;
 }
 
+constexpr std::uint64_t kSmallestLimit = 2 << 20;
+
+/// Not above what any device has, so that bytes of it can be counted.
+bool is_limit_in_mib(double mib) { return mib > 0 && mib < 1e9; }
+
 bool contains(const std::vector<PhysicalDevice>& devices, const PhysicalDevice& device) {
   return std::find(devices.begin(), devices.end(), device) != devices.end();
 }
@@ -35,6 +42,30 @@ bool contains(const std::vector<PhysicalDevice>& devices, const PhysicalDevice& 
 }  // namespace
 
 // --------------------------------------------------------------------------------------------------- configuration
+
+namespace {
+
+std::atomic<std::uint64_t> generations{0};
+
+/// How many forks stand between the first process and this one.
+std::uint64_t process_generation() {
+  static const bool watched = ::pthread_atfork(nullptr, nullptr, [] { ++generations; }) == 0;
+  (void)watched;
+  return generations;
+}
+
+}  // namespace
+
+Runtime::State::State() : generation(process_generation()) {}
+
+std::unique_lock<std::recursive_mutex> Runtime::State::enter() const {
+  if (looked && generation != process_generation()) {
+    throw RuntimeError(
+        "this process is a child of the one that used ration's devices; device memory does not survive a fork. Start "
+        "children before the first use, or with 'spawn'.");
+  }
+  return std::unique_lock(mutex);
+}
 
 Runtime::Runtime() : state_(std::make_unique<State>()) {}
 Runtime::~Runtime() = default;
@@ -59,14 +90,14 @@ std::size_t Runtime::State::place_of(const PhysicalDevice& device) {
 }
 
 std::vector<PhysicalDevice> Runtime::list_physical_devices(const std::optional<std::string>& device_type) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->look();
   return of_type(state_->physical, device_type);
 }
 
 void Runtime::set_visible_devices(const std::vector<PhysicalDevice>& devices,
                                   const std::optional<std::string>& device_type) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->look();
   for (const PhysicalDevice& device : devices) {
     state_->require_known(device);
@@ -84,13 +115,13 @@ void Runtime::set_visible_devices(const std::vector<PhysicalDevice>& devices,
 }
 
 std::vector<PhysicalDevice> Runtime::get_visible_devices(const std::optional<std::string>& device_type) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->look();
   return of_type(state_->visible, device_type);
 }
 
 void Runtime::set_memory_growth(const PhysicalDevice& device, bool enable) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   if (state_->logical.count(device.name) != 0)
     throw ValueError("Cannot set memory growth on device when virtual devices configured");
@@ -102,7 +133,7 @@ void Runtime::set_memory_growth(const PhysicalDevice& device, bool enable) {
 }
 
 bool Runtime::get_memory_growth(const PhysicalDevice& device) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   const auto known = state_->growth.find(device.name);
   return known != state_->growth.end() && known->second;
@@ -110,11 +141,13 @@ bool Runtime::get_memory_growth(const PhysicalDevice& device) {
 
 void Runtime::set_logical_device_configuration(const PhysicalDevice& device,
                                                const std::vector<LogicalDeviceConfiguration>& logical_devices) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   for (const LogicalDeviceConfiguration& entry : logical_devices) {
     if (device.device_type == "GPU") {
       if (!entry.memory_limit) throw ValueError("Setting memory limit is required for GPU virtual devices");
+      if (!is_limit_in_mib(*entry.memory_limit))
+        throw ValueError(fmt::format("A memory limit is MiB above 0, not {}", *entry.memory_limit));
       continue;
     }
     if (entry.memory_limit) throw ValueError("Setting memory limit on CPU virtual devices is currently not supported");
@@ -131,7 +164,7 @@ void Runtime::set_logical_device_configuration(const PhysicalDevice& device,
 
 std::optional<std::vector<LogicalDeviceConfiguration>> Runtime::get_logical_device_configuration(
     const PhysicalDevice& device) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   const auto known = state_->logical.find(device.name);
   if (known == state_->logical.end()) return std::nullopt;
@@ -139,7 +172,7 @@ std::optional<std::vector<LogicalDeviceConfiguration>> Runtime::get_logical_devi
 }
 
 DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->look();
   if (!contains(state_->physical, device)) {
     throw ValueError(
@@ -275,6 +308,8 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     const PhysicalGpu& gpu = gpus[device.gpu];
     const double fraction = options.per_process_gpu_memory_fraction > 0 ? options.per_process_gpu_memory_fraction
                                                                         : environment.fraction.value_or(0);
+    if (!(fraction >= 0 && fraction <= 64))
+      throw InvalidArgumentError(fmt::format("{} is no share of a GPU's memory.", fraction));
     const bool managed = fraction > 1 || options.use_unified_memory;
     if (managed && gpu.capability_major < 6) {
       throw InvalidArgumentError(
@@ -295,7 +330,20 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
       if (options.gpu_system_memory_size_in_mb > 0)
         reserve = Bytes{static_cast<std::uint64_t>(options.gpu_system_memory_size_in_mb) << 20};
       if (environment.reserve_mib) reserve = Bytes{*environment.reserve_mib << 20};
-      limit = Bytes{(reserve < all ? all - reserve : all).count() / parts[device.gpu]};
+      if (reserve >= all) {
+        throw InvalidArgumentError(
+            fmt::format("{} are kept for the system, and GPU {} has {} left: that leaves nothing.",
+                        format_size(reserve), device.gpu, format_size(all)));
+      }
+      limit = Bytes{(all - reserve).count() / parts[device.gpu]};
+    }
+    if (limit < Bytes{kSmallestLimit}) {
+      throw InvalidArgumentError(fmt::format("a limit of {} on GPU {} leaves nothing: memory comes in pieces of 2 MiB.",
+                                             format_size(limit), device.gpu));
+    }
+    if (environment.min_block && *environment.min_block > limit) {
+      throw InvalidArgumentError(fmt::format("RATION_MIN_BLOCK is {}, more than the limit of {} on GPU {}.",
+                                             format_size(*environment.min_block), format_size(limit), device.gpu));
     }
     LogicalGpu logical_gpu;
     logical_gpu.gpu = device.gpu;
@@ -335,26 +383,26 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
 }
 
 void Runtime::initialize() {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   if (state_->initialized) return;
   state_->look();
   state_->make(state_->options_from_configuration(), state_->visible_gpus());
 }
 
 void Runtime::initialize(const GpuOptions& options) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   if (state_->initialized) throw RuntimeError("Virtual devices cannot be modified after being initialized");
   state_->look();
   state_->make(options, parse_visible_list(options.visible_device_list, state_->gpus.size()));
 }
 
 bool Runtime::is_initialized() const {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   return state_->initialized;
 }
 
 std::vector<LogicalDevice> Runtime::list_logical_devices(const std::optional<std::string>& device_type) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   initialize();
   std::vector<LogicalDevice> result;
   for (const LogicalDevice& device : state_->logical_devices) {

@@ -42,7 +42,7 @@ LogicalGpu& Runtime::State::gpu_named(const std::string& device, const char* for
 }
 
 MemoryInfo Runtime::get_memory_info(const std::string& device) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   initialize();
   const pool::Statistics statistics =
       state_->gpu_named(device, "Allocator stats not available for device").memory->statistics();
@@ -60,7 +60,7 @@ MemoryInfo Runtime::get_memory_info(const std::string& device) {
 }
 
 void Runtime::reset_memory_stats(const std::string& device) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   initialize();
   state_->gpu_named(device, "Cannot reset memory stats for device").memory->reset_peaks();
 }
@@ -81,7 +81,7 @@ void Runtime::State::apply_limit(std::size_t gpu) {
 }
 
 void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes) {
-  const std::lock_guard guard(state_->mutex);
+  auto guard = state_->enter();
   state_->require_known(device);
   if (device.device_type != "GPU") throw ValueError("A memory limit can be set on GPUs only, not on " + device.repr());
   if (bytes == 0)
@@ -93,10 +93,18 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   }
   state_->limits[device.name] = Bytes{bytes};
   state_->apply_limit(place);
+  guard.unlock();
+  // Nobody is told under the lock; what they let go of is trimmed as it comes back.
+  const bool is_over =
+      std::any_of(state_->logical_gpus.begin(), state_->logical_gpus.end(), [](const LogicalGpu& each) {
+        const pool::Statistics now = each.memory->statistics();
+        return now.bytes_reserved > now.bytes_limit;
+      });
+  if (is_over) (void)state_->pressure.tell(0);
 }
 
 void Runtime::set_memory_limit_fraction(const PhysicalDevice& device, double share) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   if (!(share > 0 && share <= 1))
     throw ValueError(fmt::format("A share of a device is above 0 and at most 1, not {}", share));
@@ -106,7 +114,7 @@ void Runtime::set_memory_limit_fraction(const PhysicalDevice& device, double sha
 }
 
 void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& size) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   if (device.device_type != "GPU") return set_memory_limit(device, 1);
   const Bytes total = state_->gpus[state_->place_of(device)].total;
@@ -116,7 +124,7 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& 
 }
 
 std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   state_->require_known(device);
   const auto known = state_->limits.find(device.name);
   return known == state_->limits.end() ? 0 : known->second.count();
@@ -176,7 +184,7 @@ void Runtime::deallocate(int gpu, void* address, void* stream) {
 }
 
 std::uint64_t Runtime::trim(int gpu) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   initialize();
   return state_->gpu_at(gpu).memory->trim().count();
 }
@@ -193,18 +201,21 @@ std::vector<TagUsage> Runtime::tag_usage(int gpu) {
   return state_->gpu_at(gpu).tags->usage();
 }
 
-TagScope::TagScope(const std::string& tag) : former_(exchange_tag(tag)) {}
+TagScope::TagScope(const std::string& tag) {
+  if (!is_tag(tag)) throw ValueError("A tag is UTF-8 of at most 256 bytes.");
+  former_ = exchange_tag(tag);
+}
 TagScope::~TagScope() { (void)exchange_tag(former_); }
 
 std::string Runtime::memory_map_json(int gpu) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   initialize();
   pool::Allocator& memory = *state_->gpu_at(gpu).memory;
   return map_as_json(memory.statistics(), memory.pieces(), tag_usage(gpu));
 }
 
 std::string Runtime::memory_map_svg(int gpu) {
-  const std::lock_guard guard(state_->mutex);
+  const auto guard = state_->enter();
   initialize();
   pool::Allocator& memory = *state_->gpu_at(gpu).memory;
   return map_as_svg(memory.statistics(), memory.pieces());

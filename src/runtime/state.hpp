@@ -33,7 +33,8 @@ struct LogicalGpu {
 
 struct Runtime::State {
   mutable std::recursive_mutex mutex;
-  bool looked = false;
+  const std::uint64_t generation;  // of the process that made it
+  std::atomic<bool> looked{false};
   std::atomic<bool> initialized{false};  // from then on `logical_gpus` does not change, and is read without the mutex
   std::vector<PhysicalDevice> physical, visible;
   std::vector<runtime::PhysicalGpu> gpus;
@@ -46,6 +47,10 @@ struct Runtime::State {
   runtime::Pressure pressure;
   std::unique_ptr<runtime::Keeper> keeper;  // ends before what it looks after
 
+  State();
+  /// Locks it. RuntimeError in the child of a fork, once the driver was asked anything: neither its memory nor, maybe,
+  /// the mutex survived.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> enter() const;
   void look();
   /// Among the GPUs.
   std::size_t place_of(const PhysicalDevice& device);

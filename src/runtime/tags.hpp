@@ -14,6 +14,8 @@
 
 namespace ration::runtime {
 
+/// UTF-8 of at most 256 bytes: it stands in JSON and in texts for people.
+bool is_tag(const std::string& text);
 /// The calling thread's tag, "" for none. Returns the former one.
 std::string exchange_tag(std::string tag);
 

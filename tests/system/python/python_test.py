@@ -236,6 +236,33 @@ class Package(unittest.TestCase):
         self.assertIn("gpu_limit_memory takes one size", done.stdout)
         self.assertIn("2 failed, 2 passed", done.stdout)
 
+    def test_guards_nest_and_what_is_wrong_leaves_nothing_behind(self):
+        self.python(self.LIBRARY + """
+            import threading
+            ration.setup_gpu('growth')
+            with ration.MemoryGuard('1GiB') as outer:
+                use(500)
+                with ration.MemoryGuard('100MiB') as inner: use(64)
+            assert inner.growth == 64 << 20 and outer.growth == 500 << 20, (inner.growth, outer.growth)
+            for wrong in (5, 'x' * 257, 'a\\0b'):
+                raises(ValueError, '', lambda: ration.tag(wrong).__enter__())
+            with ration.tag('x'): pass
+            for wrong in (2**44 + 4096, float('inf'), float('nan'), '4GiB\\0junk'):
+                raises(ValueError, '', experimental.set_memory_limit, gpus[0], wrong)
+            raises(ValueError, 'any device', ration.MemoryGuard, '9' * 400 + 'GiB')
+            raises(ValueError, 'begin at 0', ration.Schedule({'x': [(0, '1GiB')]}).at, -1)
+            raises(ValueError, 'no GPU', ration.memory_map, 2**32)
+            # Cancelled from inside while other threads are in it, or on their way.
+            handles = []
+            def told(_):
+                for handle in handles: handle.cancel()
+            for _ in range(200):
+                handles = [ration.on_pressure(told) for _ in range(3)]
+                threads = [threading.Thread(target=library.ration_torch_alloc, args=(64 << 30, 0, None)) for _ in range(3)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+        """)
+
     def test_a_schedule_applies_the_limits_of_an_epoch(self):
         self.python("""
             steps = {'generator': [(0, '40%'), (11, '50%')], 'discriminator': [(0, '60%'), (11, '50%')]}

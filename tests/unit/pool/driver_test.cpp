@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -308,6 +309,52 @@ TEST(DevicePool, ManyPoolsDoNotUseUpTheAddresses) {
     options.limit = 1_GiB;
     pools.push_back(Pool::make(std::make_unique<VmmBacking>(device.driver, 0, device.context), options, failure));
     ASSERT_NE(pools.back(), nullptr) << describe(failure);
+  }
+}
+
+TEST(DevicePool, TheDriversOwnPoolKeepsToTheLimitUnderRandomRequests) {
+  const Device device;
+  const std::uint64_t before = device.free_bytes();
+  DriverBlocks blocks(device.driver, 0, device.context, DriverBlocks::Kind::kAsync, 1000_MiB);
+  std::mt19937_64 random(5);
+  std::vector<std::uint64_t> live;
+  std::uint64_t granted = 0, refused = 0;
+  for (int step = 0; step < 3000; ++step) {
+    if (live.size() < 40 && random() % 2 == 0) {
+      std::uint64_t address = 0;
+      if (blocks.allocate(0, Bytes{(1 + random() % 150) << 20}, 256, address) == Failure::kNone) {
+        live.push_back(address);
+        ++granted;
+      } else {
+        ++refused;
+      }
+    } else if (!live.empty()) {
+      const std::size_t place = random() % live.size();
+      ASSERT_EQ(blocks.deallocate(0, live[place]), Failure::kNone);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(place));
+    }
+    ASSERT_LE(before - device.free_bytes(), (1000_MiB).count()) << "in step " << step;
+  }
+  EXPECT_GT(granted, 500U);
+  EXPECT_GT(refused, 50U);
+  blocks.set_limit(100_MiB);  // below what is in use: worked off as blocks come back
+  for (const std::uint64_t address : live) ASSERT_EQ(blocks.deallocate(0, address), Failure::kNone);
+  EXPECT_LE(before - device.free_bytes(), (100_MiB).count());
+}
+
+TEST(DevicePool, EveryBackEndAlignsAsAsked) {
+  const Device device;
+  for (const auto kind : {DriverBlocks::Kind::kDirect, DriverBlocks::Kind::kAsync, DriverBlocks::Kind::kManaged}) {
+    DriverBlocks blocks(device.driver, 0, device.context, kind, 512_MiB);
+    for (std::uint64_t alignment = 1; alignment <= (2_MiB).count(); alignment *= 2) {
+      std::uint64_t address = 0;
+      ASSERT_EQ(blocks.allocate(0, Bytes{1000}, alignment, address), Failure::kNone) << alignment;
+      EXPECT_EQ(address % alignment, 0U);
+      EXPECT_EQ(blocks.deallocate(0, address), Failure::kNone);
+    }
+    std::uint64_t address = 0;
+    EXPECT_EQ(blocks.allocate(0, Bytes{1000}, 4 << 20, address), Failure::kBadAlignment);
+    EXPECT_EQ(blocks.statistics().bytes_in_use, 0U);
   }
 }
 

@@ -138,6 +138,32 @@ TEST(Pool, ALoweredLimitGivesBackWhatIsFreeAtOnceAndTheRestWhenItIsReleased) {
   take(*pool, 4_MiB);
 }
 
+TEST(Pool, ALoweredLimitIsWorkedOffBySmallBlocksToo) {
+  Failure failure = Failure::kNone;
+  Options options;
+  options.device = 1_GiB;
+  const auto pool = Pool::make(std::make_unique<HostBacking>(1_GiB), options, failure);
+  std::vector<std::uint64_t> blocks(30'000);
+  for (auto& block : blocks) ASSERT_EQ(pool->allocate(0, Bytes{3000}, 256, block), Failure::kNone);
+  pool->set_limit(20_MiB);
+  std::uint64_t held = pool->statistics().bytes_reserved;
+  ASSERT_GT(held, (80_MiB).count());
+  for (const std::uint64_t block : blocks) {
+    ASSERT_EQ(pool->deallocate(0, block), Failure::kNone);
+    std::uint64_t large = 0;
+    if (held > (20_MiB).count()) {
+      ASSERT_EQ(pool->allocate(0, 3_MiB, 256, large), Failure::kOverLimit);
+    }
+    const std::uint64_t now = pool->statistics().bytes_reserved;
+    ASSERT_LE(now, held) << "nothing more is taken until it is under";
+    held = now;
+  }
+  EXPECT_LE(held, (20_MiB).count());
+  EXPECT_EQ(pool->statistics().bytes_in_use, 0U);
+  std::uint64_t large = 0;
+  EXPECT_EQ(pool->allocate(0, 3_MiB, 256, large), Failure::kNone);
+}
+
 TEST(Pool, WithoutGrowthEverythingIsTakenAtTheStart) {
   const auto pool = host_pool(32_MiB, 64_MiB, false);
   EXPECT_EQ(pool->statistics().bytes_reserved, (32_MiB).count());

@@ -1,8 +1,13 @@
 #include "ration/memory_resource.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <map>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "ration/guard.hpp"
@@ -61,6 +66,88 @@ TEST_F(Resources, AGuardCountsWhatABlockTakesAtItsPeak) {
   EXPECT_EQ(growth_of(runtime, use), 64U << 20);
   guard_memory(runtime, 64 << 20, "fits", use);
   EXPECT_THROW(guard_memory(runtime, 63 << 20, "leaks", use), MemoryLimitExceeded);
+}
+
+TEST_F(Resources, GuardsNest) {
+  void* held = runtime.allocate(0, 1 << 30);
+  EXPECT_NO_THROW(guard_memory(runtime, 1 << 20, "outer", [&] {
+    runtime.deallocate(0, held);
+    guard_memory(runtime, 1 << 20, "inner", [] {});
+  }));
+  EXPECT_THROW(guard_memory(runtime, 1 << 20, "outer",
+                            [&] {
+                              runtime.deallocate(0, runtime.allocate(0, 1 << 30));
+                              guard_memory(runtime, 1 << 20, "inner", [] {});
+                            }),
+               MemoryLimitExceeded);
+}
+
+TEST_F(Resources, ALimitingAdaptorIsNotMovedByWhatItRefuses) {
+  struct Nothing {
+    void* allocate(StreamHandle, std::size_t, std::size_t) { return this; }
+    void deallocate(StreamHandle, void*, std::size_t, std::size_t) {}
+    bool operator==(const Nothing&) const = default;
+  };
+  constexpr std::size_t kLimit = 512 << 20;
+  LimitingAdaptor limited(Nothing{}, kLimit);
+  std::atomic<bool> ending{false};
+  std::vector<std::thread> refused;
+  for (int i = 0; i < 2; ++i) {
+    refused.emplace_back([&] {
+      while (!ending) EXPECT_THROW((void)limited.allocate(nullptr, std::size_t{0} - kLimit), MemoryLimitExceeded);
+    });
+  }
+  for (int round = 0; round < 20'000; ++round) {
+    void* first = limited.allocate(nullptr, kLimit);
+    EXPECT_THROW((void)limited.allocate(nullptr, kLimit), MemoryLimitExceeded);
+    limited.deallocate(nullptr, first, kLimit);
+  }
+  ending = true;
+  for (auto& thread : refused) thread.join();
+}
+
+TEST_F(Resources, ALogThatThrowsLosesNothing) {
+  using Logging = LoggingAdaptor<DeviceMemoryResource>;
+  Logging logging(DeviceMemoryResource(runtime, 0), [](const Logging::Entry& entry) {
+    if (entry.action == Logging::Entry::Action::kAllocate) throw std::runtime_error("the disk is full");
+  });
+  EXPECT_THROW((void)logging.allocate(nullptr, 1 << 20), std::runtime_error);
+  EXPECT_EQ(in_use(), 0U);
+}
+
+TEST_F(Resources, TheChildOfAForkIsToldEverywhere) {
+  Buffer<float> buffer(DeviceMemoryResource(runtime, 0), 1000);
+  std::atomic<bool> ending{false};
+  std::thread busy([&] {
+    while (!ending) (void)runtime.get_memory_info("GPU:0");
+  });
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int refused = 0;
+      const auto count = [&](auto&& call) {
+        try {
+          call();
+        } catch (const RuntimeError&) {
+          ++refused;
+        }
+      };
+      count([&] { (void)runtime.get_memory_info("GPU:0"); });
+      count([&] { (void)runtime.trim(0); });
+      count([&] { (void)runtime.memory_map_json(0); });
+      count([&] { (void)runtime.list_physical_devices(); });
+      count([&] { (void)runtime.allocate(0, 1000); });
+      count([&] { runtime.set_memory_limit({"/physical_device:GPU:0", "GPU"}, 1 << 30); });
+      buffer.release();
+      ::_exit(refused);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 6);
+  }
+  ending = true;
+  busy.join();
 }
 
 }  // namespace

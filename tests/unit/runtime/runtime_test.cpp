@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -274,6 +277,58 @@ TEST_F(DeviceConfiguration, ARefusedRequestIsTriedAgainAfterThoseWhoAskedToBeTol
   EXPECT_EQ(told.size(), 1U);
   runtime.deallocate(0, block);
   EXPECT_THROW(runtime.on_pressure(nullptr), ValueError);
+}
+
+TEST_F(DeviceConfiguration, NumbersThatAreNoMemoryAreRefused) {
+  for (const double mib : {0.0, -1.0, std::nan(""), HUGE_VAL, -HUGE_VAL, 1e13, 17592186045440.0})
+    EXPECT_THROW(runtime.set_logical_device_configuration(gpus[0], {Configuration{mib, {}, {}}}), ValueError) << mib;
+  for (const double share : {1e300, HUGE_VAL, 1e9, 1e-300}) {
+    GpuOptions options;
+    options.allow_growth = true;
+    options.per_process_gpu_memory_fraction = share;
+    Runtime other;
+    EXPECT_THROW(other.initialize(options), InvalidArgumentError) << share;
+  }
+  for (const float mib : {-1.0F, std::nanf(""), HUGE_VALF, 1e30F}) {
+    GpuOptions options;
+    options.virtual_devices = {{{mib}, {}, {}}};
+    Runtime other;
+    EXPECT_THROW(other.initialize(options), InvalidArgumentError) << mib;
+  }
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "20000"},
+                                                                      {"RATION_MIN_BLOCK", "100TiB"},
+                                                                      {"XLA_PYTHON_CLIENT_MEM_FRACTION", "1e300"}}) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    Runtime other;
+    EXPECT_THROW(other.initialize(), InvalidArgumentError) << name;
+    ::unsetenv(name.c_str());
+  }
+  EXPECT_THROW(TagScope("\xff"), ValueError);
+  EXPECT_THROW(TagScope(std::string(257, 'x')), ValueError);
+}
+
+TEST_F(DeviceConfiguration, LoweringItsOwnLimitTellsToo) {
+  runtime.set_memory_growth(gpus[0], true);
+  runtime.set_memory_limit(gpus[0], 1024 * kMiB);
+  void* cache = runtime.allocate(0, 500 * kMiB);
+  const std::uint64_t number = runtime.on_pressure([&](std::uint64_t wanted) {
+    EXPECT_EQ(wanted, 0U);
+    runtime.deallocate(0, std::exchange(cache, nullptr));
+  });
+  runtime.set_memory_limit(gpus[0], 100 * kMiB);
+  EXPECT_EQ(cache, nullptr);
+  EXPECT_LE(runtime.get_memory_info("GPU:0").held, 100 * kMiB);
+  runtime.remove_pressure_callback(number);
+  // What a callback holds may itself take one away when it goes.
+  struct Taker {
+    Runtime* runtime;
+    std::uint64_t other;
+    ~Taker() { runtime->remove_pressure_callback(other); }
+  };
+  const std::uint64_t other = runtime.on_pressure([](std::uint64_t) {});
+  auto taker = std::make_shared<Taker>(Taker{&runtime, other});
+  const std::uint64_t holding = runtime.on_pressure([kept = std::move(taker)](std::uint64_t) {});
+  runtime.remove_pressure_callback(holding);
 }
 
 TEST_F(DeviceConfiguration, MemoryInfoTakesEveryFormOfAName) {

@@ -98,11 +98,13 @@ def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str]) -> N
     if isinstance(limit, bool):
         raise ValueError(f"A limit is a size, not {limit}")
     if isinstance(limit, str):
-        _native.call("set_memory_limit_text", None, known, limit.encode())
+        _native.call("set_memory_limit_text", None, known, _native.text(limit))
     elif isinstance(limit, float) and 0 < limit <= 1:
         _native.call("set_memory_limit_fraction", None, known, ctypes.c_double(limit))
-    elif limit <= 0:
+    elif not limit > 0:
         raise ValueError(f"A limit is more than 0, not {limit}; to hide a device: set_visible_devices([], 'GPU')")
+    elif limit >= 1 << 40:
+        raise ValueError(f"A limit of {limit} MiB is more than any device has")
     else:
         _native.call("set_memory_limit", None, known, ctypes.c_uint64(int(limit * (1 << 20))))
 
