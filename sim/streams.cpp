@@ -191,6 +191,21 @@ RATION_ENTRY cuEventCreate(CUevent* out, unsigned int flags) {
   *out = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;
 }
+// All work is done when it is put on a stream, so an event of another process has always happened: what stands for it
+// here is an event of its own.
+RATION_ENTRY cuIpcGetEventHandle(CUipcMemHandle* out, CUevent handle) {
+  constexpr unsigned int kInterprocess = 4;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult state = known_event(handle); state != CUDA_SUCCESS) return state;
+  if ((reinterpret_cast<Event*>(handle)->flags & kInterprocess) == 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = {};
+  out->reserved[0] = 'e';
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuIpcOpenEventHandle(CUevent* out, CUipcMemHandle handle) {
+  constexpr unsigned int kInterprocessWithoutTiming = 6;
+  return handle.reserved[0] == 'e' ? cuEventCreate(out, kInterprocessWithoutTiming) : CUDA_ERROR_INVALID_HANDLE;
+}
 RATION_ENTRY cuEventDestroy_v2(CUevent handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);

@@ -145,7 +145,8 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
                                 size_t capacity, size_t* needed);
 
 /* For torch.cuda.memory.CUDAPluggableAllocator: memory of ration_runtime_default(), which begins small and grows unless
- * it was initialised before. NULL: refused. */
+ * it was initialised before. Refused: PyTorch's own RuntimeError with our text is thrown where PyTorch is in the
+ * process, else NULL. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);
 

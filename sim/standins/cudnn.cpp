@@ -1,5 +1,5 @@
 // Stands in for libcudnn 9: descriptors, one engine with a workspace for every operation graph, normalisation and
-// convolution by the older calls. Recurrent networks are not offered.
+// convolution by the older calls, recurrent networks with the layout of their weights.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -205,6 +205,102 @@ VERSION_CHECK(Ops)
 VERSION_CHECK(Cnn)
 VERSION_CHECK(Adv)
 VERSION_CHECK(Graph)
+
+// ------------------------------------------------------------------------------------------------ recurrent networks
+
+namespace ration::standin {
+namespace {
+
+struct Recurrent {
+  int gates = 1, directions = 1, type = 0, input = 0, hidden = 0, projection = 0, layers = 0;
+  bool has_bias = true;
+
+  [[nodiscard]] std::size_t element() const { return type == 1 ? 8 : type == 0 ? 4 : 2; }
+  [[nodiscard]] int pseudo_layers() const { return layers * directions; }
+  /// What leaves a layer, in one direction.
+  [[nodiscard]] int output() const { return projection > 0 && projection < hidden ? projection : hidden; }
+  [[nodiscard]] int columns(int pseudo_layer, bool recurrent) const {
+    if (recurrent) return output();
+    return pseudo_layer < directions ? input : output() * directions;
+  }
+  [[nodiscard]] std::size_t matrix_elements(int pseudo_layer) const {
+    const auto of_gates = static_cast<std::size_t>(gates) * static_cast<std::size_t>(hidden);
+    const std::size_t projected =
+        output() == hidden ? 0 : static_cast<std::size_t>(output()) * static_cast<std::size_t>(hidden);
+    return of_gates * static_cast<std::size_t>(columns(pseudo_layer, false) + columns(pseudo_layer, true)) + projected;
+  }
+  [[nodiscard]] std::size_t bias_elements() const {
+    return has_bias ? 2 * static_cast<std::size_t>(gates) * static_cast<std::size_t>(hidden) : 0;
+  }
+  [[nodiscard]] std::size_t elements() const {
+    std::size_t sum = static_cast<std::size_t>(pseudo_layers()) * bias_elements();
+    for (int layer = 0; layer < pseudo_layers(); ++layer) sum += matrix_elements(layer);
+    return sum;
+  }
+};
+Recurrent* recurrent(Handle handle) { return static_cast<Recurrent*>(handle); }
+
+}  // namespace
+}  // namespace ration::standin
+
+DESCRIPTOR(RNNData)
+STANDIN int cudnnCreateRNNDescriptor(Handle* out) {
+  if (out == nullptr) return kBadParam;
+  *out = new Recurrent;
+  return kSuccess;
+}
+STANDIN int cudnnDestroyRNNDescriptor(Handle handle) {
+  delete recurrent(handle);
+  return kSuccess;
+}
+STANDIN int cudnnSetRNNDescriptor_v8(Handle handle, int, int cell, int bias, int direction, int, int type, int, int,
+                                     int input, int hidden, int projection, int layers, Handle, unsigned int) {
+  constexpr int kGates[] = {1, 1, 4, 3};  // of a plain network with either activation, LSTM, GRU
+  if (handle == nullptr || cell < 0 || cell > 3 || hidden < 1 || layers < 1) return kBadParam;
+  *recurrent(handle) = {kGates[cell], direction == 1 ? 2 : 1, type, input, hidden, projection, layers, bias != 0};
+  return kSuccess;
+}
+STANDIN int cudnnGetRNNWeightSpaceSize(Handle, Handle handle, std::size_t* out) {
+  *out = recurrent(handle)->elements() * recurrent(handle)->element();
+  return kSuccess;
+}
+STANDIN int cudnnGetRNNTempSpaceSizes(Handle, Handle handle, int, Handle, std::size_t* workspace,
+                                      std::size_t* reserve) {
+  if (workspace != nullptr) *workspace = kWorkspace;
+  if (reserve != nullptr) *reserve = static_cast<std::size_t>(recurrent(handle)->pseudo_layers()) << 20;
+  return kSuccess;
+}
+/// Matrices of all pseudo layers first, a layer's gates side by side, input before recurrent; then the biases likewise.
+STANDIN int cudnnGetRNNWeightParams(Handle, Handle handle, int pseudo_layer, std::size_t, const void* space, int number,
+                                    Handle matrix, void** matrix_address, Handle bias, void** bias_address) {
+  const Recurrent& net = *recurrent(handle);
+  if (pseudo_layer < 0 || pseudo_layer >= net.pseudo_layers() || number < 0 || number > 2 * net.gates) return kBadParam;
+  const auto hidden = static_cast<std::size_t>(net.hidden);
+  const bool is_projection = number == 2 * net.gates, is_recurrent = number >= net.gates;
+  std::size_t place = 0, biases = 0;
+  for (int layer = 0; layer < net.pseudo_layers(); ++layer) {
+    if (layer < pseudo_layer) place += net.matrix_elements(layer);
+    biases += net.matrix_elements(layer);
+  }
+  biases += static_cast<std::size_t>(pseudo_layer) * net.bias_elements();
+  for (int before = 0; before < number; ++before)
+    place += hidden * static_cast<std::size_t>(net.columns(pseudo_layer, before >= net.gates));
+  const auto address = [&](std::size_t element) {
+    return const_cast<char*>(static_cast<const char*>(space)) + element * net.element();
+  };
+  const int rows = is_projection ? net.output() : net.hidden;
+  const int columns = is_projection ? net.hidden : net.columns(pseudo_layer, is_recurrent);
+  const int sizes[] = {1, rows, columns}, strides[] = {rows * columns, columns, 1};
+  const int bias_sizes[] = {1, net.hidden, 1}, bias_strides[] = {net.hidden, 1, 1};
+  // A caller may want only one of the two.
+  if (matrix_address != nullptr) *matrix_address = address(place);
+  if (matrix != nullptr) (void)cudnnSetTensorNdDescriptor(matrix, net.type, 3, sizes, strides);
+  const bool biased = net.has_bias && !is_projection;
+  if (bias_address != nullptr)
+    *bias_address = biased ? address(biases + static_cast<std::size_t>(number) * hidden) : nullptr;
+  if (bias != nullptr && biased) (void)cudnnSetTensorNdDescriptor(bias, net.type, 3, bias_sizes, bias_strides);
+  return kSuccess;
+}
 
 // --------------------------------------------------------------------------------------------- the graph interface
 

@@ -1,4 +1,6 @@
 // The C face of runtime.hpp: exceptions become status codes, and the thread's last text.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -105,6 +107,19 @@ ration_status hand_out_devices(const std::vector<Device>& devices, ration_device
   }
   return capacity < devices.size() && capacity > 0 ? too_small("there are more devices than there is room for")
                                                    : RATION_OK;
+}
+
+/// PyTorch takes whatever its allocator returns for memory, NULL too; what makes a refusal a Python exception there is
+/// an exception of its own. Where PyTorch is in the process, its function for failed checks throws one with our text.
+void tell_pytorch() {
+  using CheckFailed = void (*)(const char* function, const char* file, std::uint32_t line, const char* text);
+  void* library = ::dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return;
+  const auto check_failed =
+      reinterpret_cast<CheckFailed>(::dlsym(library, "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"));
+  ::dlclose(library);
+  last_failure.text.insert(0, "CUDA out of memory. ");  // kept there: nothing here has to end when the exception passes
+  if (check_failed != nullptr) check_failed("ration_torch_alloc", "ration", 0, last_failure.text.c_str());
 }
 
 /// PyTorch's users expect a pool that begins small. What was configured before stays.
@@ -388,7 +403,7 @@ void* ration_torch_alloc(ptrdiff_t size, int device, void* stream) {
     grow_unless_configured();
     return RATION_OK;
   });
-  (void)ration_allocate(nullptr, device, static_cast<size_t>(size), 0, stream, &address);
+  if (ration_allocate(nullptr, device, static_cast<size_t>(size), 0, stream, &address) != RATION_OK) tell_pytorch();
   return address;
 }
 

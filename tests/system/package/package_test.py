@@ -84,6 +84,13 @@ class Package(unittest.TestCase):
         done = subprocess.run([self.root / "program"], env=environment, capture_output=True, text=True)
         self.assertEqual(done.stdout, "refused\n", done.stderr)
 
+    def test_the_library_can_be_loaded_late(self):
+        """The thread-local part of what Python opens has to fit what glibc keeps for libraries that come late: 1,664
+        bytes for all of them together."""
+        listed = subprocess.run(["readelf", "-lW", self.root / "lib/libration.so.1"], capture_output=True, text=True, check=True).stdout
+        (size,) = re.findall(r"TLS +\S+ +\S+ +\S+ +\S+ +(0x[0-9a-f]+)", listed)
+        self.assertLessEqual(int(size, 16), 256)
+
     def test_the_manual_is_there(self):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
         self.assertTrue((self.root / "share/man/man7/ration-exit-codes.7").exists())

@@ -1,0 +1,54 @@
+"""What the tests of frameworks share: each case is a program run by that framework's own Python under `ration run --sim`."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import textwrap
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("BUILD", SOURCE / "build/release"))
+RATION = str(BUILD / "bin/ration")
+MiB, GiB = 1 << 20, 1 << 30
+CONTEXT = 104 * MiB  # what a context costs on the simulated T4
+
+
+class FrameworkCase(unittest.TestCase):
+    python = None  # the framework's interpreter
+    prelude = ""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="frameworks")
+        self.addCleanup(self.folder.cleanup)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON"))}
+        self.environment = dict(own, RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name,
+                                TF_CPP_MIN_LOG_LEVEL="2", BUILD=str(BUILD))
+
+    def start(self, program, limit="4GiB", node="T4:16GiB", options=(), **variables):
+        limits = ["--limit", limit] if limit else []
+        return subprocess.Popen(
+            [RATION, "run", f"--sim={node}", *limits, *options, "--", str(self.python), "-c",
+             self.prelude + textwrap.dedent(program)], env={**self.environment, **variables}, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder.name)
+
+    def run_program(self, program, code=0, **options):
+        """What it printed last, read as JSON where it is that."""
+        running = self.start(program, **options)
+        try:
+            out, err = running.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            raise
+        self.assertEqual(running.returncode, code, out + err[-4000:])
+        last = out.strip().splitlines()[-1] if out.strip() else ""
+        try:
+            return json.loads(last)
+        except ValueError:
+            return out + err
+
+    def truth(self, node="T4:16GiB"):
+        """Bytes that each process really holds on device 0, and the device's peak."""
+        done = subprocess.run([str(BUILD / "bin/ration-sim-truth"), "--json"], capture_output=True, text=True, check=True,
+                              env={**self.environment, "RATION_SIM": node})
+        return json.loads(done.stdout)
