@@ -1,9 +1,12 @@
-// Stands in for libnccl 2, within one process: broadcasts, gathers and sends move true contents, reductions compute
+// Stands in for libnccl 2, within one process: broadcasts move true contents, everything else moves and computes
 // nothing. Ranks of several processes are not offered.
+#include <unistd.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "standin.hpp"
@@ -21,15 +24,38 @@ int not_offered(const char* function) noexcept {
 
 namespace {
 
-struct Communicator;
-/// The communicators of one ncclCommInitAll().
+/// One broadcast, from its first rank's call to its last one's.
+struct Broadcast {
+  bool sent = false;
+  std::vector<char> contents;
+  std::vector<void*> waiting;  // where ranks that came before the root want it
+  int ranks = 0;               // that have come
+};
+
+/// The communicators that talk to each other: of one ncclCommInitAll(), or of one unique id.
 struct Clique {
-  std::vector<Communicator*> members;
+  std::mutex mutex;
+  int size = 0;
+  std::map<std::uint64_t, Broadcast> broadcasts;  // by number: the k-th of each rank belong together
 };
 struct Communicator {
   std::shared_ptr<Clique> clique;
   int rank = 0, device = 0;
+  std::uint64_t broadcasts = 0;
 };
+
+struct UniqueId {
+  char bytes[128];
+};
+/// What an id of ours holds.
+struct Identity {
+  int process;
+  std::uint64_t number;
+  bool operator<(const Identity& other) const { return number < other.number; }
+};
+std::mutex identities_mutex;
+std::map<Identity, std::weak_ptr<Clique>> identities;
+std::uint64_t last_identity = 0;
 
 std::size_t element_bytes(int type) {
   switch (type) {
@@ -50,7 +76,7 @@ std::size_t element_bytes(int type) {
   }
 }
 
-struct Broadcast {
+struct Request {
   Communicator* communicator;
   const void* from;
   void* to;
@@ -59,29 +85,44 @@ struct Broadcast {
 };
 
 thread_local int depth = 0;
-thread_local std::vector<Broadcast> waiting;
+thread_local std::vector<Request> requests;
 
-void copy(void* to, const void* from, std::size_t bytes) {
-  auto* move = driver<cuda::cuMemcpy_t>("cuMemcpy");
-  if (to != from && move != nullptr)
-    move(reinterpret_cast<cuda::CUdeviceptr>(to), reinterpret_cast<cuda::CUdeviceptr>(from), bytes);
+void read(std::vector<char>& into, const void* from) {
+  driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(into.data(), reinterpret_cast<cuda::CUdeviceptr>(from),
+                                                     into.size());
+}
+void write(void* to, const std::vector<char>& contents) {
+  driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to), contents.data(),
+                                                     contents.size());
 }
 
-/// The k-th broadcast of each rank of a clique belong together.
-void run_waiting() {
-  std::map<Clique*, std::map<int, std::vector<Broadcast>>> by_rank;
-  for (const Broadcast& each : waiting)
-    by_rank[each.communicator->clique.get()][each.communicator->rank].push_back(each);
-  for (auto& [clique, ranks] : by_rank) {
-    for (auto& [rank, list] : ranks) {
-      for (std::size_t place = 0; place < list.size(); ++place) {
-        const auto root = ranks.find(list[place].root);
-        if (root != ranks.end() && place < root->second.size())
-          copy(list[place].to, root->second[place].from, list[place].bytes);
-      }
-    }
+void serve(const Request& request) {
+  Communicator& communicator = *request.communicator;
+  Clique& clique = *communicator.clique;
+  const std::lock_guard guard(clique.mutex);
+  const std::uint64_t number = communicator.broadcasts++;
+  Broadcast& broadcast = clique.broadcasts[number];
+  if (communicator.rank == request.root) {
+    broadcast.contents.resize(request.bytes);
+    read(broadcast.contents, request.from);
+    broadcast.sent = true;
+    for (void* to : broadcast.waiting) write(to, broadcast.contents);
+    if (request.to != request.from) write(request.to, broadcast.contents);
+  } else if (broadcast.sent) {
+    write(request.to, broadcast.contents);
+  } else {
+    broadcast.waiting.push_back(request.to);
   }
-  waiting.clear();
+  if (++broadcast.ranks == clique.size) clique.broadcasts.erase(number);
+}
+
+void serve_all() {
+  for (const Request& request : std::exchange(requests, {})) serve(request);
+}
+
+int join(Handle* out, const std::shared_ptr<Clique>& clique, int rank, int device) {
+  *out = new Communicator{clique, rank, device, 0};
+  return kSuccess;
 }
 
 }  // namespace
@@ -100,25 +141,38 @@ STANDIN const char* ncclGetErrorString(int status) {
 STANDIN const char* ncclGetLastError(Handle) {
   return missing == nullptr ? "" : "not simulated by ration (see: ration help simulated)";
 }
-STANDIN int ncclGetUniqueId(void* out) {
-  std::memset(out, 0, 128);
+STANDIN int ncclGetUniqueId(UniqueId* out) {
+  if (out == nullptr) return kInvalidArgument;
+  const std::lock_guard guard(identities_mutex);
+  const Identity identity{::getpid(), ++last_identity};
+  *out = {};
+  std::memcpy(out->bytes, &identity, sizeof identity);
   return kSuccess;
 }
 STANDIN int ncclCommInitAll(Handle* out, int count, const int* devices) {
   if (out == nullptr || count < 1) return kInvalidArgument;
   auto clique = std::make_shared<Clique>();
-  for (int rank = 0; rank < count; ++rank) {
-    auto* communicator = new Communicator{clique, rank, devices != nullptr ? devices[rank] : rank};
-    clique->members.push_back(communicator);
-    out[rank] = communicator;
-  }
+  clique->size = count;
+  for (int rank = 0; rank < count; ++rank)
+    (void)join(&out[rank], clique, rank, devices != nullptr ? devices[rank] : rank);
   return kSuccess;
 }
-struct UniqueId {
-  char bytes[128];
-};
-STANDIN int ncclCommInitRank(Handle* out, int count, UniqueId, int) {
-  return count == 1 ? ncclCommInitAll(out, 1, nullptr) : not_offered("ncclCommInitRank with more than one rank");
+STANDIN int ncclCommInitRank(Handle* out, int count, UniqueId id, int rank) {
+  if (out == nullptr || count < 1 || rank < 0 || rank >= count) return kInvalidArgument;
+  Identity identity{};
+  std::memcpy(&identity, id.bytes, sizeof identity);
+  if (count > 1 && identity.process != ::getpid())
+    return not_offered("ncclCommInitRank with ranks in several processes");
+  ration::cuda::CUdevice device = 0;
+  driver<ration::cuda::cuCtxGetDevice_t>("cuCtxGetDevice")(&device);
+  const std::lock_guard guard(identities_mutex);
+  auto clique = identities[identity].lock();
+  if (clique == nullptr) {
+    clique = std::make_shared<Clique>();
+    clique->size = count;
+    identities[identity] = clique;
+  }
+  return join(out, clique, rank, device);
 }
 STANDIN int ncclCommInitRankConfig(Handle* out, int count, UniqueId id, int rank, void*) {
   return ncclCommInitRank(out, count, id, rank);
@@ -130,7 +184,7 @@ STANDIN int ncclCommDestroy(Handle handle) {
 STANDIN int ncclCommAbort(Handle handle) { return ncclCommDestroy(handle); }
 STANDIN int ncclCommFinalize(Handle) { return kSuccess; }
 STANDIN int ncclCommCount(Handle handle, int* out) {
-  *out = static_cast<int>(static_cast<Communicator*>(handle)->clique->members.size());
+  *out = static_cast<Communicator*>(handle)->clique->size;
   return kSuccess;
 }
 STANDIN int ncclCommUserRank(Handle handle, int* out) {
@@ -151,13 +205,13 @@ STANDIN int ncclGroupStart() {
 }
 STANDIN int ncclGroupEnd() {
   if (depth == 0) return kInvalidUsage;
-  if (--depth == 0) run_waiting();
+  if (--depth == 0) serve_all();
   return kSuccess;
 }
 STANDIN int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, Handle communicator,
                           Handle) {
-  waiting.push_back({static_cast<Communicator*>(communicator), from, to, count * element_bytes(type), root});
-  if (depth == 0) run_waiting();
+  requests.push_back({static_cast<Communicator*>(communicator), from, to, count * element_bytes(type), root});
+  if (depth == 0) serve_all();
   return kSuccess;
 }
 STANDIN int ncclBcast(void* buffer, std::size_t count, int type, int root, Handle communicator, Handle stream) {

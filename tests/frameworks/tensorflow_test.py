@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Stock TensorFlow, as pip installs it, on simulated GPUs and under limits. Usage: tensorflow_test.py PYTHON [options]"""
+import subprocess
+import sys
+import unittest
+
+from case import CONTEXT, RATION, FrameworkCase, GiB, MiB
+
+
+class TensorFlow(FrameworkCase):
+    prelude = ("import json, os, sys\nimport tensorflow as tf\n"
+               "gpus = tf.config.list_physical_devices('GPU')\n"
+               "def take(mib, device='/GPU:0'):\n"
+               "    with tf.device(device): return tf.zeros([mib, 1 << 20], tf.uint8)\n")
+
+    def held(self, node="T4:16GiB"):
+        return self.truth(node)["devices"][0]["peak_bytes"]
+
+    def test_devices_and_details(self):
+        seen = self.run_program("""
+            details = tf.config.experimental.get_device_details(gpus[0])
+            print(json.dumps([[gpu.name for gpu in gpus], details['device_name'], details['compute_capability']]))
+        """)
+        self.assertEqual(seen, [["/physical_device:GPU:0"], "Tesla T4", [7, 5]])
+
+    def test_contents_are_true(self):
+        self.run_program("""
+            x = tf.constant(list(range(1000)))
+            with tf.device('/GPU:0'): y = tf.identity(tf.constant(x.numpy(), tf.float32))
+            assert 'GPU:0' in y.device and y.numpy().tolist() == [float(n) for n in range(1000)]
+        """)
+
+    def test_the_default_takes_nearly_all_of_the_limit(self):
+        self.run_program("tf.zeros([1])", options=("--framework-hints", "off"))
+        self.assertGreater(self.held(), 0.85 * 4 * GiB)
+        self.assertLessEqual(self.held(), 4 * GiB)
+
+    def test_growth_takes_what_is_used(self):
+        self.run_program("tf.config.experimental.set_memory_growth(gpus[0], True)\ntake(64)",
+                         options=("--framework-hints", "off"))
+        self.assertLess(self.held(), 600 * MiB)
+
+    def test_ration_makes_it_grow_unless_told_otherwise(self):
+        self.run_program("take(64)")
+        self.assertLess(self.held(), 600 * MiB)
+
+    def test_growth_by_its_variable(self):
+        self.run_program("take(64)", options=("--framework-hints", "off"), TF_FORCE_GPU_ALLOW_GROWTH="true")
+        self.assertLess(self.held(), 600 * MiB)
+
+    def test_logical_devices_with_limits(self):
+        self.run_program("""
+            tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=512),
+                                                                 tf.config.LogicalDeviceConfiguration(memory_limit=1024)])
+            assert [gpu.name for gpu in tf.config.list_logical_devices('GPU')] == ['/device:GPU:0', '/device:GPU:1']
+            kept = take(900, '/GPU:1')
+            try: take(600, '/GPU:0')
+            except tf.errors.ResourceExhaustedError: pass
+            else: raise AssertionError('granted')
+            take(400, '/GPU:0')
+        """)
+
+    def test_visible_devices(self):
+        self.run_program("""
+            tf.config.set_visible_devices(gpus[1:], 'GPU')
+            assert len(tf.config.list_logical_devices('GPU')) == 1
+            tf.zeros([1])
+        """, node="T4:16GiB*2", options=("--gpu", "0,1"))
+        devices = self.truth("T4:16GiB*2")["devices"]
+        self.assertLessEqual(devices[0]["peak_bytes"], CONTEXT)
+        self.assertGreater(devices[1]["peak_bytes"], CONTEXT + MiB)
+
+    def test_memory_info_and_reset(self):
+        self.run_program("""
+            kept = take(100)
+            info = tf.config.experimental.get_memory_info('GPU:0')
+            assert 100 << 20 <= info['current'] < 140 << 20, info
+            more = take(200)
+            del more
+            info = tf.config.experimental.get_memory_info('GPU:0')
+            assert info['peak'] >= 300 << 20 and info['current'] < 140 << 20, info
+            tf.config.experimental.reset_memory_stats('GPU:0')
+            assert tf.config.experimental.get_memory_info('GPU:0')['peak'] < 140 << 20
+        """)
+
+    def test_out_of_memory_and_on(self):
+        text = self.run_program("""
+            try: take(5000)
+            except tf.errors.ResourceExhaustedError as error: text = str(error)
+            else: raise AssertionError('granted')
+            take(1000)
+            print(json.dumps(text))
+        """)
+        self.assertIn("OOM when allocating tensor with shape[5000,1048576]", text)
+
+    def test_its_other_allocator(self):
+        self.run_program("""
+            kept = [take(100) for _ in range(10)]
+            try: take(4000)
+            except tf.errors.ResourceExhaustedError: pass
+            else: raise AssertionError('granted')
+        """, TF_GPU_ALLOCATOR="cuda_malloc_async")
+        self.assertLessEqual(self.held(), 4 * GiB)
+
+    def test_a_small_model_trains_to_its_end(self):
+        # Its layout optimizer has kernels compute shapes of convolutions, and nothing is computed here.
+        self.run_program("""
+            tf.config.optimizer.set_experimental_options({'layout_optimizer': False})
+            model = tf.keras.Sequential([
+                tf.keras.layers.Input([16, 16, 3]), tf.keras.layers.Conv2D(8, 3, activation='relu'),
+                tf.keras.layers.BatchNormalization(), tf.keras.layers.MaxPool2D(), tf.keras.layers.Flatten(),
+                tf.keras.layers.Dense(32, activation='relu'), tf.keras.layers.Dropout(0.1), tf.keras.layers.Dense(10)])
+            model.compile('adam', tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+            history = model.fit(tf.random.normal([256, 16, 16, 3]), tf.zeros([256], tf.int32), epochs=2, verbose=0)
+            assert len(history.history['loss']) == 2
+            assert model.predict(tf.zeros([4, 16, 16, 3]), verbose=0).shape == (4, 10)
+        """)
+
+    def test_mirrored_strategy_over_two_cards(self):
+        self.run_program("""
+            strategy = tf.distribute.MirroredStrategy()
+            assert strategy.num_replicas_in_sync == 2
+            with strategy.scope():
+                model = tf.keras.Sequential([tf.keras.layers.Input([8]), tf.keras.layers.Dense(4)])
+                model.compile('sgd', 'mse', jit_compile=False)
+            model.fit(tf.random.normal([64, 8]), tf.zeros([64, 4]), epochs=1, batch_size=16, verbose=0)
+        """, node="T4:16GiB*2", options=("--gpu", "0,1"))
+
+    def test_two_programs_in_one_limit(self):
+        first = self.start("""
+            kept = take(1500)
+            print('held', flush=True)
+            sys.stdin.readline()
+        """, options=("--name", "one"))
+        self.addCleanup(first.communicate)
+        self.assertEqual(first.stdout.readline(), "held\n")
+        self.run_program("kept = take(1500)", options=("--name", "two"))
+        done = subprocess.run([RATION, "ps", "-o", "json"], env={**self.environment, "RATION_SIM": "T4:16GiB"}, capture_output=True, text=True)
+        self.assertIn('"one"', done.stdout)
+
+
+if __name__ == "__main__":
+    FrameworkCase.python = sys.argv.pop(1)
+    unittest.main(verbosity=2)
