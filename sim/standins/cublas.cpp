@@ -72,7 +72,7 @@ SETTING(PointerMode_v2, pointer_mode)
 SETTING(AtomicsMode, atomics_mode)
 SETTING(SmCountTarget, multiprocessors)
 STANDIN int cublasGetVersion_v2(Handle, int* out) {
-  *out = RATION_CUDA_MAJOR * 10000;
+  *out = RATION_CUDA_MAJOR * 10000 + 900;
   return kSuccess;
 }
 STANDIN int cublasGetProperty(int kind, int* out) {

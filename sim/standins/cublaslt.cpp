@@ -1,6 +1,9 @@
 // Stands in for libcublasLt: descriptions, and one algorithm that always fits and needs no workspace.
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "standin.hpp"
 
@@ -26,17 +29,40 @@ struct Result {
   int reserved[4];
 };
 
-/// Of every kind of description: none is read back.
+/// Of every kind: attributes by number, as they were set; what nobody set is 0.
 struct Description {
-  char contents[64];
+  std::map<int, std::vector<char>> attributes;
+
+  template <typename Value>
+  void keep(int number, Value value) {
+    const auto* first = reinterpret_cast<const char*>(&value);
+    attributes[number] = {first, first + sizeof value};
+  }
 };
+Description* of(Handle handle) { return static_cast<Description*>(handle); }
+
 int make(Handle* out) {
   if (out == nullptr) return kInvalidValue;
-  *out = new Description{};
+  *out = new Description;
   return kSuccess;
 }
 int drop(Handle handle) {
-  delete static_cast<Description*>(handle);
+  delete of(handle);
+  return kSuccess;
+}
+int set(Handle handle, int number, const void* value, std::size_t size) {
+  if (handle == nullptr || value == nullptr) return kInvalidValue;
+  const auto* first = static_cast<const char*>(value);
+  of(handle)->attributes[number] = {first, first + size};
+  return kSuccess;
+}
+int get(Handle handle, int number, void* out, std::size_t size, std::size_t* written) {
+  if (handle == nullptr || (out == nullptr && size > 0)) return kInvalidValue;
+  const auto found = of(handle)->attributes.find(number);
+  if (size > 0) std::memset(out, 0, size);
+  if (found != of(handle)->attributes.end() && size > 0)
+    std::memcpy(out, found->second.data(), std::min(size, found->second.size()));
+  if (written != nullptr) *written = size;
   return kSuccess;
 }
 
@@ -45,16 +71,41 @@ int drop(Handle handle) {
 
 STANDIN int cublasLtCreate(Handle* out) { return has_context() ? make(out) : kNotInitialized; }
 STANDIN int cublasLtDestroy(Handle handle) { return drop(handle); }
-STANDIN int cublasLtMatmulDescCreate(Handle* out, int, int) { return make(out); }
+STANDIN int cublasLtMatmulDescCreate(Handle* out, int compute_type, int scale_type) {
+  if (const int status = make(out); status != kSuccess) return status;
+  of(*out)->keep(0, compute_type);
+  of(*out)->keep(1, scale_type);
+  return kSuccess;
+}
 STANDIN int cublasLtMatmulDescDestroy(Handle handle) { return drop(handle); }
-STANDIN int cublasLtMatrixLayoutCreate(Handle* out, int, std::uint64_t, std::uint64_t, std::int64_t) {
-  return make(out);
+STANDIN int cublasLtMatrixLayoutCreate(Handle* out, int type, std::uint64_t rows, std::uint64_t columns,
+                                       std::int64_t leading) {
+  if (const int status = make(out); status != kSuccess) return status;
+  // cublasLtMatrixLayoutAttribute_t
+  of(*out)->keep(0, type);
+  of(*out)->keep(2, rows);
+  of(*out)->keep(3, columns);
+  of(*out)->keep(4, leading);
+  of(*out)->keep(5, 1);  // one matrix in the batch
+  return kSuccess;
 }
 STANDIN int cublasLtMatrixLayoutDestroy(Handle handle) { return drop(handle); }
 STANDIN int cublasLtMatmulPreferenceCreate(Handle* out) { return make(out); }
 STANDIN int cublasLtMatmulPreferenceDestroy(Handle handle) { return drop(handle); }
 STANDIN int cublasLtMatrixTransformDescCreate(Handle* out, int) { return make(out); }
 STANDIN int cublasLtMatrixTransformDescDestroy(Handle handle) { return drop(handle); }
+#define ATTRIBUTES(kind)                                                                                     \
+  STANDIN int cublasLt##kind##SetAttribute(Handle handle, int number, const void* value, std::size_t size) { \
+    return set(handle, number, value, size);                                                                 \
+  }                                                                                                          \
+  STANDIN int cublasLt##kind##GetAttribute(Handle handle, int number, void* out, std::size_t size,           \
+                                           std::size_t* written) {                                           \
+    return get(handle, number, out, size, written);                                                          \
+  }
+ATTRIBUTES(MatmulDesc)
+ATTRIBUTES(MatrixLayout)
+ATTRIBUTES(MatmulPreference)
+ATTRIBUTES(MatrixTransformDesc)
 STANDIN int cublasLtMatmulAlgoGetHeuristic(Handle, Handle, Handle, Handle, Handle, Handle, Handle, int wanted,
                                            Result* out, int* count) {
   if (out == nullptr || count == nullptr || wanted < 1) return kInvalidValue;
@@ -80,7 +131,7 @@ STANDIN int cublasLtMatmulAlgoGetIds(Handle, int, int, int, int, int, int, int w
   *count = 1;
   return kSuccess;
 }
-STANDIN std::size_t cublasLtGetVersion() { return RATION_CUDA_MAJOR * 10000; }
+STANDIN std::size_t cublasLtGetVersion() { return RATION_CUDA_MAJOR * 10000 + 900; }
 STANDIN std::size_t cublasLtGetCudartVersion() { return RATION_CUDA_MAJOR * 1000; }
 STANDIN int cublasLtGetProperty(int kind, int* out) {
   *out = kind == 0 ? RATION_CUDA_MAJOR : 0;

@@ -136,6 +136,49 @@ class Abi(unittest.TestCase):
         assertions += [f'static_assert(static_cast<int>(ration::nvml::{code}) == static_cast<int>(::{code}), "{code}");' for code in enumerators(ours)]
         self.check(assertions, headers=["nvml_abi.hpp"], theirs="nvml.h", folder=MANAGEMENT_HEADER)
 
+    def test_the_simulated_runtime_has_the_layouts_and_arguments_of_the_real_one(self):
+        for major, folder in ((12, next((SOURCE / "build/wheels12").glob("**/include"), None)), (13, find_header("cuda_runtime_api.h"))):
+            with self.subTest(major):
+                if folder is None or find_header("crt/host_defines.h") is None:
+                    self.skipTest(f"no headers of CUDA {major} here")
+                self.compare_runtime(major, folder)
+
+    def compare_runtime(self, major, folder):
+        def preprocessed(*arguments):
+            return subprocess.run([os.environ["CXX"], "-E", "-P", *arguments], capture_output=True, text=True, check=True).stdout
+        own = ["-std=c++20", f"-DRATION_CUDART={major}", f"-I{SOURCE}/src", f"-I{SOURCE}/sim/cudart"]
+        ours = preprocessed("-x", "c++", *own, SOURCE / "sim/cudart/runtime_abi.hpp").split("namespace ration::cudart", 1)[1]
+        theirs = (folder / "driver_types.h").read_text()
+        assertions = []
+        for name, members in structs(ours):
+            if not re.search(rf"\b{name}\b", theirs):
+                continue
+            assertions.append(f'static_assert(sizeof(ration::cudart::{name}) == sizeof(::{name}), "size of {name}");')
+            for member in (member for member in members if member != "reserved"):
+                assertions.append(f'static_assert(offsetof(ration::cudart::{name}, {member}) == offsetof(::{name}, {member}), "{name}::{member}");')
+        self.assertGreater(len(assertions), 120)
+        crt = f"-I{find_header('crt/host_defines.h')}"
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / "layouts.cpp"
+            path.write_text(f'#include <cstddef>\n#include <driver_types.h>\n#define RATION_CUDART {major}\n'
+                            '#include "../sim/cudart/runtime_abi.hpp"\n' + "\n".join(assertions) + "\n")
+            done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", f"-I{SOURCE}/src", f"-I{folder}", crt, path],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        header = preprocessed("-x", "c", f"-I{folder}", crt, folder / "cuda_runtime_api.h")
+        source = "".join(preprocessed(*own, file) for file in sorted((SOURCE / "sim/cudart").glob("*.cpp")))
+
+        def arity(arguments):
+            arguments = re.sub(r"\([^()]*\)|<[^<>]*>", "", re.sub(r"\([^()]*\)", "", arguments)).strip()
+            return 0 if arguments in ("", "void") else arguments.count(",") + 1
+        balanced = r"\(((?:[^()]|\([^()]*\))*)\)"
+        theirs = {name: arity(arguments) for name, arguments in re.findall(r"\b(cuda\w+)\s*" + balanced + r"\s*;", header)}
+        mine = {name: arity(arguments) for name, arguments in re.findall(r"cudart::Error (cuda\w+)\s*" + balanced + r"\s*\{", source)}
+        self.assertGreater(len(mine), 130)
+        compared = {name: (count, theirs[name]) for name, count in mine.items() if name in theirs}
+        self.assertGreater(len(compared), 110)
+        self.assertEqual({name: both for name, both in compared.items() if both[0] != both[1]}, {})
+
     def test_our_memory_resource_models_the_one_of_libcudacxx(self):
         folders = [find_header(header) for header in ("cuda_runtime_api.h", "cccl/cuda/memory_resource", "crt/host_defines.h")]
         if None in folders:

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Stock JAX on simulated GPUs and under limits. Usage: jax_test.py PYTHON [unittest options]
+
+JAX starts its CUDA part only where it sees a device file of NVIDIA's (/dev/nvidia0 and the like); without root there is no
+such file here, so the programs answer that one question themselves."""
+import sys
+import unittest
+
+from case import FrameworkCase, GiB, MiB
+
+
+class Jax(FrameworkCase):
+    prelude = ("import json, os\nimport jax._src.hardware_utils as hardware\nhardware.has_visible_nvidia_gpu = lambda: True\n"
+               "import jax, jax.numpy as jnp, numpy as np\ndevice = jax.devices()[0]\n")
+
+    def setUp(self):
+        super().setUp()
+        self.environment["JAX_PLATFORMS"] = "cuda"
+
+    def test_the_device_and_its_share(self):
+        kind, limit = self.run_program("print(json.dumps([device.device_kind, device.memory_stats()['bytes_limit']]))")
+        self.assertEqual(kind, "Tesla T4")
+        self.assertEqual(limit, 3 * GiB)  # three quarters of what it sees
+
+    def test_contents_are_true(self):
+        self.run_program("x = jax.device_put(np.arange(1000))\nassert np.asarray(x).tolist() == list(range(1000))")
+
+    def test_its_share_by_its_variable(self):
+        self.assertEqual(self.run_program("print(device.memory_stats()['bytes_limit'])", XLA_PYTHON_CLIENT_MEM_FRACTION="0.5"), 2 * GiB)
+
+    def test_ration_makes_it_grow(self):
+        self.run_program("jnp.zeros(1000).block_until_ready()")
+        self.assertLess(self.truth()["devices"][0]["peak_bytes"], 400 * MiB)
+
+    def test_preallocation_takes_its_share(self):
+        self.run_program("jnp.zeros(1000).block_until_ready()", options=("--framework-hints", "off"))
+        self.assertGreater(self.truth()["devices"][0]["peak_bytes"], 2.9 * GiB)
+
+    def test_out_of_memory(self):
+        self.run_program("""
+            try: jax.device_put(np.zeros((5 << 10, 1 << 20), np.uint8)).block_until_ready()
+            except jax.errors.JaxRuntimeError as error: assert 'RESOURCE_EXHAUSTED' in str(error)
+            else: raise AssertionError('granted')
+            jnp.zeros(1000).block_until_ready()
+        """)
+
+    def test_a_small_model_trains_to_its_end(self):
+        self.run_program("""
+            step = jax.jit(jax.grad(lambda w, x: (jax.nn.relu(x @ w) ** 2).sum()))
+            weights = jnp.zeros((8, 4))
+            for _ in range(10): weights = weights - 0.1 * step(weights, jnp.ones((16, 8)))
+            assert weights.shape == (8, 4)
+        """)
+
+
+if __name__ == "__main__":
+    FrameworkCase.python = sys.argv.pop(1)
+    unittest.main(verbosity=2)
