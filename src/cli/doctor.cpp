@@ -14,6 +14,7 @@
 
 #include "cli/holders.hpp"
 #include "cli/launch.hpp"
+#include "cli/simulated.hpp"
 #include "cli/verbs.hpp"
 #include "policy/enforcement.hpp"
 #include "policy/settings.hpp"
@@ -219,6 +220,15 @@ Finding check_simulator() {
              "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
 }
 
+/// Which CUDA runtime a program of this environment would be given with --sim.
+Finding check_simulated_cuda() {
+  const auto folder = library_folder("sim");
+  if (!folder) return bad(folder.error());
+  const auto libraries = simulated_libraries(*folder, "", "auto");
+  if (!libraries) return warn(libraries.error().what, libraries.error().fix);
+  return ok("with --sim: " + libraries->found + "; kernels compute nothing (ration help simulated)");
+}
+
 Finding probe(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
@@ -278,7 +288,8 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"env.variables", check_environment},
                             {"fw.conflict", check_frameworks},
                             {"mem.ungoverned", [&] { return check_ungoverned(session); }},
-                            {"sim.selftest", check_simulator}};
+                            {"sim.selftest", check_simulator},
+                            {"sim.cuda", check_simulated_cuda}};
   if (options.probe) checks.push_back({"enforce.probe", [&] { return probe(session); }});
   int counts[3] = {};
   auto rows = nlohmann::json::array();

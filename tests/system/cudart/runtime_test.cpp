@@ -46,7 +46,8 @@ std::size_t free_bytes() {
 
 struct Runtime : ::testing::Test {
   static void SetUpTestSuite() {
-    static const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("cudart" + std::to_string(::getpid()));
+    static const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("cudart" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder);
     ::setenv("RATION_SIM", "T4:2GiB*2", 1);
     ::setenv("RATION_SIM_DIR", folder.c_str(), 1);
@@ -66,7 +67,8 @@ TEST_F(Runtime, DevicesHaveTheirProperties) {
   EXPECT_EQ(call("cudaRuntimeGetVersion", &version), cudaSuccess);
   EXPECT_EQ(version / 1000, RATION_CUDART);
   cudaDeviceProp properties;
-  EXPECT_EQ(call(RATION_CUDART == 12 ? "cudaGetDeviceProperties_v2" : "cudaGetDeviceProperties", &properties, 1), cudaSuccess);
+  EXPECT_EQ(call(RATION_CUDART == 12 ? "cudaGetDeviceProperties_v2" : "cudaGetDeviceProperties", &properties, 1),
+            cudaSuccess);
   EXPECT_STREQ(properties.name, "Tesla T4");
   EXPECT_EQ(properties.totalGlobalMem, 2048 * kMiB);
   EXPECT_EQ(properties.major * 10 + properties.minor, 75);
@@ -81,12 +83,20 @@ TEST_F(Runtime, ContentsAreTrue) {
   std::vector<unsigned char> source(3 * kMiB + 7), target(source.size());
   std::iota(source.begin(), source.end(), static_cast<unsigned char>(1));
   void *one = take(source.size()), *two = take(source.size());
-  ASSERT_EQ(call("cudaMemcpy", one, static_cast<const void*>(source.data()), source.size(), int{cudaMemcpyHostToDevice}), cudaSuccess);
-  ASSERT_EQ(call("cudaMemcpyAsync", two, static_cast<const void*>(one), source.size(), int{cudaMemcpyDefault}, Handle{}), cudaSuccess);
+  ASSERT_EQ(
+      call("cudaMemcpy", one, static_cast<const void*>(source.data()), source.size(), int{cudaMemcpyHostToDevice}),
+      cudaSuccess);
+  ASSERT_EQ(
+      call("cudaMemcpyAsync", two, static_cast<const void*>(one), source.size(), int{cudaMemcpyDefault}, Handle{}),
+      cudaSuccess);
   ASSERT_EQ(call("cudaMemset", one, 5, std::size_t{16}), cudaSuccess);
-  ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(target.data()), static_cast<const void*>(two), source.size(), int{cudaMemcpyDeviceToHost}), cudaSuccess);
+  ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(target.data()), static_cast<const void*>(two), source.size(),
+                 int{cudaMemcpyDeviceToHost}),
+            cudaSuccess);
   EXPECT_EQ(source, target);
-  ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(target.data()), static_cast<const void*>(one), std::size_t{17}, int{cudaMemcpyDeviceToHost}), cudaSuccess);
+  ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(target.data()), static_cast<const void*>(one), std::size_t{17},
+                 int{cudaMemcpyDeviceToHost}),
+            cudaSuccess);
   EXPECT_EQ(target[15], 5);
   EXPECT_EQ(target[16], source[16]);
   EXPECT_EQ(call("cudaMemcpy", one, static_cast<const void*>(two), std::size_t{4}, 9), cudaErrorInvalidMemcpyDirection);
@@ -138,9 +148,11 @@ TEST_F(Runtime, KernelsAreRegisteredLaunchedAndCountedInGraphs) {
   static int code = 0;
   auto** image = reinterpret_cast<void** (*)(void*)>(::dlsym(RTLD_DEFAULT, "__cudaRegisterFatBinary"))(&code);
   reinterpret_cast<void (*)(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*)>(
-      ::dlsym(RTLD_DEFAULT, "__cudaRegisterFunction"))(image, &stub, &stub, "kernel", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
-  reinterpret_cast<void (*)(void**, char*, char*, const char*, int, std::size_t, int, int)>(::dlsym(RTLD_DEFAULT, "__cudaRegisterVar"))(
-      image, reinterpret_cast<char*>(&variable_on_host), nullptr, "variable", 0, sizeof(int), 0, 0);
+      ::dlsym(RTLD_DEFAULT, "__cudaRegisterFunction"))(image, &stub, &stub, "kernel", -1, nullptr, nullptr, nullptr,
+                                                       nullptr, nullptr);
+  reinterpret_cast<void (*)(void**, char*, char*, const char*, int, std::size_t, int, int)>(
+      ::dlsym(RTLD_DEFAULT, "__cudaRegisterVar"))(image, reinterpret_cast<char*>(&variable_on_host), nullptr,
+                                                  "variable", 0, sizeof(int), 0, 0);
   const dim3 one{1, 1, 1}, many{256, 1, 1}, none{0, 1, 1}, too_many{2048, 1, 1};
   const auto launch = [&](const void* kernel, dim3 grid, dim3 block) {
     return call("cudaLaunchKernel", kernel, grid, block, static_cast<void**>(nullptr), std::size_t{0}, Handle{});
@@ -153,19 +165,29 @@ TEST_F(Runtime, KernelsAreRegisteredLaunchedAndCountedInGraphs) {
   EXPECT_EQ(call("cudaFuncGetAttributes", &attributes, static_cast<const void*>(&stub)), cudaSuccess);
   EXPECT_EQ(attributes.binaryVersion, 75);
   int blocks = 0;
-  EXPECT_EQ(call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", &blocks, static_cast<const void*>(&stub), 256, std::size_t{0}), cudaSuccess);
+  EXPECT_EQ(call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", &blocks, static_cast<const void*>(&stub), 256,
+                 std::size_t{0}),
+            cudaSuccess);
   EXPECT_GT(blocks, 0);
   const int sent = 42;
   int back = 0;
-  EXPECT_EQ(call("cudaMemcpyToSymbol", static_cast<const void*>(&variable_on_host), static_cast<const void*>(&sent), sizeof sent, std::size_t{0}, 1), cudaSuccess);
-  EXPECT_EQ(call("cudaMemcpyFromSymbol", static_cast<void*>(&back), static_cast<const void*>(&variable_on_host), sizeof back, std::size_t{0}, 2), cudaSuccess);
+  EXPECT_EQ(call("cudaMemcpyToSymbol", static_cast<const void*>(&variable_on_host), static_cast<const void*>(&sent),
+                 sizeof sent, std::size_t{0}, 1),
+            cudaSuccess);
+  EXPECT_EQ(call("cudaMemcpyFromSymbol", static_cast<void*>(&back), static_cast<const void*>(&variable_on_host),
+                 sizeof back, std::size_t{0}, 2),
+            cudaSuccess);
   EXPECT_EQ(back, 42);
-  EXPECT_EQ(call("cudaMemcpyToSymbol", static_cast<const void*>(&variable_on_host), static_cast<const void*>(&sent), sizeof sent, std::size_t{1}, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(call("cudaMemcpyToSymbol", static_cast<const void*>(&variable_on_host), static_cast<const void*>(&sent),
+                 sizeof sent, std::size_t{1}, 1),
+            cudaErrorInvalidValue);
 
   Handle stream = nullptr, graph = nullptr, executable = nullptr;
   ASSERT_EQ(call("cudaStreamCreate", &stream), cudaSuccess);
   ASSERT_EQ(call("cudaStreamBeginCapture", stream, 0), cudaSuccess);
-  EXPECT_EQ(call("cudaLaunchKernel", static_cast<const void*>(&stub), one, many, static_cast<void**>(nullptr), std::size_t{0}, stream), cudaSuccess);
+  EXPECT_EQ(call("cudaLaunchKernel", static_cast<const void*>(&stub), one, many, static_cast<void**>(nullptr),
+                 std::size_t{0}, stream),
+            cudaSuccess);
   ASSERT_EQ(call("cudaStreamEndCapture", stream, &graph), cudaSuccess);
   std::size_t nodes = 0;
   EXPECT_EQ(call("cudaGraphGetNodes", graph, static_cast<Handle*>(nullptr), &nodes), cudaSuccess);
@@ -183,7 +205,9 @@ TEST_F(Runtime, StreamOrderedMemoryAndPools) {
   ASSERT_EQ(call("cudaDeviceGetDefaultMemPool", &pool, 0), cudaSuccess);
   ASSERT_EQ(call("cudaMallocAsync", &block, 5 * kMiB, Handle{}), cudaSuccess);
   std::uint64_t used = 0;
-  EXPECT_EQ(call("cudaMemPoolGetAttribute", pool, int{cuda::CU_MEMPOOL_ATTR_USED_MEM_CURRENT}, static_cast<void*>(&used)), cudaSuccess);
+  EXPECT_EQ(
+      call("cudaMemPoolGetAttribute", pool, int{cuda::CU_MEMPOOL_ATTR_USED_MEM_CURRENT}, static_cast<void*>(&used)),
+      cudaSuccess);
   EXPECT_GE(used, 5 * kMiB);
   EXPECT_EQ(call("cudaFreeAsync", block, Handle{}), cudaSuccess);
 }
@@ -191,7 +215,10 @@ TEST_F(Runtime, StreamOrderedMemoryAndPools) {
 TEST_F(Runtime, WhatIsNotSimulatedIsNamed) {
   EXPECT_EQ(call("cudaGetTextureObjectResourceDesc", nullptr, 0ULL), cudaErrorNotSupported);
   const std::string told = text(cudaErrorNotSupported);
-  EXPECT_NE(told.find("cudaGetTextureObjectResourceDesc is not simulated by ration's libcudart.so." + std::to_string(RATION_CUDART)), std::string::npos) << told;
+  EXPECT_NE(told.find("cudaGetTextureObjectResourceDesc is not simulated by ration's libcudart.so." +
+                      std::to_string(RATION_CUDART)),
+            std::string::npos)
+      << told;
   // A function of the driver that a call of the runtime comes to.
   Handle stream = nullptr;
   ASSERT_EQ(call("cudaStreamCreate", &stream), cudaSuccess);
@@ -222,18 +249,23 @@ TEST_F(Runtime, TheStandInsTakeTheirWorkspaceAndGiveItBack) {
   ASSERT_EQ(reinterpret_cast<int (*)(Handle)>(::dlsym(blas, "cublasDestroy_v2"))(handle), 0);
   EXPECT_EQ(free_bytes(), before);
   EXPECT_EQ(reinterpret_cast<int (*)()>(::dlsym(blas, "cublasGetMatrix"))(), 15);
-  EXPECT_NE(std::string(reinterpret_cast<const char* (*)(int)>(::dlsym(blas, "cublasGetStatusString"))(15)).find("cublasGetMatrix is not simulated"),
+  EXPECT_NE(std::string(reinterpret_cast<const char* (*)(int)>(::dlsym(blas, "cublasGetStatusString"))(15))
+                .find("cublasGetMatrix is not simulated"),
             std::string::npos);
   void* dnn = library("libcudnn.so.9");
-  EXPECT_EQ(reinterpret_cast<int (*)()>(::dlsym(dnn, "cudnnGetReductionWorkspaceSize"))(), 3000) << "no size that nobody wrote";
+  EXPECT_EQ(reinterpret_cast<int (*)()>(::dlsym(dnn, "cudnnGetReductionWorkspaceSize"))(), 3000)
+      << "no size that nobody wrote";
 }
 
 TEST_F(Runtime, BroadcastsBetweenCardsAreTrue) {
   void* nccl = library("libnccl.so.2");
   Handle ranks[2] = {};
-  ASSERT_EQ(reinterpret_cast<int (*)(Handle*, int, const int*)>(::dlsym(nccl, "ncclCommInitAll"))(ranks, 2, nullptr), 0);
-  const auto broadcast = reinterpret_cast<int (*)(const void*, void*, std::size_t, int, int, Handle, Handle)>(::dlsym(nccl, "ncclBroadcast"));
-  const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart")), end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
+  ASSERT_EQ(reinterpret_cast<int (*)(Handle*, int, const int*)>(::dlsym(nccl, "ncclCommInitAll"))(ranks, 2, nullptr),
+            0);
+  const auto broadcast = reinterpret_cast<int (*)(const void*, void*, std::size_t, int, int, Handle, Handle)>(
+      ::dlsym(nccl, "ncclBroadcast"));
+  const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart")),
+             end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
   void* here = take(kMiB);
   ASSERT_EQ(call("cudaMemset", here, 9, kMiB), cudaSuccess);
   ASSERT_EQ(call("cudaSetDevice", 1), cudaSuccess);
@@ -246,7 +278,9 @@ TEST_F(Runtime, BroadcastsBetweenCardsAreTrue) {
     if (!root_first) broadcast(here, here, kMiB, 1, 0, ranks[0], nullptr);
     end();
     unsigned char last = 0;
-    ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(&last), static_cast<const void*>(static_cast<char*>(there) + kMiB - 1), std::size_t{1}, 2), cudaSuccess);
+    ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(&last),
+                   static_cast<const void*>(static_cast<char*>(there) + kMiB - 1), std::size_t{1}, 2),
+              cudaSuccess);
     EXPECT_EQ(last, 9);
   }
 }
