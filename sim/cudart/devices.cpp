@@ -9,6 +9,7 @@ using namespace ration::cuda;
 namespace {
 
 using AttributeOf = CUresult(int*, int, CUdevice);
+using cuCtxResetPersistingL2Cache_t = CUresult();
 
 int attribute(int number, CUdevice device) {
   int value = 0;
@@ -181,6 +182,9 @@ CUDART(cudaDeviceGetLimit)(std::size_t* out, int limit) {
 }
 CUDART(cudaDeviceGetCacheConfig)(int* out) { return call(DRIVER(cuCtxGetCacheConfig, CUresult(int*)), out); }
 CUDART(cudaDeviceSetCacheConfig)(int config) { return call(DRIVER(cuCtxSetCacheConfig, CUresult(int)), config); }
+CUDART(cudaCtxResetPersistingL2Cache)() {
+  return call(DRIVER(cuCtxResetPersistingL2Cache, cuCtxResetPersistingL2Cache_t));
+}
 CUDART(cudaDeviceGetStreamPriorityRange)(int* least, int* greatest) {
   return call(DRIVER(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange_t), least, greatest);
 }

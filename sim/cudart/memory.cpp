@@ -84,6 +84,31 @@ CUDART(cudaMallocArray)
 (CUarray* out, const cudaChannelFormatDesc* channels, std::size_t width, std::size_t height, unsigned int flags) {
   return cudaMalloc3DArray(out, channels, {width, height, 0}, flags);
 }
+extern "C" [[gnu::visibility("default")]] cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                                                      int kind) {
+  return {x, y, z, w, kind};
+}
+CUDART(cudaArrayGetInfo)(cudaChannelFormatDesc* channels, cudaExtent* extent, unsigned int* flags, CUarray array) {
+  CUDA_ARRAY3D_DESCRIPTOR description{};
+  const Error error =
+      call(DRIVER(cuArray3DGetDescriptor_v2, CUresult(CUDA_ARRAY3D_DESCRIPTOR*, CUarray)), &description, array);
+  if (error != cudaSuccess) return error;
+  if (channels != nullptr) {
+    const int format = description.Format;
+    const bool is_float = format == CU_AD_FORMAT_HALF || format == CU_AD_FORMAT_FLOAT;
+    const int bits = format == CU_AD_FORMAT_HALF    ? 16
+                     : format == CU_AD_FORMAT_FLOAT ? 32
+                                                    : 8 << ((format & 3) - 1);  // 8, 16, 32 in each row of the formats
+    const unsigned int count = description.NumChannels;
+    *channels = {bits, count > 1 ? bits : 0, count > 2 ? bits : 0, count > 3 ? bits : 0,
+                 is_float                             ? 2
+                 : format >= CU_AD_FORMAT_SIGNED_INT8 ? 0
+                                                      : 1};
+  }
+  if (extent != nullptr) *extent = {description.Width, description.Height, description.Depth};
+  if (flags != nullptr) *flags = description.Flags;
+  return cudaSuccess;
+}
 CUDART(cudaFreeArray)(CUarray array) {
   return array == nullptr ? cudaSuccess : call(DRIVER(cuArrayDestroy, cuArrayDestroy_t), array);
 }
@@ -141,6 +166,9 @@ CUDART(cudaMemPoolGetAttribute)(CUmemoryPool pool, CUmemPool_attribute attribute
 CUDART(cudaMemPoolSetAccess)(CUmemoryPool pool, const CUmemAccessDesc* accesses, std::size_t count) {
   return ask(DRIVER(cuMemPoolSetAccess, CUresult(CUmemoryPool, const CUmemAccessDesc*, std::size_t)), pool, accesses,
              count);
+}
+CUDART(cudaMemPoolGetAccess)(int* out, CUmemoryPool pool, CUmemLocation* location) {
+  return ask(DRIVER(cuMemPoolGetAccess, CUresult(int*, CUmemoryPool, CUmemLocation*)), out, pool, location);
 }
 CUDART(cudaMemPoolExportToShareableHandle)(void* out, CUmemoryPool pool, int type, unsigned int flags) {
   return ask(DRIVER(cuMemPoolExportToShareableHandle, CUresult(void*, CUmemoryPool, int, unsigned long long)), out,
@@ -335,6 +363,42 @@ CUDART(cudaMemset2DAsync)
   return call(
       DRIVER(cuMemsetD2D8Async, CUresult(CUdeviceptr, std::size_t, unsigned char, std::size_t, std::size_t, Handle)),
       number(to), pitch, static_cast<unsigned char>(value), width, height, stream);
+}
+
+CUDART(cudaMemset3DAsync)(cudaPitchedPtr to, int value, cudaExtent extent, Handle stream) {
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return remember(enter());
+  // Whole slices lie one below the other.
+  for (std::size_t slice = 0; slice < extent.depth; ++slice) {
+    const Error error = cudaMemset2DAsync(static_cast<char*>(to.ptr) + slice * to.pitch * to.ysize, to.pitch, value,
+                                          extent.width, extent.height, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+CUDART(cudaMemset3D)(cudaPitchedPtr to, int value, cudaExtent extent) {
+  return cudaMemset3DAsync(to, value, extent, nullptr);
+}
+CUDART(cudaMemcpy2DToArray)
+(CUarray to, std::size_t x, std::size_t y, const void* from, std::size_t pitch, std::size_t width, std::size_t height,
+ int kind) {
+  if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
+  CUDA_MEMCPY2D copy = plane(nullptr, 0, from, pitch, width, height);
+  copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  copy.dstArray = to;
+  copy.dstXInBytes = x;
+  copy.dstY = y;
+  return call(DRIVER(cuMemcpy2D_v2, CUresult(const CUDA_MEMCPY2D*)), &copy);
+}
+CUDART(cudaMemcpy2DFromArray)
+(void* to, std::size_t pitch, CUarray from, std::size_t x, std::size_t y, std::size_t width, std::size_t height,
+ int kind) {
+  if (!is_kind(kind)) return remember(cudaErrorInvalidMemcpyDirection);
+  CUDA_MEMCPY2D copy = plane(to, pitch, nullptr, 0, width, height);
+  copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  copy.srcArray = from;
+  copy.srcXInBytes = x;
+  copy.srcY = y;
+  return call(DRIVER(cuMemcpy2D_v2, CUresult(const CUDA_MEMCPY2D*)), &copy);
 }
 
 // ------------------------------------------------------------------------------------------------ variables of kernels

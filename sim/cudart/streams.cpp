@@ -1,4 +1,5 @@
 // Streams, events, capture and graphs: the driver's, under the runtime's names.
+#include "driver/cuda_copy_abi.hpp"
 #include "driver/cuda_graph_abi.hpp"
 #include "runtime.hpp"
 
@@ -37,6 +38,9 @@ TWO(cudaStreamGetId, cuStreamGetId, Handle, unsigned long long*)
 TWO(cudaStreamGetDevice, cuStreamGetDevice, Handle, int*)
 FOUR(cudaStreamAddCallback, cuStreamAddCallback, Handle, Callback, void*, unsigned int)
 THREE(cudaLaunchHostFunc, cuLaunchHostFunc, Handle, HostFunction, void*)
+#if RATION_CUDART == 13
+FOUR(cudaLaunchHostFunc_v2, cuLaunchHostFunc_v2, Handle, HostFunction, void*, unsigned int)
+#endif
 FOUR(cudaStreamAttachMemAsync, cuStreamAttachMemAsync, Handle, void*, std::size_t, unsigned int)
 TWO(cudaEventCreateWithFlags, cuEventCreate, Handle*, unsigned int)
 CUDART(cudaEventCreate)(Handle* out) { return cudaEventCreateWithFlags(out, 0); }
@@ -155,6 +159,22 @@ CUDART(cudaGraphAddKernelNode)
                      CUresult(Handle*, Handle, const Handle*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*)),
               out, graph, before, count, &parameters);
 }
+CUDART(cudaGraphAddMemcpyNode1D)
+(Handle* out, Handle graph, const Handle* before, std::size_t count, void* to, const void* from, std::size_t size,
+ int) {
+  if (const Error error = enter(); error != cudaSuccess) return remember(error);
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcDevice = number(from);
+  copy.dstDevice = number(to);
+  copy.srcPitch = copy.dstPitch = copy.WidthInBytes = size;
+  copy.srcHeight = copy.dstHeight = copy.Height = copy.Depth = 1;
+  CUcontext context = nullptr;
+  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&context);
+  return call(DRIVER(cuGraphAddMemcpyNode,
+                     CUresult(Handle*, Handle, const Handle*, std::size_t, const CUDA_MEMCPY3D*, CUcontext)),
+              out, graph, before, count, &copy, context);
+}
 CUDART(cudaGraphAddMemsetNode)
 (Handle* out, Handle graph, const Handle* before, std::size_t count, const CUDA_MEMSET_NODE_PARAMS* parameters) {
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
@@ -229,4 +249,13 @@ CUDART(cudaUserObjectRelease)(Handle handle, unsigned int count) {
     delete object;
   }
   return cudaSuccess;
+}
+CUDART(cudaGraphRetainUserObject)(Handle graph, Handle handle, unsigned int count, unsigned int flags) {
+  constexpr unsigned int kMove = 1;  // the caller's references become the graph's
+  if (graph == nullptr || handle == nullptr || count == 0) return remember(cudaErrorInvalidValue);
+  // A graph's references are given up with the process: graphs here do not tell when they end.
+  return flags == kMove ? cudaSuccess : cudaUserObjectRetain(handle, count);
+}
+CUDART(cudaGraphReleaseUserObject)(Handle graph, Handle handle, unsigned int count) {
+  return graph == nullptr ? remember(cudaErrorInvalidValue) : cudaUserObjectRelease(handle, count);
 }

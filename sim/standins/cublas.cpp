@@ -1,5 +1,4 @@
 // Stands in for libcublas: handles with their workspace and their settings.
-#include <string>
 
 #include "standin.hpp"
 
@@ -97,8 +96,5 @@ STANDIN const char* cublasGetStatusName(int status) {
   }
 }
 STANDIN const char* cublasGetStatusString(int status) {
-  if (status != kNotSupported || missing == nullptr) return cublasGetStatusName(status);
-  thread_local std::string text;
-  text = std::string(missing) + " is not simulated by ration (see: ration help simulated)";
-  return text.c_str();
+  return status == kNotSupported && missing != nullptr ? missing_text() : cublasGetStatusName(status);
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "standin.hpp"
@@ -141,8 +140,5 @@ STANDIN const char* cublasLtGetStatusName(int status) {
   return status == kSuccess ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
 STANDIN const char* cublasLtGetStatusString(int status) {
-  if (status != kNotSupported || missing == nullptr) return cublasLtGetStatusName(status);
-  thread_local std::string text;
-  text = std::string(missing) + " is not simulated by ration (see: ration help simulated)";
-  return text.c_str();
+  return status == kNotSupported && missing != nullptr ? missing_text() : cublasLtGetStatusName(status);
 }

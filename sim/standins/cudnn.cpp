@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "standin.hpp"
@@ -99,12 +98,7 @@ STANDIN int cudnnGetProperty(int kind, int* out) {
   return kSuccess;
 }
 STANDIN const char* cudnnGetErrorString(int status) {
-  if (status == kNotSupported && missing != nullptr) {
-    thread_local std::string text;
-    text = std::string("CUDNN_STATUS_NOT_SUPPORTED: ") + missing +
-           " is not simulated by ration (see: ration help simulated)";
-    return text.c_str();
-  }
+  if (status == kNotSupported && missing != nullptr) return missing_text();
   switch (status) {
     case kSuccess:
       return "CUDNN_STATUS_SUCCESS";

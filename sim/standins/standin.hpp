@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "driver/cuda_abi.hpp"
 
@@ -50,5 +51,12 @@ inline int capability() {
 
 /// The last function of this library that the calling thread called and that is not offered; null: none.
 inline thread_local const char* missing = nullptr;
+
+/// What an error text says of it. Good until the thread asks again.
+inline const char* missing_text() {
+  thread_local std::string text;
+  text = std::string(missing) + " is not simulated by ration (see: ration help simulated)";
+  return text.c_str();
+}
 
 }  // namespace ration::standin

@@ -268,6 +268,60 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.ration("run", NODE, "--", self.folder / "static").returncode, 0)
         self.assertEqual(self.ration("run", NODE, "--require-enforced", "--", "/bin/true").returncode, 0)
 
+    def environment_with(self, *libraries):
+        """A Python environment in which those files lie, as pip puts them; its interpreter."""
+        prefix = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        (prefix / "bin").mkdir()
+        (prefix / "bin/python").symlink_to("/bin/sh")
+        for library in libraries:
+            path = prefix / "lib/python3.11/site-packages/nvidia" / library
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return prefix / "bin/python"
+
+    def test_the_simulated_runtime_is_of_the_version_that_the_program_has(self):
+        def sets(*arguments):
+            document = self.document("sim", "sim", "env", "--sim=T4", "-o", "json", *arguments)["data"]
+            return document["simulation"], [pathlib.Path(path).name for path in document["sets"].get("LD_PRELOAD", "").split(":") if path]
+        both = ["libcudart.so.%d", "libcublasLt.so.%d", "libcublas.so.%d"]
+        twelve = self.environment_with("cuda_runtime/lib/libcudart.so.12", "cublas/lib/libcublas.so.12")
+        found, preload = sets("--", twelve)
+        self.assertEqual(preload, [name % 12 for name in both] + ["libcudnn.so.9", "libnccl.so.2"])
+        self.assertIn(f"CUDA 12, as in {twelve.parent.parent}", found)
+        thirteen = self.environment_with("cu13/lib/libcudart.so.13")
+        self.assertEqual(sets("--", thirteen)[1], [name % 13 for name in both] + ["libcudnn.so.9", "libnccl.so.2"])
+        mixed = self.environment_with("cu13/lib/libcudart.so.13", "cuda_runtime/lib/libcudart.so.12")
+        self.assertEqual(sorted(sets("--", mixed)[1]), sorted([name % n for name in both for n in (12, 13)] + ["libcudnn.so.9", "libnccl.so.2"]))
+        self.assertEqual(sets("--sim-cuda", "none", "--", thirteen), ("the driver alone", []))
+        self.environment.update(VIRTUAL_ENV=str(thirteen.parent.parent))
+        self.assertIn("CUDA 13", sets()[0], "of the active environment")
+        self.environment.pop("VIRTUAL_ENV")
+        without = self.environment_with()
+        self.assertIn("no CUDA runtime in", sets("--", without)[0])
+        plan = self.document("plan", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", thirteen)
+        self.assertIn("CUDA 13", plan["data"]["simulation"])
+        self.assertLess(plan["data"]["sets"]["LD_PRELOAD"].index("shim/libcuda.so.1"), plan["data"]["sets"]["LD_PRELOAD"].index("libcudart.so.13"))
+        eleven = self.environment_with("cuda_runtime/lib/libcudart.so.11.0")
+        self.assertIn("is version 11, which is not simulated", self.refused(2, "E1425", "run", NODE, "--limit", "1GiB", "--", eleven))
+        self.refused(2, "E1425", "sim", "env", "--sim-cuda", "14")
+        for wrong in ("twelve", "12,", "-1", "12.4", "99999"):
+            self.refused(2, "E1426", "sim", "env", "--sim-cuda=" + wrong)
+        self.refused(2, "E1001", "sim")
+        self.refused(2, "E1001", "sim", "environment")
+
+    def test_another_driver_on_the_machine_is_not_asked(self):
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "libcuda.so.1").write_text("whoever loads this fails")
+        self.environment["LD_LIBRARY_PATH"] = str(other)
+        job = [str(BIN / "ration-workload"), "grab", "--steady", "0.1GiB", "--peak", "0.2GiB", "--quiet"]
+        self.assertEqual(self.ration("run", NODE, "--limit", "1GiB", "--", *job).returncode, 0)
+        lines = self.ration("sim", "env", NODE).stdout
+        done = subprocess.run(["sh", "-c", lines + '\nexec "$@"', "sh", *job], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run(job, env=self.environment, capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0, "the other driver would have failed")
+
     def test_dry_run_does_nothing(self):
         data = self.document("plan", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", "touch", self.folder / "touched")["data"]
         self.assertEqual(data["accounts"][0]["limit_bytes"], 1024 * MIB)

@@ -200,6 +200,43 @@ TEST_F(Runtime, KernelsAreRegisteredLaunchedAndCountedInGraphs) {
   EXPECT_EQ(launch(&stub, one, one), cudaErrorInvalidDeviceFunction);
 }
 
+TEST_F(Runtime, ArraysAndPlanesKeepTheirContents) {
+  const auto describe = reinterpret_cast<cudaChannelFormatDesc (*)(int, int, int, int, int)>(
+      ::dlsym(RTLD_DEFAULT, "cudaCreateChannelDesc"));
+  const cudaChannelFormatDesc channels = describe(32, 0, 0, 0, 2);
+  EXPECT_EQ(channels.x * 10 + channels.f, 322);
+  cuda::CUarray array = nullptr;
+  ASSERT_EQ(call("cudaMallocArray", &array, &channels, std::size_t{64}, std::size_t{4}, 0U), cudaSuccess);
+  cudaChannelFormatDesc told{};
+  cudaExtent extent{};
+  unsigned int flags = 9;
+  ASSERT_EQ(call("cudaArrayGetInfo", &told, &extent, &flags, array), cudaSuccess);
+  EXPECT_EQ(told.x * 10 + told.f, 322);
+  EXPECT_EQ(extent.width * 10 + extent.height, 644U);
+  std::vector<float> source(64 * 4), target(source.size());
+  std::iota(source.begin(), source.end(), 0.5F);
+  const std::size_t pitch = 64 * sizeof(float);
+  ASSERT_EQ(call("cudaMemcpy2DToArray", array, std::size_t{0}, std::size_t{0}, static_cast<const void*>(source.data()),
+                 pitch, pitch, std::size_t{4}, 1),
+            cudaSuccess);
+  ASSERT_EQ(call("cudaMemcpy2DFromArray", static_cast<void*>(target.data()), pitch, array, std::size_t{0},
+                 std::size_t{0}, pitch, std::size_t{4}, 2),
+            cudaSuccess);
+  EXPECT_EQ(source, target);
+  EXPECT_EQ(call("cudaFreeArray", array), cudaSuccess);
+
+  cudaPitchedPtr volume{};
+  ASSERT_EQ(call("cudaMalloc3D", &volume, cudaExtent{100, 3, 2}), cudaSuccess);
+  volume.ysize = 3;
+  ASSERT_EQ(call("cudaMemset3D", volume, 7, cudaExtent{100, 3, 2}), cudaSuccess);
+  unsigned char last = 0;
+  ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(&last),
+                 static_cast<const void*>(static_cast<char*>(volume.ptr) + 5 * volume.pitch + 99), std::size_t{1}, 2),
+            cudaSuccess);
+  EXPECT_EQ(last, 7);
+  EXPECT_EQ(call("cudaFree", volume.ptr), cudaSuccess);
+}
+
 TEST_F(Runtime, StreamOrderedMemoryAndPools) {
   void *block = nullptr, *pool = nullptr;
   ASSERT_EQ(call("cudaDeviceGetDefaultMemPool", &pool, 0), cudaSuccess);
