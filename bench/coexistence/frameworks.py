@@ -90,7 +90,8 @@ def main():
             variables = {"CUDA_VISIBLE_DEVICES": "0"} if mode == "visible" else {}
             first, running = measure(tools, name, python, mode, prefix, **variables)
             start, peak = (f"{size / 1e9:.2f} GB" for size in first) if first else ("n/a (no job ran)", "n/a (no job ran)")
-            print(f"| {name} | {names[mode]} | {start} | {peak} | {running} | {known[mode]} |", flush=True)
+            count = f"{running} or more" if running == MOST else running
+            print(f"| {name} | {names[mode]} | {start} | {peak} | {count} | {known[mode]} |", flush=True)
 
 
 main()
