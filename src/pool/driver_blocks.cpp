@@ -18,19 +18,25 @@ constexpr Bytes kPoolStep{32 << 20};
 }  // namespace
 
 DriverBlocks::DriverBlocks(const driver::Driver& driver, CUdevice device, CUcontext context, Kind kind, Bytes limit)
-    : driver_(driver), device_(device), context_(context), kind_(kind), limit_(limit) {
+    : driver_(driver), context_(context), kind_(kind), limit_(limit) {
   if (kind_ != Kind::kAsync) return;
-  // Memory stays in the driver's pool until trim(), as it does in ours.
-  CUmemoryPool pool = nullptr;
-  cuuint64_t keep = ~cuuint64_t{0};
+  // A pool of its own: what others in the process take of the default one is not held against this limit.
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   const driver::ContextScope scope(driver_, context_);
-  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) == CUDA_SUCCESS)
-    driver_.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+  if (driver_.cuMemPoolCreate(&pool_, &properties) != CUDA_SUCCESS) {
+    pool_ = nullptr;
+    return;
+  }
+  cuuint64_t keep = ~cuuint64_t{0};  // memory stays in it until trim(), as it does in ours
+  driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
 }
 
 DriverBlocks::~DriverBlocks() {
   const driver::ContextScope scope(driver_, context_);
   for (const auto& [address, block] : blocks_) driver_.cuMemFree_v2(block.address);
+  if (pool_ != nullptr) driver_.cuMemPoolDestroy(pool_);
 }
 
 Failure DriverBlocks::failure_of(CUresult result) {
@@ -43,7 +49,8 @@ Failure DriverBlocks::failure_of(CUresult result) {
 CUresult DriverBlocks::take(CUdeviceptr& given, std::size_t bytes, CUstream stream) {
   switch (kind_) {
     case Kind::kAsync:
-      return driver_.cuMemAllocAsync(&given, bytes, stream);
+      return pool_ == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                              : driver_.cuMemAllocFromPoolAsync(&given, bytes, pool_, stream);
     case Kind::kManaged:
       return driver_.cuMemAllocManaged(&given, bytes, CU_MEM_ATTACH_GLOBAL);
     case Kind::kDirect:
@@ -53,11 +60,8 @@ CUresult DriverBlocks::take(CUdeviceptr& given, std::size_t bytes, CUstream stre
 }
 
 cuuint64_t DriverBlocks::of_pool(CUmemPool_attribute attribute) const {
-  CUmemoryPool pool = nullptr;
   cuuint64_t value = 0;
-  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) != CUDA_SUCCESS ||
-      driver_.cuMemPoolGetAttribute(pool, attribute, &value) != CUDA_SUCCESS)
-    return 0;
+  if (pool_ != nullptr) driver_.cuMemPoolGetAttribute(pool_, attribute, &value);
   return value;
 }
 
@@ -121,11 +125,9 @@ Failure DriverBlocks::deallocate(Stream stream, std::uint64_t address) {
 }
 
 Bytes DriverBlocks::trim_pool() {
-  CUmemoryPool pool = nullptr;
-  if (driver_.cuDeviceGetDefaultMemPool(&pool, device_) != CUDA_SUCCESS || driver_.cuCtxSynchronize() != CUDA_SUCCESS)
-    return Bytes{0};
+  if (pool_ == nullptr || driver_.cuCtxSynchronize() != CUDA_SUCCESS) return Bytes{0};
   const cuuint64_t before = of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-  driver_.cuMemPoolTrimTo(pool, 0);
+  driver_.cuMemPoolTrimTo(pool_, 0);
   return Bytes{before - std::min(before, of_pool(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT))};
 }
 

@@ -36,9 +36,9 @@ class DriverBlocks final : public Allocator {
   cuda::CUresult take(cuda::CUdeviceptr& given, std::size_t bytes, cuda::CUstream stream);
 
   const driver::Driver& driver_;
-  const cuda::CUdevice device_;
   const cuda::CUcontext context_;
   const Kind kind_;
+  cuda::CUmemoryPool pool_ = nullptr;  // of kAsync; null: the driver gives none, and every request fails
   mutable std::mutex mutex_;
   Bytes limit_;
   struct Block {

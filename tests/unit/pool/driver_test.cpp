@@ -342,6 +342,17 @@ TEST(DevicePool, TheDriversOwnPoolKeepsToTheLimitUnderRandomRequests) {
   EXPECT_LE(before - device.free_bytes(), (100_MiB).count());
 }
 
+TEST(DevicePool, TheLimitIsHeldAgainstItsOwnMemoryAlone) {
+  const Device device;
+  DriverBlocks one(device.driver, 0, device.context, DriverBlocks::Kind::kAsync, 512_MiB);
+  DriverBlocks other(device.driver, 0, device.context, DriverBlocks::Kind::kAsync, 512_MiB);
+  std::uint64_t first = 0, second = 0;
+  EXPECT_EQ(one.allocate(0, 300_MiB, 256, first), Failure::kNone);
+  EXPECT_EQ(other.allocate(0, 300_MiB, 256, second), Failure::kNone);
+  EXPECT_LE(one.statistics().bytes_reserved, (320_MiB).count());
+  EXPECT_EQ(one.deallocate(0, second), Failure::kForeignPointer);
+}
+
 TEST(DevicePool, EveryBackEndAlignsAsAsked) {
   const Device device;
   for (const auto kind : {DriverBlocks::Kind::kDirect, DriverBlocks::Kind::kAsync, DriverBlocks::Kind::kManaged}) {
