@@ -89,31 +89,32 @@ void prepend(std::map<std::string, std::string>& sets, const char* variable, con
   sets[variable] = rest.empty() ? value : value + ":" + rest;
 }
 
-/// The guard's folder as LD_PRELOAD can name it: a path with a space or a colon goes through a link in the runtime
-/// folder.
-Result<std::string> preloadable_folder(const ledger::Store& store) {
-  const auto shim = library_folder("shim");
+/// The folder of the guard (`shim`) or the simulator (`sim`) as LD_PRELOAD can name it: a path with a space or a colon
+/// goes through a link in the runtime folder.
+Result<std::string> preloadable_folder(const ledger::Store& store, const std::string& kind) {
+  const auto folder = library_folder(kind);
   const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
-  if (!shim || carried(*shim)) return shim;
-  const std::string link = store.folder() + "/guard";
+  if (!folder || carried(*folder)) return folder;
+  const std::string link = store.folder() + (kind == "shim" ? "/guard" : "/simulator");
   std::error_code error;
-  if (std::filesystem::read_symlink(link, error) != *shim) {
+  if (std::filesystem::read_symlink(link, error) != *folder) {
     const std::string fresh = fmt::format("{}.{}", link, ::getpid());
-    std::filesystem::create_symlink(*shim, fresh, error);
+    std::filesystem::create_symlink(*folder, fresh, error);
     std::filesystem::rename(fresh, link, error);
   }
   if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
   return fail("E1424",
               fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is "
                           "a space or a colon in it.",
-                          *shim),
+                          *folder),
               "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
 }
 
 /// The simulated driver and, where the program has a CUDA runtime, the simulated one in front of that.
-Result<void> add_simulation(const Session& session, const std::string& program, const std::string& versions,
-                            Plan& plan) {
-  const auto driver = session.driver_folder();
+Result<void> add_simulation(const Session& session, const ledger::Store& store, const std::string& program,
+                            const std::string& versions, Plan& plan) {
+  if (const auto known = session.driver_folder(); !known) return tl::unexpected(known.error());
+  const auto driver = preloadable_folder(store, "sim");
   if (!driver) return tl::unexpected(driver.error());
   const auto libraries = simulated_libraries(*driver, program, versions);
   if (!libraries) return tl::unexpected(libraries.error());
@@ -128,11 +129,11 @@ Result<void> add_simulation(const Session& session, const std::string& program, 
 }
 
 Result<void> add_guard(const Session& session, const ledger::Store& store, const RunOptions& options, Plan& plan) {
-  const auto shim = preloadable_folder(store);
+  const auto shim = preloadable_folder(store, "shim");
   if (!shim) return tl::unexpected(shim.error());
   if (session.simulated) {
     const std::string program = options.program.empty() ? "" : options.program.front();
-    if (auto good = add_simulation(session, program, options.simulated_cuda, plan); !good) return good;
+    if (auto good = add_simulation(session, store, program, options.simulated_cuda, plan); !good) return good;
     plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
   }
   prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
@@ -311,9 +312,12 @@ Result<int> env(const Session& session, RunOptions options) {
 }
 
 Result<int> simulation(const Session& session, const RunOptions& options) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
   Plan plan;
   const std::string program = options.program.empty() ? "" : options.program.front();
-  if (auto good = add_simulation(session, program, options.simulated_cuda, plan); !good)
+  if (auto good = add_simulation(session, *store, program, options.simulated_cuda, plan); !good)
     return tl::unexpected(good.error());
   if (session.format() == Format::kJson) {
     session.print_json("sim", {{"sets", plan.sets}, {"simulation", plan.simulation}});

@@ -125,8 +125,10 @@ const std::vector<Topic>& topics() {
        "new), so losses,\naccuracies and sampled values mean nothing; a program that branches on them takes one "
        "branch.\n"
        "Assumed: workspaces of cuBLAS (4 MiB a handle, 32 MiB from compute capability 9 on) and cuDNN (8 MiB a plan).\n"
-       "Not there: cuFFT, cuSOLVER, cuSPARSE, cuRAND and recurrent layers of cuDNN; NCCL between processes; textures. "
-       "They answer an error\nthat names the function.\n\n"
+       "Not there: textures, NCCL between processes and other calls that are rare; their errors name the function. "
+       "cuFFT, "
+       "cuSOLVER, cuSPARSE\nand cuRAND stay NVIDIA's own and do not start: they answer that they are not "
+       "initialised.\n\n"
        "Another CUDA version than the one found: --sim-cuda 12, 13 or none. For other launchers: ration sim env.\n"},
       {"enforcement", "what holds a limit, and what it cannot stop",
        "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1), preloaded into "

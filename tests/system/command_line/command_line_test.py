@@ -306,6 +306,7 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1425", "sim", "env", "--sim-cuda", "14")
         for wrong in ("twelve", "12,", "-1", "12.4", "99999"):
             self.refused(2, "E1426", "sim", "env", "--sim-cuda=" + wrong)
+        self.refused(2, "E1417", "sim", "env", "--sim=Q9")
         self.refused(2, "E1001", "sim")
         self.refused(2, "E1001", "sim", "environment")
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The tarball of `./dev package`: unpacked anywhere it works, and it needs nothing but glibc 2.36."""
+import json
 import os
 import pathlib
 import re
@@ -37,6 +38,13 @@ class Package(unittest.TestCase):
         done = self.ration("doctor", "--sim=T4:4GiB", "--probe")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(self.ration("help", "schema", "ps").returncode, 0)
+
+    def test_the_simulated_runtime_is_preloaded_through_a_link(self):
+        environment = json.loads(self.ration("sim", "env", "--sim=T4", "--sim-cuda", "13", "-o", "json").stdout)["data"]["sets"]
+        self.assertNotIn(" ", environment["LD_PRELOAD"])
+        self.assertEqual(len(environment["LD_PRELOAD"].split(":")), 5)
+        done = subprocess.run(["true"], env={**self.environment, **environment}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_where_nothing_can_be_preloaded_nothing_runs_unguarded(self):
         self.environment["RATION_RUNTIME_DIR"] = str(self.root / "has space")
