@@ -115,6 +115,8 @@ ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_devi
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
 /* "6GiB", "512MiB", "50%" */
 ration_status ration_set_memory_limit_text(ration_runtime* runtime, const ration_device* device, const char* text);
+/* As if none had been set. */
+ration_status ration_clear_memory_limit(ration_runtime* runtime, const ration_device* device);
 /* 0: none was set. */
 ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t* bytes);
 

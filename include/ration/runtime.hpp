@@ -142,6 +142,8 @@ class Runtime {
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);
   /// `6GiB`, `512MiB`, `50%`.
   void set_memory_limit(const PhysicalDevice& device, const std::string& size);
+  /// As if none had been set: each logical device has what it was made with again.
+  void clear_memory_limit(const PhysicalDevice& device);
   /// 0: none was set.
   [[nodiscard]] std::uint64_t get_memory_limit(const PhysicalDevice& device);
 

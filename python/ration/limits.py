@@ -24,8 +24,7 @@ class _Limit:
 
     def __exit__(self, *_: object) -> None:
         for gpu, before in self._former:
-            bytes_ = before or config.experimental.get_device_details(gpu)["memory_total"]
-            config.experimental.set_memory_limit(gpu, f"{bytes_ >> 10}KiB")
+            config.experimental.set_memory_limit(gpu, None if before is None else f"{before >> 10}KiB")
 
 
 def limit(size: Size, device: Optional[int] = None) -> _Limit:

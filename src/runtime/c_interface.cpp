@@ -323,6 +323,13 @@ ration_status ration_set_memory_limit_text(ration_runtime* runtime, const ration
   });
 }
 
+ration_status ration_clear_memory_limit(ration_runtime* runtime, const ration_device* device) {
+  return guarded([&] {
+    of(runtime).clear_memory_limit(device_of(device));
+    return RATION_OK;
+  });
+}
+
 ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t* bytes) {
   return guarded([&] {
     require(bytes, "bytes");

@@ -123,6 +123,16 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& 
   set_memory_limit(device, bytes->count());
 }
 
+void Runtime::clear_memory_limit(const PhysicalDevice& device) {
+  const auto guard = state_->enter();
+  state_->require_known(device);
+  if (state_->limits.erase(device.name) == 0) return;
+  const std::size_t place = state_->place_of(device);
+  for (LogicalGpu& each : state_->logical_gpus) {
+    if (each.gpu == place) each.memory->set_limit(each.configured);
+  }
+}
+
 std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
   const auto guard = state_->enter();
   state_->require_known(device);

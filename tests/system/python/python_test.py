@@ -138,6 +138,13 @@ class Package(unittest.TestCase):
             with ration.limit('1GiB', device=1):
                 assert experimental.get_memory_limit(gpus[1]) == 2**30
             assert experimental.get_memory_limit(gpus[1]) == 16 * 2**30
+            former = experimental.get_memory_limit(gpus[1])
+            with ration.limit('1GiB'): assert experimental.get_memory_limit(gpus[1]) == 1 << 30
+            assert experimental.get_memory_limit(gpus[1]) == former
+            experimental.set_memory_limit(gpus[1], None)
+            assert experimental.get_memory_limit(gpus[1]) is None
+            with ration.limit('1GiB', device=1): pass
+            assert experimental.get_memory_limit(gpus[1]) is None
             raises(ValueError, 'there is no GPU 7', ration.limit, '1GiB', device=7)
             raises(ValueError, 'there is no GPU 7', ration.setup_gpu, visible_devices=[7])
             raises(ValueError, 'limit_mb', ration.setup_gpu, 'limit')

@@ -307,6 +307,18 @@ TEST_F(DeviceConfiguration, NumbersThatAreNoMemoryAreRefused) {
   EXPECT_THROW(TagScope(std::string(257, 'x')), ValueError);
 }
 
+TEST_F(DeviceConfiguration, ALimitThatIsClearedLeavesWhatWasConfigured) {
+  runtime.set_logical_device_configuration(gpus[0], {Configuration{512, {}, {}}, Configuration{256, {}, {}}});
+  runtime.initialize();
+  runtime.set_memory_limit(gpus[0], 300 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 200 * kMiB);
+  runtime.clear_memory_limit(gpus[0]);
+  runtime.clear_memory_limit(gpus[0]);
+  EXPECT_EQ(runtime.get_memory_limit(gpus[0]), 0U);
+  EXPECT_EQ(runtime.get_memory_info("GPU:0").limit, 512 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:1").limit, 256 * kMiB);
+}
+
 TEST_F(DeviceConfiguration, LoweringItsOwnLimitTellsToo) {
   runtime.set_memory_growth(gpus[0], true);
   runtime.set_memory_limit(gpus[0], 1024 * kMiB);

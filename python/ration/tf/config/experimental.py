@@ -82,19 +82,23 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
             "memory_total": raw.memory_total, "memory_used": raw.memory_used}
 
 
-def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str]) -> None:
+def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str, None]) -> None:
     """The most that this process takes on a device; legal at any time, also with growth, also while training.
 
     Lowered below what is held, nothing more is taken until it is under, and what is free goes back at once.
 
     Args:
         device: from list_physical_devices('GPU').
-        limit: `0.5` (up to 1.0) a share of the device; `'6GiB'`, `'50%'`; any other number MiB, as in TensorFlow.
+        limit: `0.5` (up to 1.0) a share of the device; `'6GiB'`, `'50%'`; any other number MiB, as in TensorFlow; None: as
+            if none had been set.
 
     Raises:
         ValueError: 0, negative, more than the device has, or a text without a unit.
     """
     known = ctypes.byref(_known(device))
+    if limit is None:
+        _native.call("clear_memory_limit", None, known)
+        return
     if isinstance(limit, bool):
         raise ValueError(f"A limit is a size, not {limit}")
     if isinstance(limit, str):
