@@ -347,7 +347,7 @@ class CommandLine(unittest.TestCase):
 
     def test_signals_and_standard_input_pass_through(self):
         self.assertEqual(self.ration("run", NODE, "--", "cat", input="through\n").stdout, "through\n")
-        trap = "trap 'echo caught; exit 9' TERM; echo ready; while :; do read x || sleep 0.01; done"
+        trap = "trap 'echo caught; exit 9' TERM; echo ready; while :; do read -t 0.05 x || sleep 0.01; done"  # a trap waits for the end of a read
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--", "bash", "-c", trap], env=self.environment, stdout=subprocess.PIPE,
                                    stdin=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
