@@ -34,7 +34,8 @@ struct Pool {
 };
 
 Pool* defaults[kMaxDevices];
-std::vector<Pool*> pools;
+// Never emptied: a pool that was destroyed may be asked for once more, and the driver is called from atexit handlers.
+std::vector<Pool*>& pools = *new std::vector<Pool*>;
 struct Loan {
   Pool* pool;
   Region* region;
