@@ -115,7 +115,8 @@ Result<Settings> parse_settings(std::string_view document, const std::string& na
   for (const auto& [key, node] : root) {
     const std::string text{key.str()};
     if (text == "schema") {
-      if (node.value_or(std::int64_t{0}) != 1)
+      // A number with a point is asked for nothing: the parser would convert it, whatever its size.
+      if (!node.is_integer() || node.value_or(std::int64_t{0}) != 1)
         return wrong(place(name, node.source()), "schema must be 1", "schema = 1");
     } else if (text != "defaults" || !node.is_table()) {
       return unknown_key(place(name, key.source()), text, {"schema", "defaults"});

@@ -168,7 +168,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("limit       1.00 GiB", self.ration("run", NODE, "--limit", "1GiB", "--dry-run", "--", "true", env=use).stdout, "typed wins")
         for text, part in (('[defaults]\nguarentee = "1GiB"\n', "ration.toml:2:1: unknown key 'guarentee' - did you mean 'guarantee'?"),
                            ("[defaults]\nlimit = 4096\n", "ration.toml:2:1"), ('[defaults]\nlimit = "4096"\n', "no unit"), ("[default]\n", "'defaults'"),
-                           ("schema = 2\n", "schema"), ("x = [", "ration.toml:1")):
+                           ("schema = 2\n", "schema"), ("schema = 7.7e20\n", "schema"), ("x = [", "ration.toml:1")):
             config.write_text(text)
             self.assertIn(part, self.refused(2, "E1601", "run", NODE, "--", "true", env=use))
 
