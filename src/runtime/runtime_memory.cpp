@@ -93,31 +93,33 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   }
   state_->limits[device.name] = Bytes{bytes};
   state_->apply_limit(place);
-  guard.unlock();
-  // Nobody is told under the lock; what they let go of is trimmed as it comes back.
-  const bool is_over =
-      std::any_of(state_->logical_gpus.begin(), state_->logical_gpus.end(), [](const LogicalGpu& each) {
-        const pool::Statistics now = each.memory->statistics();
-        return now.bytes_reserved > now.bytes_limit;
-      });
+  const auto& gpus = state_->logical_gpus;
+  const bool is_over = std::any_of(gpus.begin(), gpus.end(), [&](const LogicalGpu& each) {
+    const pool::Statistics now = each.memory->statistics();
+    return each.gpu == place && now.bytes_reserved > now.bytes_limit;
+  });
+  guard.unlock();  // what is called may wait for other threads; what it lets go of is trimmed as it comes back
   if (is_over) (void)state_->pressure.tell(0);
 }
 
+/// Of a GPU; of another device something that set_memory_limit() refuses.
+Bytes Runtime::State::total_of(const PhysicalDevice& device) {
+  const auto guard = enter();
+  require_known(device);
+  return device.device_type == "GPU" ? gpus[place_of(device)].total : Bytes{0};
+}
+
+// Without the lock around the call below, which tells others.
 void Runtime::set_memory_limit_fraction(const PhysicalDevice& device, double share) {
-  const auto guard = state_->enter();
-  state_->require_known(device);
+  const Bytes total = state_->total_of(device);
   if (!(share > 0 && share <= 1))
     throw ValueError(fmt::format("A share of a device is above 0 and at most 1, not {}", share));
-  if (device.device_type != "GPU") return set_memory_limit(device, 1);
-  const Bytes total = state_->gpus[state_->place_of(device)].total;
   set_memory_limit(device, static_cast<std::uint64_t>(share * static_cast<double>(total.count())));
 }
 
 void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& size) {
-  const auto guard = state_->enter();
-  state_->require_known(device);
-  if (device.device_type != "GPU") return set_memory_limit(device, 1);
-  const Bytes total = state_->gpus[state_->place_of(device)].total;
+  const Bytes total = state_->total_of(device);
+  if (device.device_type != "GPU") return set_memory_limit(device, 0);
   const auto bytes = parse_size(size, total, total);
   if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
   set_memory_limit(device, bytes->count());

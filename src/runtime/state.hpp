@@ -55,6 +55,7 @@ struct Runtime::State {
   /// Among the GPUs.
   std::size_t place_of(const PhysicalDevice& device);
   void require_known(const PhysicalDevice& device);
+  [[nodiscard]] Bytes total_of(const PhysicalDevice& device);
   runtime::PrimaryContext& context_of(std::size_t gpu);
   std::vector<std::size_t> visible_gpus() const;
   bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;

@@ -331,6 +331,19 @@ TEST_F(DeviceConfiguration, LoweringItsOwnLimitTellsToo) {
   EXPECT_EQ(cache, nullptr);
   EXPECT_LE(runtime.get_memory_info("GPU:0").held, 100 * kMiB);
   runtime.remove_pressure_callback(number);
+  // Who is told may wait for another thread that uses the runtime: nobody is told under its lock.
+  int told = 0;
+  const std::uint64_t waiting = runtime.on_pressure([&](std::uint64_t) {
+    std::thread([&] { (void)runtime.get_memory_info("GPU:0"); }).join();
+    ++told;
+  });
+  cache = runtime.allocate(0, 90 * kMiB);
+  runtime.set_memory_limit(gpus[0], std::string("64MiB"));
+  runtime.set_memory_limit_fraction(gpus[0], 48.0 / 16384);
+  runtime.set_memory_limit(gpus[0], 32 * kMiB);
+  EXPECT_EQ(told, 3);
+  runtime.deallocate(0, cache);
+  runtime.remove_pressure_callback(waiting);
   // What a callback holds may itself take one away when it goes.
   struct Taker {
     Runtime* runtime;
