@@ -134,6 +134,22 @@ struct BookSnapshot {
   std::vector<Denial> denials;  // oldest first
 };
 
+/// A book read again and again without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only
+/// the slots ever used, and the denials only when there are new ones. Not thread-safe.
+class BookReader {
+ public:
+  static BookStatus open(const char* path, BookReader& out) noexcept;
+  /// `denials_known`: the count of denials of the last reading; older ones are left out of `out.denials`.
+  BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0) const;
+  /// The user whose file it is, whatever the book itself says.
+  [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }
+  [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
+
+ private:
+  FileDescriptor file_;
+  std::uint32_t owner_ = 0;
+};
+
 /// A book mapped into this process. Thread-safe after open(). Not copyable; moving is for setting up only.
 class Book {
  public:
@@ -145,7 +161,7 @@ class Book {
   /// Maps an existing book for charging and changing. Checks every field that is used later.
   static BookStatus open(const char* path, Book& out) noexcept;
 
-  /// Copies a book without mapping it, so that a truncation meanwhile cannot harm the reader.
+  /// Copies a book once, as BookReader does.
   static BookStatus read(const char* path, BookSnapshot& out);
 
   [[nodiscard]] bool is_open() const noexcept { return layout_ != nullptr; }

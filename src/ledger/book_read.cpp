@@ -59,42 +59,46 @@ Denial denial_from(const DenialRecord& record) {
   return denial;
 }
 
-bool read_whole(int descriptor, void* target, std::size_t size) noexcept {
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::pread(descriptor, static_cast<char*>(target) + done, size - done, static_cast<off_t>(done));
+bool read_whole(int descriptor, std::byte* target, std::size_t offset, std::size_t size) noexcept {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t got = ::pread(descriptor, target + done, size - done, static_cast<off_t>(offset + done));
     if (got <= 0) return false;
     done += static_cast<std::size_t>(got);
   }
   return true;
 }
 
-}  // namespace
-
-BookStatus Book::read(const char* path, BookSnapshot& out) {
-  const FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  if (!file)
-    return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
-
-  const auto storage = std::make_unique<std::byte[]>(sizeof(BookLayout) + alignof(BookLayout));
-  void* start = storage.get();
-  std::size_t space = sizeof(BookLayout) + alignof(BookLayout);
-  const auto* layout =
-      static_cast<const BookLayout*>(std::align(alignof(BookLayout), sizeof(BookLayout), start, space));
-  std::uint64_t magic = 0;
-  if (!read_whole(file.get(), &magic, sizeof magic)) return BookStatus::kTruncated;
-  if (magic != kBookMagic) return BookStatus::kForeign;
-  if (!read_whole(file.get(), start, sizeof(BookLayout))) return BookStatus::kTruncated;
-
-  const BookHeader& header = layout->header;
-  if (header.version != kBookVersion) return BookStatus::kOtherVersion;
-  if (header.header_size != sizeof(BookHeader) || header.file_size != sizeof(BookLayout) ||
-      header.account_count > kMaxAccounts || header.on_deny > 1 || header.account_mode > 1) {
-    return BookStatus::kDamaged;
+/// The parts of a file that were asked for, where the layout has them: pages that were not read stay untouched.
+class BookImage {
+ public:
+  BookImage() : storage_(new std::byte[sizeof(BookLayout) + alignof(BookLayout)]) {
+    void* start = storage_.get();
+    std::size_t space = sizeof(BookLayout) + alignof(BookLayout);
+    layout_ = static_cast<BookLayout*>(std::align(alignof(BookLayout), sizeof(BookLayout), start, space));
   }
-  BookSnapshot snapshot;
+  [[nodiscard]] const BookLayout& layout() const noexcept { return *layout_; }
+  [[nodiscard]] bool load(int descriptor, std::size_t offset, std::size_t size) const noexcept {
+    return read_whole(descriptor, reinterpret_cast<std::byte*>(layout_) + offset, offset, size);
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> storage_;  // not filled: most of it is never touched
+  BookLayout* layout_ = nullptr;
+};
+
+BookImage& image_of_this_thread() {
+  thread_local BookImage image;
+  return image;
+}
+
+BookStatus check(const BookHeader& header) noexcept {
+  if (header.version != kBookVersion) return BookStatus::kOtherVersion;
+  const bool sound = header.header_size == sizeof(BookHeader) && header.file_size == sizeof(BookLayout) &&
+                     header.account_count <= kMaxAccounts && header.on_deny <= 1 && header.account_mode <= 1;
+  return sound ? BookStatus::kOk : BookStatus::kDamaged;
+}
+
+void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.name = text(header.name);
   snapshot.tenant = text(header.tenant);
   snapshot.slice = text(header.slice);
@@ -113,29 +117,76 @@ BookStatus Book::read(const char* path, BookSnapshot& out) {
   snapshot.creator.pid_namespace = header.creator_pid_namespace;
   snapshot.on_deny = static_cast<OnDeny>(header.on_deny);
   snapshot.account_mode = static_cast<AccountMode>(header.account_mode);
-  for (std::uint32_t account = 0; account < header.account_count; ++account) {
-    const AccountRecord& record = layout->accounts[account];
-    snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
-                                 bytes(record.limit), bytes(record.guarantee), bytes(record.used), bytes(record.peak),
-                                 plain(record.denials)});
-  }
-  for (const SlotRecord& slot : layout->slots) {
-    if (slot.in_use.load(std::memory_order_relaxed) != 0)
-      snapshot.processes.push_back(process_from(slot, header.account_count));
-  }
-  for (std::size_t account = 0; account < snapshot.accounts.size(); ++account) {
-    for (const SlotRecord& slot : layout->slots) {
-      const Bytes spare{slot.in_use.load(std::memory_order_relaxed) != 0 ? spare_bytes(plain(slot.spare[account])) : 0};
-      snapshot.accounts[account].used -= std::min(snapshot.accounts[account].used, spare);
+}
+
+// What processes keep at hand is entered in `used` but not in use.
+void copy_accounts(const BookLayout& layout, std::uint32_t slots, BookSnapshot& snapshot) {
+  for (std::uint32_t account = 0; account < layout.header.account_count; ++account) {
+    const AccountRecord& record = layout.accounts[account];
+    AccountSnapshot entry{record.device_uuid,  text(record.device_name), bytes(record.device_total),
+                          bytes(record.limit), bytes(record.guarantee),  bytes(record.used),
+                          bytes(record.peak),  plain(record.denials)};
+    for (std::uint32_t index = 0; index < slots; ++index) {
+      const SlotRecord& slot = layout.slots[index];
+      if (slot.in_use.load(std::memory_order_relaxed) == 0) continue;
+      entry.used -= std::min(entry.used, Bytes{spare_bytes(plain(slot.spare[account]))});
     }
+    snapshot.accounts.push_back(std::move(entry));
   }
-  for (const DenialRecord& record : layout->denials) {
-    if (plain(record.sequence) != 0 && record.account <= kMaxAccounts) snapshot.denials.push_back(denial_from(record));
+}
+
+}  // namespace
+
+BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
+  FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+  if (!file)
+    return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
+  std::uint64_t magic = 0;
+  if (!read_whole(file.get(), reinterpret_cast<std::byte*>(&magic), 0, sizeof magic)) return BookStatus::kTruncated;
+  if (magic != kBookMagic) return BookStatus::kForeign;
+  out.file_ = std::move(file);
+  out.owner_ = status.st_uid;
+  return BookStatus::kOk;
+}
+
+BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) const {
+  const BookImage& image = image_of_this_thread();
+  const BookLayout& layout = image.layout();
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
+      !image.load(file_.get(), 0, offsetof(BookLayout, denials)))
+    return BookStatus::kTruncated;
+  if (layout.header.magic != kBookMagic) return BookStatus::kForeign;
+  if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
+  const auto slots = std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kMaxProcesses);
+  if (!image.load(file_.get(), offsetof(BookLayout, slots), slots * sizeof(SlotRecord))) return BookStatus::kTruncated;
+
+  BookSnapshot snapshot;
+  copy_header(layout.header, snapshot);
+  copy_accounts(layout, slots, snapshot);
+  for (std::uint32_t index = 0; index < slots; ++index) {
+    if (layout.slots[index].in_use.load(std::memory_order_relaxed) != 0)
+      snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
   }
-  std::sort(snapshot.denials.begin(), snapshot.denials.end(),
-            [](const Denial& left, const Denial& right) { return left.sequence < right.sequence; });
+  if (snapshot.denial_count != denials_known) {
+    if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
+    for (const DenialRecord& record : layout.denials) {
+      if (plain(record.sequence) > denials_known && record.account <= kMaxAccounts)
+        snapshot.denials.push_back(denial_from(record));
+    }
+    std::sort(snapshot.denials.begin(), snapshot.denials.end(),
+              [](const Denial& left, const Denial& right) { return left.sequence < right.sequence; });
+  }
   out = std::move(snapshot);
   return BookStatus::kOk;
+}
+
+BookStatus Book::read(const char* path, BookSnapshot& out) {
+  BookReader reader;
+  const BookStatus status = BookReader::open(path, reader);
+  return status == BookStatus::kOk ? reader.read(out) : status;
 }
 
 }  // namespace ration::ledger

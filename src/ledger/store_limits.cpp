@@ -1,0 +1,88 @@
+#include "ledger/store_limits.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <mutex>
+
+#include "ledger/layout.hpp"
+
+namespace ration::ledger {
+namespace {
+
+constexpr std::size_t kMapped = 2 * std::size_t{4096};  // the header and the accounts
+static_assert(offsetof(BookLayout, accounts) + sizeof(BookLayout::accounts) <= kMapped);
+
+// A page beyond the end of a file that was cut short raises SIGBUS. While a book is being written, such a page is
+// replaced by an empty one and the write counts as failed; any other SIGBUS is somebody's bug and ends the process.
+std::atomic<std::byte*> guarded{nullptr};
+std::atomic<bool> cut_short{false};
+
+void replace_page(int signal, siginfo_t* what, void*) {
+  std::byte* const start = guarded.load();
+  auto* const address = static_cast<std::byte*>(what->si_addr);
+  if (start == nullptr || address < start || address >= start + kMapped) {
+    ::signal(signal, SIG_DFL);
+    return;
+  }
+  cut_short.store(true);
+  ::mmap(start, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+void install_guard() {
+  struct sigaction action {};
+  action.sa_sigaction = replace_page;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+void wake_waiters(BookHeader& header) {
+  if (header.waiters.load() == 0) return;
+  header.generation.fetch_add(1);
+  ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+BookStatus store_limits(const std::string& path, std::uint32_t owner, const std::vector<LimitChange>& changes) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard alone(one_at_a_time);
+  static std::once_flag installed;
+  std::call_once(installed, install_guard);
+
+  const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+  if (!file)
+    return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != owner)
+    return BookStatus::kForeign;
+  void* const start = ::mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (start == MAP_FAILED) return BookStatus::kSystem;
+  const Mapping mapping{start, kMapped};
+
+  cut_short.store(false);
+  guarded.store(static_cast<std::byte*>(start));
+  auto& layout = *static_cast<BookLayout*>(start);
+  const bool sound = layout.header.magic == kBookMagic && layout.header.version == kBookVersion &&
+                     layout.header.account_count <= kMaxAccounts;
+  if (sound) {
+    for (const LimitChange& change : changes) {
+      if (change.account >= layout.header.account_count) continue;
+      AccountRecord& account = layout.accounts[change.account];
+      if (change.guarantee) account.guarantee.store(change.guarantee->count());
+      if (change.limit) account.limit.store(change.limit->count());
+    }
+    layout.header.limit_changes.fetch_add(1);
+    wake_waiters(layout.header);
+  }
+  guarded.store(nullptr);
+  if (cut_short.load()) return BookStatus::kTruncated;
+  return sound ? BookStatus::kOk : BookStatus::kDamaged;
+}
+
+}  // namespace ration::ledger

@@ -1,0 +1,23 @@
+// Limits written into a book by somebody who must survive whatever its owner does to the file meanwhile.
+// Used by the node daemon. Promises: never takes the book's lock; a file that is truncated, replaced or damaged at any
+// moment is an error, never a crash; only the file of `owner` is written.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ledger/book.hpp"
+
+namespace ration::ledger {
+
+struct LimitChange {
+  std::uint32_t account = 0;
+  std::optional<Bytes> limit, guarantee;  ///< absent: stays
+};
+
+/// Stores the changes and wakes who waits for bytes. kForeign: the file is not `owner`'s.
+[[nodiscard]] BookStatus store_limits(const std::string& path, std::uint32_t owner,
+                                      const std::vector<LimitChange>& changes);
+
+}  // namespace ration::ledger

@@ -1,0 +1,82 @@
+// Limits stored by an outsider into books that their owners damage meanwhile.
+#include "ledger/store_limits.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "book_fixture.hpp"
+#include "ledger/layout.hpp"
+
+namespace ration::ledger {
+namespace {
+
+using namespace literals;
+using StoreLimits = BookTest;
+
+TEST_F(StoreLimits, TheNextChargeSeesThem) {
+  make(8_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  ASSERT_EQ(book.charge(0, 6_MiB), Charged::kGranted);
+  EXPECT_EQ(store_limits(path_, ::getuid(), {{0, 4_MiB, 1_MiB}}), BookStatus::kOk);
+  EXPECT_EQ(book.charge(0, 1_MiB), Charged::kOverLimit);
+  EXPECT_EQ(store_limits(path_, ::getuid(), {{0, 16_MiB, std::nullopt}}), BookStatus::kOk);
+  EXPECT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
+  EXPECT_EQ(snapshot().accounts.front().guarantee, 1_MiB);
+}
+
+TEST_F(StoreLimits, SomebodySleepingForBytesIsWoken) {
+  make(1_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  std::atomic<bool> waits{false};
+  std::thread sleeper([&] {
+    const std::uint32_t seen = book.generation();
+    book.begin_waiting();
+    waits = true;
+    while (book.charge(0, 4_MiB) != Charged::kGranted) book.wait_for_change(seen, 60'000'000'000U);
+    book.end_waiting();
+  });
+  while (!waits) std::this_thread::yield();
+  EXPECT_EQ(store_limits(path_, ::getuid(), {{0, 8_MiB, std::nullopt}}), BookStatus::kOk);
+  sleeper.join();  // would take a minute if nobody woke it
+}
+
+TEST_F(StoreLimits, TheFileOfAnotherUserIsNotTouched) {
+  make(8_MiB);
+  EXPECT_EQ(store_limits(path_, ::getuid() + 1, {{0, 4_MiB, std::nullopt}}), BookStatus::kForeign);
+  EXPECT_EQ(snapshot().accounts.front().limit, 8_MiB);
+  ASSERT_EQ(::symlink(path_.c_str(), (folder_ + "/link").c_str()), 0);
+  EXPECT_EQ(store_limits(folder_ + "/link", ::getuid(), {{0, 4_MiB, std::nullopt}}), BookStatus::kForeign);
+  ::unlink((folder_ + "/link").c_str());
+}
+
+TEST_F(StoreLimits, AFileCutShortIsAnErrorNotACrash) {
+  make(8_MiB);
+  for (const off_t size : {off_t{0}, off_t{100}, off_t{4096}}) {
+    ASSERT_EQ(::truncate(path_.c_str(), size), 0);
+    EXPECT_NE(store_limits(path_, ::getuid(), {{0, 4_MiB, std::nullopt}}), BookStatus::kOk);
+  }
+}
+
+TEST_F(StoreLimits, AFileCutShortWhileItIsWrittenIsAnErrorNotACrash) {
+  make(8_MiB);
+  std::atomic<bool> stop{false};
+  std::thread vandal([&] {
+    while (!stop) {
+      (void)::truncate(path_.c_str(), 4096);
+      (void)::truncate(path_.c_str(), sizeof(BookLayout));
+    }
+  });
+  int refused = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const BookStatus status = store_limits(path_, ::getuid(), {{0, 4_MiB, std::nullopt}});
+    refused += status == BookStatus::kTruncated;
+  }
+  stop = true;
+  vandal.join();
+  EXPECT_GT(refused, 0) << "the vandal never came in between";
+}
+
+}  // namespace
+}  // namespace ration::ledger
