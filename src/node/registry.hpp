@@ -1,0 +1,69 @@
+// The books of every workload on the node. Used by the daemon's sampling.
+// Promises: books are read as hostile input and no lock of theirs is ever waited for; a book that cannot be read costs
+// nobody else anything; what a dead process left in a book is not counted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "ledger/book.hpp"
+
+namespace ration::node {
+
+struct Workload {
+  std::string path;
+  std::uint32_t owner = 0;    ///< user whose file the book is
+  std::string user;           ///< its name
+  ledger::BookSnapshot book;  ///< without processes that are dead; `denials` holds those new in the last refresh
+  std::vector<Bytes> used;    ///< by account: what living processes hold
+  std::uint64_t limit_changes_seen = 0;
+};
+
+/// What happened since the last refresh.
+struct Changes {
+  std::vector<std::string> started;  ///< paths
+  std::vector<Workload> ended;       ///< as they were last seen
+  std::vector<std::string> damaged;  ///< path and reason, once a file
+};
+
+class Registry {
+ public:
+  /// From now on the books in `folder`/books are watched. E1510: the folder is not `owner`'s, or no folder.
+  [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
+
+  /// Reads every book again. Of very many processes a part is looked up each time, all of them within seconds.
+  Changes refresh();
+
+  /// Running workloads, by path.
+  [[nodiscard]] const std::map<std::string, Workload>& workloads() const { return workloads_; }
+  /// The running workload of that name: its own, or `RUN` or `USER/NAME` where several have it. Null: none, or several.
+  [[nodiscard]] const Workload* find(const std::string& name) const;
+
+ private:
+  struct Source {
+    ledger::BookReader reader;
+    std::vector<ProcessIdentity> dead;  ///< still entered in the book
+    bool creator_dead = false;
+  };
+
+  void look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes);
+  /// False: it has ended or cannot be read any more.
+  bool read_one(Workload& workload, Source& source, Changes& changes);
+  void examine_processes();
+
+  std::map<std::string, std::uint32_t> folders_;  // and whose they are
+  std::map<std::string, Workload> workloads_;
+  std::map<std::string, Source> sources_;  // by path, as workloads_
+  std::set<std::string> passed_over_;      // ended or damaged files
+  std::string examined_last_;
+};
+
+/// `alice`, or `uid 1004` where nobody knows the name.
+[[nodiscard]] std::string user_name(std::uint32_t user);
+
+}  // namespace ration::node

@@ -1,0 +1,163 @@
+#include "node/snapshot.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "node/origin.hpp"
+
+namespace ration::node {
+namespace {
+
+using ledger::DeviceUuid;
+
+// The driver's own rounding and the code it loads are not entered in a book: a process is over it when the difference
+// is more than any framework's kernels take (500 MB were measured for PyTorch and cuDNN).
+constexpr Bytes kNotInBooks{std::uint64_t{1} << 30};
+
+/// A process as its book names it: pid namespace, and pid in there.
+using Key = std::pair<std::uint64_t, std::int32_t>;
+
+/// A process on one device as the driver names it.
+struct DriverProcess {
+  std::int32_t host_pid = 0;
+  std::optional<Bytes> held;
+  bool governed = false;
+};
+using DriverProcesses = std::map<Key, DriverProcess>;
+
+Key key_of(const ProcessIdentity& identity) { return {identity.pid_namespace, identity.pid}; }
+
+std::set<Key> keys_in_books(const Registry& registry) {
+  std::set<Key> keys;
+  for (const auto& [path, workload] : registry.workloads()) {
+    for (const auto& process : workload.book.processes) keys.insert(key_of(process.identity));
+  }
+  return keys;
+}
+
+// Only a process that no book of this namespace has is looked up: it may be known by its number in another.
+DriverProcesses processes_on(const policy::Device& device, const std::set<Key>& in_books) {
+  static const std::uint64_t own_namespace = current_process().pid_namespace;
+  DriverProcesses found;
+  if (!device.processes) return found;
+  for (const auto& process : *device.processes) {
+    Key key{own_namespace, process.pid};
+    if (in_books.count(key) == 0) (void)inner_identity(process.pid, key.second, key.first);
+    found[key] = {process.pid, process.held, false};
+  }
+  return found;
+}
+
+ProcessView view_of(const ledger::ProcessSnapshot& process, std::size_t account, DriverProcess* driver) {
+  ProcessView view;
+  view.pid = driver != nullptr ? driver->host_pid : process.identity.pid;
+  view.user = user_name(process.identity.user);
+  view.command = process.command;
+  view.used = process.held[account];
+  if (driver != nullptr) {
+    driver->governed = true;
+    view.driver_used = driver->held;
+  }
+  if (view.driver_used && *view.driver_used > view.used + kNotInBooks) view.state = ProcessState::kViolator;
+  return view;
+}
+
+AccountView view_of(const Workload& workload, std::uint32_t account, const Knowledge* known, std::uint64_t now_ns) {
+  const ledger::BookSnapshot& book = workload.book;
+  const ledger::AccountSnapshot& entry = book.accounts[account];
+  AccountView view;
+  view.path = workload.path;
+  view.account = account;
+  view.workload = book.name;
+  view.tenant = book.tenant;
+  view.user = workload.user;
+  view.owner = workload.owner;
+  view.slice = book.slice;
+  view.labels = book.labels;
+  view.command = book.command;
+  view.run = book.run_number;
+  view.started_ns = book.created_ns;
+  view.device = entry.device_name;
+  view.used = workload.used[account];
+  view.limit = view.configured_limit = entry.limit;
+  view.guarantee = entry.guarantee;
+  view.peak = entry.peak;
+  view.denials = entry.denials;
+  view.last_denial = book.denial_count;
+  view.waiting = book.waiting > 0;
+  if (known != nullptr) {
+    if (account < known->configured_limits.size()) view.configured_limit = known->configured_limits[account];
+    if (account < known->held_back_by.size()) view.held_back_by = known->held_back_by[account];
+    view.limit_changes = known->limit_changes;
+    view.idle_ns = now_ns - std::min(now_ns, known->last_activity_ns);
+    view.suspended = known->suspended;
+  }
+  for (const auto& process : book.processes) {
+    view.context += process.context[account];
+    view.pooled += process.pooled[account];
+  }
+  return view;
+}
+
+}  // namespace
+
+Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
+              const std::map<std::string, Knowledge>& known, std::uint64_t now_ns) {
+  Snapshot snapshot;
+  snapshot.time_ns = now_ns;
+  std::vector<DriverProcesses> by_driver;
+  const std::set<Key> in_books = keys_in_books(registry);
+  if (machine) {
+    snapshot.driver_version = machine->driver_version;
+    for (const policy::Device& device : machine->devices) {
+      snapshot.devices.push_back({device, {}, {}, {}, {}});
+      by_driver.push_back(processes_on(device, in_books));
+    }
+  } else {
+    snapshot.machine_problem = machine.error().what;
+  }
+  for (const auto& [path, workload] : registry.workloads()) {
+    const auto found = known.find(path);
+    for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
+      AccountView view = view_of(workload, account, found == known.end() ? nullptr : &found->second, now_ns);
+      const DeviceUuid& uuid = workload.book.accounts[account].device;
+      const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
+                                       [&](const DeviceView& each) { return each.device.bytes == uuid; });
+      DriverProcesses* processes = nullptr;
+      if (device != snapshot.devices.end()) {
+        view.gpu = device->device.index;
+        view.uuid = device->device.uuid;
+        device->governed += view.used;
+        device->promised += view.guarantee;
+        processes = &by_driver[static_cast<std::size_t>(device - snapshot.devices.begin())];
+      }
+      for (const auto& process : workload.book.processes) {
+        DriverProcess* driver = nullptr;
+        if (processes != nullptr) {
+          if (const auto same = processes->find(key_of(process.identity)); same != processes->end())
+            driver = &same->second;
+        }
+        view.processes.push_back(view_of(process, account, driver));
+      }
+      snapshot.accounts.push_back(std::move(view));
+    }
+  }
+  for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
+    DeviceView& device = snapshot.devices[i];
+    for (const auto& [key, process] : by_driver[i]) {
+      if (process.governed) continue;
+      const Origin origin = origin_of(process.host_pid);
+      snapshot.ungoverned.push_back({{process.host_pid, origin.user, origin.command, ProcessState::kUnmanaged,
+                                      process.held.value_or(Bytes{0}), process.held},
+                                     device.device.index,
+                                     origin.container,
+                                     origin.how});
+      device.ungoverned += process.held.value_or(Bytes{0});
+    }
+    const Bytes explained = device.governed + device.ungoverned;
+    device.unexplained = device.used() - std::min(device.used(), explained);
+  }
+  return snapshot;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,87 @@
+// What the node looks like at one moment: the books compared with what the driver says. Used by everything that shows,
+// records or exports it. Promise: a number that nobody could tell is absent, never 0.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "node/registry.hpp"
+#include "policy/devices.hpp"
+
+namespace ration::node {
+
+enum class ProcessState {
+  kManaged,   ///< in a book, and uses no more than that says
+  kViolator,  ///< uses more than its book says it was given
+  kUnmanaged,
+};
+
+struct ProcessView {
+  std::int32_t pid = 0;  ///< on this host, where that is known
+  std::string user, command;
+  ProcessState state = ProcessState::kManaged;
+  Bytes used;
+  std::optional<Bytes> driver_used;  ///< absent where the driver does not attribute memory to it
+};
+
+/// One workload on one device.
+struct AccountView {
+  std::string path;           ///< of its book
+  std::uint32_t account = 0;  ///< in its book
+  std::string workload, tenant, user, slice, labels, command;
+  std::uint32_t owner = 0;
+  std::uint64_t run = 0, started_ns = 0;
+  std::optional<int> gpu;  ///< absent: the device is not on this machine (any more)
+  std::string uuid, device;
+  Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
+  std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
+  std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
+  bool waiting = false, suspended = false;
+  std::string held_back_by;  ///< why limit < configured_limit; empty: it is not
+  std::vector<ProcessView> processes;
+
+  [[nodiscard]] bool shrinking() const { return used > limit; }
+};
+
+/// A process with memory on a device that is in no book.
+struct UngovernedView {
+  ProcessView process;
+  int gpu = 0;
+  std::string container;  ///< empty: in none
+  std::string origin;     ///< how it came to be, from its cgroup: `ssh session 3`, `cron.service`; empty: not told
+};
+
+struct DeviceView {
+  policy::Device device;
+  Bytes governed;     ///< by the books
+  Bytes ungoverned;   ///< by the driver, of processes in no book
+  Bytes unexplained;  ///< the driver's own, and what nobody accounts for
+  Bytes promised;     ///< guarantees and slices
+  [[nodiscard]] Bytes used() const { return device.total - device.free; }
+};
+
+struct Snapshot {
+  std::uint64_t time_ns = 0;
+  std::string driver_version;
+  std::string machine_problem;  ///< why no device could be asked; empty: they were
+  std::vector<DeviceView> devices;
+  std::vector<AccountView> accounts;
+  std::vector<UngovernedView> ungoverned;
+};
+
+/// What the node itself knows of a workload beyond its book.
+struct Knowledge {
+  std::vector<Bytes> configured_limits;   ///< by account, as asked for
+  std::vector<std::string> held_back_by;  ///< by account
+  std::uint64_t last_activity_ns = 0;
+  std::uint64_t limit_changes = 0;
+  bool suspended = false;
+};
+
+[[nodiscard]] Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
+                            const std::map<std::string, Knowledge>& known, std::uint64_t now_ns);
+
+}  // namespace ration::node

@@ -1,0 +1,31 @@
+// The snapshot as the JSON of docs/http-api.md. Used by the HTTP interface and, through it, by every face.
+// Promise: a viewer gets the command lines, labels and processes of their own workloads only, unless they are an
+// operator.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "node/snapshot.hpp"
+
+namespace ration::node {
+
+/// Who looks.
+struct Viewer {
+  bool is_operator = false;
+  std::optional<std::uint32_t> user;  ///< absent: nobody known (TCP without a token)
+
+  [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
+};
+
+[[nodiscard]] nlohmann::json device_json(const DeviceView& device);
+/// One row of `ration ps`.
+[[nodiscard]] nlohmann::json account_json(const AccountView& account, const Viewer& viewer);
+[[nodiscard]] nlohmann::json ungoverned_json(const UngovernedView& process, const Viewer& viewer);
+/// Rows of `ration ps`: workloads, then processes in no book.
+[[nodiscard]] nlohmann::json rows_json(const Snapshot& snapshot, const Viewer& viewer);
+
+/// `2026-01-14T12:03:58.214Z`.
+[[nodiscard]] std::string utc(std::uint64_t nanoseconds);
+
+}  // namespace ration::node
