@@ -53,10 +53,12 @@ Format Session::format() const {
   return output == "json" ? Format::kJson : output == "csv" ? Format::kCsv : Format::kText;
 }
 
-std::string Session::size(Bytes bytes) const {
-  if (format() == Format::kCsv) return std::to_string(bytes.count());
-  return format_size(bytes, units == "si" ? Units::kSi : units == "bytes" ? Units::kBytes : Units::kIec);
+Units Session::display_units() const {
+  if (format() == Format::kCsv || units == "bytes") return Units::kBytes;
+  return units == "si" ? Units::kSi : Units::kIec;
 }
+
+std::string Session::size(Bytes bytes) const { return format_size(bytes, display_units()); }
 
 std::string Session::size(const std::optional<Bytes>& bytes, const char* reason) const {
   return bytes ? size(*bytes) : fmt::format("n/a ({})", reason);

@@ -27,6 +27,7 @@ class Session {
   bool dry_run = false;
 
   [[nodiscard]] Format format() const;
+  [[nodiscard]] Units display_units() const;
   [[nodiscard]] std::string size(Bytes bytes) const;
   [[nodiscard]] std::string size(const std::optional<Bytes>& bytes, const char* reason) const;
 

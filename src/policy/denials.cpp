@@ -1,0 +1,61 @@
+#include "policy/denials.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace ration::policy {
+namespace {
+
+using ledger::Denial;
+using ledger::DenialReason;
+
+std::string because(const Denial& denial, const ledger::BookSnapshot& book, Units units) {
+  switch (denial.reason) {
+    case DenialReason::kLimit:
+      return fmt::format("{} held {} of its limit {}, and {} more would not fit", book.name,
+                         format_size(denial.used, units), format_size(denial.limit, units),
+                         format_size(denial.requested, units));
+    case DenialReason::kDeviceFull:
+      return "the GPU itself was full; the limit would have allowed it";
+    case DenialReason::kNoAccount:
+      return fmt::format("{} was not given that GPU", book.name);
+    default:
+      return "the book could not be used";
+  }
+}
+
+std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running) {
+  if (denial.reason == DenialReason::kDeviceFull)
+    return "ration ps   (who holds it), then wait for one to end: --on-deny wait";
+  if (denial.reason == DenialReason::kNoAccount) return "ration run --gpu 0,1 …   gives it more than one GPU";
+  const Bytes enough = round_up(denial.used + denial.requested, Bytes{std::uint64_t{256} << 20});
+  return running ? fmt::format("ration set {} --limit {}MiB", book.name, enough.count() >> 20)
+                 : fmt::format("ration run --limit {}MiB -- {}", enough.count() >> 20, book.command);
+}
+
+}  // namespace
+
+DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot& book, bool running, Units units) {
+  DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
+                            because(denial, book, units),
+                            {},
+                            fix(denial, book, running)};
+  if (denial.reason == DenialReason::kLimit && denial.device_free != ledger::kUnknownBytes)
+    explained.not_because =
+        fmt::format("the GPU was full: {} were free", format_size(Bytes{denial.device_free}, units));
+  return explained;
+}
+
+std::optional<DenialId> parse_denial_id(const std::string& text) {
+  if (text.rfind("d-", 0) != 0) return std::nullopt;
+  DenialId id;
+  const char* end = text.data() + text.size();
+  const auto run = std::from_chars(text.data() + 2, end, id.run);
+  if (run.ec != std::errc{} || run.ptr == end || *run.ptr != '-') return std::nullopt;
+  const auto number = std::from_chars(run.ptr + 1, end, id.number);
+  if (number.ec != std::errc{} || number.ptr != end) return std::nullopt;
+  return id;
+}
+
+}  // namespace ration::policy

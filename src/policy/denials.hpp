@@ -1,0 +1,30 @@
+// Why a charge was refused and what to do, in sentences. Used by `ration why`, the daemon's event log and the
+// dashboard, which therefore say the same.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/units.hpp"
+#include "ledger/book.hpp"
+
+namespace ration::policy {
+
+struct DenialExplained {
+  std::string id;  ///< `d-17-3`
+  std::string because;
+  std::string not_because;  ///< what one might think instead; empty: nothing
+  std::string fix;          ///< something to type
+};
+
+/// `running`: the workload still runs, so that its limit can be changed.
+[[nodiscard]] DenialExplained explain_denial(const ledger::Denial& denial, const ledger::BookSnapshot& book,
+                                             bool running, Units units = Units::kIec);
+
+struct DenialId {
+  std::uint64_t run = 0, number = 0;
+};
+/// `d-17-3`; absent: it is none.
+[[nodiscard]] std::optional<DenialId> parse_denial_id(const std::string& text);
+
+}  // namespace ration::policy
