@@ -64,6 +64,17 @@ ProcessIdentity current_process() noexcept {
   return self;
 }
 
+std::optional<ProcessIdentity> identity_of(std::int32_t pid) noexcept {
+  char path[32];
+  ProcessStat stat;
+  struct stat folder {};
+  std::snprintf(path, sizeof path, "/proc/%d", pid);
+  if (pid <= 0 || ::stat(path, &folder) != 0) return std::nullopt;
+  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  if (!read_stat(path, stat)) return std::nullopt;
+  return ProcessIdentity{stat.start_time, own_pid_namespace(), pid, folder.st_uid};
+}
+
 Liveness liveness(const ProcessIdentity& process) noexcept {
   if (process.pid <= 0) return Liveness::kDead;
   if (process.pid_namespace != own_pid_namespace()) return Liveness::kUnknown;

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace ration {
 
@@ -29,6 +30,9 @@ enum class Liveness {
 
 /// The calling process.
 [[nodiscard]] ProcessIdentity current_process() noexcept;
+
+/// A process by its number as the caller's namespace has it. Absent: there is none, or it cannot be seen.
+[[nodiscard]] std::optional<ProcessIdentity> identity_of(std::int32_t pid) noexcept;
 
 /// Whether that process still runs. A zombie is dead (its memory has been given back) unless other threads of it live.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;

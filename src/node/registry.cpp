@@ -35,12 +35,12 @@ std::string user_name(std::uint32_t user) {
 Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   struct stat status {};
   if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    return fail("E1510", fmt::format("'{}' is no folder of books.", folder), "Give the path of a folder: ration doctor",
+    return fail("E1530", fmt::format("'{}' is no folder of books.", folder), "Give the path of a folder: ration doctor",
                 2);
   }
   if (status.st_uid != owner) {
     return fail(
-        "E1510",
+        "E1530",
         fmt::format("the folder '{}' belongs to {}, not to {}.", folder, user_name(status.st_uid), user_name(owner)),
         "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
@@ -55,9 +55,15 @@ std::vector<std::pair<std::string, std::uint32_t>> Registry::folders() const {
 Changes Registry::refresh() {
   Changes changes;
   for (const auto& [folder, owner] : folders_) look_for_books(folder, owner, changes);
+  std::set<std::string> lost;
+  for (auto& [path, workload] : workloads_)
+    if (!read_one(workload, sources_.at(path), changes)) lost.insert(path);
   examine_processes();
   for (auto each = workloads_.begin(); each != workloads_.end();) {
-    if (read_one(each->second, sources_.at(each->first), changes)) {
+    Source& source = sources_.at(each->first);
+    leave_out_the_dead(each->second, source);
+    const bool creator_gone = each->second.book.ended_ns != 0 || source.creator_dead;
+    if (lost.count(each->first) == 0 && (!creator_gone || !each->second.book.processes.empty())) {
       ++each;
       continue;
     }
@@ -106,26 +112,29 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
   }
 }
 
-bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
+bool Registry::read_one(Workload& workload, const Source& source, Changes& changes) {
   BookSnapshot book;
   if (const BookStatus status = source.reader.read(book, workload.book.denial_count); status != BookStatus::kOk) {
     changes.damaged.push_back(fmt::format("{}: {}", workload.path, ledger::describe(status)));
     return false;
   }
-  // Whoever is dead and still entered stays known as dead; who is no longer entered may be forgotten.
+  workload.book = std::move(book);
+  return true;
+}
+
+// Whoever is dead and still entered stays known as dead; who is no longer entered may be forgotten.
+void Registry::leave_out_the_dead(Workload& workload, Source& source) {
+  auto& processes = workload.book.processes;
   std::erase_if(source.dead, [&](const ProcessIdentity& dead) {
-    return std::none_of(book.processes.begin(), book.processes.end(),
+    return std::none_of(processes.begin(), processes.end(),
                         [&](const auto& process) { return process.identity.same_as(dead); });
   });
-  std::erase_if(book.processes, [&](const auto& process) { return contains(source.dead, process.identity); });
-  workload.used.assign(book.accounts.size(), Bytes{0});
-  for (const auto& process : book.processes) {
+  std::erase_if(processes, [&](const auto& process) { return contains(source.dead, process.identity); });
+  workload.used.assign(workload.book.accounts.size(), Bytes{0});
+  for (const auto& process : processes) {
     for (std::size_t account = 0; account < workload.used.size(); ++account)
       workload.used[account] += process.held[account];
   }
-  workload.book = std::move(book);
-  const bool creator_gone = workload.book.ended_ns != 0 || source.creator_dead;
-  return !creator_gone || !workload.book.processes.empty();
 }
 
 void Registry::examine_processes() {
@@ -135,9 +144,10 @@ void Registry::examine_processes() {
     if (each == workloads_.end()) each = workloads_.begin();
     Source& source = sources_.at(each->first);
     const BookSnapshot& book = each->second.book;
-    source.creator_dead = book.created_ns != 0 && liveness(book.creator) == Liveness::kDead;
+    source.creator_dead = liveness(book.creator) == Liveness::kDead;
     for (const auto& process : book.processes) {
-      if (liveness(process.identity) == Liveness::kDead) source.dead.push_back(process.identity);
+      if (!contains(source.dead, process.identity) && liveness(process.identity) == Liveness::kDead)
+        source.dead.push_back(process.identity);
     }
     examined += 1 + book.processes.size();
     examined_last_ = each->first;

@@ -32,7 +32,7 @@ struct Changes {
 
 class Registry {
  public:
-  /// From now on the books in `folder`/books are watched. E1510: the folder is not `owner`'s, or no folder.
+  /// From now on the books in `folder`/books are watched. E1530: the folder is not `owner`'s, or no folder.
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
   [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
 
@@ -52,9 +52,10 @@ class Registry {
   };
 
   void look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes);
-  /// False: it has ended or cannot be read any more.
-  bool read_one(Workload& workload, Source& source, Changes& changes);
+  /// False: it cannot be read any more.
+  static bool read_one(Workload& workload, const Source& source, Changes& changes);
   void examine_processes();
+  static void leave_out_the_dead(Workload& workload, Source& source);
 
   std::map<std::string, std::uint32_t> folders_;  // and whose they are
   std::map<std::string, Workload> workloads_;

@@ -1,0 +1,183 @@
+#include "node/metrics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace ration::node {
+namespace {
+
+std::string escaped(const std::string& value) {
+  std::string text;
+  for (const char letter : value) {
+    if (letter == '\\' || letter == '"') text += '\\';
+    text += letter == '\n' ? std::string("\\n") : std::string(1, letter);
+  }
+  return text;
+}
+
+/// Families in the order in which they are begun; every sample of a family stands together.
+class Exposition {
+ public:
+  void family(const char* name, const char* type, const char* help) {
+    name_ = name;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  template <typename Number>
+  void sample(const std::string& labels, Number value, const char* suffix = "") {
+    text_ += labels.empty() ? fmt::format("{}{} {}\n", name_, suffix, value)
+                            : fmt::format("{}{}{{{}}} {}\n", name_, suffix, labels, value);
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  const char* name_ = "";
+};
+
+std::string label(const char* name, const std::string& value) { return fmt::format("{}=\"{}\"", name, escaped(value)); }
+std::string gpu_label(int gpu) { return fmt::format("gpu=\"{}\"", gpu); }
+std::string where(const Counters::TenantOnGpu& key) { return label("tenant", key.tenant) + "," + gpu_label(key.gpu); }
+
+struct TenantSums {
+  Bytes live, context, pooled, limit, guarantee, peak, used;
+};
+
+std::map<Counters::TenantOnGpu, TenantSums> tenant_sums(const Snapshot& snapshot) {
+  std::map<Counters::TenantOnGpu, TenantSums> sums;
+  for (const AccountView& account : snapshot.accounts) {
+    if (!account.gpu) continue;
+    TenantSums& sum = sums[{account.tenant, *account.gpu}];
+    const Bytes special = account.context + account.pooled;
+    sum.live += account.used - std::min(account.used, special);
+    sum.context += account.context;
+    sum.pooled += account.pooled;
+    sum.used += account.used;
+    sum.limit += account.limit;
+    sum.guarantee += account.guarantee;
+    sum.peak += account.peak;
+  }
+  return sums;
+}
+
+void devices(Exposition& out, const Snapshot& snapshot) {
+  const auto each = [&](const char* name, const char* help, const auto& samples) {
+    out.family(name, "gauge", help);
+    for (const DeviceView& device : snapshot.devices) samples(device, gpu_label(device.device.index));
+  };
+  each("ration_device_memory_total_bytes", "Memory of the device.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         out.sample(gpu + "," + label("uuid", view.device.uuid) + "," + label("name", view.device.name),
+                    view.device.total.count());
+       });
+  each("ration_device_memory_used_bytes", "Memory in use, as the driver says and as the books say.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         const std::string labels = gpu + "," + label("uuid", view.device.uuid);
+         out.sample(labels + ",source=\"driver\"", view.used().count());
+         out.sample(labels + ",source=\"books\"", view.governed.count());
+       });
+  each("ration_device_promised_bytes", "Guarantees of running workloads.",
+       [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
+  each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.processes) out.sample(gpu, view.ungoverned.count());
+       });
+  each("ration_device_unexplained_bytes", "Memory in use that neither a book nor a process explains.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.processes) out.sample(gpu, view.unexplained.count());
+       });
+}
+
+void tenants(Exposition& out, const Snapshot& snapshot) {
+  const auto sums = tenant_sums(snapshot);
+  out.family("ration_tenant_memory_bytes", "gauge",
+             "Memory charged to the tenant; kind live includes what its frameworks cache.");
+  for (const auto& [key, sum] : sums) {
+    out.sample(where(key) + ",kind=\"live\"", sum.live.count());
+    out.sample(where(key) + ",kind=\"pooled\"", sum.pooled.count());
+    out.sample(where(key) + ",kind=\"context\"", sum.context.count());
+  }
+  const auto each = [&](const char* name, const char* help, const auto& value) {
+    out.family(name, "gauge", help);
+    for (const auto& [key, sum] : sums) out.sample(where(key), value(sum).count());
+  };
+  each("ration_tenant_limit_bytes", "Limits of the tenant's running workloads, together.",
+       [](const TenantSums& sum) { return sum.limit; });
+  each("ration_tenant_guarantee_bytes", "Guarantees of the tenant's running workloads, together.",
+       [](const TenantSums& sum) { return sum.guarantee; });
+  each("ration_tenant_peak_bytes", "Peaks of the tenant's running workloads, together.",
+       [](const TenantSums& sum) { return sum.peak; });
+  each("ration_tenant_headroom_bytes", "What the tenant's workloads may still take before their limits.",
+       [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
+  out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose book can be read.");
+  std::map<std::string, std::set<std::string>> guarded;
+  for (const AccountView& account : snapshot.accounts) guarded[account.tenant].insert(account.path);
+  for (const auto& [tenant, books] : guarded) out.sample(label("tenant", tenant), books.size());
+}
+
+void counters(Exposition& out, const Counters& counted) {
+  out.family("ration_denied_total", "counter", "Refused requests for memory.");
+  for (const auto& [kind, count] : counted.denied)
+    out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
+  out.family("ration_denied_bytes_total", "counter", "Bytes of refused requests.");
+  for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
+  out.family("ration_byte_seconds_total", "counter", "Memory multiplied by time, by what it is charged for.");
+  for (const auto& [key, sums] : counted.byte_seconds) {
+    out.sample(where(key) + ",basis=\"used\"", sums.used);
+    out.sample(where(key) + ",basis=\"limit\"", sums.limit);
+    out.sample(where(key) + ",basis=\"guarantee\"", sums.guarantee);
+  }
+  out.family("ration_limit_changes_total", "counter", "Limits changed by people.");
+  for (const auto& [key, count] : counted.limit_changes)
+    out.sample(label("tenant", key.first) + "," + label("by", key.second), count);
+  out.family("ration_violations_total", "counter", "Books altered by their owners, and processes over their books.");
+  for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
+  out.family("ration_wait_seconds", "histogram", "How long workloads waited in the queue before they started.");
+  for (std::size_t i = 0; i < std::size(Counters::kWaitBounds); ++i)
+    out.sample(fmt::format("le=\"{}\"", Counters::kWaitBounds[i]), counted.waits_within[i], "_bucket");
+  out.sample("le=\"+Inf\"", counted.waits, "_bucket");
+  out.sample("", counted.wait_seconds, "_sum");
+  out.sample("", counted.waits, "_count");
+  out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
+  out.sample("", counted.looks);
+  out.family("ration_look_seconds_total", "counter", "Time that this took.");
+  out.sample("", counted.look_seconds);
+}
+
+void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
+  std::size_t shown = 0, all = 0;
+  out.family("ration_process_memory_bytes", "gauge", "Memory of a governed process, by its book.");
+  for (const AccountView& account : snapshot.accounts) {
+    for (const ProcessView& process : account.processes) {
+      ++all;
+      if (shown >= most || !account.gpu) continue;
+      ++shown;
+      out.sample(where({account.tenant, *account.gpu}) + "," + label("workload", account.workload) +
+                     fmt::format(",pid=\"{}\"", process.pid),
+                 process.used.count());
+    }
+  }
+  out.family("ration_processes_truncated", "gauge", "Processes that have no sample because there are too many.");
+  out.sample("", all - shown);
+}
+
+}  // namespace
+
+std::string metrics_text(const Snapshot& snapshot, const Counters& counted, const MetricsOptions& options) {
+  Exposition out;
+  out.family("ration_build_info", "gauge", "The version that runs, always 1.");
+  out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
+  devices(out, snapshot);
+  tenants(out, snapshot);
+  counters(out, counted);
+  out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
+  out.sample("", options.queue_length);
+  out.family("ration_stream_clients", "gauge", "Clients of the event stream.");
+  out.sample("", options.stream_clients);
+  if (options.processes) processes(out, snapshot, options.most_processes);
+  return out.take();
+}
+
+}  // namespace ration::node

@@ -1,0 +1,203 @@
+// The registry over real books, real processes and real kills.
+#include "node/registry.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "node/snapshot.hpp"
+
+namespace ration::node {
+namespace {
+
+using namespace literals;
+using ledger::Book;
+using ledger::BookStatus;
+
+class RegistryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/ration-registry-XXXXXX";
+    folder_ = ::mkdtemp(folder);
+    ASSERT_EQ(::mkdir((folder_ + "/books").c_str(), 0700), 0);
+    ASSERT_TRUE(registry_.adopt(folder_, ::getuid()));
+  }
+  void TearDown() override {
+    for (const pid_t child : children_) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string make(const std::string& name, std::uint64_t run, Bytes limit) {
+    ledger::NewBook contents;
+    contents.name = name;
+    contents.tenant = "nlp";
+    contents.run_number = run;
+    ledger::NewAccount account;
+    account.device = {1};
+    account.device_name = "T4";
+    account.device_total = 16_GiB;
+    account.limit = limit;
+    contents.accounts.push_back(account);
+    const std::string path = folder_ + "/books/" + name + "." + std::to_string(run) + ".book";
+    EXPECT_EQ(Book::create(path.c_str(), contents), BookStatus::kOk);
+    return path;
+  }
+
+  /// A process that holds `bytes` until it is killed.
+  pid_t hold(const std::string& path, Bytes bytes) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Book book;
+      const bool good = Book::open(path.c_str(), book) == BookStatus::kOk && book.attach() &&
+                        book.charge(0, bytes) == ledger::Charged::kGranted;
+      (void)!::write(ready[1], good ? "y" : "n", 1);
+      for (;;) ::pause();
+    }
+    char answer = 'n';
+    EXPECT_EQ(::read(ready[0], &answer, 1), 1);
+    EXPECT_EQ(answer, 'y');
+    ::close(ready[0]);
+    ::close(ready[1]);
+    children_.push_back(child);
+    return child;
+  }
+  void kill(pid_t child) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    std::erase(children_, child);
+  }
+
+  std::string folder_;
+  Registry registry_;
+  std::vector<pid_t> children_;
+};
+
+TEST_F(RegistryTest, TakesUpBooksThatAreThereAndThoseThatCome) {
+  const std::string first = make("train", 1, 4_GiB);
+  EXPECT_EQ(registry_.refresh().started, std::vector{first});
+  const std::string second = make("serve", 2, 2_GiB);
+  EXPECT_EQ(registry_.refresh().started, std::vector{second});
+  EXPECT_TRUE(registry_.refresh().started.empty());
+  EXPECT_EQ(registry_.workloads().size(), 2U);
+  ASSERT_NE(registry_.find("serve"), nullptr);
+  EXPECT_EQ(registry_.find("serve")->book.accounts.front().limit, 2_GiB);
+  EXPECT_EQ(registry_.find("1"), registry_.find("train"));
+}
+
+TEST_F(RegistryTest, WhatTheKilledHeldIsNotCounted) {
+  const std::string path = make("train", 1, 4_GiB);
+  const pid_t one = hold(path, 1_GiB);
+  hold(path, 512_MiB);
+  registry_.refresh();
+  EXPECT_EQ(registry_.workloads().at(path).used.front(), 1536_MiB);
+  kill(one);
+  registry_.refresh();
+  EXPECT_EQ(registry_.workloads().at(path).used.front(), 512_MiB);
+  EXPECT_EQ(registry_.workloads().at(path).book.processes.size(), 1U);
+}
+
+TEST_F(RegistryTest, EndsWhenItSaysSoAndNobodyHoldsAnything) {
+  const std::string path = make("train", 1, 4_GiB);
+  const pid_t left_behind = hold(path, 1_GiB);
+  registry_.refresh();
+  Book book;
+  ASSERT_EQ(Book::open(path.c_str(), book), BookStatus::kOk);
+  book.mark_ended(3);
+  EXPECT_TRUE(registry_.refresh().ended.empty()) << "a process of it still runs";
+  kill(left_behind);
+  const Changes changes = registry_.refresh();
+  ASSERT_EQ(changes.ended.size(), 1U);
+  EXPECT_EQ(changes.ended.front().book.exit_status, 3);
+  EXPECT_TRUE(registry_.workloads().empty());
+  EXPECT_TRUE(registry_.refresh().started.empty()) << "it came back";
+}
+
+TEST_F(RegistryTest, EveryDenialIsReportedOnce) {
+  const std::string path = make("train", 1, 1_GiB);
+  Book book;
+  ASSERT_EQ(Book::open(path.c_str(), book), BookStatus::kOk);
+  registry_.refresh();
+  std::uint64_t seen = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < round; ++i)
+      book.record_denial(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
+    registry_.refresh();
+    for (const auto& denial : registry_.workloads().at(path).book.denials) EXPECT_EQ(denial.sequence, ++seen);
+  }
+  EXPECT_EQ(seen, 190U);
+}
+
+TEST_F(RegistryTest, ADamagedBookIsReportedOnceAndHarmsNobodyElse) {
+  const std::string good = make("train", 1, 1_GiB);
+  std::ofstream(folder_ + "/books/bad.2.book") << "not a book at all";
+  ASSERT_EQ(::symlink(good.c_str(), (folder_ + "/books/link.3.book").c_str()), 0);
+  ASSERT_EQ(::mkfifo((folder_ + "/books/pipe.4.book").c_str(), 0600), 0);
+  const Changes changes = registry_.refresh();
+  EXPECT_EQ(changes.started, std::vector{good});
+  EXPECT_EQ(changes.damaged.size(), 3U);
+  EXPECT_TRUE(registry_.refresh().damaged.empty());
+  // One that was sound and is cut short while it is watched.
+  ASSERT_EQ(::truncate(good.c_str(), 4096), 0);
+  const Changes after = registry_.refresh();
+  EXPECT_EQ(after.damaged.size(), 1U);
+  EXPECT_EQ(after.ended.size(), 1U);
+}
+
+TEST_F(RegistryTest, OnlyFoldersOfTheUserAreAdopted) {
+  EXPECT_EQ(registry_.adopt(folder_, ::getuid() + 1).error().exit_code, 5);
+  EXPECT_FALSE(registry_.adopt(folder_ + "/nothing", ::getuid()));
+  EXPECT_FALSE(registry_.adopt("relative", ::getuid()));
+  ASSERT_EQ(::symlink("/", (folder_ + "/root").c_str()), 0);
+  EXPECT_FALSE(registry_.adopt(folder_ + "/root", ::getuid()));
+}
+
+TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
+  const std::string path = make("train", 1, 4_GiB);
+  const pid_t governed = hold(path, 1_GiB);
+  registry_.refresh();
+  policy::Machine machine;
+  policy::Device device;
+  device.uuid = "GPU-x";
+  device.bytes = {1};
+  device.total = 16_GiB;
+  device.free = 12_GiB;
+  device.processes = {{governed, 1100_MiB}, {::getpid(), 2_GiB}, {1, std::nullopt}};
+  machine.devices.push_back(device);
+  const Snapshot now = look(registry_, machine, {}, 1);
+  ASSERT_EQ(now.devices.size(), 1U);
+  const DeviceView& view = now.devices.front();
+  EXPECT_EQ(view.governed, 1_GiB);
+  EXPECT_EQ(view.ungoverned, 2_GiB);
+  EXPECT_EQ(view.governed + view.ungoverned + view.unexplained, view.used());
+  ASSERT_EQ(now.ungoverned.size(), 2U);
+  ASSERT_EQ(now.accounts.size(), 1U);
+  EXPECT_EQ(now.accounts.front().processes.front().driver_used, 1100_MiB);
+  EXPECT_EQ(now.accounts.front().processes.front().state, ProcessState::kManaged);
+}
+
+TEST_F(RegistryTest, AProcessFarOverItsBookIsAViolator) {
+  const std::string path = make("train", 1, 4_GiB);
+  const pid_t governed = hold(path, 1_GiB);
+  registry_.refresh();
+  policy::Machine machine;
+  policy::Device device;
+  device.bytes = {1};
+  device.total = 16_GiB;
+  device.processes = {{governed, 3_GiB}};
+  machine.devices.push_back(device);
+  EXPECT_EQ(look(registry_, machine, {}, 1).accounts.front().processes.front().state, ProcessState::kViolator);
+}
+
+}  // namespace
+}  // namespace ration::node
