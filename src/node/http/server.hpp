@@ -1,0 +1,126 @@
+// The daemon's HTTP/1.1 server: a Unix socket and, if configured, a TCP address. Used by `rationd`.
+// Promises: one thread, never blocked by a client; everything a client can use up is bounded (the numbers below); a
+// handler that throws is a 500 and nothing else; an address that others can reach is not opened without a token.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/http/access.hpp"
+#include "node/http/connection.hpp"
+#include "node/http/event_loop.hpp"
+#include "node/http/listener.hpp"
+#include "node/http/message.hpp"
+#include "node/http/responder.hpp"
+#include "node/http/router.hpp"
+
+struct evconnlistener;
+
+namespace ration::http {
+
+struct ServerOptions {
+  std::string socket_path;              ///< "": none
+  mode_t socket_mode = 0666;            ///< everybody may ask; who asks is known
+  std::string tcp_address;              ///< `127.0.0.1:8080`; "": none; port 0 picks one
+  std::string token_file;               ///< "": none
+  std::vector<std::string> host_names;  ///< further names by which browsers may come
+  ConnectionLimits limits;
+  std::size_t connections = 512;
+  std::size_t connections_each = 256;  ///< of one user, of one remote address (IPv6: of one /64 network)
+  std::size_t connections_kept = 16;   ///< of `connections`: for root and the daemon's own user, on the socket
+};
+
+using Handler = std::function<Response(const Request&)>;
+/// May keep the Responder and answer later, from any thread; the request is to be copied for that.
+using DeferredHandler = std::function<void(const Request&, Responder)>;
+
+/// Asked of a route beyond its method and path.
+enum class Access {
+  kNormal,
+  kSameOriginOnly,  ///< no page of another origin, not even by GET: for event streams
+};
+
+class Server final : private ConnectionOwner {
+ public:
+  struct Counters {
+    std::uint64_t accepted = 0;     ///< connections
+    std::uint64_t turned_away = 0;  ///< connections past a bound
+    std::uint64_t requests = 0;
+    std::uint64_t refused = 0;  ///< requests that no handler saw
+    std::uint64_t handler_failures = 0;
+  };
+
+  Server(EventLoop& loop, ServerOptions options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Patterns: router.hpp. HEAD is answered from GET.
+  void route(std::string method, std::string_view pattern, Handler handler, Access access = Access::kNormal);
+  void route_deferred(std::string method, std::string_view pattern, DeferredHandler handler,
+                      Access access = Access::kNormal);
+
+  /// E1504 another daemon is there, E1505 no token for an address that others reach, E1506 an unsafe token file,
+  /// E1507 the place cannot be used.
+  [[nodiscard]] Result<void> listen();
+  /// The port that was picked; 0 where TCP is not used.
+  [[nodiscard]] std::uint16_t tcp_port() const noexcept { return tcp_port_; }
+
+  /// Takes no more clients, ends streams and idle connections, waits for answers that are being made, but not longer
+  /// than `patience`; then calls `done` in the loop.
+  void stop(milliseconds patience, std::function<void()> done);
+
+  [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  struct Route {
+    DeferredHandler deferred;
+    Handler handler;
+    Access access;
+  };
+  struct Client {
+    std::unique_ptr<Connection> connection;
+    std::string key;  ///< under which it is counted
+  };
+  struct ListenerCallbacks;
+
+  void add(std::string method, std::string_view pattern, Route route);
+  void on_accept(int socket, bool tcp);
+  void on_accept_failed();
+  void handle(Connection& connection, Request request) override;
+  void ended(Connection& connection) override;
+  void bury();
+  void stopped();
+
+  EventLoop& loop_;
+  ServerOptions options_;
+  AccessRules rules_;
+  Router router_;
+  std::vector<Route> routes_;
+  std::optional<UnixListener> unix_;
+  std::optional<TcpListener> tcp_;
+  std::uint16_t tcp_port_ = 0;
+  struct FreeListener {
+    void operator()(evconnlistener* listener) const noexcept;
+  };
+  std::vector<std::unique_ptr<evconnlistener, FreeListener>> listeners_;
+  std::map<Connection*, Client> connections_;
+  std::map<std::string, std::size_t> counts_;
+  std::vector<Client> dead_;
+  Watch bury_;
+  Watch accept_again_;
+  Watch patience_;
+  std::function<void()> done_;
+  Counters counters_;
+};
+
+}  // namespace ration::http
