@@ -1,0 +1,63 @@
+// Memory multiplied by time, exactly: what is charged for. Used by everything in this room.
+// Promises: whole byte-milliseconds in 128 bits, so that sums over years and devices neither round nor overflow.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace ration::history {
+
+/// Milliseconds since 1970-01-01 UTC.
+using TimeMs = std::int64_t;
+
+inline constexpr TimeMs kSecondMs = 1'000;
+inline constexpr TimeMs kMinuteMs = 60'000;
+inline constexpr TimeMs kHourMs = 3'600'000;
+inline constexpr TimeMs kDayMs = 24 * kHourMs;
+
+/// The largest device that can be recorded, 2 TiB: one hour of it in byte-milliseconds still fits a column of the
+/// database (2^41 × 3.6e6 < 2^63).
+inline constexpr std::int64_t kLargestDevice = std::int64_t{1} << 41;
+
+class ByteTime {
+ public:
+  constexpr ByteTime() noexcept = default;
+  constexpr explicit ByteTime(__int128 byte_ms) noexcept : byte_ms_(byte_ms) {}
+
+  [[nodiscard]] constexpr __int128 byte_ms() const noexcept { return byte_ms_; }
+
+  constexpr bool operator==(const ByteTime& other) const noexcept { return byte_ms_ == other.byte_ms_; }
+  constexpr bool operator<(const ByteTime& other) const noexcept { return byte_ms_ < other.byte_ms_; }
+  constexpr bool operator>(const ByteTime& other) const noexcept { return byte_ms_ > other.byte_ms_; }
+  constexpr ByteTime& operator+=(ByteTime other) noexcept {
+    byte_ms_ += other.byte_ms_;
+    return *this;
+  }
+  constexpr ByteTime& operator-=(ByteTime other) noexcept {
+    byte_ms_ -= other.byte_ms_;
+    return *this;
+  }
+  friend constexpr ByteTime operator+(ByteTime left, ByteTime right) noexcept { return left += right; }
+  friend constexpr ByteTime operator-(ByteTime left, ByteTime right) noexcept { return left -= right; }
+
+ private:
+  __int128 byte_ms_ = 0;
+};
+
+/// Byte-seconds as a decimal number without rounding: `1234`, `1234.5`, `-0.001`.
+[[nodiscard]] std::string byte_seconds(ByteTime amount);
+
+/// The same read back; zero for a text that is no number.
+[[nodiscard]] ByteTime parse_byte_seconds(const std::string& text);
+
+/// For people and for prices per GiB·h; rounded to a double.
+[[nodiscard]] double gib_hours(ByteTime amount);
+
+/// `2026-01-14T12:03:58.214Z`.
+[[nodiscard]] std::string rfc3339(TimeMs time);
+
+/// First millisecond of a UTC month; `month` may be 13 (January of the next year).
+[[nodiscard]] TimeMs month_start(int year, int month);
+
+}  // namespace ration::history

@@ -1,0 +1,103 @@
+// SQLite as this room needs it: one connection, statements that clean up after themselves, the first failure kept.
+// Used inside this room only. Promises: nothing throws; after a failure every further step does nothing, so that a
+// caller may run a whole transaction and ask once, at its end, whether it went well.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace ration::history {
+
+class Database;
+
+/// One prepared statement. Columns count from 0, parameters are bound in order.
+class Statement {
+ public:
+  Statement(Database& database, std::string_view text);
+
+  /// Forgets the last row and binds anew: integers, texts, optionals (empty is NULL).
+  template <typename... Values>
+  Statement& with(const Values&... values) {
+    restart();
+    int index = 0;
+    (bind(++index, values), ...);
+    return *this;
+  }
+
+  /// Binds texts from parameter `first` on, after with().
+  void bind_further(int first, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) bind(first++, text);
+  }
+
+  /// Whether there is one more row.
+  [[nodiscard]] bool row();
+  /// Runs it to its end.
+  void done() {
+    while (row()) {
+    }
+  }
+
+  [[nodiscard]] std::int64_t integer(int column) const;
+  [[nodiscard]] double real(int column) const;
+  [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] std::optional<std::int64_t> maybe_integer(int column) const;
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const noexcept;
+  };
+  void restart();
+  void bind(int index, std::int64_t value);
+  void bind(int index, std::string_view value);
+  void bind(int index, const std::string& value) { bind(index, std::string_view(value)); }
+  void bind(int index, const char* value) { bind(index, std::string_view(value)); }
+  void bind(int index, int value) { bind(index, std::int64_t{value}); }
+  template <typename T>
+  void bind(int index, const std::optional<T>& value) {
+    if (value) bind(index, *value);  // an unbound parameter is NULL
+  }
+
+  Database* database_;
+  std::unique_ptr<sqlite3_stmt, Finalize> handle_;
+};
+
+class Database {
+ public:
+  enum class Access { kWrite, kRead };
+
+  /// E1912 when it cannot be opened. A file that is no database opens, and fails at its first statement.
+  [[nodiscard]] static Result<Database> open(const std::string& path, Access access);
+
+  /// One or more statements without parameters.
+  void run(const char* text);
+
+  /// The first failure since the last call, or good.
+  [[nodiscard]] Result<void> outcome();
+
+  [[nodiscard]] bool failed() const noexcept { return failure_.has_value(); }
+  /// The file is not a database or contradicts itself; stays true.
+  [[nodiscard]] bool damaged() const noexcept { return damaged_; }
+
+ private:
+  friend class Statement;
+  struct Close {
+    void operator()(sqlite3* handle) const noexcept;
+  };
+  void fail_with(int code);
+
+  std::unique_ptr<sqlite3, Close> handle_;
+  std::string path_;
+  std::optional<Error> failure_;
+  bool damaged_ = false;
+};
+
+}  // namespace ration::history

@@ -1,0 +1,142 @@
+#include "node/history/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/history/periods.hpp"
+#include "node/history/schema.hpp"
+
+namespace ration::history {
+namespace {
+
+constexpr const char* kEventColumns =
+    "SELECT id, time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old, new, fix, why "
+    "FROM events ";
+
+Event read_event(Statement& row) {
+  Event event;
+  event.id = row.integer(0), event.time = row.integer(1);
+  event.type = row.text(2), event.workload = row.text(3), event.tenant = row.text(4), event.user = row.text(5);
+  event.gpu = row.maybe_integer(6), event.pid = row.maybe_integer(7), event.bytes = row.maybe_integer(8);
+  event.denial = row.text(9), event.by = row.text(10), event.text = row.text(11);
+  event.old_value = row.text(12), event.new_value = row.text(13), event.fix = row.text(14), event.why = row.text(15);
+  return event;
+}
+
+}  // namespace
+
+template <typename Answer>
+auto Reader::of_one_instant(const Answer& answer) -> decltype(answer(std::declval<Database&>())) {
+  database_.run("BEGIN");
+  auto result = answer(database_);
+  (void)database_.outcome();
+  database_.run("ROLLBACK");  // nothing was written; ends the view of one instant, after failures too
+  (void)database_.outcome();
+  return result;
+}
+
+Result<Reader> Reader::open(const std::string& path) {
+  auto database = Database::open(path, Database::Access::kRead);
+  if (!database) return tl::unexpected(database.error());
+  std::int64_t version = 0;
+  {
+    Statement asked(*database, "PRAGMA user_version");
+    if (asked.row()) version = asked.integer(0);
+  }
+  if (auto good = database->outcome(); !good) return tl::unexpected(good.error());
+  if (version != newest_schema()) {
+    return fail("E1911", fmt::format("{} has schema {}, this ration reads {}.", path, version, newest_schema()),
+                version > newest_schema() ? "Update ration." : "Let its daemon open it first.");
+  }
+  return Reader(std::move(*database));
+}
+
+Result<Report> Reader::usage(const ReportQuestion& question) {
+  return of_one_instant([&](Database& database) { return make_report(database, question); });
+}
+
+Result<Charges> Reader::charges(const Window& window, Slice slice, Basis basis) {
+  return of_one_instant([&](Database& database) { return collect_charges(database, window, slice, basis); });
+}
+
+Result<Series> Reader::series(const SeriesQuestion& question) {
+  return of_one_instant([&](Database& database) { return make_series(database, question); });
+}
+
+Result<Recommendation> Reader::recommend(const RecommendQuestion& question) {
+  return of_one_instant([&](Database& database) { return make_recommendation(database, question); });
+}
+
+Result<RunReport> Reader::last_run(const std::string& workload) {
+  return of_one_instant([&](Database& database) { return make_run_report(database, workload); });
+}
+
+Result<std::vector<Event>> Reader::events(const EventQuestion& question) {
+  std::string text = std::string(kEventColumns) + "WHERE id > ?1 AND (?2 = '' OR workload = ?2)";
+  if (!question.types.empty()) {
+    text += " AND type IN (";
+    for (std::size_t place = 0; place < question.types.size(); ++place)
+      text += fmt::format("{}?{}", place == 0 ? "" : ", ", place + 4);
+    text += ")";
+  }
+  text += question.since > 0 ? " ORDER BY id LIMIT ?3" : " ORDER BY id DESC LIMIT ?3";
+  std::vector<Event> events;
+  Statement rows(database_, text);
+  rows.with(question.since, question.workload, std::clamp<std::int64_t>(question.limit, 0, 100'000));
+  rows.bind_further(4, question.types);
+  while (rows.row()) events.push_back(read_event(rows));
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  if (question.since <= 0) std::reverse(events.begin(), events.end());
+  return events;
+}
+
+Result<Event> Reader::event(std::int64_t id) {
+  Statement row(database_, std::string(kEventColumns) + "WHERE id = ?");
+  if (row.with(id).row()) return read_event(row);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 1);
+}
+
+Result<Event> Reader::denial(const std::string& id) {
+  Statement row(database_, std::string(kEventColumns) + "WHERE denial = ? AND denial <> '' ORDER BY id DESC LIMIT 1");
+  if (row.with(id).row()) return read_event(row);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 1);
+}
+
+Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {
+  std::pair<std::int64_t, std::int64_t> kept;
+  {
+    Statement asked(database_, "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM events");
+    if (asked.row()) kept = {asked.integer(0), asked.integer(1)};
+  }
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return kept;
+}
+
+Result<ClosedPeriod> Reader::period(const std::string& name) {
+  auto period = read_period(database_, name);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  if (!period)
+    return fail("E1914", fmt::format("{} is not closed.", name), fmt::format("ration report close {}", name));
+  return *period;
+}
+
+Result<std::vector<Adjustment>> Reader::adjustments(const std::string& period) {
+  auto adjustments = read_adjustments(database_, period, period);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return adjustments;
+}
+
+Result<TimeMs> Reader::recorded_to() {
+  TimeMs time = 0;
+  {
+    Statement asked(database_, "SELECT value FROM marks WHERE name = 'recorded_to'");
+    if (asked.row()) time = asked.integer(0);
+  }
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return time;
+}
+
+}  // namespace ration::history

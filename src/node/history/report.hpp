@@ -1,0 +1,72 @@
+// Who had how much memory for how long, and what that costs: `ration report`, the Reports page, exports.
+// Promises: the rows add up to capacity × time exactly (`adds_up` is checked, never assumed); costs are rounded so that
+// the printed rows add up to the printed sum.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "node/history/charges.hpp"
+#include "node/history/history.hpp"
+
+namespace ration::history {
+
+enum class By { kTenant, kUser, kWorkload, kLabel, kGpu, kDay };
+
+struct ReportQuestion {
+  Window window;
+  By by = By::kTenant;
+  /// For By::kLabel.
+  std::string label;
+  Basis basis = Basis::kUsed;
+  /// Price of one GiB·h in billionths of the currency; 0: none is asked for.
+  std::int64_t price_nano = 0;
+  std::string currency = "EUR";
+  /// Who pays for what nobody held. kWeighted: by what each is charged.
+  enum class ShareIdle { kNone, kEven, kWeighted } share_idle = ShareIdle::kNone;
+};
+
+/// `tenant user workload label:KEY gpu day` into `by` and `label`; E1916.
+[[nodiscard]] Result<void> parse_by(const std::string& text, ReportQuestion& question);
+[[nodiscard]] std::string name_of_by(const ReportQuestion& question);
+/// `0.031`, at most nine decimals: into billionths. E1916.
+[[nodiscard]] Result<std::int64_t> parse_price(const std::string& text);
+
+struct ReportRow {
+  std::string name;
+  Kind kind = Kind::kGoverned;
+  ByteTime used, limited, guaranteed, charged;
+  /// Of the charged amount, what was idle and is shared out.
+  ByteTime shared_idle;
+  /// The most that one workload of it held at once on one device.
+  std::int64_t peak = 0;
+  /// Used of limit; none where there was no limit.
+  std::optional<double> efficiency;
+  std::int64_t denials = 0;
+  /// In hundredths of the currency.
+  std::int64_t cost_cents = 0;
+};
+
+struct Report {
+  ReportQuestion question;
+  /// As answered: whole hours, up to what is recorded.
+  TimeMs from = 0, to = 0;
+  /// Governed ones by amount; then ungoverned, driver, idle, gap, overlap where there are any.
+  std::vector<ReportRow> rows;
+  ByteTime sum, capacity;
+  std::int64_t cost_cents = 0;
+  bool adds_up = false;
+  std::vector<Gap> gaps;
+  std::vector<DeviceFacts> devices;
+  /// Where the window is exactly one month: its name, and whether and how it was sealed.
+  std::string period;
+  std::optional<ClosedPeriod> closed;
+  /// Of all closed months in the window. They are lines beside the sum, which says what was measured.
+  std::vector<Adjustment> adjustments;
+};
+
+/// Inside a transaction of the caller.
+[[nodiscard]] Result<Report> make_report(Database& database, const ReportQuestion& question);
+
+}  // namespace ration::history
