@@ -26,6 +26,7 @@ struct Typed {
   std::string hints = "auto", gpu, target, denial, size, shell, folder;
   cli::SetOptions set;
   cli::SplitOptions split;
+  cli::PlanOptions plan;
   cli::DoctorOptions doctor;
   cli::DemoOptions demo;
   std::vector<std::string> topic;
@@ -165,6 +166,20 @@ void add_verbs(CLI::App& app) {
   split->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   add_sim(split);
   add_output(split, true);
+
+  auto* plan = add_verb(app, "plan", [] { return cli::plan(session, typed.plan); });
+  plan->add_option("--gpu", typed.plan.gpus, "hardware by name: A100-40:2, T4:15GiB*3; left out: this machine's")
+      ->type_name("GPUS")
+      ->expected(1)
+      ->take_all();
+  plan->add_option("--tenant", typed.plan.tenants, "NAME=GUARANTEE[:LIMIT][*COUNT]; may be given again")
+      ->type_name("TENANT")
+      ->expected(1)
+      ->take_all()
+      ->required();
+  plan->add_flag("--spread", typed.plan.spread, "side by side, so that limits can be reached, instead of tight");
+  add_sim(plan);
+  add_output(plan, false);
 
   auto* set = add_verb(app, "set", [] { return cli::set(session, typed.set); });
   set->add_option("workload", typed.set.name, "its name: ration ps")->required();

@@ -163,16 +163,16 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                           {"limit_bytes", account.limit.count()},
                           {"guarantee_bytes", account.guarantee.count()}});
     }
-    session.print_json("plan", {{"program", options.program},
-                                {"accounts", accounts},
-                                {"slice", plan.slice},
-                                {"tenant", plan.tenant},
-                                {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"},
-                                {"simulation", plan.simulation},
-                                {"enforced_by", escape.empty() ? "shim" : "nothing"},
-                                {"escape", escape},
-                                {"sets", plan.sets},
-                                {"keeps", plan.keeps}});
+    session.print_json("run", {{"program", options.program},
+                               {"accounts", accounts},
+                               {"slice", plan.slice},
+                               {"tenant", plan.tenant},
+                               {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"},
+                               {"simulation", plan.simulation},
+                               {"enforced_by", escape.empty() ? "shim" : "nothing"},
+                               {"escape", escape},
+                               {"sets", plan.sets},
+                               {"keeps", plan.keeps}});
     return;
   }
   fmt::print("would run   {}\n", joined(options.program));

@@ -41,6 +41,9 @@ const std::vector<ErrorText>& error_texts() {
       {"E1304", "a guarantee that cannot be promised beside those already given",
        "the message names the smallest change that fits"},
       {"E1305", "a guarantee above its own limit", "raise --limit or lower --guarantee"},
+      {"E1306", "these tenants do not fit on these GPUs", "the message names the smallest change that fits"},
+      {"E1307", "not a tenant to plan with", "--tenant NAME=GUARANTEE[:LIMIT][*COUNT]: nlp=16GiB:30GiB, jup=4GiB*6"},
+      {"E1308", "not a GPU to plan with", "--gpu A100-40:2; models: T4 A30 A100-40 A100-80 H100 H200"},
       {"E1401", "the program cannot be started", "make it executable, or name its interpreter"},
       {"E1402", "no program, or an option of it before the program's name",
        "ration run --limit 4GiB -- prog --batch 64"},
@@ -100,7 +103,8 @@ const std::vector<Topic>& topics() {
       {"exit-codes", "what the exit codes mean",
        "  0    done; the check passed\n  1    the operation failed, and the message says why\n  2    wrong usage, or "
        "configuration that cannot be used\n"
-       "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, split, set, guarantees)\n  5    "
+       "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, plan, split, set, guarantees)\n  5   "
+       " "
        "permission\n"
        "  6    the limit would not hold for this program and --require-enforced was given\n\n"
        "ration run ends with the program's own code, or 128 + the signal that killed it; 125 ration itself failed;\n"

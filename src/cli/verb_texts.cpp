@@ -48,6 +48,15 @@ const std::vector<VerbText>& verb_texts() {
         {"ration split 0 --sizes 6GiB,6GiB,rest --names a,b,c", "by size"},
         {"ration split 0 --ratio 40:60", "by ratio"},
         {"ration split 0 --off", "whole again"}}},
+      {"plan",
+       "will these tenants fit? (changes nothing)",
+       "--tenant NAME=GUARANTEE[:LIMIT][*COUNT] … [OPTIONS]",
+       "Puts tenants with guarantees onto GPUs and says what is left, and which limits cannot be reached beside the "
+       "neighbours. Hardware is named, so no GPU is needed; without --gpu it is this machine's, less what is promised "
+       "already. Exit code 4 if they do not fit, with the smallest change that would.",
+       {{"ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant jup=4GiB*6", "two cards, seven tenants"},
+        {"ration plan --gpu T4 --tenant a=50%:max --tenant b=25%", "shares of a card"},
+        {"ration plan --tenant jup=2GiB*8 --spread", "on this machine, side by side"}}},
       {"set",
        "change limits of something running",
        "WORKLOAD [OPTIONS]",

@@ -44,6 +44,12 @@ struct SplitOptions {
 };
 Result<int> split(const Session& session, const SplitOptions& options);
 
+struct PlanOptions {
+  std::vector<std::string> gpus, tenants;  ///< as typed
+  bool spread = false;
+};
+Result<int> plan(const Session& session, const PlanOptions& options);
+
 Result<int> fits(const Session& session, const std::string& size, const std::string& gpu);
 
 struct DoctorOptions {

@@ -298,7 +298,7 @@ class CommandLine(unittest.TestCase):
         self.environment.pop("VIRTUAL_ENV")
         without = self.environment_with()
         self.assertIn("no CUDA runtime in", sets("--", without)[0])
-        plan = self.document("plan", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", thirteen)
+        plan = self.document("run", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", thirteen)
         self.assertIn("CUDA 13", plan["data"]["simulation"])
         self.assertLess(plan["data"]["sets"]["LD_PRELOAD"].index("shim/libcuda.so.1"), plan["data"]["sets"]["LD_PRELOAD"].index("libcudart.so.13"))
         eleven = self.environment_with("cuda_runtime/lib/libcudart.so.11.0")
@@ -324,7 +324,7 @@ class CommandLine(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0, "the other driver would have failed")
 
     def test_dry_run_does_nothing(self):
-        data = self.document("plan", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", "touch", self.folder / "touched")["data"]
+        data = self.document("run", "run", NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", "touch", self.folder / "touched")["data"]
         self.assertEqual(data["accounts"][0]["limit_bytes"], 1024 * MIB)
         self.assertFalse((self.folder / "touched").exists())
         self.assertEqual(os.listdir(self.folder / "books"), [])

@@ -1,0 +1,359 @@
+#include "node/decisions/queue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/units.hpp"
+
+namespace ration::node {
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.bytes, request.guarantee), kGranule); }
+
+Bytes left(Bytes whole, Bytes taken) { return whole > taken ? whole - taken : Bytes{0}; }
+
+/// When it is expected to end. A lease that is past its time ends nobody knows when.
+std::uint64_t end_of(const Lease& lease, std::uint64_t now) {
+  if (!lease.request.expected_ns) return kNever;
+  const std::uint64_t end = lease.granted_ns + *lease.request.expected_ns;
+  return end > now ? end : kNever;
+}
+
+bool uses(const std::vector<int>& gpus, int gpu) { return std::find(gpus.begin(), gpus.end(), gpu) != gpus.end(); }
+
+}  // namespace
+
+std::string to_text(const WaitReason& reason) {
+  switch (reason.kind) {
+    case WaitReason::Kind::kNoRoom:
+      return fmt::format("best is GPU {}: {} free of {}", reason.gpu, format_size(reason.free),
+                         format_size(reason.capacity));
+    case WaitReason::Kind::kBehind:
+      if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
+      return fmt::format("GPU {} has {} free, kept for {} which comes first", reason.gpu, format_size(reason.free),
+                         reason.behind);
+    case WaitReason::Kind::kTooLarge:
+      return fmt::format("more than GPU {} can give: {}", reason.gpu, format_size(reason.capacity));
+    case WaitReason::Kind::kNoDevice:
+      break;
+  }
+  return "the GPU it asked for is gone";
+}
+
+void LeaseQueue::update_device(int gpu, Bytes capacity, Bytes promised) {
+  Device& device = devices_[gpu];
+  device.capacity = capacity;
+  device.promised = promised;
+  device.leased = Bytes{0};
+  for (const auto& [id, lease] : leases_) {
+    if (uses(lease.gpus, gpu)) device.leased += need_of(lease.request);
+  }
+}
+
+void LeaseQueue::remove_device(int gpu) { devices_.erase(gpu); }
+
+Result<void> LeaseQueue::submit(LeaseRequest request) {
+  if (leases_.count(request.id) != 0 || position(request.id) != 0) {
+    return fail("E1410", fmt::format("a lease {} is there already.", request.id), "Leave the id out.", 2);
+  }
+  for (const int gpu : request.gpus) {
+    if (devices_.count(gpu) == 0) return fail("E1407", fmt::format("there is no GPU {}.", gpu), "ration ps", 3);
+  }
+  std::sort(request.gpus.begin(), request.gpus.end());
+  request.gpus.erase(std::unique(request.gpus.begin(), request.gpus.end()), request.gpus.end());
+  request.priority = std::clamp(request.priority, -kHighestPriority, kHighestPriority);
+  Waiting waiting;
+  waiting.need = need_of(request);
+  waiting.due = static_cast<std::int64_t>(request.submitted_ns);
+  waiting.request = std::move(request);
+  if (waiting.need == Bytes{0}) return fail("E1105", "a lease of nothing.", "ration run --wait --limit 4GiB -- …", 2);
+  Bytes largest;
+  for (const auto& [gpu, device] : devices_) {
+    if (waiting.request.gpus.empty() || uses(waiting.request.gpus, gpu)) largest = std::max(largest, device.capacity);
+  }
+  const bool fits = std::any_of(devices_.begin(), devices_.end(), [&](const auto& entry) {
+    return waiting.request.gpus.empty() && entry.second.capacity >= waiting.need;
+  });
+  const bool all_fit =
+      !waiting.request.gpus.empty() && std::all_of(waiting.request.gpus.begin(), waiting.request.gpus.end(),
+                                                   [&](int gpu) { return devices_.at(gpu).capacity >= waiting.need; });
+  if (!fits && !all_fit) {
+    return fail("E1104",
+                fmt::format("{} will never be free here: the GPUs asked for have up to {}.", format_size(waiting.need),
+                            format_size(largest)),
+                "Ask for less, or for another --gpu.", 2);
+  }
+  for (const Waiting& other : waiting_) {
+    if (other.request.tenant == waiting.request.tenant && other.request.priority == waiting.request.priority)
+      waiting.due = std::max(waiting.due, other.due + static_cast<std::int64_t>(kTenantStep));
+  }
+  insert(std::move(waiting));
+  return {};
+}
+
+void LeaseQueue::insert(Waiting waiting) {
+  waiting.rank = waiting.due - waiting.request.priority * static_cast<std::int64_t>(kPriorityStep);
+  const auto behind = std::upper_bound(waiting_.begin(), waiting_.end(), waiting.rank,
+                                       [](std::int64_t rank, const Waiting& other) { return rank < other.rank; });
+  waiting_.insert(behind, std::move(waiting));
+}
+
+bool LeaseQueue::cancel(const std::string& id) {
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) { return entry.request.id == id; });
+  if (found == waiting_.end()) return false;
+  const Waiting gone = *found;
+  waiting_.erase(found);
+  std::vector<Waiting> later;
+  std::int64_t place = gone.due;
+  for (auto entry = waiting_.begin(); entry != waiting_.end();) {
+    const bool follows = entry->request.tenant == gone.request.tenant &&
+                         entry->request.priority == gone.request.priority && entry->due > gone.due;
+    if (follows) later.push_back(*entry);
+    entry = follows ? waiting_.erase(entry) : entry + 1;
+  }
+  for (Waiting& entry : later) {
+    const std::int64_t next = entry.due;
+    entry.due = std::max(static_cast<std::int64_t>(entry.request.submitted_ns), place);
+    place = next;
+    insert(std::move(entry));
+  }
+  return true;
+}
+
+bool LeaseQueue::take_up(const std::string& id) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return false;
+  found->second.taken_up = true;
+  return true;
+}
+
+void LeaseQueue::give_back(const Lease& lease) {
+  for (const int gpu : lease.gpus) {
+    if (const auto device = devices_.find(gpu); device != devices_.end())
+      device->second.leased -= need_of(lease.request);
+  }
+}
+
+bool LeaseQueue::release(const std::string& id) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return false;
+  give_back(found->second);
+  leases_.erase(found);
+  return true;
+}
+
+void LeaseQueue::adopt(Lease lease) {
+  release(lease.request.id);
+  for (const int gpu : lease.gpus) {
+    if (const auto device = devices_.find(gpu); device != devices_.end())
+      device->second.leased += need_of(lease.request);
+  }
+  leases_[lease.request.id] = std::move(lease);
+}
+
+void LeaseQueue::remember_wait(std::uint64_t waited_ns) {
+  waits_.push_back(waited_ns);
+  if (waits_.size() > kWaitsKept) waits_.pop_front();
+}
+
+void LeaseQueue::grant(const Lease& lease, bool waited) {
+  if (waited) remember_wait(lease.granted_ns - std::min(lease.granted_ns, lease.request.submitted_ns));
+  adopt(lease);
+}
+
+Bytes LeaseQueue::free_on(int gpu) const {
+  const auto found = devices_.find(gpu);
+  if (found == devices_.end()) return Bytes{0};
+  return left(found->second.capacity, found->second.promised + found->second.leased);
+}
+
+std::vector<std::vector<int>> LeaseQueue::places(const LeaseRequest& request) const {
+  if (!request.gpus.empty()) return {request.gpus};
+  std::vector<std::vector<int>> each;
+  for (const auto& [gpu, device] : devices_) each.push_back({gpu});
+  return each;
+}
+
+bool LeaseQueue::has_room(const std::vector<int>& gpus, Bytes need) const {
+  return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) { return free_on(gpu) >= need; });
+}
+
+bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const {
+  const auto all = places(waiting.request);
+  return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
+    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
+      const auto device = devices_.find(gpu);
+      if (device == devices_.end()) return false;
+      return left(device->second.capacity, beside_promises ? device->second.promised : Bytes{0}) >= waiting.need;
+    });
+  });
+}
+
+/// From when on `need` bytes will be free on the device if nobody else starts there but `besides`. kNever: not known.
+std::uint64_t LeaseQueue::room_from(int gpu, Bytes need, const Lease* besides, std::uint64_t now) const {
+  std::vector<std::pair<std::uint64_t, Bytes>> ends;
+  const auto device = devices_.find(gpu);
+  if (device == devices_.end()) return kNever;
+  Bytes taken = device->second.promised + device->second.leased;
+  for (const auto& [id, lease] : leases_) {
+    if (uses(lease.gpus, gpu)) ends.emplace_back(end_of(lease, now), need_of(lease.request));
+  }
+  if (besides != nullptr && uses(besides->gpus, gpu)) {
+    ends.emplace_back(end_of(*besides, now), need_of(besides->request));
+    taken += need_of(besides->request);
+  }
+  if (left(device->second.capacity, taken) >= need) return now;
+  std::sort(ends.begin(), ends.end());
+  for (const auto& [end, bytes] : ends) {
+    if (end == kNever) break;
+    taken -= bytes;
+    if (left(device->second.capacity, taken) >= need) return end;
+  }
+  return kNever;
+}
+
+std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting, const Lease* besides, std::uint64_t now) const {
+  std::uint64_t best = kNever;
+  for (const auto& gpus : places(waiting.request)) {
+    std::uint64_t together = now;
+    for (const int gpu : gpus) together = std::max(together, room_from(gpu, waiting.need, besides, now));
+    best = std::min(best, together);
+  }
+  return best;
+}
+
+bool LeaseQueue::in_the_way_of(const Waiting& head, const std::vector<int>& gpus) const {
+  return head.request.gpus.empty() ||
+         std::any_of(gpus.begin(), gpus.end(), [&](int gpu) { return uses(head.request.gpus, gpu); });
+}
+
+/// Where it can start now without delaying the head (null: there is none). Somebody who waits alone gets the emptiest
+/// device, for the sake of compute; where others wait, the tightest fit, so that large rooms stay.
+std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* head, std::uint64_t head_start,
+                                       std::uint64_t now) const {
+  std::optional<Lease> best;
+  Bytes best_free;
+  for (const auto& gpus : places(waiting.request)) {
+    if (!has_room(gpus, waiting.need)) continue;
+    const Lease lease{waiting.request, gpus, now, false};
+    if (head != nullptr && head_start == kNever) {
+      if (head->overtaken >= kMostOvertakings && in_the_way_of(*head, gpus)) continue;
+    } else if (head != nullptr && earliest_start(*head, &lease, now) > head_start) {
+      continue;
+    }
+    const Bytes free = free_on(gpus.front());
+    const bool alone = waiting_.size() == 1;
+    if (!best || (alone ? free > best_free : free < best_free)) best = lease, best_free = free;
+  }
+  return best;
+}
+
+StepResult LeaseQueue::step(std::uint64_t now_ns) {
+  StepResult result;
+  for (auto entry = leases_.begin(); entry != leases_.end();) {
+    const Lease& lease = entry->second;
+    if (lease.taken_up || now_ns < lease.granted_ns + kTakeUpGrace) {
+      ++entry;
+      continue;
+    }
+    give_back(lease);
+    result.lapsed.push_back(lease);
+    entry = leases_.erase(entry);
+  }
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.request.deadline_ns && *waiting.request.deadline_ns <= now_ns)
+      result.expired.push_back(waiting.request);
+  }
+  for (const LeaseRequest& request : result.expired) cancel(request.id);
+  // Grants only take room away, so whoever was passed over once stays so for this step.
+  Waiting* head = nullptr;
+  std::uint64_t head_start = 0;
+  std::vector<std::string> started;
+  for (Waiting& waiting : waiting_) {
+    if (const auto lease = place(waiting, head, head_start, now_ns)) {
+      grant(*lease, waiting.tried);
+      result.granted.push_back(*lease);
+      started.push_back(waiting.request.id);
+      if (head == nullptr) continue;
+      if (head_start == kNever && in_the_way_of(*head, lease->gpus)) ++head->overtaken;
+      head_start = earliest_start(*head, nullptr, now_ns);
+      continue;
+    }
+    waiting.tried = true;
+    if (head != nullptr || !could_hold(waiting, true)) continue;
+    head = &waiting;
+    head_start = earliest_start(waiting, nullptr, now_ns);
+  }
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    return std::find(started.begin(), started.end(), waiting.request.id) != started.end();
+  });
+  return result;
+}
+
+std::size_t LeaseQueue::position(const std::string& id) const {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].request.id == id) return i + 1;
+  }
+  return 0;
+}
+
+std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
+  const std::size_t at = position(id);
+  if (at == 0) return std::nullopt;
+  const Waiting& waiting = waiting_[at - 1];
+  WaitReason reason;
+  reason.needed = waiting.need;
+  const bool any = waiting.request.gpus.empty();
+  const bool possible = could_hold(waiting, false);
+  // Of several that are wanted together, the fullest holds it up; of any, the emptiest is its best chance.
+  for (const auto& [gpu, device] : devices_) {
+    if (!any && !uses(waiting.request.gpus, gpu)) continue;
+    const bool better = possible ? free_on(gpu) > reason.free : device.capacity > reason.capacity;
+    if (reason.kind != WaitReason::Kind::kNoDevice && better != any) continue;
+    reason.gpu = gpu;
+    reason.free = free_on(gpu);
+    reason.capacity = device.capacity;
+    reason.kind = !possible                     ? WaitReason::Kind::kTooLarge
+                  : reason.free >= waiting.need ? WaitReason::Kind::kBehind
+                                                : WaitReason::Kind::kNoRoom;
+  }
+  if (reason.kind == WaitReason::Kind::kBehind) {
+    const auto head =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) { return could_hold(entry, true); });
+    if (head->request.id != id) reason.behind = head->request.id;
+  }
+  return reason;
+}
+
+WaitEstimate LeaseQueue::estimate() const {
+  WaitEstimate estimate;
+  estimate.count = waits_.size();
+  if (waits_.size() < kFewestWaits) {
+    estimate.unknown_because = fmt::format("{} waits are known, {} are needed", waits_.size(), kFewestWaits);
+    return estimate;
+  }
+  std::vector<std::uint64_t> sorted(waits_.begin(), waits_.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  estimate.median_ns = *middle;
+  return estimate;
+}
+
+std::vector<LeaseRequest> LeaseQueue::requests() const {
+  std::vector<LeaseRequest> all;
+  for (const Waiting& waiting : waiting_) all.push_back(waiting.request);
+  return all;
+}
+
+std::vector<Lease> LeaseQueue::leases() const {
+  std::vector<Lease> all;
+  for (const auto& [id, lease] : leases_) all.push_back(lease);
+  return all;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,150 @@
+// Who may start when: the queue of `ration run --wait` and of POST /leases. Used by the daemon, which tells it the time
+// and what the devices have, and starts whom it names.
+//
+// Promises, each tested in simulated time (tests/unit/decisions/queue_test.cpp):
+// 1. Never over capacity: what a step grants fits beside what is promised and what other leases hold.
+// 2. The order. A request is due when it was submitted, or kTenantStep after the waiting request of the same tenant and
+//    priority before it, whichever is later; each point of priority counts as kPriorityStep of waiting. The earliest
+//    rank, due - priority * kPriorityStep, goes first. Ranks do not change while time passes, so ageing is built in: a
+//    request with p more points overtakes those that came up to p minutes before it, and nobody else.
+// 3. The first in that order that has no room is the head. Somebody behind it may start only if the head could start no
+//    later than without it, as far as expected ends are known (EASY backfilling). Where the head's start cannot be
+//    known, at most kMostOvertakings may pass it on devices that it could use; then those are kept for it. Whoever
+//    would not fit even if all leases ended is no head: keeping devices empty would not help it.
+// 4. So nothing starves while what runs comes to an end: the head starts, and everybody becomes head.
+// 5. A lease that nobody takes up within kTakeUpGrace goes back.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+
+namespace ration::node {
+
+inline constexpr std::uint64_t kSecond = 1'000'000'000;
+inline constexpr std::uint64_t kPriorityStep = 60 * kSecond;
+inline constexpr std::uint64_t kTenantStep = 60 * kSecond;
+inline constexpr std::uint64_t kTakeUpGrace = 60 * kSecond;
+inline constexpr int kMostOvertakings = 16;
+inline constexpr int kHighestPriority = 1000;  ///< larger numbers, and below the negative, are cut to it
+inline constexpr std::size_t kWaitsKept = 200, kFewestWaits = 3;
+
+struct LeaseRequest {
+  std::string id, tenant;
+  Bytes bytes, guarantee;  ///< the larger of the two, in whole granules, is needed on each device
+  std::vector<int> gpus;   ///< empty: any one device (`auto`); else all of these together
+  int priority = 0;
+  std::uint64_t submitted_ns = 0;
+  std::optional<std::uint64_t> deadline_ns;  ///< `--wait=T`: leaves the queue then
+  std::optional<std::uint64_t> expected_ns;  ///< how long it will run, where its history tells
+};
+
+struct Lease {
+  LeaseRequest request;
+  std::vector<int> gpus;  ///< where it was granted
+  std::uint64_t granted_ns = 0;
+  bool taken_up = false;
+};
+
+/// What a step decided. `expired` left the queue at their deadline, `lapsed` were granted and never taken up.
+struct StepResult {
+  std::vector<Lease> granted;
+  std::vector<LeaseRequest> expired;
+  std::vector<Lease> lapsed;
+};
+
+/// Why a request waits. The holders of the device are the caller's to add.
+struct WaitReason {
+  enum class Kind {
+    kNoRoom,    ///< `gpu` is the best there is, and has too little
+    kBehind,    ///< it would fit on `gpu`, but `behind` would be delayed (empty: the next step will tell)
+    kTooLarge,  ///< no device that it asked for can ever hold it as things are; `gpu` is the largest
+    kNoDevice,  ///< there is no such device any more
+  };
+  Kind kind = Kind::kNoDevice;
+  int gpu = 0;
+  Bytes needed, free, capacity;
+  std::string behind;
+};
+/// `best is GPU 1: 14.2 GiB free of 47.5 GiB`.
+[[nodiscard]] std::string to_text(const WaitReason& reason);
+
+/// How long others waited here; or why that is not known.
+struct WaitEstimate {
+  std::optional<std::uint64_t> median_ns;
+  std::size_t count = 0;
+  std::string unknown_because;
+};
+
+/// Not thread-safe: the daemon's one thread owns it.
+class LeaseQueue {
+ public:
+  /// A device, and what of it is spoken for outside the queue: guarantees, slices, what runs without a lease. If that
+  /// grows over what the leases leave, nothing is granted there until it falls.
+  void update_device(int gpu, Bytes capacity, Bytes promised);
+  void remove_device(int gpu);
+
+  /// Takes a request; `step` answers it. E1104: larger than any device it may use; E1105: asks for nothing;
+  /// E1407: no such device; E1410: the id is in use.
+  Result<void> submit(LeaseRequest request);
+  /// False: nobody of that id waits. The tenant's next request takes over the place that became free.
+  bool cancel(const std::string& id);
+  /// The holder of the lease runs: from now on only `release` ends it.
+  bool take_up(const std::string& id);
+  bool release(const std::string& id);
+  /// A lease of before a restart. It is believed, even where it no longer fits.
+  void adopt(Lease lease);
+  /// A wait of before a restart, for the estimates.
+  void remember_wait(std::uint64_t waited_ns);
+
+  [[nodiscard]] StepResult step(std::uint64_t now_ns);
+
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  /// 1 is next; 0: nobody of that id waits.
+  [[nodiscard]] std::size_t position(const std::string& id) const;
+  /// Absent: nobody of that id waits.
+  [[nodiscard]] std::optional<WaitReason> reason(const std::string& id) const;
+  [[nodiscard]] WaitEstimate estimate() const;
+  /// In the order in which they will go.
+  [[nodiscard]] std::vector<LeaseRequest> requests() const;
+  [[nodiscard]] std::vector<Lease> leases() const;
+  /// What of a device is neither promised nor leased.
+  [[nodiscard]] Bytes free_on(int gpu) const;
+
+ private:
+  struct Waiting {
+    LeaseRequest request;
+    Bytes need;
+    std::int64_t due = 0, rank = 0;
+    int overtaken = 0;
+    bool tried = false;  ///< it was not granted at once, so it counts as a wait
+  };
+  struct Device {
+    Bytes capacity, promised, leased;
+  };
+
+  [[nodiscard]] std::vector<std::vector<int>> places(const LeaseRequest& request) const;
+  [[nodiscard]] bool has_room(const std::vector<int>& gpus, Bytes need) const;
+  [[nodiscard]] bool could_hold(const Waiting& waiting, bool beside_promises) const;
+  [[nodiscard]] std::uint64_t room_from(int gpu, Bytes need, const Lease* besides, std::uint64_t now) const;
+  [[nodiscard]] std::uint64_t earliest_start(const Waiting& waiting, const Lease* besides, std::uint64_t now) const;
+  [[nodiscard]] bool in_the_way_of(const Waiting& head, const std::vector<int>& gpus) const;
+  [[nodiscard]] std::optional<Lease> place(const Waiting& waiting, const Waiting* head, std::uint64_t head_start,
+                                           std::uint64_t now) const;
+  void insert(Waiting waiting);
+  void grant(const Lease& lease, bool waited);
+  void give_back(const Lease& lease);
+
+  std::map<int, Device> devices_;
+  std::vector<Waiting> waiting_;  ///< by rank
+  std::map<std::string, Lease> leases_;
+  std::deque<std::uint64_t> waits_;
+};
+
+}  // namespace ration::node

@@ -1,0 +1,349 @@
+#include "node/decisions/balance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace ration::node {
+namespace {
+
+using namespace ration::literals;
+
+BalanceAccount account(const std::string& id, Bytes limit, Bytes guarantee, Bytes used) {
+  BalanceAccount result;
+  result.id = id;
+  result.tenant = id;
+  result.limit = limit;
+  result.guarantee = guarantee;
+  result.used = used;
+  return result;
+}
+
+std::map<std::string, Balanced> by_name(const BalanceInput& input) {
+  std::map<std::string, Balanced> all;
+  for (const Balanced& entry : balance(input)) all[entry.id] = entry;
+  return all;
+}
+
+TEST(Balance, WithoutGuaranteesEverybodyHasWhatWasConfigured) {
+  const auto all =
+      by_name({40_GiB, {account("a", 30_GiB, 0_GiB, 20_GiB), account("b", kUnlimited, 0_GiB, 20_GiB)}, {}});
+  EXPECT_EQ(all.at("a").effective, 30_GiB);
+  EXPECT_EQ(all.at("b").effective, kUnlimited);
+  EXPECT_EQ(to_text(all.at("b")), "as configured");
+}
+
+TEST(Balance, WhereEverythingFitsNobodyIsBelowTheConfigured) {
+  const auto all = by_name({40_GiB, {account("a", 16_GiB, 8_GiB, 0_GiB), account("b", 24_GiB, 0_GiB, 0_GiB)}, {}});
+  EXPECT_EQ(all.at("a").effective, 16_GiB);
+  EXPECT_EQ(all.at("b").effective, 24_GiB);
+}
+
+TEST(Balance, AnUnusedGuaranteeIsKeptFromAnUnlimitedNeighbour) {
+  const auto all = by_name({40_GiB, {account("nlp", 8_GiB, 8_GiB, 1_GiB), account("b", kUnlimited, 0_GiB, 5_GiB)}, {}});
+  EXPECT_EQ(all.at("nlp").effective, 8_GiB);
+  EXPECT_EQ(all.at("b").effective, 32_GiB);
+  EXPECT_EQ(all.at("b").reason, LimitReason::kGuarantees);
+  EXPECT_EQ(to_text(all.at("b")), "kept for nlp");
+  EXPECT_FALSE(all.at("b").shrinking);
+}
+
+TEST(Balance, RoomGoesToWhoWantsItByPriorityThenWeight) {
+  BalanceInput input{40_GiB,
+                     {account("holder", 10_GiB, 10_GiB, 10_GiB), account("low", 40_GiB, 0_GiB, 5_GiB),
+                      account("high", 40_GiB, 0_GiB, 5_GiB), account("heavy", 40_GiB, 0_GiB, 5_GiB)},
+                     {}};
+  input.accounts[1].wants = 12_GiB;
+  input.accounts[2].wants = 12_GiB;
+  input.accounts[2].priority = 10;
+  auto all = by_name(input);
+  EXPECT_EQ(all.at("high").effective, 17_GiB);
+  EXPECT_EQ(all.at("low").effective, 8_GiB) << "what is left of 15";
+  EXPECT_EQ(all.at("heavy").effective, 5_GiB) << "does not ask";
+  input.accounts[2].priority = 0;
+  input.accounts[3].wants = 12_GiB;
+  input.accounts[3].weight = 3;
+  all = by_name(input);
+  EXPECT_EQ(all.at("high").effective, 8_GiB);
+  EXPECT_EQ(all.at("low").effective, 8_GiB);
+  EXPECT_EQ(all.at("heavy").effective, 14_GiB);
+}
+
+TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
+  BalanceInput input{40_GiB,
+                     {account("nlp", 16_GiB, 16_GiB, 4_GiB), account("big", 30_GiB, 4_GiB, 20_GiB),
+                      account("small", 30_GiB, 4_GiB, 12_GiB)},
+                     {}};
+  auto all = by_name(input);
+  EXPECT_EQ(all.at("big").effective, 20_GiB) << "nobody asks yet: frozen, not cut";
+  EXPECT_EQ(all.at("small").effective, 12_GiB);
+  input.accounts[0].wants = 6_GiB;
+  all = by_name(input);
+  EXPECT_EQ(all.at("nlp").effective, 16_GiB);
+  EXPECT_EQ(all.at("big").effective, 18_GiB) << "4 free, 2 more are needed, the larger burst gives them";
+  EXPECT_EQ(all.at("small").effective, 12_GiB);
+  EXPECT_TRUE(all.at("big").shrinking);
+  EXPECT_EQ(to_text(all.at("big")), "has to give back what is guaranteed to nlp");
+  input.accounts[2].idle = true;
+  EXPECT_EQ(by_name(input).at("small").effective, 10_GiB) << "the idle first";
+  input.accounts[1].priority = -1;
+  EXPECT_EQ(by_name(input).at("big").effective, 18_GiB) << "the lowest priority before that";
+  input.accounts[0].wants = 30_GiB;
+  all = by_name(input);
+  EXPECT_EQ(all.at("big").effective, 12_GiB) << "8 for what is unused of the guarantee, however much is asked for";
+}
+
+TEST(Balance, ATenantsWorkloadsTogetherStayWithinItsLimit) {
+  BalanceInput input{
+      40_GiB, {account("a", 20_GiB, 0_GiB, 2_GiB), account("b", 20_GiB, 0_GiB, 2_GiB)}, {{"t", 24_GiB, 0_GiB}}};
+  for (auto& entry : input.accounts) entry.tenant = "t";
+  auto all = by_name(input);
+  EXPECT_EQ(all.at("a").effective, 12_GiB);
+  EXPECT_EQ(all.at("b").effective, 12_GiB);
+  EXPECT_EQ(all.at("a").reason, LimitReason::kTenantLimit);
+  input.accounts[0].wants = 15_GiB;
+  EXPECT_EQ(by_name(input).at("a").effective, 17_GiB + 2_GiB + 512_MiB) << "what it asks for, then half of the rest";
+  input.tenants[0].limit = 3_GiB;
+  all = by_name(input);
+  EXPECT_EQ(all.at("a").effective + all.at("b").effective, 3_GiB);
+  EXPECT_TRUE(all.at("a").shrinking);
+}
+
+TEST(Balance, ATenantsGuaranteeServesWhicheverWorkloadNeedsIt) {
+  BalanceInput input{
+      40_GiB,
+      {account("a", 20_GiB, 0_GiB, 6_GiB), account("b", 3_GiB, 0_GiB, 0_GiB), account("x", kUnlimited, 0_GiB, 0_GiB)},
+      {{"t", kUnlimited, 10_GiB}}};
+  input.accounts[0].tenant = input.accounts[1].tenant = "t";
+  auto all = by_name(input);
+  EXPECT_EQ(all.at("a").guarantee + all.at("b").guarantee, 10_GiB);
+  EXPECT_GE(all.at("a").guarantee, 6_GiB);
+  input.accounts.erase(input.accounts.begin(), input.accounts.begin() + 2);
+  EXPECT_EQ(by_name(input).at("x").effective, 30_GiB) << "kept for the tenant's next workload";
+}
+
+TEST(Balance, LimitsThatHoldGoodAreLeftAlone) {
+  BalanceInput input{
+      32_GiB,
+      {account("g", 8_GiB, 8_GiB, 0_GiB), account("a", 32_GiB, 0_GiB, 4_GiB), account("b", 32_GiB, 0_GiB, 4_GiB)},
+      {}};
+  const auto apply = [&] {
+    for (const Balanced& entry : balance(input)) {
+      for (auto& each : input.accounts) {
+        if (each.id == entry.id) each.effective = entry.effective;
+      }
+    }
+  };
+  apply();
+  EXPECT_EQ(input.accounts[1].effective, 12_GiB);
+  input.accounts[1].used = 3_GiB;
+  apply();
+  EXPECT_EQ(input.accounts[1].effective, 12_GiB) << "half a GiB more for b is not worth it";
+  input.accounts[2].wants = 9_GiB;
+  apply();
+  EXPECT_EQ(input.accounts[2].effective, 4_GiB + 9_GiB + 4_GiB);
+  input.accounts[2].wants = 0_GiB;
+  apply();
+  EXPECT_EQ(input.accounts[2].effective, 17_GiB) << "no way back without need";
+  input.accounts[0].limit = 9_GiB;
+  apply();
+  EXPECT_EQ(input.accounts[0].effective, 8_GiB) << "nothing is left to hand out";
+  input.accounts[2].limit = 16_GiB;
+  apply();
+  EXPECT_EQ(input.accounts[0].effective, 9_GiB);
+}
+
+/// Programs on one device: they take up to their limit while the device has it, and free what they like.
+struct World {
+  std::mt19937_64 random;
+  BalanceInput input;
+  bool cooperate = true;
+
+  Bytes size(std::uint64_t largest) { return kGranule * (random() % (largest + 1)); }
+
+  [[nodiscard]] Bytes used() const {
+    Bytes sum;
+    for (const auto& each : input.accounts) sum += each.used;
+    return sum;
+  }
+
+  /// What is spoken for: guarantees, or what is held above them; a tenant's guarantee where that is more.
+  [[nodiscard]] Bytes spoken_for() const {
+    std::map<std::string, Bytes> tenants;
+    for (const auto& each : input.accounts) tenants[each.tenant] += std::max(each.guarantee, each.used);
+    for (const auto& tenant : input.tenants) tenants[tenant.name] = std::max(tenants[tenant.name], tenant.guarantee);
+    Bytes sum;
+    for (const auto& [name, bytes] : tenants) sum += bytes;
+    return sum;
+  }
+
+  void act() {
+    auto& each = input.accounts[random() % input.accounts.size()];
+    if (random() % 3 == 0) {
+      each.used -= std::min(each.used, size(2000));
+      return;
+    }
+    const Bytes more = size(random() % 4 == 0 ? 6000 : 500);
+    if (each.used + more > *each.effective || used() + more > input.capacity)
+      each.wants = std::max(each.wants, more);
+    else
+      each.used += more;
+  }
+
+  std::vector<Balanced> look() {
+    const auto result = balance(input);
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      input.accounts[i].effective = result[i].effective;
+      input.accounts[i].wants = Bytes{0};
+      if (cooperate && result[i].shrinking) {  // pools trim
+        const Bytes over = input.accounts[i].used - result[i].effective;
+        input.accounts[i].used -= std::min(over, size(500));
+      }
+    }
+    return result;
+  }
+
+  void check(const std::vector<Balanced>& result, bool promised) const {
+    Bytes sum;
+    bool guarantees = false;
+    std::map<std::string, Bytes> tenants;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const auto& each = input.accounts[i];
+      ASSERT_GE(result[i].effective, each.guarantee);
+      ASSERT_LE(result[i].effective, each.limit);
+      ASSERT_EQ(result[i].effective.count() % kGranule.count(), 0U);
+      ASSERT_EQ(result[i].reason == LimitReason::kConfigured, result[i].effective == each.limit);
+      sum += std::max(result[i].effective, each.used);
+      tenants[each.tenant] += result[i].effective;
+      guarantees = guarantees || each.guarantee > Bytes{0};
+    }
+    for (const auto& tenant : input.tenants) {
+      ASSERT_LE(tenants[tenant.name], tenant.limit);
+      guarantees = guarantees || tenant.guarantee > Bytes{0};
+    }
+    ASSERT_TRUE(!guarantees || !promised || sum <= input.capacity);
+  }
+};
+
+World world(unsigned seed, bool guarantees) {
+  World result{std::mt19937_64(seed), {kGranule * 20'000, {}, {}}};
+  Bytes left = result.input.capacity;
+  result.input.tenants = {{"t0", kGranule * (4'000 + result.random() % 16'000), {}}, {"t1", kUnlimited, {}}};
+  Bytes room = result.input.tenants[0].limit;
+  const auto promise = [&](Bytes most) {
+    const Bytes bytes = guarantees && result.random() % 2 == 0 ? std::min({result.size(6'000), left, most}) : Bytes{0};
+    left -= bytes;
+    return bytes;
+  };
+  for (int i = 0; i < 2 + static_cast<int>(result.random() % 6); ++i) {
+    auto each = account("w" + std::to_string(i), kGranule * (6'000 + result.random() % 16'000), {}, {});
+    if (result.random() % 5 == 0) each.limit = kUnlimited;
+    each.tenant = "t" + std::to_string(result.random() % 3);
+    each.guarantee = promise(each.tenant == "t0" ? room : kUnlimited);
+    if (each.tenant == "t0") room -= each.guarantee;
+    each.priority = static_cast<int>(result.random() % 3);
+    each.weight = 1 + static_cast<unsigned>(result.random() % 4);
+    result.input.accounts.push_back(each);
+  }
+  if (guarantees) {
+    Bytes own;
+    for (const auto& each : result.input.accounts) own += each.tenant == "t1" ? each.guarantee : Bytes{0};
+    result.input.tenants[1].guarantee = own + promise(kUnlimited);
+  }
+  return result;
+}
+
+TEST(BalanceRandom, AGuaranteedByteIsThereAtEveryMoment) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    World node = world(seed, true);
+    for (int look = 0; look < 60; ++look) {
+      const auto result = node.look();
+      node.check(result, true);
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " look " << look;
+      for (int step = 0; step < 20; ++step) {
+        node.act();
+        ASSERT_LE(node.spoken_for(), node.input.capacity) << "somebody holds what was guaranteed; seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(BalanceRandom, WithoutGuaranteesLimitsAreTheConfiguredWithinTheTenants) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    World node = world(seed, false);
+    for (int look = 0; look < 40; ++look) {
+      const auto result = node.look();
+      node.check(result, true);
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " look " << look;
+      for (std::size_t i = 0; i < result.size(); ++i) {
+        const auto& each = node.input.accounts[i];
+        ASSERT_TRUE(each.tenant == "t0" || result[i].effective == each.limit) << "seed " << seed;
+      }
+      for (int step = 0; step < 20; ++step) node.act();
+    }
+  }
+}
+
+TEST(BalanceRandom, ANewGuaranteeIsFilledByWhatCooperatingProgramsGiveBack) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    World node = world(seed, false);
+    for (int look = 0; look < 30; ++look) {
+      node.look();
+      for (int step = 0; step < 20; ++step) node.act();
+    }
+    auto fresh = account("fresh", kUnlimited, kGranule * 8'000, {});
+    fresh.tenant = "fresh";
+    fresh.effective = fresh.guarantee;
+    node.input.accounts.push_back(fresh);
+    int looks = 0;
+    for (; node.input.accounts.back().used < fresh.guarantee; ++looks) {
+      ASSERT_LT(looks, 500) << "seed " << seed;
+      auto& holder = node.input.accounts.back();
+      const Bytes free = node.input.capacity - node.used();
+      const Bytes more = std::min(fresh.guarantee - holder.used, kGranule * 100);
+      if (more <= free)
+        holder.used += more;
+      else
+        holder.wants = more;
+      const auto result = node.look();
+      node.check(result, node.spoken_for() <= node.input.capacity);
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
+    }
+  }
+}
+
+TEST(BalanceRandom, TheSameLookTwiceChangesNothing) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    World node = world(seed, seed % 4 != 0);
+    node.cooperate = false;
+    for (int look = 0; look < 20; ++look) {
+      const BalanceInput before = node.input;
+      const auto first = node.look();
+      BalanceInput again = before;
+      for (std::size_t i = 0; i < first.size(); ++i) again.accounts[i].effective = first[i].effective;
+      const auto second = balance(again);
+      for (std::size_t i = 0; i < first.size(); ++i) ASSERT_EQ(first[i].effective, second[i].effective) << seed;
+      for (int step = 0; step < 20; ++step) node.act();
+    }
+  }
+}
+
+TEST(BalanceRandom, OfMoreCapacityNobodyGetsLess) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    World node = world(seed, true);
+    node.look();
+    for (int step = 0; step < 200; ++step) node.act();
+    for (auto& each : node.input.accounts) each.effective.reset();
+    auto smaller = balance(node.input);
+    for (int step = 0; step < 50; ++step) {
+      node.input.capacity += kGranule * (1 + node.random() % 50);
+      const auto larger = balance(node.input);
+      for (std::size_t i = 0; i < larger.size(); ++i) ASSERT_GE(larger[i].effective, smaller[i].effective) << seed;
+      smaller = larger;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ration::node

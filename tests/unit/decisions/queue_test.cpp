@@ -1,0 +1,256 @@
+#include "node/decisions/queue.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ration::node {
+namespace {
+
+using namespace ration::literals;
+
+constexpr std::uint64_t kMinute = 60 * kSecond;
+
+LeaseRequest request(const std::string& id, Bytes bytes, std::uint64_t submitted, const std::string& tenant = "t") {
+  LeaseRequest result;
+  result.id = id;
+  result.tenant = tenant;
+  result.bytes = bytes;
+  result.submitted_ns = submitted;
+  return result;
+}
+
+std::vector<std::string> names(const std::vector<LeaseRequest>& requests) {
+  std::vector<std::string> all;
+  for (const auto& entry : requests) all.push_back(entry.id);
+  return all;
+}
+
+std::vector<std::string> granted(LeaseQueue& queue, std::uint64_t now) {
+  std::vector<std::string> all;
+  for (const auto& lease : queue.step(now).granted) {
+    all.push_back(lease.request.id);
+    queue.take_up(lease.request.id);
+  }
+  return all;
+}
+
+using Names = std::vector<std::string>;
+
+LeaseQueue one_device(Bytes capacity = 16_GiB) {
+  LeaseQueue queue;
+  queue.update_device(0, capacity, Bytes{0});
+  return queue;
+}
+
+TEST(LeaseQueue, GrantsWhatFitsAndKeepsTheRestInOrder) {
+  auto queue = one_device();
+  ASSERT_TRUE(queue.submit(request("a", 10_GiB, 1)));
+  ASSERT_TRUE(queue.submit(request("b", 10_GiB, 2)));
+  ASSERT_TRUE(queue.submit(request("c", 10_GiB, 3)));
+  EXPECT_EQ(granted(queue, 10), Names{"a"});
+  EXPECT_EQ(queue.position("b"), 1U);
+  EXPECT_EQ(queue.position("c"), 2U);
+  EXPECT_EQ(queue.free_on(0), 6_GiB);
+  EXPECT_TRUE(queue.release("a"));
+  EXPECT_FALSE(queue.release("a"));
+  EXPECT_EQ(granted(queue, 20), Names{"b"});
+}
+
+TEST(LeaseQueue, RefusesWhatCanNeverBe) {
+  auto queue = one_device();
+  EXPECT_EQ(queue.submit(request("a", 17_GiB, 0)).error().id, "E1104");
+  EXPECT_EQ(queue.submit(request("a", 0_GiB, 0)).error().id, "E1105");
+  auto elsewhere = request("a", 1_GiB, 0);
+  elsewhere.gpus = {3};
+  EXPECT_EQ(queue.submit(elsewhere).error().id, "E1407");
+  ASSERT_TRUE(queue.submit(request("a", 1_GiB, 0)));
+  EXPECT_EQ(queue.submit(request("a", 1_GiB, 0)).error().id, "E1410");
+  auto promised = request("g", 1_GiB, 0);
+  promised.guarantee = 20_GiB;
+  EXPECT_EQ(queue.submit(promised).error().id, "E1104") << "the guarantee has to be there as well";
+}
+
+TEST(LeaseQueue, APointOfPriorityIsAMinuteOfWaiting) {
+  auto queue = one_device();
+  ASSERT_TRUE(queue.submit(request("running", 16_GiB, 0)));
+  granted(queue, 0);
+  ASSERT_TRUE(queue.submit(request("old", 16_GiB, 0, "a")));
+  auto urgent = request("urgent", 16_GiB, 9 * kMinute, "b");
+  urgent.priority = 10;
+  ASSERT_TRUE(queue.submit(urgent));
+  auto late = request("late", 16_GiB, 11 * kMinute, "c");
+  late.priority = 10;
+  ASSERT_TRUE(queue.submit(late));
+  EXPECT_EQ(names(queue.requests()), (Names{"urgent", "old", "late"}));
+}
+
+TEST(LeaseQueue, AHundredRequestsOfOneTenantDoNotStandBeforeTheFirstOfAnother) {
+  auto queue = one_device();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(queue.submit(request("a" + std::to_string(i), 16_GiB, 0, "a")));
+  ASSERT_TRUE(queue.submit(request("b", 16_GiB, kMinute / 2, "b")));
+  EXPECT_EQ(queue.position("b"), 2U);
+}
+
+TEST(LeaseQueue, WhoLeavesGivesThePlaceToTheTenantsNext) {
+  auto queue = one_device();
+  for (const char* id : {"a0", "a1", "a2"}) ASSERT_TRUE(queue.submit(request(id, 16_GiB, 0, "a")));
+  ASSERT_TRUE(queue.submit(request("b", 16_GiB, kMinute / 2, "b")));
+  EXPECT_EQ(names(queue.requests()), (Names{"a0", "b", "a1", "a2"}));
+  EXPECT_TRUE(queue.cancel("a0"));
+  EXPECT_FALSE(queue.cancel("a0"));
+  EXPECT_EQ(names(queue.requests()), (Names{"a1", "b", "a2"}));
+}
+
+TEST(LeaseQueue, ASmallOnePassesOnlyIfTheHeadIsNotDelayed) {
+  auto queue = one_device();
+  auto running = request("running", 10_GiB, 0);
+  running.expected_ns = 10 * kMinute;
+  ASSERT_TRUE(queue.submit(running));
+  EXPECT_EQ(granted(queue, 0), Names{"running"});
+  ASSERT_TRUE(queue.submit(request("head", 12_GiB, 1, "h")));
+  auto brief = request("brief", 6_GiB, 2, "b");
+  brief.expected_ns = 9 * kMinute;
+  auto lengthy = request("lengthy", 6_GiB, 2, "l");
+  lengthy.expected_ns = 11 * kMinute;
+  auto narrow = request("narrow", 4_GiB, 2, "n");
+  ASSERT_TRUE(queue.submit(lengthy));
+  EXPECT_EQ(granted(queue, 3), Names{});
+  EXPECT_EQ(queue.reason("lengthy")->kind, WaitReason::Kind::kBehind);
+  EXPECT_EQ(queue.reason("lengthy")->behind, "head");
+  ASSERT_TRUE(queue.submit(narrow));
+  EXPECT_EQ(granted(queue, 4), Names{"narrow"}) << "beside the head there are 4 GiB for ever";
+  queue.release("narrow");
+  ASSERT_TRUE(queue.submit(brief));
+  EXPECT_EQ(granted(queue, 5), Names{"brief"}) << "gone before the head can start";
+}
+
+TEST(LeaseQueue, WhereNobodyKnowsWhenItEndsTheHeadIsPassedSixteenTimesAndNoMore) {
+  auto queue = one_device();
+  ASSERT_TRUE(queue.submit(request("running", 8_GiB, 0)));
+  granted(queue, 0);
+  ASSERT_TRUE(queue.submit(request("head", 16_GiB, 1, "h")));
+  int passed = 0;
+  for (int i = 0; i < 50; ++i) {
+    const std::string id = "s" + std::to_string(i);
+    ASSERT_TRUE(queue.submit(request(id, 4_GiB, 2, id)));
+    passed += static_cast<int>(granted(queue, 3).size());
+    queue.release(id);
+  }
+  EXPECT_EQ(passed, kMostOvertakings);
+  queue.release("running");
+  EXPECT_EQ(granted(queue, 4).front(), "head");
+}
+
+TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
+  auto queue = one_device();
+  queue.update_device(0, 16_GiB, 8_GiB);
+  ASSERT_TRUE(queue.submit(request("large", 12_GiB, 0, "l")));
+  for (int i = 0; i < 40; ++i) {
+    const std::string id = "s" + std::to_string(i);
+    ASSERT_TRUE(queue.submit(request(id, 8_GiB, 1, id)));
+    ASSERT_EQ(granted(queue, 2), Names{id});
+    queue.release(id);
+  }
+  EXPECT_EQ(to_text(*queue.reason("large")), "best is GPU 0: 8.00 GiB free of 16.0 GiB");
+  queue.update_device(0, 16_GiB, 2_GiB);
+  EXPECT_EQ(granted(queue, 3), Names{"large"});
+}
+
+TEST(LeaseQueue, SeveralDevicesAreGrantedTogether) {
+  LeaseQueue queue;
+  queue.update_device(0, 16_GiB, 0_GiB);
+  queue.update_device(1, 16_GiB, 8_GiB);
+  auto both = request("both", 10_GiB, 0);
+  both.gpus = {1, 0, 1};
+  ASSERT_TRUE(queue.submit(both));
+  EXPECT_EQ(granted(queue, 1), Names{});
+  EXPECT_EQ(queue.reason("both")->gpu, 1) << "the one that is too full";
+  queue.update_device(1, 16_GiB, 6_GiB);
+  const auto leases = queue.step(2).granted;
+  ASSERT_EQ(leases.size(), 1U);
+  EXPECT_EQ(leases[0].gpus, (std::vector<int>{0, 1}));
+  EXPECT_EQ(queue.free_on(0), 6_GiB);
+  EXPECT_EQ(queue.free_on(1), 0_GiB);
+}
+
+TEST(LeaseQueue, AloneItGetsTheEmptiestDeviceAndInACrowdTheTightest) {
+  LeaseQueue queue;
+  queue.update_device(0, 16_GiB, 8_GiB);
+  queue.update_device(1, 16_GiB, 0_GiB);
+  ASSERT_TRUE(queue.submit(request("a", 2_GiB, 0)));
+  EXPECT_EQ(queue.step(0).granted.at(0).gpus, std::vector<int>{1});
+  ASSERT_TRUE(queue.submit(request("b", 2_GiB, 1)));
+  ASSERT_TRUE(queue.submit(request("c", 2_GiB, 2)));
+  EXPECT_EQ(queue.step(3).granted.at(0).gpus, std::vector<int>{0});
+}
+
+TEST(LeaseQueue, ALeaseThatNobodyTakesUpGoesBack) {
+  auto queue = one_device();
+  ASSERT_TRUE(queue.submit(request("gone", 16_GiB, 0)));
+  ASSERT_TRUE(queue.submit(request("next", 16_GiB, 0)));
+  EXPECT_EQ(queue.step(kSecond).granted.size(), 1U);
+  EXPECT_TRUE(queue.step(kSecond + kTakeUpGrace - 1).lapsed.empty());
+  const auto later = queue.step(kSecond + kTakeUpGrace);
+  ASSERT_EQ(later.lapsed.size(), 1U);
+  EXPECT_EQ(later.lapsed[0].request.id, "gone");
+  ASSERT_EQ(later.granted.size(), 1U);
+  EXPECT_TRUE(queue.take_up("next"));
+  EXPECT_TRUE(queue.step(100 * kTakeUpGrace).lapsed.empty());
+}
+
+TEST(LeaseQueue, ADeadlineEndsTheWait) {
+  auto queue = one_device();
+  ASSERT_TRUE(queue.submit(request("running", 16_GiB, 0)));
+  granted(queue, 0);
+  auto impatient = request("impatient", 16_GiB, 0);
+  impatient.deadline_ns = 30 * kSecond;
+  ASSERT_TRUE(queue.submit(impatient));
+  EXPECT_TRUE(queue.step(29 * kSecond).expired.empty());
+  EXPECT_EQ(names(queue.step(30 * kSecond).expired), Names{"impatient"});
+  EXPECT_EQ(queue.waiting(), 0U);
+}
+
+TEST(LeaseQueue, TheEstimateIsTheMedianOfRealWaitsOrSaysWhyThereIsNone) {
+  auto queue = one_device();
+  EXPECT_FALSE(queue.estimate().median_ns);
+  EXPECT_EQ(queue.estimate().unknown_because, "0 waits are known, 3 are needed");
+  ASSERT_TRUE(queue.submit(request("r0", 16_GiB, 0, "r0")));
+  granted(queue, 0);  // at once: no wait
+  EXPECT_EQ(queue.estimate().count, 0U);
+  for (int i = 1; i <= 3; ++i) {
+    const auto now = static_cast<std::uint64_t>(i) * kMinute;
+    const std::string id = "r" + std::to_string(i);
+    ASSERT_TRUE(queue.submit(request(id, 16_GiB, now - 10 * kSecond * static_cast<unsigned>(i), id)));
+    granted(queue, now - 1);
+    queue.release("r" + std::to_string(i - 1));
+    granted(queue, now);
+  }
+  EXPECT_EQ(queue.estimate().count, 3U);
+  EXPECT_EQ(queue.estimate().median_ns, 20 * kSecond);
+}
+
+TEST(LeaseQueue, LeasesOfBeforeARestartAreBelieved) {
+  auto queue = one_device();
+  queue.adopt({request("old", 12_GiB, 0), {0}, 0, true});
+  ASSERT_TRUE(queue.submit(request("new", 8_GiB, 1)));
+  EXPECT_EQ(granted(queue, 2), Names{});
+  queue.adopt({request("larger", 16_GiB, 0), {0}, 0, true});
+  EXPECT_EQ(queue.free_on(0), 0_GiB);
+  queue.release("larger");
+  queue.release("old");
+  EXPECT_EQ(queue.free_on(0), 16_GiB);
+}
+
+TEST(LeaseQueue, ADeviceThatGoesAwayIsNamed) {
+  auto queue = one_device();
+  auto there = request("a", 1_GiB, 0);
+  there.gpus = {0};
+  ASSERT_TRUE(queue.submit(there));
+  queue.remove_device(0);
+  EXPECT_EQ(granted(queue, 1), Names{});
+  EXPECT_EQ(to_text(*queue.reason("a")), "the GPU it asked for is gone");
+  queue.update_device(0, 512_MiB, 0_GiB);
+  EXPECT_EQ(queue.reason("a")->kind, WaitReason::Kind::kTooLarge);
+}
+
+}  // namespace
+}  // namespace ration::node
