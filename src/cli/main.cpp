@@ -30,6 +30,9 @@ struct Typed {
   cli::DoctorOptions doctor;
   cli::DemoOptions demo;
   cli::ConfigOptions config;
+  cli::ServeOptions serve;
+  cli::ServiceOptions service;
+  cli::EventsOptions events;
   std::vector<std::string> topic;
   int index = 0;
   bool json = false;
@@ -75,6 +78,10 @@ void add_sim(CLI::App* verb) {
       ->type_name("NODE");
 }
 
+void add_socket(CLI::App* verb) {
+  verb->add_option("--socket", session.socket, "the daemon's socket, where it is not the usual one")->type_name("PATH");
+}
+
 void add_sim_cuda(CLI::App* verb) {
   verb->add_option("--sim-cuda", typed.run.simulated_cuda,
                    "with --sim, the CUDA runtime to simulate: auto (the program's own version), 12, 13, none")
@@ -117,6 +124,7 @@ cli::RunOptions run_options(const CLI::App* verb) {
 }
 
 Result<int> start(const CLI::App* verb) {
+  typed.run.queue = verb->count("--wait") > 0;
   const auto options = run_options(verb);
   if (const auto before = verb->remaining();
       !before.empty() && before.front().size() > 1 && before.front().front() == '-') {
@@ -133,11 +141,53 @@ Result<int> start(const CLI::App* verb) {
   return cli::run(session, options);
 }
 
+/// What needs the daemon, or is it.
+void add_daemon_verbs(CLI::App& app) {
+  auto* serve = add_verb(app, "serve", [] { return cli::serve(session, typed.serve); });
+  serve->add_option("--listen", typed.serve.listen, "address and port of HTTP; \"\": none")
+      ->type_name("ADDRESS:PORT")
+      ->each([](const std::string&) { typed.serve.listen_given = true; });
+  serve->add_option("--socket", typed.serve.socket, "its socket")->type_name("PATH");
+  serve->add_option("--state", typed.serve.state, "folder of its database")->type_name("FOLDER");
+  add_sim(serve);
+
+  auto* service = add_verb(app, "service", [] { return cli::service(session, typed.service); });
+  service->add_option("action", typed.service.action, "install, uninstall, start, stop, restart, status or print")
+      ->required()
+      ->check(CLI::IsMember({"install", "uninstall", "start", "stop", "restart", "status", "print"}));
+  service->add_flag("--user", typed.service.user, "of this user instead of the machine");
+  service->add_flag("--now", typed.service.now, "with install: start it, now and at every boot");
+  service->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+
+  auto* events = add_verb(app, "events", [] { return cli::events(session, typed.events); });
+  events->add_flag("-f,--follow", typed.events.follow, "go on as they happen");
+  events->add_option("--since", typed.events.since, "after the event of this number")->type_name("NUMBER");
+  events->add_option("-n,--lines", typed.events.lines, "so many of the newest")
+      ->check(CLI::Range(0, 10000))
+      ->type_name("N");
+  events->add_option("--type", typed.events.types, "denied,resized,…")->delimiter(',')->type_name("TYPE");
+  events->add_option("--tenant", typed.events.tenants, "only of these tenants")->delimiter(',')->type_name("TENANT");
+  events->add_option("--workload", typed.events.workloads, "only of these workloads")
+      ->delimiter(',')
+      ->type_name("NAME");
+  add_socket(events);
+  add_output(events, false);
+
+  auto* recommend = add_verb(app, "recommend", [] { return cli::recommend(session, typed.target); });
+  recommend->add_option("workload", typed.target, "its name, or TENANT/NAME")->required();
+  add_socket(recommend);
+  add_output(recommend, false);
+}
+
 void add_verbs(CLI::App& app) {
   static CLI::App *run = nullptr, *env = nullptr;
   run = add_verb(app, "run", [] { return start(run); });
   run->prefix_command();
   add_plan_options(run);
+  run->add_option("--wait", typed.run.wait, "wait in the daemon's queue until the limit is free, at most so long")
+      ->expected(0, 1)
+      ->type_name("TIME");
+  run->add_option("--priority", typed.run.priority, "with --wait: larger goes first")->type_name("N");
   run->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
   add_output(run, false);
@@ -145,6 +195,7 @@ void add_verbs(CLI::App& app) {
   auto* ps = add_verb(app, "ps", [] { return cli::ps(session, typed.gpu); });
   ps->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
   add_sim(ps);
+  add_socket(ps);
   add_output(ps, true);
 
   auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu); });
@@ -155,6 +206,7 @@ void add_verbs(CLI::App& app) {
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
   why->add_option("denial", typed.denial, "its number")->required();
+  add_socket(why);
   add_output(why, false);
 
   auto* split = add_verb(app, "split", [] { return cli::split(session, typed.split); });
@@ -190,6 +242,7 @@ void add_verbs(CLI::App& app) {
   set->add_flag("-y,--yes", session.yes, "do not ask");
   set->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   add_sim(set);
+  add_socket(set);
   add_output(set, false);
 
   auto* fits = add_verb(app, "fits", [] { return cli::fits(session, typed.size, typed.gpu); });
@@ -241,6 +294,8 @@ void add_verbs(CLI::App& app) {
   auto* completion = add_verb(app, "completion", [&app] { return cli::completion(app, typed.shell); });
   completion->add_option("shell", typed.shell, "bash, zsh or fish")->required();
 
+  add_daemon_verbs(app);
+
   // Not for people: used by the build (manual pages) and by run and doctor (one context in a process of its own).
   auto* manual = app.add_subcommand("manual")->group("");
   manual->add_option("folder", typed.folder)->required();
@@ -254,7 +309,13 @@ void add_verbs(CLI::App& app) {
   });
 }
 
-std::string verb_typed(int argc, char** argv) { return argc > 1 ? argv[1] : ""; }
+/// As `rationd` it is `ration serve`.
+std::vector<std::string> words_typed(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::string name = argv[0]; name.substr(name.rfind('/') + 1) == "rationd")
+    words.insert(words.begin(), "serve");
+  return words;
+}
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::string& verb) {
   std::vector<std::string> names;
@@ -293,7 +354,8 @@ int main(int argc, char** argv) {
     throw CLI::Success();
   });
   add_verbs(app);
-  const std::string verb = verb_typed(argc, argv);
+  std::vector<std::string> words = words_typed(argc, argv);
+  const std::string verb = words.empty() ? "" : words.front();
   if (verb.empty()) {
     fmt::print("{}", cli::overview());
     return 0;
@@ -306,7 +368,6 @@ int main(int argc, char** argv) {
     }
   }
   // What stands behind `--` is the program's alone.
-  std::vector<std::string> words(argv + 1, argv + argc);
   if (const auto mark = std::find(words.begin(), words.end(), "--");
       (verb == "run" || verb == "sim") && mark != words.end()) {
     typed.run.program.assign(mark + 1, words.end());

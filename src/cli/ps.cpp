@@ -1,134 +1,140 @@
-// `ration ps`: who uses what, once. One line a device, then the workloads.
+// `ration ps`: who uses what, once. One line a device, then the workloads, then who waits.
 #include <fmt/format.h>
 
-#include "cli/holders.hpp"
+#include <algorithm>
+
+#include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 
 namespace ration::cli {
 namespace {
 
-std::string device_line(const Session& session, const policy::Device& device, const std::vector<Holder>& all) {
-  std::string line = fmt::format("[{}] {}", device.index, device.name);
-  if (device.temperature) line += fmt::format("  {}°C", *device.temperature);
-  if (device.utilisation) line += fmt::format("  {}%", *device.utilisation);
-  line += fmt::format("  {} of {} used", session.size(device.total - device.free), session.size(device.total));
-  for (const Holder& holder : all) {
-    if (holder.entry().device == device.bytes)
-      line += fmt::format("  {} {}{}", holder.book.name, session.size(holder.entry().used), holder.full() ? "!" : "");
+using nlohmann::json;
+
+Bytes bytes_of(const json& row, const char* field) {
+  const auto found = row.find(field);
+  return found != row.end() && found->is_number_unsigned() ? Bytes{found->get<std::uint64_t>()} : Bytes{0};
+}
+
+std::optional<Bytes> known_bytes(const json& row, const char* field) {
+  const auto found = row.find(field);
+  if (found == row.end() || !found->is_number_unsigned()) return std::nullopt;
+  return Bytes{found->get<std::uint64_t>()};
+}
+
+bool is_full(const json& row) {
+  const Bytes limit = bytes_of(row, "limit_bytes"), used = bytes_of(row, "used_bytes");
+  return limit - std::min(limit, used) < kGranule;
+}
+
+bool governed(const json& row) { return row.value("governed", false); }
+
+std::string device_line(const Session& session, const json& device, const json& rows) {
+  std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
+  if (device.at("temperature_celsius").is_number())
+    line += fmt::format("  {}°C", device["temperature_celsius"].get<int>());
+  if (device.at("utilisation_percent").is_number())
+    line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
+  line += fmt::format("  {} of {} used", session.size(bytes_of(device, "used_bytes")),
+                      session.size(bytes_of(device, "total_bytes")));
+  for (const json& row : rows) {
+    if (governed(row) && row.at("gpu") == device.at("gpu"))
+      line += fmt::format("  {} {}{}", row.at("workload").get<std::string>(), session.size(bytes_of(row, "used_bytes")),
+                          is_full(row) ? "!" : "");
   }
-  Bytes rest;
-  for (const Ungoverned& process : ungoverned(device, all)) rest += process.held.value_or(Bytes{0});
-  if (rest > Bytes{0}) line += fmt::format("  ungoverned {}", session.size(rest));
+  if (const Bytes rest = bytes_of(device, "ungoverned_bytes"); rest > Bytes{0})
+    line += fmt::format("  ungoverned {}", session.size(rest));
   return line;
 }
 
-std::string remark(const Session& session, const Holder& holder) {
-  if (holder.shrinking()) return session.painted("shrinking", 33);
-  if (holder.book.waiting > 0) return session.painted("waiting", 33);
-  if (holder.full()) return session.painted("FULL", 31);
-  if (holder.entry().denials == 0) return "";
-  return fmt::format("{} denied - ration why d-{}-{}", holder.entry().denials, holder.book.run_number,
-                     holder.book.denial_count);
+std::string remark(const Session& session, const json& row) {
+  const std::string state = row.value("state", "running");
+  if (state == "shrinking" || state == "waiting" || state == "suspended") return session.painted(state, 33);
+  if (row.contains("held_back_by"))
+    return fmt::format("of {}: {}", session.size(bytes_of(row, "configured_limit_bytes")),
+                       row["held_back_by"].get<std::string>());
+  if (is_full(row)) return session.painted("FULL", 31);
+  const auto denials = row.value("denials", std::uint64_t{0});
+  return denials == 0 ? "" : fmt::format("{} denied - ration why {}", denials, row.value("last_denial", ""));
 }
 
-nlohmann::json device_json(const policy::Device& device) {
-  return {{"gpu", device.index},
-          {"uuid", device.uuid},
-          {"name", device.name},
-          {"total_bytes", device.total.count()},
-          {"free_bytes", device.free.count()}};
+std::string pids(const json& row) {
+  const json& processes = row.at("processes");
+  if (!processes.is_array() || processes.empty()) return "-";
+  const auto first = processes.front().at("pid").get<int>();
+  return processes.size() == 1 ? std::to_string(first) : fmt::format("{} +{}", first, processes.size() - 1);
 }
 
-nlohmann::json workload_json(const Holder& holder, int gpu) {
-  const auto& account = holder.entry();
-  auto processes = nlohmann::json::array();
-  for (const auto& process : holder.book.processes) {
-    processes.push_back({{"pid", process.identity.pid},
-                         {"command", process.command},
-                         {"used_bytes", process.held[holder.account].count()}});
+void add_governed(const Session& session, Table& table, const json& row) {
+  table.add({row.at("tenant").get<std::string>() + "/" + row.at("workload").get<std::string>(), pids(row),
+             row.at("gpu").is_number() ? std::to_string(row["gpu"].get<int>()) : "n/a",
+             session.size(bytes_of(row, "used_bytes")), session.size(bytes_of(row, "limit_bytes")),
+             session.size(bytes_of(row, "peak_bytes")), std::to_string(row.value("denials", std::uint64_t{0})),
+             fmt::format("yes ({})", row.value("enforced_by", "shim")), remark(session, row)});
+}
+
+void add_ungoverned(const Session& session, Table& table, const json& row) {
+  const json& process = row.at("processes").at(0);
+  const std::string command = process.at("command").is_string() ? process["command"].get<std::string>() : "n/a";
+  std::string where = "not started through ration";
+  for (const char* field : {"container", "origin"}) {
+    if (row.contains(field) && row[field].is_string()) {
+      where += ": " + row[field].get<std::string>();
+      break;
+    }
   }
-  nlohmann::json row{{"workload", holder.book.name},
-                     {"tenant", holder.book.tenant},
-                     {"run", holder.book.run_number},
-                     {"device", account.device_name},
-                     {"used_bytes", account.used.count()},
-                     {"limit_bytes", account.limit.count()},
-                     {"guarantee_bytes", account.guarantee.count()},
-                     {"peak_bytes", account.peak.count()},
-                     {"denials", account.denials},
-                     {"shrinking", holder.shrinking()},
-                     {"governed", true},
-                     {"enforced_by", "shim"},
-                     {"slice", holder.book.slice},
-                     {"labels", holder.book.labels},
-                     {"processes", processes}};
-  if (gpu >= 0)
-    row["gpu"] = gpu;
-  else
-    row.update({{"gpu", nullptr}, {"gpu_na", "the device is not on this machine"}});
-  return row;
+  table.add({"?/" + command.substr(0, command.find(' ')), std::to_string(process.at("pid").get<int>()),
+             std::to_string(row.at("gpu").get<int>()), session.size(known_bytes(row, "used_bytes"), "not told"), "-",
+             "-", "-", "NO", where});
 }
 
-nlohmann::json ungoverned_json(const Ungoverned& process, int gpu) {
-  nlohmann::json row{{"workload", nullptr},
-                     {"workload_na", "not started through ration"},
-                     {"gpu", gpu},
-                     {"governed", false},
-                     {"processes", {{{"pid", process.pid}, {"command", process.command}}}}};
-  if (process.held)
-    row["used_bytes"] = process.held->count();
-  else
-    row.update({{"used_bytes", nullptr}, {"used_bytes_na", "the driver does not say"}});
-  return row;
-}
-
-std::string pids(const Holder& holder) {
-  if (holder.book.processes.empty()) return "-";
-  std::string text = std::to_string(holder.book.processes.front().identity.pid);
-  return holder.book.processes.size() == 1 ? text : fmt::format("{} +{}", text, holder.book.processes.size() - 1);
+void print_queue(const Session& session, const json& queue) {
+  if (queue.empty()) return;
+  Table table({{"WAITS", "lease"},
+               {"TENANT", "tenant"},
+               {"FOR", "bytes", true},
+               {"GPU", "gpu"},
+               {"PLACE", "position"},
+               {"", "reason"}});
+  for (const json& lease : queue) {
+    table.add({lease.at("lease").get<std::string>(), lease.at("tenant").get<std::string>(),
+               session.size(bytes_of(lease, "bytes")), lease.at("gpu").get<std::string>(),
+               fmt::format("{} of {}", lease.value("position", 0), lease.value("of", 0)), lease.value("reason", "")});
+  }
+  fmt::print("\n");
+  table.print(session.format());
 }
 
 }  // namespace
 
 Result<int> ps(const Session& session, const std::string& gpu) {
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto all = holders(*store);
-  const auto machine = session.machine();
-  auto warnings = nlohmann::json::array();
-  std::vector<policy::Device> devices;
-  if (machine) {
-    devices = machine->devices;
-    if (!gpu.empty()) {
-      const auto chosen = policy::choose_devices(devices, gpu);
-      if (!chosen) return tl::unexpected(chosen.error());
-      devices = *chosen;
+  auto snapshot = node_snapshot(session);
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  json devices = snapshot->at("devices"), rows = snapshot->at("workloads");
+  if (!gpu.empty()) {
+    const auto matches = [&](const json& device) {
+      return gpu == std::to_string(device.at("gpu").get<int>()) ||
+             (gpu.size() > 4 && device.at("uuid").get<std::string>().rfind(gpu, 0) == 0);
+    };
+    const auto found = std::find_if(devices.begin(), devices.end(), matches);
+    if (found == devices.end()) {
+      if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
+      return fail("E1407", fmt::format("there is no GPU '{}' on this machine.", gpu), "ration ps   shows them", 3);
     }
-  } else {
-    if (!gpu.empty()) return tl::unexpected(machine.error());
-    warnings.push_back({{"id", machine.error().id}, {"message", machine.error().what}, {"fix", machine.error().fix}});
+    const json chosen = *found;
+    devices = json::array({chosen});
+    rows.erase(
+        std::remove_if(rows.begin(), rows.end(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); }),
+        rows.end());
   }
-  const auto index_of = [&](const Holder& holder) {
-    for (const auto& device : devices) {
-      if (device.bytes == holder.entry().device) return device.index;
-    }
-    return -1;
-  };
-
   if (session.format() == Format::kJson) {
-    auto data = nlohmann::json::array(), shown = nlohmann::json::array();
-    for (const Holder& holder : all) {
-      if (gpu.empty() || index_of(holder) >= 0) data.push_back(workload_json(holder, index_of(holder)));
-    }
-    for (const auto& device : devices) {
-      shown.push_back(device_json(device));
-      for (const auto& process : ungoverned(device, all)) data.push_back(ungoverned_json(process, device.index));
-    }
-    session.print_json("ps", data, {{"devices", shown}, {"warnings", warnings}});
+    json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
+    if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});
+    session.print_json("ps", rows, more);
     return 0;
   }
   if (session.format() == Format::kText) {
-    for (const auto& device : devices) fmt::print("{}\n", device_line(session, device, all));
+    for (const json& device : devices) fmt::print("{}\n", device_line(session, device, rows));
   }
   Table table({{"WORKLOAD", "workload"},
                {"PID", "pid"},
@@ -139,25 +145,17 @@ Result<int> ps(const Session& session, const std::string& gpu) {
                {"DENIED", "denials", true},
                {"GOVERNED", "governed"},
                {"", "remark"}});
-  for (const Holder& holder : all) {
-    const int index = index_of(holder);
-    if (!gpu.empty() && index < 0) continue;
-    const auto& account = holder.entry();
-    table.add({holder.book.tenant + "/" + holder.book.name, pids(holder), index < 0 ? "n/a" : std::to_string(index),
-               session.size(account.used), session.size(account.limit), session.size(account.peak),
-               std::to_string(account.denials), "yes (shim)", remark(session, holder)});
-  }
-  for (const auto& device : devices) {
-    for (const auto& process : ungoverned(device, all)) {
-      table.add({"?/" + process.command.substr(0, process.command.find(' ')), std::to_string(process.pid),
-                 std::to_string(device.index), session.size(process.held, "not told"), "-", "-", "-", "NO",
-                 "not started through ration"});
-    }
+  for (const json& row : rows) {
+    if (governed(row))
+      add_governed(session, table, row);
+    else
+      add_ungoverned(session, table, row);
   }
   if (!table.empty() || session.format() == Format::kCsv)
     table.print(session.format());
   else
     fmt::print("nothing runs under a limit.  ration run --limit 4GiB -- python train.py\n");
+  if (session.format() == Format::kText && snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
   return 0;
 }
 

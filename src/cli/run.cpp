@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/admission.hpp"
 #include "cli/launch.hpp"
 #include "cli/simulated.hpp"
 #include "cli/verbs.hpp"
@@ -275,6 +276,26 @@ void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& 
   }
 }
 
+/// Waits until the daemon says where there is room; from then on the whole limit is promised to it.
+Result<std::string> queue_up(const Session& session, RunOptions& options, const ledger::Store& store) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  RunOptions wanted = options;
+  wanted.wish.guarantee.clear();  // promised when there is room, not now
+  policy::Machine machine;
+  const auto plan = resolve(session, wanted, store, machine);
+  if (!plan) return tl::unexpected(plan.error());
+  Bytes bytes;
+  for (const auto& account : plan->accounts) bytes = std::max(bytes, account.limit);
+  if (wanted.wish.limit.empty() || bytes >= kUnlimited)
+    return fail("E1310", "--wait needs to know for how much.", "ration run --wait --limit 20GiB -- …", 2);
+  const auto lease = wait_for_lease(*daemon, wanted, bytes);
+  if (!lease) return tl::unexpected(lease.error());
+  options.wish.gpu = lease->gpus;
+  options.wish.guarantee = fmt::format("{}MiB", bytes.count() >> 20);
+  return lease->id;
+}
+
 void explain_start_failure(const std::string& program, int error) {
   if (error == ENOENT) {
     fmt::print(stderr, "E1419 ration: '{}' was not found.\n      Give its path, or look at PATH: command -v {}\n",
@@ -336,9 +357,16 @@ Result<int> run(const Session& session, RunOptions options) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
 
-  std::string path;
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  std::string path, lease;
   policy::Machine machine;
   Plan plan;
+  if (options.queue && !session.dry_run) {
+    auto granted = queue_up(session, options, *store);
+    if (!granted) return tl::unexpected(granted.error());
+    lease = std::move(*granted);
+  }
   {
     // Promises are checked and entered, and names taken, by one run at a time.
     const auto alone = store->lock();
@@ -353,7 +381,14 @@ Result<int> run(const Session& session, RunOptions options) {
     }
     const auto number = store->next_run();
     if (!number) return tl::unexpected(number.error());
-    auto made = make_book(*store, book_of(plan, options, *number));
+    ledger::NewBook contents = book_of(plan, options, *number);
+    if (*daemon) {
+      auto tenant = register_workload(**daemon, store->folder(), store->path_of(contents.name, *number), options.wish,
+                                      contents.labels, lease);
+      if (!tenant) return tl::unexpected(tenant.error());
+      contents.tenant = std::move(*tenant);
+    }
+    auto made = make_book(*store, contents);
     if (!made) return tl::unexpected(made.error());
     path = std::move(*made);
   }

@@ -22,6 +22,7 @@ class Session {
   std::string units = "iec";
   std::string colour = "auto";
   std::string simulated_node;  ///< as --sim gave it
+  std::string socket;          ///< of the daemon, as --socket gave it; empty: looked for
   bool simulated = false;
   bool yes = false;
   bool dry_run = false;

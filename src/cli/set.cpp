@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/holders.hpp"
+#include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/text.hpp"
 
@@ -61,6 +62,19 @@ std::string reach(const Session& session, const Change& change) {
                      session.size(change.limit), more <= change.device.free ? "reachable" : "not reachable");
 }
 
+void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
+  fmt::print("{}: shrinking, over by {}. Nothing is taken away; it is refused more until it is under.\n", name,
+             session.size(used - limit));
+}
+
+Result<void> agree_to_shrink(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
+  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n",
+             options.name, session.size(used), session.size(used - limit), session.size(limit));
+  if (confirmed(session, "Proceed?")) return {};
+  return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",
+              fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
+}
+
 void apply(const Session& session, const Change& change, ledger::Book& book, const SetOptions& options) {
   const auto account = static_cast<std::uint32_t>(change.holder.account);
   const auto& before = change.holder.entry();
@@ -71,15 +85,49 @@ void apply(const Session& session, const Change& change, ledger::Book& book, con
   if (!options.limit.empty()) {
     fmt::print("{}: limit {} → {} on GPU {} ({}).{}\n", options.name, session.size(before.limit),
                session.size(change.limit), change.device.index, when, reach(session, change));
-    if (before.used > change.limit) {
-      fmt::print("{}: shrinking, over by {}. Nothing is taken away; it is refused more until it is under.\n",
-                 options.name, session.size(before.used - change.limit));
-    }
+    if (before.used > change.limit) print_shrinking(session, options.name, before.used, change.limit);
   }
   if (!options.guarantee.empty()) {
     fmt::print("{}: guarantee {} → {} on GPU {} ({}).\n", options.name, session.size(before.guarantee),
                session.size(change.guarantee), change.device.index, when);
   }
+}
+
+/// The daemon owns the numbers of what it governs: it decides, writes and records.
+Result<int> set_through(NodeClient& daemon, const Session& session, const SetOptions& options) {
+  const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
+  nlohmann::json wish = nlohmann::json::object();
+  for (const auto& [field, text] :
+       {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
+    if (!text.empty()) wish[field] = text;
+  auto rows = daemon.patch(path + "?dry_run=1", wish);
+  if (!rows) return tl::unexpected(rows.error());
+  for (const auto& row : *rows) {
+    const Bytes used{row.at("used_bytes").get<std::uint64_t>()}, limit{row.at("limit_bytes").get<std::uint64_t>()};
+    if (session.dry_run || !row.at("shrinking").get<bool>() ||
+        limit >= Bytes{row.at("old_limit_bytes").get<std::uint64_t>()})
+      continue;
+    if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
+  }
+  if (!session.dry_run) rows = daemon.patch(path, wish);
+  if (!rows) return tl::unexpected(rows.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("set", *rows, {{"source", "daemon"}});
+    return 0;
+  }
+  for (const auto& row : *rows) {
+    const auto bytes = [&](const char* field) { return Bytes{row.at(field).get<std::uint64_t>()}; };
+    fmt::print("{}: limit {} → {}, guarantee {} on GPU {} ({}).", row.at("workload").get<std::string>(),
+               session.size(bytes("old_limit_bytes")), session.size(bytes("limit_bytes")),
+               session.size(bytes("guarantee_bytes")), row.at("gpu").get<int>(), session.dry_run ? "would be" : "now");
+    if (row.contains("held_back_by"))
+      fmt::print(" It may hold {} at this moment: {}.", session.size(bytes("effective_limit_bytes")),
+                 row["held_back_by"].get<std::string>());
+    fmt::print("\n");
+    if (row.at("shrinking").get<bool>())
+      print_shrinking(session, options.name, bytes("used_bytes"), bytes("limit_bytes"));
+  }
+  return 0;
 }
 
 }  // namespace
@@ -88,6 +136,9 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (options.limit.empty() && options.guarantee.empty()) {
     return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", options.name), 2);
   }
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (*daemon) return set_through(**daemon, session, options);
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   const auto alone = options.guarantee.empty() ? FileDescriptor{} : store->lock();  // only promises concern others
@@ -117,14 +168,8 @@ Result<int> set(const Session& session, const SetOptions& options) {
     const auto& account = change.holder.entry();
     if (session.dry_run || options.limit.empty() || change.limit >= account.used || change.limit >= account.limit)
       continue;
-    fmt::print(stderr,
-               "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n",
-               options.name, session.size(account.used), session.size(account.used - change.limit),
-               session.size(change.limit));
-    if (!confirmed(session, "Proceed?")) {
-      return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",
-                  fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
-    }
+    if (auto agreed = agree_to_shrink(session, options, account.used, change.limit); !agreed)
+      return tl::unexpected(agreed.error());
   }
   ledger::Book book;
   if (const auto status = ledger::Book::open(changes.front().holder.path.c_str(), book);

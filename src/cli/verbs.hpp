@@ -1,6 +1,7 @@
 // The verbs of the command line, one file each. A verb returns its exit code, or the error to print.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct RunOptions {
   bool require_enforced = false;
   bool print_env = false;
   std::string simulated_cuda;  ///< auto | none | 12 | 13 | 12,13
+  bool queue = false;          ///< --wait: start when there is room
+  std::string wait;            ///< at most so long; empty: for ever
+  std::optional<int> priority;
   std::vector<std::string> program;
 };
 Result<int> run(const Session& session, RunOptions options);
@@ -34,8 +38,40 @@ Result<int> why(const Session& session, const std::string& denial);
 
 struct SetOptions {
   std::string name, limit, guarantee, gpu;
+  bool force = false;  ///< also if somebody else changed it meanwhile
 };
 Result<int> set(const Session& session, const SetOptions& options);
+
+struct ServeOptions {
+  std::string socket, state, listen;
+  bool listen_given = false;
+};
+/// The daemon, in the foreground until it is told to end.
+Result<int> serve(const Session& session, const ServeOptions& options);
+
+struct ServiceOptions {
+  std::string action;  ///< install | uninstall | start | stop | restart | status | print
+  bool user = false, now = false;
+};
+Result<int> service(const Session& session, const ServiceOptions& options);
+
+struct EventsOptions {
+  bool follow = false;
+  std::int64_t since = 0;
+  int lines = 50;
+  std::vector<std::string> types, tenants, workloads;
+};
+Result<int> events(const Session& session, const EventsOptions& options);
+
+struct ReportOptions {
+  std::string action, period;  ///< `close 2026-01`; empty: show
+  bool last = false;
+  std::string workload;  ///< with `last`
+  std::string by, window, basis, price, share_idle;
+};
+Result<int> report(const Session& session, const ReportOptions& options);
+Result<int> recommend(const Session& session, const std::string& workload);
+Result<int> reload(const Session& session);
 
 struct SplitOptions {
   std::string gpu, sizes, ratio, names;

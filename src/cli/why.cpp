@@ -2,10 +2,32 @@
 #include <fmt/format.h>
 
 #include "cli/holders.hpp"
+#include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::cli {
+namespace {
+
+Result<int> why_from(NodeClient& daemon, const Session& session, const std::string& id) {
+  const auto event = daemon.get("/api/v1/denials/" + percent_encoded(id));
+  if (!event) return tl::unexpected(event.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("why", *event, {{"source", "daemon"}});
+    return 0;
+  }
+  const nlohmann::json why = event->value("why", nlohmann::json::object());
+  fmt::print("DENIED   {}  {}/{}  {}  {}\n", event->at("time").get<std::string>(), event->value("tenant", ""),
+             event->value("workload", ""), session.size(Bytes{event->value("bytes", std::uint64_t{0})}),
+             why.value("function", ""));
+  fmt::print("because  {}\n", why.value("because", event->at("text").get<std::string>()));
+  if (const std::string other = why.value("not_because", ""); !other.empty()) fmt::print("not because  {}\n", other);
+  if (event->at("fix").is_string()) fmt::print("fix      {}\n", event->at("fix").get<std::string>());
+  return 0;
+}
+
+}  // namespace
+
 Result<int> why(const Session& session, const std::string& id) {
   const auto wanted = policy::parse_denial_id(id);
   if (!wanted) {
@@ -56,6 +78,10 @@ Result<int> why(const Session& session, const std::string& id) {
                             wanted->run, book.name, id, book.denial_count),
                 "ration ps", 3);
   }
+  // An older one: the daemon keeps what the books no longer have.
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (*daemon) return why_from(**daemon, session, id);
   return fail("E1413", fmt::format("no run {} is on the books (the newest 32 that have ended are kept).", wanted->run),
               "ration ps", 3);
 }

@@ -1,0 +1,103 @@
+#include "cli/admission.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+// A person who waits minutes does not notice; the daemon answers such a question from memory.
+constexpr auto kAskedEvery = 500ms;
+
+std::string gpus_of(const json& lease) {
+  std::vector<std::string> numbers;
+  for (const json& gpu : lease.at("gpus")) numbers.push_back(std::to_string(gpu.get<int>()));
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+std::string holders_line(NodeClient& daemon) {
+  const auto snapshot = daemon.get("/api/v1/snapshot");
+  if (!snapshot) return {};
+  std::vector<std::string> parts;
+  for (const json& row : snapshot->at("workloads")) {
+    if (!row.at("used_bytes").is_number_unsigned() || row["used_bytes"] == 0) continue;
+    const std::string size = format_size(Bytes{row["used_bytes"].get<std::uint64_t>()});
+    parts.push_back(
+        row.at("workload").is_string()
+            ? fmt::format("{}/{} {}", row.at("tenant").get<std::string>(), row["workload"].get<std::string>(), size)
+            : fmt::format("ungoverned pid {} {}", row.at("processes").at(0).at("pid").get<int>(), size));
+  }
+  return parts.empty() ? "" : fmt::format("      held by  {}\n", fmt::join(parts, " · "));
+}
+
+void tell_of_waiting(NodeClient& daemon, const json& lease, Bytes bytes) {
+  fmt::print(stderr, "ration: waiting for {} on {} - {}\n{}", format_size(bytes),
+             lease.at("gpu") == "auto" ? "any GPU" : "GPU " + lease["gpu"].get<std::string>(),
+             lease.value("reason", "its turn"), holders_line(daemon));
+  const json& estimate = lease.at("estimate_seconds");
+  fmt::print(stderr, "      position {} of {} · usual wait here {} · Ctrl-C to leave the queue\n",
+             lease.at("position").get<int>(), lease.at("of").get<int>(),
+             estimate.is_number()
+                 ? fmt::format("{} (median of {})", format_duration(estimate.get<std::uint64_t>() * 1'000'000'000U),
+                               lease.at("estimate_of").get<int>())
+                 : "n/a (" + lease.value("estimate_seconds_na", "not known") + ")");
+}
+
+}  // namespace
+
+Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes) {
+  json wish{{"bytes", bytes.count()},
+            {"gpu", options.wish.gpu.empty() ? "auto" : options.wish.gpu},
+            {"tenant", options.wish.tenant},
+            {"command", fmt::format("{}", fmt::join(options.program, " "))}};
+  if (!options.wait.empty()) wish["wait"] = options.wait;
+  if (options.priority) wish["priority"] = *options.priority;
+  const auto begun = std::chrono::steady_clock::now();
+  auto lease = daemon.post("/api/v1/leases", wish);
+  bool told = false;
+  for (;;) {
+    if (!lease) {
+      // The daemon was started again meanwhile and has forgotten who waits: ask once more, at the end of the queue.
+      if (lease.error().id != "E1526") return tl::unexpected(lease.error());
+      lease = daemon.post("/api/v1/leases", wish);
+      if (!lease) return tl::unexpected(lease.error());
+    }
+    const std::string state = lease->at("state"), id = lease->at("lease");
+    if (state == "granted" || state == "running") {
+      if (told) {
+        const auto waited = std::chrono::steady_clock::now() - begun;
+        fmt::print(stderr, "ration: started on GPU {} after {}\n", gpus_of(*lease),
+                   format_duration(static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count())));
+      }
+      return Lease{id, gpus_of(*lease)};
+    }
+    if (state == "over") {
+      (void)daemon.remove("/api/v1/leases/" + id);
+      return fail("E1309", fmt::format("{} were not free within {}.", format_size(bytes), options.wait),
+                  "ration ps   shows who holds it; --wait without a time waits for ever", 124);
+    }
+    if (!told) tell_of_waiting(daemon, *lease, bytes);
+    told = true;
+    std::this_thread::sleep_for(kAskedEvery);
+    auto answer = daemon.get("/api/v1/leases/" + id);
+    // A daemon that is being started again: its clients wait on.
+    if (!answer && (answer.error().id == "E1501" || answer.error().id == "E1508")) continue;
+    lease = std::move(answer);
+  }
+}
+
+Result<std::string> register_workload(NodeClient& daemon, const std::string& folder, const std::string& book,
+                                      const policy::Wish& wish, const std::string& labels, const std::string& lease) {
+  const auto answer =
+      daemon.post("/api/v1/workloads",
+                  {{"folder", folder}, {"book", book}, {"tenant", wish.tenant}, {"labels", labels}, {"lease", lease}});
+  if (!answer) return tl::unexpected(answer.error());
+  return answer->value("tenant", wish.tenant);
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,27 @@
+// What `ration run` agrees with the daemon before it starts a program: who is charged, and, with --wait, when and
+// where.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/node_client.hpp"
+#include "cli/verbs.hpp"
+
+namespace ration::cli {
+
+struct Lease {
+  std::string id;
+  std::string gpus;  ///< `1`, `0,1`: where it may start
+};
+
+/// Waits in the queue until `bytes` are free for it; says on standard error what it waits for. Exit code 124 (E1309)
+/// when `wait` has passed; E1501 without a daemon.
+[[nodiscard]] Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes);
+
+/// Tells the daemon of the book about to be made; returns the tenant that is charged.
+[[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
+                                                    const std::string& book, const policy::Wish& wish,
+                                                    const std::string& labels, const std::string& lease);
+
+}  // namespace ration::cli

@@ -1,0 +1,74 @@
+// `ration events`: what happened on the node, and what happens (-f).
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/node_client.hpp"
+#include "cli/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+void print_event(const Session& session, const json& event) {
+  if (session.format() == Format::kJson) {  // a line each, so that a follower can read them as they come
+    fmt::print("{}\n", event.dump(-1, ' ', false, json::error_handler_t::replace));
+  } else {
+    const std::string type = event.at("type");
+    const int colour = type == "denied" || type == "violation" || type == "guard_lost" ? 31 : type == "alert" ? 33 : 0;
+    fmt::print(
+        "{}  {:<6} {}  {}{}\n", event.at("time").get<std::string>(), event.at("id").get<std::int64_t>(),
+        colour == 0 ? fmt::format("{:<10}", type) : session.painted(fmt::format("{:<10}", type), colour),
+        event.at("text").get<std::string>(),
+        event.at("denial").is_string() ? fmt::format("  (ration why {})", event["denial"].get<std::string>()) : "");
+  }
+  std::fflush(stdout);
+}
+
+bool wanted(const EventsOptions& options, const json& event) {
+  const auto matches = [&](const std::vector<std::string>& list, const char* field) {
+    return list.empty() || (event.at(field).is_string() &&
+                            std::find(list.begin(), list.end(), event[field].get<std::string>()) != list.end());
+  };
+  return matches(options.types, "type") && matches(options.tenants, "tenant") && matches(options.workloads, "workload");
+}
+
+}  // namespace
+
+Result<int> events(const Session& session, const EventsOptions& options) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  std::string query = fmt::format("/api/v1/events?limit={}", options.lines);
+  if (options.since > 0) query += fmt::format("&since={}", options.since);
+  if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
+  const auto past = daemon->get(query);
+  if (!past) return tl::unexpected(past.error());
+  std::int64_t last = options.since;
+  if (session.format() == Format::kJson && !options.follow) {
+    json rows = json::array();
+    for (const json& event : *past)
+      if (wanted(options, event)) rows.push_back(event);
+    session.print_json("events", rows, {{"source", "daemon"}});
+    return 0;
+  }
+  for (const json& event : *past) {
+    last = std::max(last, event.at("id").get<std::int64_t>());
+    if (wanted(options, event)) print_event(session, event);
+  }
+  if (!options.follow) return 0;
+  const std::string stream =
+      fmt::format("/api/v1/stream?topics=events{}", last > 0 ? fmt::format("&last_event_id={}", last) : "");
+  const auto followed = daemon->stream(stream, [&](const http::StreamEvent& received) {
+    const json event = json::parse(received.data, nullptr, false);
+    if (received.name == "event" && event.is_object() && wanted(options, event)) print_event(session, event);
+    if (received.name == "gap")
+      fmt::print(stderr, "ration: events {} to {} are no longer kept for following; ration events --since {}\n",
+                 event.value("from", 0), event.value("to", 0), event.value("from", 1) - 1);
+    return std::ferror(stdout) == 0;
+  });
+  if (!followed) return tl::unexpected(followed.error());
+  return 0;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,118 @@
+#include "cli/node_client.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+
+#include "node/snapshot_json.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+bool somebody_listens(const std::string& path) {
+  sockaddr_un address{};
+  if (path.size() >= sizeof address.sun_path) return false;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const FileDescriptor probe{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  return probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+Result<json> data_of(const Result<http::Answer>& answer) {
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
+  json document = json::parse(answer->body, nullptr, false);
+  if (document.is_object() && document.contains("data")) return std::move(document["data"]);
+  return fail("E1508", "the daemon's answer cannot be understood.", "ration doctor", 1);
+}
+
+}  // namespace
+
+Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
+  const char* given = std::getenv("RATION_SOCKET");
+  if (!session.socket.empty() || (given != nullptr && *given != '\0'))
+    return NodeClient(session.socket.empty() ? given : session.socket);
+  std::vector<std::string> candidates;
+  if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
+  if (std::getenv("RATION_RUNTIME_DIR") == nullptr) candidates.emplace_back("/run/ration/ration.sock");
+  for (const std::string& candidate : candidates)
+    if (somebody_listens(candidate)) return NodeClient(candidate);
+  return std::nullopt;
+}
+
+Result<NodeClient> NodeClient::require(const Session& session) {
+  auto found = find(session);
+  if (!found) return tl::unexpected(found.error());
+  if (*found) return std::move(**found);
+  const auto store = session.store();
+  return fail("E1501",
+              fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : "/run/ration"),
+              "ration serve   in another terminal, or: ration service install --now", 3);
+}
+
+Result<json> NodeClient::get(const std::string& path) { return data_of(client_.get(path)); }
+Result<json> NodeClient::post(const std::string& path, const json& body) {
+  return data_of(client_.post(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
+}
+Result<json> NodeClient::patch(const std::string& path, const json& body, const http::ExtraHeaders& headers) {
+  return data_of(client_.patch(path, body.dump(-1, ' ', false, json::error_handler_t::replace), headers));
+}
+
+Result<void> NodeClient::remove(const std::string& path) {
+  const auto answer = client_.remove(path);
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
+  return {};
+}
+
+Result<std::string> NodeClient::text(const std::string& path) {
+  auto answer = client_.get(path);
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
+  return std::move(answer->body);
+}
+
+Result<void> NodeClient::stream(const std::string& path, const std::function<bool(const http::StreamEvent&)>& taken) {
+  return client_.stream(path, taken);
+}
+
+Result<json> node_snapshot(const Session& session) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (*daemon) return (*daemon)->get("/api/v1/snapshot");
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  node::Registry registry;
+  if (auto good = registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
+  registry.refresh();
+  const auto machine = session.machine();
+  const node::Viewer everything{true, ::getuid()};
+  const node::Snapshot now = node::look(registry, machine, {}, 0);
+  json devices = json::array();
+  for (const auto& device : now.devices) devices.push_back(node::device_json(device));
+  json data{{"devices", devices}, {"workloads", node::rows_json(now, everything)}};
+  if (!machine)
+    data["warnings"] = {{{"id", machine.error().id}, {"message", machine.error().what}, {"fix", machine.error().fix}}};
+  return data;
+}
+
+std::string percent_encoded(const std::string& text) {
+  std::string encoded;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (std::isalnum(byte) != 0 || std::strchr("-._~", letter) != nullptr)
+      encoded += letter;
+    else
+      encoded += fmt::format("%{:02X}", byte);
+  }
+  return encoded;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,49 @@
+// The node as a verb sees it: through the daemon where one runs, else by looking itself. Used by every verb that shows
+// or changes running workloads. Promise: the same JSON either way (docs/http-api.md).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/session.hpp"
+#include "node/http/client.hpp"
+
+namespace ration::cli {
+
+/// A daemon that answers. Not thread-safe.
+class NodeClient {
+ public:
+  /// `--socket` or RATION_SOCKET (E1501 where nobody is there); else beside this user's books, else /run/ration;
+  /// absent: no daemon.
+  [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
+  /// The same, but E1501 where there is none.
+  [[nodiscard]] static Result<NodeClient> require(const Session& session);
+
+  /// The answer's `data`; its error as the daemon says it.
+  [[nodiscard]] Result<nlohmann::json> get(const std::string& path);
+  [[nodiscard]] Result<nlohmann::json> post(const std::string& path, const nlohmann::json& body);
+  [[nodiscard]] Result<nlohmann::json> patch(const std::string& path, const nlohmann::json& body,
+                                             const http::ExtraHeaders& headers = {});
+  [[nodiscard]] Result<void> remove(const std::string& path);
+  /// An answer that is no JSON document of ours: reports in other formats.
+  [[nodiscard]] Result<std::string> text(const std::string& path);
+  [[nodiscard]] Result<void> stream(const std::string& path,
+                                    const std::function<bool(const http::StreamEvent&)>& taken);
+
+  [[nodiscard]] const std::string& socket() const { return socket_; }
+
+ private:
+  explicit NodeClient(std::string socket) : socket_(socket), client_(std::move(socket)) {}
+
+  std::string socket_;
+  http::Client client_;
+};
+
+/// `devices` and `workloads` of the snapshot, from the daemon or, without one, from the books and the driver.
+[[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session);
+
+/// A text as one part of a path or a query.
+[[nodiscard]] std::string percent_encoded(const std::string& text);
+
+}  // namespace ration::cli

@@ -1,0 +1,58 @@
+// `ration serve`, which is also `rationd`: the node daemon in the foreground.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/verbs.hpp"
+#include "node/daemon.hpp"
+
+namespace ration::cli {
+namespace {
+
+/// Folders of books that other users of this machine have, where root looks for them.
+std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
+  std::vector<std::pair<std::string, std::uint32_t>> folders;
+  std::error_code error;
+  const auto add = [&](const std::string& folder) {
+    struct stat status {};
+    if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) folders.emplace_back(folder, status.st_uid);
+  };
+  for (std::filesystem::directory_iterator each("/run/user", error), end; !error && each != end; each.increment(error))
+    add(each->path().string() + "/ration");
+  error.clear();
+  for (std::filesystem::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error))
+    if (each->path().filename().string().rfind("ration-", 0) == 0) add(each->path());
+  return folders;
+}
+
+}  // namespace
+
+Result<int> serve(const Session& session, const ServeOptions& options) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  const auto driver = session.driver_folder();
+  if (!driver) return tl::unexpected(driver.error());
+  node::DaemonOptions daemon;
+  daemon.driver_folder = *driver;
+  daemon.simulated = session.simulated;
+  daemon.socket = options.socket;
+  daemon.state = options.state;
+  if (options.listen_given) daemon.listen = options.listen;
+  daemon.folders.emplace_back(store->folder(), ::getuid());
+  if (::getuid() == 0 && std::getenv("RATION_RUNTIME_DIR") == nullptr) {
+    for (auto& folder : folders_of_others())
+      if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));
+  }
+  auto started = node::Daemon::start(std::move(daemon));
+  if (!started) return tl::unexpected(started.error());
+  (*started)->run([&] {
+    fmt::print("{}", (*started)->greeting());
+    std::fflush(stdout);
+  });
+  return 0;
+}
+
+}  // namespace ration::cli

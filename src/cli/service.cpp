@@ -1,0 +1,120 @@
+// `ration service`: the daemon under systemd, of the machine or of the user.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/launch.hpp"
+#include "cli/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+// PrivateDevices= would hide the GPUs, ProtectProc= and PrivateTmp= the processes and books of the tenants.
+constexpr const char* kUnit = R"([Unit]
+Description=ration: GPU memory of this {whose}
+Documentation=man:ration-serve(1)
+{after}
+[Service]
+Type=exec
+ExecStart={program} serve
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=1
+{folders}NoNewPrivileges=yes
+ProtectSystem={protect}
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups={cgroups}
+ProtectClock=yes
+ProtectHostname=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+LockPersonality=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+LimitNOFILE=65536
+MemoryMax=1G
+
+[Install]
+WantedBy={target}
+)";
+
+std::string unit_text(bool user) {
+  return fmt::format(kUnit, fmt::arg("whose", user ? "user" : "machine"),
+                     fmt::arg("after", user ? "" : "After=nvidia-persistenced.service\n"),
+                     fmt::arg("program", companion("ration")),
+                     fmt::arg("folders", user ? ""
+                                              : "RuntimeDirectory=ration\nRuntimeDirectoryMode=0755\n"
+                                                "RuntimeDirectoryPreserve=yes\nStateDirectory=ration\n"
+                                                "StateDirectoryMode=0700\n"),
+                     fmt::arg("protect", user ? "full" : "strict"), fmt::arg("cgroups", "yes"),
+                     fmt::arg("target", user ? "default.target" : "multi-user.target"));
+}
+
+std::string unit_path(bool user) {
+  if (!user) return "/etc/systemd/system/rationd.service";
+  const char* given = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string folder =
+      given != nullptr && *given == '/' ? given : std::string(home == nullptr ? "" : home) + "/.config";
+  return folder + "/systemd/user/rationd.service";
+}
+
+Result<int> systemctl(bool user, std::vector<std::string> words) {
+  std::vector<std::string> command{"systemctl"};
+  if (user) command.emplace_back("--user");
+  command.insert(command.end(), words.begin(), words.end());
+  const Ended ended = launch(command);
+  if (ended.start_error != 0)
+    return fail("E1427", "systemctl was not found: this machine does not run systemd.",
+                "ration serve   runs it in the foreground", 1);
+  return ended.exit_code;
+}
+
+}  // namespace
+
+Result<int> service(const Session& session, const ServiceOptions& options) {
+  const bool user = options.user || ::getuid() != 0;
+  const std::string path = unit_path(user);
+  if (options.action == "print") {
+    fmt::print("{}", unit_text(user));
+    return 0;
+  }
+  if (options.action == "install") {
+    if (session.dry_run) {
+      fmt::print("would write {}:\n{}", path, unit_text(user));
+      return 0;
+    }
+    std::error_code error;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+    if (std::ofstream file(path); !(file << unit_text(user)) || !file.flush()) {
+      return fail("E1428", fmt::format("{} cannot be written.", path),
+                  user ? "Look at its folder's owner." : "sudo ration service install", 5);
+    }
+    fmt::print("wrote {}\n", path);
+    if (!options.now) {
+      fmt::print("next:  systemctl {}enable --now rationd\n", user ? "--user " : "");
+      return 0;
+    }
+    if (auto reloaded = systemctl(user, {"daemon-reload"}); !reloaded || *reloaded != 0) return reloaded;
+    return systemctl(user, {"enable", "--now", "rationd"});
+  }
+  if (options.action == "uninstall") {
+    (void)systemctl(user, {"disable", "--now", "rationd"});
+    std::error_code error;
+    if (!std::filesystem::remove(path, error))
+      return fail("E1428", fmt::format("there is no {} to remove.", path), "ration service status", 3);
+    fmt::print("removed {}\n", path);
+    return 0;
+  }
+  if (options.action == "status") return systemctl(user, {"status", "--no-pager", "rationd"});
+  return systemctl(user, {options.action, "rationd"});
+}
+
+}  // namespace ration::cli

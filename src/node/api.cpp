@@ -1,0 +1,201 @@
+#include "node/api.hpp"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "node/http/problem.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+bool in_group_ration(uid_t user) {
+  const group* wanted = ::getgrnam("ration");
+  if (wanted == nullptr) return false;
+  const gid_t id = wanted->gr_gid;
+  const passwd* entry = ::getpwuid(user);
+  if (entry == nullptr) return false;
+  std::vector<gid_t> groups(64);
+  int count = static_cast<int>(groups.size());
+  if (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0) {
+    groups.resize(static_cast<std::size_t>(count));
+    if (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0) return false;
+  }
+  return std::find(groups.begin(), groups.begin() + count, id) != groups.begin() + count;
+}
+
+std::uint64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+Viewer Api::viewer_of(const http::Peer& peer) {
+  Viewer viewer;
+  viewer.user = peer.uid;
+  viewer.is_operator = peer.token_accepted || (peer.uid && (*peer.uid == 0 || *peer.uid == ::getuid())) ||
+                       (peer.uid && in_group_ration(*peer.uid));
+  return viewer;
+}
+
+http::Response Api::answer(const std::string& schema, json data, int status) const {
+  const json document{{"schema", "ration." + schema + "/1"},
+                      {"time", utc(now_ns())},
+                      {"host", host_name()},
+                      {"source", host_.simulated() ? "sim" : "daemon"},
+                      {"data", std::move(data)},
+                      {"warnings", json::array()}};
+  http::Response response;
+  response.status = status;
+  response.body = document.dump(-1, ' ', false, json::error_handler_t::replace);
+  return response;
+}
+
+void Api::ask_history(const http::Responder& responder, const std::string& schema,
+                      std::function<Result<json>(history::Reader&)> question) {
+  const auto job = [this, responder, schema, path = host_.database(), question = std::move(question)] {
+    auto reader = history::Reader::open(path);
+    if (!reader) return responder.fail(reader.error());
+    auto data = question(*reader);
+    if (!data) return responder.fail(data.error());
+    responder.respond(answer(schema, std::move(*data)));
+  };
+  if (!host_.worker().post(job))
+    responder.fail({"E1517", "too many questions about the past wait already.", "Try again in a few seconds.", 1}, 503);
+}
+
+bool may_see_details(const history::Event& event, const Viewer& viewer) {
+  return viewer.is_operator || (viewer.user && event.user == user_name(*viewer.user));
+}
+
+json event_json(const history::Event& event, bool with_details) {
+  const auto text = [](const std::string& value) { return value.empty() ? json(nullptr) : json(value); };
+  const auto number = [](const auto& value) { return value ? json(*value) : json(nullptr); };
+  json row{{"id", event.id},
+           {"time", history::rfc3339(event.time)},
+           {"type", event.type},
+           {"workload", text(event.workload)},
+           {"tenant", text(event.tenant)},
+           {"user", text(event.user)},
+           {"gpu", number(event.gpu)},
+           {"bytes", number(event.bytes)},
+           {"denial", text(event.denial)},
+           {"by", text(event.by)},
+           {"text", event.text},
+           {"old", text(event.old_value)},
+           {"new", text(event.new_value)},
+           {"fix", text(event.fix)}};
+  row["pid"] = with_details ? number(event.pid) : json(nullptr);
+  if (!with_details) {
+    row["pid_na"] = "not yours";
+    // Sentences about ungoverned processes carry their command lines.
+    if (event.type == "ungoverned") row["text"] = "a process that was not started through ration holds memory";
+    return row;
+  }
+  if (!event.why.empty()) row["why"] = json::parse(event.why, nullptr, false);
+  return row;
+}
+
+Result<json> body_of(const http::Request& request) {
+  json body = json::parse(request.body, nullptr, false);
+  if (body.is_object()) return body;
+  return fail("E1521", "the body is no JSON object.",
+              R"(curl … -H 'Content-Type: application/json' -d '{"limit":"4GiB"}')", 2);
+}
+
+Result<std::string> text_field(const json& body, const char* name) {
+  const auto found = body.find(name);
+  if (found == body.end() || found->is_null()) return std::string{};
+  if (found->is_string()) return found->get<std::string>();
+  return fail("E1521", fmt::format("'{}' is no text.", name), fmt::format(R"("{}": "…")", name), 2);
+}
+
+json Api::tenants() {
+  const Snapshot& now = host_.node().snapshot();
+  struct Sums {
+    Bytes used, limit, guarantee, peak;
+    std::uint64_t denials = 0;
+  };
+  std::map<std::string, std::map<int, Sums>> sums;
+  for (const AccountView& account : now.accounts) {
+    Sums& sum = sums[account.tenant][account.gpu.value_or(-1)];
+    sum.used += account.used;
+    sum.guarantee += account.guarantee;
+    sum.peak += account.peak;
+    sum.denials += account.denials;
+  }
+  std::map<std::string, const policy::Tenant*> configured;
+  for (const policy::Tenant& tenant : host_.node().configuration().tenants) {
+    configured[tenant.name.value] = &tenant;
+    sums[tenant.name.value];
+  }
+  json rows = json::array();
+  for (const auto& [name, by_gpu] : sums) {
+    const auto entry = configured.find(name);
+    json accounts = json::array();
+    for (const DeviceView& device : now.devices) {
+      const auto found = by_gpu.find(device.device.index);
+      const Sums sum = found == by_gpu.end() ? Sums{} : found->second;
+      if (found == by_gpu.end() && entry == configured.end()) continue;
+      json account{{"gpu", device.device.index},
+                   {"used_bytes", sum.used.count()},
+                   {"guarantee_bytes", sum.guarantee.count()},
+                   {"peak_bytes", sum.peak.count()},
+                   {"denials", sum.denials},
+                   {"limit_bytes", nullptr},
+                   {"limit_bytes_na", "no limit is set for this tenant"}};
+      if (entry != configured.end()) {
+        const auto& device_now = device.device;
+        if (entry->second->limit.value.is_set()) {
+          if (const auto limit = entry->second->limit.value.on(device_now.total, device_now.free)) {
+            account["limit_bytes"] = limit->count();
+            account.erase("limit_bytes_na");
+          }
+        }
+        if (entry->second->guarantee.value.is_set()) {
+          if (const auto guarantee = entry->second->guarantee.value.on(device_now.total, device_now.free))
+            account["guarantee_bytes"] = guarantee->count();
+        }
+      }
+      accounts.push_back(std::move(account));
+    }
+    json row{{"tenant", name}, {"accounts", accounts}};
+    row["priority"] = entry == configured.end() ? 0 : entry->second->priority.value;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+json Api::snapshot(const Viewer& viewer) {
+  const Snapshot& now = host_.node().snapshot();
+  json devices = json::array();
+  for (const DeviceView& device : now.devices) devices.push_back(device_json(device));
+  json data{{"devices", devices},
+            {"workloads", rows_json(now, viewer)},
+            {"tenants", tenants()},
+            {"queue", host_.leases().describe_waiting(viewer)}};
+  if (!now.machine_problem.empty()) data["devices_na"] = now.machine_problem;
+  return data;
+}
+
+void Api::install(http::Server& server) {
+  install_now(server);
+  install_changes(server);
+  install_leases(server);
+  install_past(server);
+}
+
+}  // namespace ration::node

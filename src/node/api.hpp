@@ -1,0 +1,75 @@
+// The paths of docs/http-api.md. Used by the daemon. Promises: what a viewer may not see is left out here and nowhere
+// else; what takes long runs on the worker; every refusal is a problem with a fix.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "node/history/history.hpp"
+#include "node/history/reader.hpp"
+#include "node/http/server.hpp"
+#include "node/http/stream.hpp"
+#include "node/leases.hpp"
+#include "node/metrics.hpp"
+#include "node/node.hpp"
+#include "node/snapshot_json.hpp"
+#include "node/worker.hpp"
+
+namespace ration::node {
+
+/// What the paths need of the daemon.
+class ApiHost {
+ public:
+  virtual ~ApiHost() = default;
+  virtual Node& node() = 0;
+  virtual Leases& leases() = 0;
+  virtual Worker& worker() = 0;
+  virtual http::EventStream& stream() = 0;
+  virtual const Counters& counters() = 0;
+  virtual const std::string& database() = 0;
+  [[nodiscard]] virtual bool simulated() const = 0;
+  /// Stores events and tells everybody who follows.
+  virtual void record(std::vector<history::Event> events) = 0;
+  virtual void look_now() = 0;
+  virtual Result<std::vector<std::string>> reload() = 0;
+  virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
+  [[nodiscard]] virtual nlohmann::json health() const = 0;
+};
+
+class Api {
+ public:
+  explicit Api(ApiHost& host) : host_(host) {}
+  void install(http::Server& server);
+
+  /// Root, the daemon's own user, members of group `ration`, and whoever has the token.
+  [[nodiscard]] static Viewer viewer_of(const http::Peer& peer);
+
+  [[nodiscard]] nlohmann::json snapshot(const Viewer& viewer);
+
+ private:
+  void install_now(http::Server& server);
+  void install_changes(http::Server& server);
+  void install_leases(http::Server& server);
+  void install_past(http::Server& server);
+
+  [[nodiscard]] nlohmann::json tenants();
+  [[nodiscard]] http::Response answer(const std::string& schema, nlohmann::json data, int status = 200) const;
+  /// Runs `question` with a Reader on the worker and answers with what it returns.
+  void ask_history(const http::Responder& responder, const std::string& schema,
+                   std::function<Result<nlohmann::json>(history::Reader&)> question);
+
+  ApiHost& host_;
+};
+
+/// One event as docs/http-api.md has it; its `why` only for those who may see the workload.
+[[nodiscard]] nlohmann::json event_json(const history::Event& event, bool with_details);
+/// Whether the viewer may see an event's process and reason: of their own workloads, and operators all.
+[[nodiscard]] bool may_see_details(const history::Event& event, const Viewer& viewer);
+
+/// The body as a JSON object. E1521.
+[[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
+/// A text field; empty: not given. E1521: another type.
+[[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
+
+}  // namespace ration::node

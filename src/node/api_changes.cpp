@@ -1,0 +1,148 @@
+// What changes something: limits, registrations, the configuration.
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+
+#include <fstream>
+
+#include "node/api.hpp"
+#include "node/http/problem.hpp"
+
+namespace ration::node {
+namespace {
+
+using http::Request;
+using http::Response;
+using nlohmann::json;
+
+Caller caller_of(const Request& request) {
+  const Viewer viewer = Api::viewer_of(request.peer);
+  Caller caller;
+  caller.user = viewer.user;
+  caller.is_operator = viewer.is_operator;
+  caller.name = viewer.user ? user_name(*viewer.user) : viewer.is_operator ? "token" : "nobody";
+  return caller;
+}
+
+std::vector<std::string> groups_of(uid_t user) {
+  std::vector<std::string> names;
+  const passwd* entry = ::getpwuid(user);
+  if (entry == nullptr) return names;
+  std::vector<gid_t> groups(256);
+  int count = static_cast<int>(groups.size());
+  if (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0) count = static_cast<int>(groups.size());
+  for (int i = 0; i < count; ++i)
+    if (const group* each = ::getgrgid(groups[static_cast<std::size_t>(i)]); each != nullptr)
+      names.emplace_back(each->gr_name);
+  return names;
+}
+
+std::string cgroup_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("0::", 0) == 0) return line.substr(3);
+  return {};
+}
+
+policy::Subject subject_of(const Request& request, const std::string& asked_tenant, const std::string& labels) {
+  policy::Subject subject;
+  subject.uid = *request.peer.uid;
+  subject.user = user_name(subject.uid);
+  subject.groups = groups_of(subject.uid);
+  if (request.peer.pid) subject.cgroup = cgroup_of(*request.peer.pid);
+  subject.asked_tenant = asked_tenant;
+  for (std::size_t at = 0; at < labels.size();) {
+    const std::size_t comma = std::min(labels.find(',', at), labels.size());
+    const std::string label = labels.substr(at, comma - at);
+    if (const std::size_t equals = label.find('='); equals != std::string::npos)
+      subject.labels[label.substr(0, equals)] = label.substr(equals + 1);
+    at = comma + 1;
+  }
+  return subject;
+}
+
+json changed_json(const LimitChanged& change, bool applied) {
+  json row{{"workload", change.workload},
+           {"gpu", change.gpu},
+           {"old_limit_bytes", change.old_limit.count()},
+           {"limit_bytes", change.limit.count()},
+           {"effective_limit_bytes", change.effective.count()},
+           {"guarantee_bytes", change.guarantee.count()},
+           {"used_bytes", change.used.count()},
+           {"device_free_bytes", change.device_free.count()},
+           {"shrinking", change.used > change.limit},
+           {"applied", applied}};
+  if (!change.held_back_by.empty()) row["held_back_by"] = change.held_back_by;
+  return row;
+}
+
+}  // namespace
+
+void Api::install_changes(http::Server& server) {
+  server.route("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) {
+    const auto body = body_of(request);
+    if (!body) return http::problem(body.error());
+    LimitRequest wish;
+    wish.workload = request.captures.at("name");
+    for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
+      const auto text = text_field(*body, name);
+      if (!text) return http::problem(text.error());
+      *field = *text;
+    }
+    const std::string* dry = request.parameter("dry_run");
+    wish.dry_run = dry != nullptr && *dry != "0" && *dry != "false";
+    if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
+      std::string number = *match;
+      std::erase(number, '"');
+      try {
+        wish.expected_changes = std::stoull(number);
+      } catch (const std::exception&) {
+        return http::problem({"E1521", fmt::format("If-Match: {} is no number of changes.", *match),
+                              "Give the row's limit_changes.", 2});
+      }
+    }
+    std::vector<history::Event> events;
+    const auto changes = host_.node().change(wish, caller_of(request), events);
+    if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
+    host_.record(std::move(events));
+    if (!wish.dry_run) host_.look_now();
+    json rows = json::array();
+    for (const LimitChanged& change : *changes) rows.push_back(changed_json(change, !wish.dry_run));
+    return answer("set", rows);
+  });
+
+  // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.
+  server.route("POST", "/api/v1/workloads", [this](const Request& request) {
+    const auto body = body_of(request);
+    if (!body) return http::problem(body.error());
+    if (!request.peer.uid)
+      return http::problem(
+          {"E1523", "workloads register on the socket, where their user is known.", "ration run --limit SIZE -- …", 5});
+    std::string folder, tenant, labels, lease, name;
+    for (auto [key, field] :
+         {std::pair{"folder", &folder}, {"tenant", &tenant}, {"labels", &labels}, {"lease", &lease}, {"book", &name}}) {
+      const auto text = text_field(*body, key);
+      if (!text) return http::problem(text.error());
+      *field = *text;
+    }
+    if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
+    const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request, tenant, labels));
+    if (!assigned) return http::problem(assigned.error());
+    if (!lease.empty() && !host_.leases().take_up(lease, name, *request.peer.uid)) {
+      return http::problem(
+          {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
+    }
+    return answer("registered", {{"tenant", assigned->tenant}});
+  });
+
+  server.route("POST", "/api/v1/reload", [this](const Request& request) {
+    if (!viewer_of(request.peer).is_operator)
+      return http::problem(
+          {"E1502", "you may not reload the configuration.", "Ask root or a member of group ration.", 5});
+    const auto lines = host_.reload();
+    if (!lines) return http::problem(lines.error());
+    return answer("reload", {{"changes", *lines}});
+  });
+}
+
+}  // namespace ration::node

@@ -1,0 +1,106 @@
+// The queue.
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+#include "node/api.hpp"
+#include "node/http/problem.hpp"
+
+namespace ration::node {
+namespace {
+
+using http::Request;
+using http::Response;
+using nlohmann::json;
+
+Result<Bytes> size_field(const json& body, const char* name) {
+  const auto found = body.find(name);
+  if (found == body.end() || found->is_null()) return Bytes{0};
+  if (found->is_number_unsigned()) return Bytes{found->get<std::uint64_t>()};
+  return fail("E1521", fmt::format("'{}' is no number of bytes.", name), fmt::format(R"("{}": 4294967296)", name), 2);
+}
+
+}  // namespace
+
+void Api::install_leases(http::Server& server) {
+  server.route("GET", "/api/v1/leases", [this](const Request& request) {
+    return answer("leases", host_.leases().describe_waiting(viewer_of(request.peer)));
+  });
+
+  server.route("POST", "/api/v1/leases", [this](const Request& request) {
+    const auto body = body_of(request);
+    if (!body) return http::problem(body.error());
+    if (!request.peer.uid || !request.peer.pid)
+      return http::problem({"E1523", "leases are asked for on the socket, where their user is known.",
+                            "ration run --wait --limit SIZE -- …", 5});
+    LeaseWish wish;
+    wish.owner = *request.peer.uid;
+    wish.user = user_name(wish.owner);
+    const auto identity = identity_of(*request.peer.pid);
+    if (!identity)
+      return http::problem({"E1525", "the process that asks cannot be seen from here.",
+                            "Ask from the host, or give the container the host's pid namespace.", 1});
+    wish.waiter = *identity;
+    for (auto [key, field] : {std::pair{"tenant", &wish.tenant}, {"command", &wish.command}, {"gpu", &wish.gpu}}) {
+      const auto text = text_field(*body, key);
+      if (!text) return http::problem(text.error());
+      *field = *text;
+    }
+    wish.command.resize(std::min<std::size_t>(wish.command.size(), 200));
+    for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
+      const auto size = size_field(*body, key);
+      if (!size) return http::problem(size.error());
+      *field = *size;
+    }
+    if (wish.tenant.empty()) wish.tenant = wish.user;
+    for (const policy::Tenant& tenant : host_.node().configuration().tenants)
+      if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
+    // A person may let others go first; only an operator may go before others of the tenant's priority.
+    if (const auto priority = body->find("priority"); priority != body->end() && priority->is_number_integer()) {
+      const int asked = static_cast<int>(std::clamp<std::int64_t>(priority->get<std::int64_t>(), -1000, 1000));
+      wish.priority = viewer_of(request.peer).is_operator ? asked : std::min(asked, wish.priority);
+    }
+    if (const auto wait = text_field(*body, "wait"); !wait) {
+      return http::problem(wait.error());
+    } else if (!wait->empty()) {
+      const auto duration = parse_duration(*wait);
+      if (!duration) return http::problem(duration.error());
+      wish.wait_ns = *duration;
+    }
+    const auto id = host_.leases().submit(wish, host_.node().snapshot().time_ns);
+    if (!id) return http::problem(id.error());
+    host_.look_now();
+    const json lease = host_.leases().describe(*id, viewer_of(request.peer));
+    if (lease.at("state") == "waiting") {
+      history::Event event;
+      event.type = "queued";
+      event.tenant = wish.tenant;
+      event.user = wish.user;
+      event.bytes = static_cast<std::int64_t>(wish.bytes.count());
+      event.text = fmt::format("{} of {} waits for {}: {}", *id, wish.tenant, format_size(wish.bytes),
+                               lease.value("reason", "its turn"));
+      host_.record({event});
+    }
+    return answer("lease", lease, lease.at("state") == "waiting" ? 202 : 201);
+  });
+
+  server.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
+    const json lease = host_.leases().describe(request.captures.at("id"), viewer_of(request.peer));
+    if (lease.is_null())
+      return http::problem({"E1526", fmt::format("there is no lease {}.", request.captures.at("id")), "ration ps", 3});
+    return answer("lease", lease);
+  });
+
+  server.route("DELETE", "/api/v1/leases/{id}", [this](const Request& request) {
+    const Viewer viewer = viewer_of(request.peer);
+    const std::string& id = request.captures.at("id");
+    const bool known = viewer.is_operator ? host_.leases().cancel(id, std::nullopt)
+                                          : viewer.user && host_.leases().cancel(id, viewer.user);
+    if (!known) return http::problem({"E1526", fmt::format("you have no lease {}.", id), "ration ps", 3});
+    Response response;
+    response.status = 204;
+    response.content_type.clear();
+    return response;
+  });
+}
+
+}  // namespace ration::node

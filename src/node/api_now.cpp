@@ -1,0 +1,89 @@
+// What is there at this moment.
+#include <fmt/format.h>
+
+#include "node/api.hpp"
+#include "node/explain.hpp"
+#include "node/http/problem.hpp"
+
+namespace ration::node {
+namespace {
+
+using http::Request;
+using http::Response;
+using nlohmann::json;
+
+http::Response no_such(const std::string& what, const std::string& name) {
+  return http::problem({"E1801", fmt::format("no {} is named '{}'.", what, name), "ration ps", 3});
+}
+
+Response plain(const std::string& text, const char* type = "text/plain; charset=utf-8") {
+  Response response;
+  response.content_type = type;
+  response.body = text;
+  return response;
+}
+
+}  // namespace
+
+void Api::install_now(http::Server& server) {
+  server.route("GET", "/healthz", [](const Request&) { return plain("ok\n"); });
+  server.route("GET", "/readyz", [this](const Request&) {
+    if (host_.node().snapshot().time_ns != 0) return plain("ok\n");
+    return http::problem({"E1522", "the first look at the devices is not done yet.", "Try again in a second.", 1}, 503);
+  });
+  server.route("GET", "/metrics", [this](const Request&) {
+    MetricsOptions options;
+    options.processes = host_.node().configuration().daemon.metrics_processes.value;
+    options.queue_length = host_.leases().waiting();
+    options.stream_clients = host_.stream().subscribers();
+    return plain(metrics_text(host_.node().snapshot(), host_.counters(), options),
+                 "text/plain; version=0.0.4; charset=utf-8");
+  });
+  server.route("GET", "/api/v1/session", [this](const Request& request) {
+    const Viewer viewer = viewer_of(request.peer);
+    json data{{"role", viewer.is_operator ? "operator" : "tenant"}, {"version", RATION_VERSION}};
+    data["user"] = viewer.user ? json(user_name(*viewer.user)) : json(nullptr);
+    if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
+    return answer("session", data);
+  });
+  server.route("GET", "/api/v1/snapshot",
+               [this](const Request& request) { return answer("snapshot", snapshot(viewer_of(request.peer))); });
+  server.route("GET", "/api/v1/workloads", [this](const Request& request) {
+    return answer("ps", rows_json(host_.node().snapshot(), viewer_of(request.peer)));
+  });
+  server.route("GET", "/api/v1/devices", [this](const Request&) {
+    json rows = json::array();
+    for (const DeviceView& device : host_.node().snapshot().devices) rows.push_back(device_json(device));
+    return answer("devices", rows);
+  });
+  server.route("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
+    const Snapshot& now = host_.node().snapshot();
+    const std::string& wanted = request.captures.at("gpu");
+    for (const DeviceView& device : now.devices) {
+      if (std::to_string(device.device.index) == wanted || device.device.uuid == wanted)
+        return answer("explain", explain_device(now, device, viewer_of(request.peer)));
+    }
+    return no_such("device", wanted);
+  });
+  server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
+    const Workload* workload = host_.node().registry().find(request.captures.at("name"));
+    if (workload == nullptr) return no_such("running workload", request.captures.at("name"));
+    if (!viewer_of(request.peer).may_see(workload->owner))
+      return http::problem({"E1502", fmt::format("{} belongs to {}.", workload->book.name, workload->user),
+                            "Ask root or a member of group ration.", 5});
+    json rows = json::array();
+    for (const AccountView& account : host_.node().snapshot().accounts)
+      if (account.path == workload->path) rows.push_back(explain_account(account));
+    return answer("explain", rows);
+  });
+  server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
+  server.route("GET", "/api/v1/health", [this](const Request&) { return answer("health", host_.health()); });
+  server.route_deferred(
+      "GET", "/api/v1/stream",
+      [this](const Request& request, const http::Responder& responder) {
+        host_.stream().subscribe(request, responder);
+      },
+      http::Access::kSameOriginOnly);
+}
+
+}  // namespace ration::node

@@ -1,0 +1,355 @@
+#include "node/daemon.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "node/http/problem.hpp"
+#include "policy/configuration_text.hpp"
+
+namespace ration::node {
+namespace {
+
+using namespace std::chrono_literals;
+using history::Event;
+using nlohmann::json;
+
+std::uint64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::chrono::milliseconds milliseconds_of(std::chrono::nanoseconds span) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(span);
+}
+
+bool make_folders(const std::string& folder) {
+  for (std::size_t at = 1; at <= folder.size(); ++at) {
+    if (at == folder.size() || folder[at] == '/') ::mkdir(folder.substr(0, at).c_str(), 0700);
+  }
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+std::string default_state_folder() {
+  if (::getuid() == 0) return "/var/lib/ration";
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/')
+    return std::string(state) + "/ration";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/ration";
+}
+
+// Where nobody configured one: whoever can read this user's files may change things through the dashboard.
+Result<std::string> own_token_file(const std::string& state) {
+  const std::string path = state + "/token";
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return path;
+  std::random_device source;
+  std::string token;
+  for (int i = 0; i < 8; ++i) token += fmt::format("{:08x}", source());
+  const mode_t before = ::umask(0077);
+  std::ofstream file(path);
+  file << token << "\n";
+  file.flush();
+  ::umask(before);
+  if (!file) return fail("E1531", fmt::format("{} cannot be written.", path), "Free some space there.", 1);
+  return path;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
+  auto configuration = policy::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  const policy::Daemon& settings = configuration->daemon;
+  std::string state = !options.state.empty()          ? options.state
+                      : !settings.state.value.empty() ? settings.state.value
+                                                      : default_state_folder();
+  if (!make_folders(state)) {
+    return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
+                "ration serve --state <a folder of yours>", 1);
+  }
+  const std::string listen = options.listen ? *options.listen : settings.listen.value;
+  std::string token_file = settings.token_file.value;
+  if (token_file.empty() && !listen.empty()) {
+    const auto endpoint = policy::parse_listen(listen);
+    if (!endpoint) return tl::unexpected(endpoint.error());
+    if (endpoint->loopback) {
+      auto own = own_token_file(state);
+      if (!own) return tl::unexpected(own.error());
+      token_file = std::move(*own);
+    }
+  }
+  std::string socket = !options.socket.empty()          ? options.socket
+                       : !settings.socket.value.empty() ? settings.socket.value
+                                                        : options.folders.front().first + "/ration.sock";
+  history::Options keeping;
+  keeping.longest_step = 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
+  auto past = history::History::open(state + "/history.db", keeping);
+  if (!past) return tl::unexpected(past.error());
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past),
+                                            std::move(state), std::move(socket), listen, std::move(token_file)));
+  for (const auto& [folder, owner] : daemon->options_.folders) {
+    if (auto good = daemon->node_.adopt(folder, owner); !good) return tl::unexpected(good.error());
+  }
+  if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
+  return daemon;
+}
+
+namespace {
+
+http::StreamOptions stream_options(const std::string& database) {
+  http::StreamOptions options;
+  if (auto reader = history::Reader::open(database))
+    if (const auto kept = reader->kept_events()) options.newest_id = static_cast<std::uint64_t>(kept->second);
+  return options;
+}
+
+http::ServerOptions server_options(const std::string& socket, const std::string& listen,
+                                   const std::string& token_file) {
+  http::ServerOptions options;
+  options.socket_path = socket;
+  options.tcp_address = listen;
+  options.token_file = token_file;
+  return options;
+}
+
+NodeOptions node_options(const std::string& driver_folder, const std::string& state, const std::string& database) {
+  NodeOptions options;
+  options.driver_folder = driver_folder;
+  options.state_folder = state;
+  // Only denials that stood in a book before this start are asked about.
+  options.recorded = [database](const std::string& denial) {
+    auto reader = history::Reader::open(database);
+    return reader && reader->denial(denial).has_value();
+  };
+  return options;
+}
+
+}  // namespace
+
+Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
+               std::string socket, std::string listen, std::string token_file)
+    : options_(std::move(options)),
+      state_(std::move(state)),
+      socket_(std::move(socket)),
+      listen_(std::move(listen)),
+      token_file_(std::move(token_file)),
+      database_(history.path()),
+      history_(std::move(history)),
+      node_(node_options(options_.driver_folder, state_, database_), std::move(configuration)),
+      stream_(loop_, stream_options(database_)),
+      api_(*this),
+      server_(loop_, server_options(socket_, listen_, token_file_)),
+      started_ns_(now_ns()) {
+  api_.install(server_);
+  stream_.on_subscribers([this](std::size_t) { schedule_look(); });
+}
+
+std::string Daemon::greeting() const {
+  const Snapshot& now = node_.snapshot();
+  std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
+                                 now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
+  if (server_.tcp_port() != 0)
+    text +=
+        fmt::format(" · http://{}:{} (this machine only)", listen_.substr(0, listen_.rfind(':')), server_.tcp_port());
+  std::size_t set = 0;
+  for (const policy::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
+  text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,
+                      node_.configuration().rows.size() - set, database_);
+  if (server_.tcp_port() != 0)
+    text += fmt::format("\n to change limits in the dashboard: the token in {}", token_file_);
+  if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
+  return text + "\n";
+}
+
+void Daemon::run(const std::function<void()>& ready) {
+  stop_on_term_ = loop_.on_signal(SIGTERM, [this] { server_.stop(2s, [this] { loop_.stop(); }); });
+  stop_on_interrupt_ = loop_.on_signal(SIGINT, [this] { server_.stop(2s, [this] { loop_.stop(); }); });
+  reload_on_hangup_ = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
+  commit_ = loop_.every(1s, [this] { commit(); });
+  Event event;
+  event.type = "daemon";
+  event.text = fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid());
+  event.time = static_cast<history::TimeMs>(now_ns() / 1'000'000);
+  publish({event});
+  look();
+  ready();
+  loop_.run();
+  event.text = "the daemon ended";
+  event.time = static_cast<history::TimeMs>(now_ns() / 1'000'000);
+  publish({event});
+  commit();
+}
+
+// Half a second while somebody looks or anything changes, else the slower rate.
+void Daemon::schedule_look() {
+  const policy::Daemon& settings = node_.configuration().daemon;
+  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0;
+  next_look_ =
+      loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
+}
+
+void Daemon::look() {
+  const double before = monotonic_seconds();
+  const std::uint64_t now = now_ns();
+  std::vector<Event> events = node_.look(now);
+  for (Event& event : leases_.step(node_.snapshot(), now)) events.push_back(std::move(event));
+  history::Sample sample = node_.sample();
+  count_time();
+  if (!sample.devices.empty()) {
+    if (const auto recorded = history_.record(sample); !recorded && recorded.error().what != last_problem_) {
+      last_problem_ = recorded.error().what;
+      Event event;
+      event.type = "daemon";
+      event.text = last_problem_;
+      events.push_back(std::move(event));
+    }
+  }
+  for (const auto& ended : node_.take_ended()) history_.run_ended(ended.run, ended.ended, ended.exit_code);
+  const auto amounts = [](const history::Sample& each) {
+    std::vector<std::uint64_t> used;
+    for (const auto& workload : each.workloads) used.push_back(workload.used.count());
+    return used;
+  };
+  busy_ = !events.empty() || amounts(sample) != amounts(last_sample_);
+  last_sample_ = std::move(sample);
+  publish(std::move(events));
+  stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) {
+    return api_.snapshot(Api::viewer_of(peer)).dump(-1, ' ', false, json::error_handler_t::replace);
+  });
+  ++counters_.looks;
+  counters_.look_seconds += monotonic_seconds() - before;
+  schedule_look();
+}
+
+void Daemon::count_time() {
+  const double seconds = last_sample_ns_ == 0 ? 0 : static_cast<double>(now_ns() - last_sample_ns_) / 1e9;
+  last_sample_ns_ = now_ns();
+  if (seconds <= 0 || seconds * 1000 > static_cast<double>(60'000)) return;
+  for (const auto& workload : last_sample_.workloads) {
+    if (workload.device >= last_sample_.devices.size()) continue;
+    int gpu = 0;
+    for (const DeviceView& device : node_.snapshot().devices)
+      if (device.device.uuid == last_sample_.devices[workload.device].uuid) gpu = device.device.index;
+    auto& sums = counters_.byte_seconds[{workload.tenant, gpu}];
+    sums.used += static_cast<double>(workload.used.count()) * seconds;
+    sums.limit += static_cast<double>(workload.limit.count()) * seconds;
+    sums.guarantee += static_cast<double>(workload.guarantee.count()) * seconds;
+  }
+}
+
+void Daemon::count(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    const Counters::TenantOnGpu where{event.tenant, static_cast<int>(event.gpu.value_or(0))};
+    if (event.type == "denied" || event.type == "waited") {
+      ++counters_.denied[{where, event.fix.rfind("ration ps", 0) == 0 ? "device_full" : "limit"}];
+      counters_.denied_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
+    } else if (event.type == "resized") {
+      ++counters_.limit_changes[{event.tenant, event.by}];
+    } else if (event.type == "violation") {
+      ++counters_.violations[event.tenant];
+    }
+  }
+}
+
+void Daemon::publish(std::vector<Event> events) {
+  if (events.empty()) return;
+  for (Event& event : events)
+    if (event.time == 0) event.time = static_cast<history::TimeMs>(now_ns() / 1'000'000);
+  count(events);
+  if (const auto stored = history_.append(events); !stored) {
+    last_problem_ = stored.error().what;
+    return;
+  }
+  for (const Event& event : events) {
+    stream_.publish(
+        "events", "event",
+        [event](const http::Peer& peer) {
+          return event_json(event, may_see_details(event, Api::viewer_of(peer)))
+              .dump(-1, ' ', false, json::error_handler_t::replace);
+        },
+        static_cast<std::uint64_t>(event.id));
+  }
+}
+
+void Daemon::commit() {
+  if (const auto stored = history_.commit(); !stored) last_problem_ = stored.error().what;
+  std::vector<Event> events;
+  for (const std::string& notice : history_.take_notices()) {
+    Event event;
+    event.type = "daemon";
+    event.text = notice;
+    events.push_back(std::move(event));
+  }
+  publish(std::move(events));
+}
+
+Result<std::vector<std::string>> Daemon::reload() {
+  auto fresh = policy::read_configuration();
+  Event event;
+  event.type = "config";
+  if (!fresh) {
+    event.text = "a new configuration was refused: " + fresh.error().what;
+    publish({event});
+    return tl::unexpected(fresh.error());
+  }
+  std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);
+  node_.configure(std::move(*fresh));
+  event.text = lines.empty() ? "the configuration was read again: nothing changed"
+                             : fmt::format("the configuration changed: {}", fmt::join(lines, "; "));
+  publish({event});
+  look();
+  return lines;
+}
+
+Result<history::ClosedPeriod> Daemon::close_period(const std::string& name) {
+  commit();
+  return history_.close_period(name, static_cast<history::TimeMs>(now_ns() / 1'000'000));
+}
+
+json Daemon::health() const {
+  const Snapshot& now = node_.snapshot();
+  json folders = json::array();
+  for (const auto& [folder, owner] : node_.registry().folders())
+    folders.push_back({{"folder", folder}, {"user", user_name(owner)}});
+  json data{{"version", RATION_VERSION},
+            {"pid", ::getpid()},
+            {"started", utc(started_ns_)},
+            {"last_look", utc(now.time_ns)},
+            {"looks", counters_.looks},
+            {"look_seconds", counters_.look_seconds},
+            {"workloads", node_.registry().workloads().size()},
+            {"folders", folders},
+            {"stream_clients", stream_.subscribers()},
+            {"connections", server_.connections()},
+            {"recorded_to", history::rfc3339(history_.committed_to())},
+            {"driver", now.driver_version.empty() ? json(nullptr) : json(now.driver_version)}};
+  if (now.driver_version.empty()) data["driver_na"] = now.machine_problem.empty() ? "not told" : now.machine_problem;
+  data["problem"] = last_problem_.empty() ? json(nullptr) : json(last_problem_);
+  if (last_problem_.empty()) data["problem_na"] = "none";
+  json checks = json::array();
+  const auto check = [&](const char* id, bool good, const std::string& text) {
+    checks.push_back({{"id", id}, {"state", good ? "ok" : "warn"}, {"text", text}});
+  };
+  check("gpu.driver", now.machine_problem.empty(),
+        now.machine_problem.empty() ? "driver " + now.driver_version : now.machine_problem);
+  check("disk.history", last_problem_.empty(), last_problem_.empty() ? "recorded" : last_problem_);
+  check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
+  data["checks"] = checks;
+  return data;
+}
+
+}  // namespace ration::node

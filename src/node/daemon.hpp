@@ -1,0 +1,87 @@
+// `rationd`: the node with its clock, its database and its HTTP interface. Used by main() and by tests.
+// Promises: it can be killed at any moment and started again: programs keep their limits, the books are taken up where
+// they stand, and the time between is a gap in the accounts; a configuration that is wrong is refused whole.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "node/api.hpp"
+#include "node/history/history.hpp"
+#include "node/http/event_loop.hpp"
+#include "node/http/server.hpp"
+#include "node/http/stream.hpp"
+#include "node/leases.hpp"
+#include "node/metrics.hpp"
+#include "node/node.hpp"
+#include "node/worker.hpp"
+
+namespace ration::node {
+
+struct DaemonOptions {
+  std::string driver_folder;  ///< empty: the machine's own driver
+  bool simulated = false;
+  std::string socket;                 ///< empty: as configured, or ration.sock beside the books
+  std::optional<std::string> listen;  ///< over what is configured
+  std::string state;                  ///< folder of the database; empty: as configured, or the user's own
+  std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< of books, and whose they are
+};
+
+class Daemon final : private ApiHost {
+ public:
+  /// Opens everything: E1501.. of the server, E1911.. of the database, E1601 of the configuration.
+  [[nodiscard]] static Result<std::unique_ptr<Daemon>> start(DaemonOptions options);
+
+  /// Until SIGTERM or SIGINT. `ready` is called after the first look.
+  void run(const std::function<void()>& ready);
+
+  /// Lines for a person who started it by hand.
+  [[nodiscard]] std::string greeting() const;
+
+ private:
+  Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
+         std::string socket, std::string listen, std::string token_file);
+
+  void look();
+  void schedule_look();
+  void publish(std::vector<history::Event> events);
+  void count(const std::vector<history::Event>& events);
+  void count_time();
+  void commit();
+
+  // ApiHost
+  Node& node() override { return node_; }
+  Leases& leases() override { return leases_; }
+  Worker& worker() override { return worker_; }
+  http::EventStream& stream() override { return stream_; }
+  const Counters& counters() override { return counters_; }
+  const std::string& database() override { return database_; }
+  bool simulated() const override { return options_.simulated; }
+  void record(std::vector<history::Event> events) override { publish(std::move(events)); }
+  void look_now() override { look(); }
+  Result<std::vector<std::string>> reload() override;
+  Result<history::ClosedPeriod> close_period(const std::string& name) override;
+  nlohmann::json health() const override;
+
+  DaemonOptions options_;
+  std::string state_, socket_, listen_, token_file_, database_;
+  history::History history_;
+  Node node_;
+  Leases leases_;
+  Counters counters_;
+  http::EventLoop loop_;
+  http::EventStream stream_;
+  Api api_;
+  http::Server server_;
+  Worker worker_;  // ends before what its jobs use
+  http::Watch next_look_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
+  std::uint64_t started_ns_ = 0, last_sample_ns_ = 0;
+  history::Sample last_sample_;
+  bool busy_ = true;
+  std::string last_problem_;
+};
+
+}  // namespace ration::node

@@ -1,0 +1,162 @@
+#include "node/leases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+using nlohmann::json;
+
+Result<std::vector<int>> parse_gpus(const std::string& text) {
+  std::vector<int> gpus;
+  if (text.empty() || text == "auto") return gpus;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    int number = 0;
+    const auto read = std::from_chars(text.data() + at, text.data() + comma, number);
+    if (read.ec != std::errc{} || read.ptr != text.data() + comma || number < 0) {
+      return fail("E1407", fmt::format("'{}' is no GPU to wait for.", text), "--gpu auto, --gpu 0 or --gpu 0,1", 2);
+    }
+    gpus.push_back(number);
+    at = comma + 1;
+  }
+  return gpus;
+}
+
+Event event_of(const LeaseWish& wish, const char* type, std::string text) {
+  Event event;
+  event.type = type;
+  event.tenant = wish.tenant;
+  event.user = wish.user;
+  event.bytes = static_cast<std::int64_t>(wish.bytes.count());
+  event.text = std::move(text);
+  return event;
+}
+
+}  // namespace
+
+Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) {
+  const auto gpus = parse_gpus(wish.gpu);
+  if (!gpus) return tl::unexpected(gpus.error());
+  LeaseRequest request;
+  request.id = fmt::format("q-{}", ++last_);
+  request.tenant = wish.tenant;
+  request.bytes = wish.bytes;
+  request.guarantee = wish.guarantee;
+  request.gpus = *gpus;
+  request.priority = wish.priority;
+  request.submitted_ns = now_ns;
+  if (wish.wait_ns) request.deadline_ns = now_ns + *wish.wait_ns;
+  const std::string id = request.id;
+  if (auto taken = queue_.submit(std::move(request)); !taken) return tl::unexpected(taken.error());
+  entries_[id] = {wish, now_ns, std::nullopt, {}, false};
+  return id;
+}
+
+bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || (user && found->second.wish.owner != *user)) return false;
+  if (!queue_.cancel(id)) (void)queue_.release(id);
+  entries_.erase(found);
+  return true;
+}
+
+bool Leases::take_up(const std::string& id, const std::string& path, std::uint32_t user) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second.wish.owner != user || !found->second.granted) return false;
+  if (!queue_.take_up(id)) return false;
+  found->second.workload = path;
+  return true;
+}
+
+std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) {
+  std::vector<Event> events;
+  std::set<std::string> running, leased;
+  for (const AccountView& account : snapshot.accounts) running.insert(account.path);
+  for (auto each = entries_.begin(); each != entries_.end();) {
+    auto& [id, entry] = *each;
+    const bool runs = running.count(entry.workload) != 0;
+    const bool ended = !runs && liveness(entry.wish.waiter) == Liveness::kDead;
+    if (!ended) {
+      if (!entry.workload.empty()) leased.insert(entry.workload);
+      ++each;
+      continue;
+    }
+    if (!queue_.cancel(id)) (void)queue_.release(id);
+    each = entries_.erase(each);
+  }
+  for (const DeviceView& device : snapshot.devices) {
+    // What runs without a lease counts with what it holds, or was promised where that is more.
+    Bytes promised = device.ungoverned + device.unexplained;
+    for (const AccountView& account : snapshot.accounts) {
+      if (account.gpu == device.device.index && leased.count(account.path) == 0)
+        promised += std::max(account.used, account.guarantee);
+    }
+    queue_.update_device(device.device.index, device.device.total, promised);
+  }
+  const StepResult result = queue_.step(now_ns);
+  for (const Lease& lease : result.granted) {
+    Entry& entry = entries_.at(lease.request.id);
+    entry.granted = lease;
+    Event event = event_of(
+        entry.wish, "granted",
+        fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ",")));
+    if (!lease.gpus.empty()) event.gpu = lease.gpus.front();
+    events.push_back(std::move(event));
+  }
+  for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
+  for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;
+  return events;
+}
+
+json Leases::describe(const std::string& id, const Viewer& viewer) const {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return nullptr;
+  const Entry& entry = found->second;
+  json row{{"lease", id},
+           {"tenant", entry.wish.tenant},
+           {"user", entry.wish.user},
+           {"bytes", entry.wish.bytes.count()},
+           {"gpu", entry.wish.gpu.empty() ? "auto" : entry.wish.gpu},
+           {"priority", entry.wish.priority},
+           {"since", utc(entry.submitted_ns)}};
+  if (viewer.may_see(entry.wish.owner)) {
+    row["command"] = entry.wish.command;
+  } else {
+    row["command"] = nullptr;
+    row["command_na"] = "not yours";
+  }
+  if (entry.over) {
+    row["state"] = "over";
+  } else if (entry.granted) {
+    row["state"] = entry.workload.empty() ? "granted" : "running";
+    row["gpus"] = entry.granted->gpus;
+  } else {
+    row["state"] = "waiting";
+    row["position"] = queue_.position(id);
+    row["of"] = queue_.waiting();
+    if (const auto reason = queue_.reason(id)) row["reason"] = to_text(*reason);
+    const WaitEstimate estimate = queue_.estimate();
+    if (estimate.median_ns) {
+      row["estimate_seconds"] = *estimate.median_ns / kSecond;
+      row["estimate_of"] = estimate.count;
+    } else {
+      row["estimate_seconds"] = nullptr;
+      row["estimate_seconds_na"] = estimate.unknown_because;
+    }
+  }
+  return row;
+}
+
+json Leases::describe_waiting(const Viewer& viewer) const {
+  json rows = json::array();
+  for (const LeaseRequest& request : queue_.requests()) rows.push_back(describe(request.id, viewer));
+  return rows;
+}
+
+}  // namespace ration::node

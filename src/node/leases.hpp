@@ -1,0 +1,61 @@
+// Leases of running commands: the queue of `ration run --wait`, tied to the processes that wait and the workloads that
+// came of it. Used by the daemon. Promises: whoever waits and dies leaves the queue, and whoever started gives the room
+// back when its workload ends; what is granted fits beside everything that runs.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/process.hpp"
+#include "node/decisions/queue.hpp"
+#include "node/history/sample.hpp"
+#include "node/snapshot_json.hpp"
+
+namespace ration::node {
+
+struct LeaseWish {
+  std::string tenant, user, command, gpu;  ///< gpu: `auto`, an index, several: `0,1`
+  std::uint32_t owner = 0;
+  ProcessIdentity waiter;  ///< leaves the queue when it is dead
+  Bytes bytes, guarantee;
+  int priority = 0;
+  std::optional<std::uint64_t> wait_ns;  ///< absent: for ever
+};
+
+class Leases {
+ public:
+  /// The id, `q-5`. E1104 E1105 E1407.
+  [[nodiscard]] Result<std::string> submit(const LeaseWish& wish, std::uint64_t now_ns);
+  /// False: no such lease, or not of that user (an operator may cancel any).
+  bool cancel(const std::string& id, std::optional<std::uint32_t> user);
+  /// The workload whose book lies at `path` runs under the lease. False: it was not granted, or belongs to another
+  /// user.
+  bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
+
+  /// After every look: what there is now, who died, who may start.
+  std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns);
+
+  [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
+  /// Null where there is none of that id.
+  [[nodiscard]] nlohmann::json describe(const std::string& id, const Viewer& viewer) const;
+  /// Those that wait, in the order in which they will go.
+  [[nodiscard]] nlohmann::json describe_waiting(const Viewer& viewer) const;
+
+ private:
+  struct Entry {
+    LeaseWish wish;
+    std::uint64_t submitted_ns = 0;
+    std::optional<Lease> granted;
+    std::string workload;  ///< path of the book that runs under it
+    bool over = false;     ///< its wait timed out, or it was granted and never taken up
+  };
+
+  LeaseQueue queue_;
+  std::map<std::string, Entry> entries_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace ration::node

@@ -1,0 +1,157 @@
+#include "node/limits.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ledger/store_limits.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const OwnedWorkload& owned) {
+  json accounts = json::array();
+  for (const OwnedLimit& limit : owned.accounts) {
+    accounts.push_back({{"configured", limit.configured.count()},
+                        {"effective", limit.effective.count()},
+                        {"guarantee", limit.guarantee.count()}});
+  }
+  return {{"owner", owned.owner},
+          {"run", owned.run},
+          {"created_ns", owned.created_ns},
+          {"changes", owned.changes},
+          {"changed_by", owned.changed_by},
+          {"changed_ns", owned.changed_ns},
+          {"accounts", accounts}};
+}
+
+OwnedWorkload from_json(const json& entry) {
+  OwnedWorkload owned;
+  entry.at("owner").get_to(owned.owner);
+  entry.at("run").get_to(owned.run);
+  entry.at("created_ns").get_to(owned.created_ns);
+  entry.at("changes").get_to(owned.changes);
+  entry.at("changed_by").get_to(owned.changed_by);
+  entry.at("changed_ns").get_to(owned.changed_ns);
+  for (const json& account : entry.at("accounts")) {
+    owned.accounts.push_back({Bytes{account.at("configured").get<std::uint64_t>()},
+                              Bytes{account.at("effective").get<std::uint64_t>()},
+                              Bytes{account.at("guarantee").get<std::uint64_t>()},
+                              {}});
+  }
+  return owned;
+}
+
+}  // namespace
+
+Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
+
+void Limits::load() {
+  if (file_.empty()) return;
+  std::ifstream file(file_);
+  const json document = json::parse(file, nullptr, false);
+  if (!document.is_object()) return;
+  try {
+    std::map<std::string, OwnedWorkload> read;
+    for (const auto& [path, entry] : document.items()) read[path] = from_json(entry);
+    owned_ = std::move(read);
+  } catch (const json::exception&) {  // damaged: as none
+  }
+}
+
+bool Limits::take_up(const Workload& workload) {
+  std::vector<Written> written;
+  const auto& accounts = workload.book.accounts;
+  const auto known = owned_.find(workload.path);
+  if (known != owned_.end() && known->second.created_ns == workload.book.created_ns &&
+      known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
+    for (const OwnedLimit& limit : known->second.accounts) written.push_back({limit.effective, limit.guarantee});
+    written_[workload.path] = std::move(written);
+    return false;
+  }
+  OwnedWorkload owned;
+  owned.owner = workload.owner;
+  owned.run = workload.book.run_number;
+  owned.created_ns = workload.book.created_ns;
+  for (const auto& account : accounts) {
+    owned.accounts.push_back({account.limit, account.limit, account.guarantee, {}});
+    written.push_back({account.limit, account.guarantee});
+  }
+  owned_[workload.path] = std::move(owned);
+  written_[workload.path] = std::move(written);
+  dirty_ = true;
+  return true;
+}
+
+OwnedWorkload* Limits::find(const std::string& path) {
+  const auto found = owned_.find(path);
+  return found == owned_.end() ? nullptr : &found->second;
+}
+
+Result<void> Limits::write(const Workload& workload) {
+  const OwnedWorkload* owned = find(workload.path);
+  if (owned == nullptr) return fail("E1411", fmt::format("{} is not known to the daemon.", workload.path), "ration ps");
+  std::vector<ledger::LimitChange> changes;
+  std::vector<Written>& written = written_[workload.path];
+  written.resize(owned->accounts.size());
+  for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
+    const OwnedLimit& mine = owned->accounts[account];
+    changes.push_back({account, mine.effective, mine.guarantee});
+  }
+  if (const auto status = ledger::store_limits(workload.path, workload.owner, changes);
+      status != ledger::BookStatus::kOk) {
+    return fail("E1411",
+                fmt::format("the book of {} cannot be changed: {}.", workload.book.name, ledger::describe(status)),
+                "ration doctor");
+  }
+  for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
+    written[account] = {owned->accounts[account].effective, owned->accounts[account].guarantee};
+  return {};
+}
+
+std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<std::string>& failed) {
+  std::vector<Alteration> alterations;
+  for (const auto& [path, workload] : registry.workloads()) {
+    const OwnedWorkload* owned = find(path);
+    if (owned == nullptr) continue;
+    const std::vector<Written>& written = written_[path];
+    bool differs = false;
+    const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
+    for (std::uint32_t account = 0; account < count; ++account) {
+      const auto& book = workload.book.accounts[account];
+      const OwnedLimit& mine = owned->accounts[account];
+      if (book.limit != written[account].limit && book.limit != mine.effective)
+        alterations.push_back({path, account, book.limit, mine.effective, false});
+      if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
+        alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
+      differs = differs || book.limit != mine.effective || book.guarantee != mine.guarantee;
+    }
+    if (!differs) continue;
+    if (const auto done = write(workload); !done) failed.push_back(done.error().what);
+  }
+  return alterations;
+}
+
+Result<void> Limits::save() {
+  if (!dirty_ || file_.empty()) return {};
+  json document = json::object();
+  for (const auto& [path, owned] : owned_) document[path] = to_json(owned);
+  const std::string text = document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string fresh = file_ + ".new";
+  const FileDescriptor file{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::rename(fresh.c_str(), file_.c_str()) != 0) {
+    return fail("E1531", fmt::format("{} cannot be written: {}.", file_, std::strerror(errno)),
+                "Free some space there: limits that were changed would be lost at the daemon's next start.", 1);
+  }
+  dirty_ = false;
+  return {};
+}
+
+}  // namespace ration::node

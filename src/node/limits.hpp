@@ -1,0 +1,75 @@
+// The numbers that the daemon owns: what each running workload was given, and what holds at this moment. Used by Node.
+// Promises: they survive the daemon (a file that is replaced whole); a book that says otherwise is put right and told.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/registry.hpp"
+
+namespace ration::node {
+
+/// Of one workload on one device.
+struct OwnedLimit {
+  Bytes configured;  ///< as asked for
+  Bytes effective;   ///< at most that: what holds now
+  Bytes guarantee;
+  std::string held_back_by;  ///< why effective < configured; empty: it is not
+};
+
+struct OwnedWorkload {
+  std::uint32_t owner = 0;
+  std::uint64_t run = 0, created_ns = 0;
+  std::uint64_t changes = 0;  ///< by people
+  std::string changed_by;     ///< who did so last
+  std::uint64_t changed_ns = 0;
+  std::vector<OwnedLimit> accounts;
+};
+
+/// A book whose owner wrote other numbers into it.
+struct Alteration {
+  std::string path;
+  std::uint32_t account = 0;
+  Bytes found, owned;
+  bool is_guarantee = false;
+};
+
+class Limits {
+ public:
+  /// `file`: where they are kept; empty: nowhere. A damaged file is as none: the books are believed then.
+  explicit Limits(std::string file);
+
+  /// False: known from before, also from before a restart.
+  bool take_up(const Workload& workload);
+  void forget(const std::string& path) { dirty_ = owned_.erase(path) > 0 || dirty_; }
+
+  /// Null: not taken up.
+  [[nodiscard]] OwnedWorkload* find(const std::string& path);
+  void changed() { dirty_ = true; }
+
+  /// Stores what is owned into the workload's book: after a change, without waiting for the next look. E1411.
+  [[nodiscard]] Result<void> write(const Workload& workload);
+
+  /// Right after a refresh: compares every book with what is owned, puts right those that differ. Alterations are
+  /// differences that nobody here made; `failed` names books that could not be written.
+  [[nodiscard]] std::vector<Alteration> enforce(const Registry& registry, std::vector<std::string>& failed);
+
+  /// Writes the file where anything changed. E1531.
+  [[nodiscard]] Result<void> save();
+
+ private:
+  struct Written {
+    Bytes limit, guarantee;
+  };
+  void load();
+
+  std::string file_;
+  std::map<std::string, OwnedWorkload> owned_;           // by path of the book
+  std::map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
+  bool dirty_ = false;
+};
+
+}  // namespace ration::node

@@ -1,0 +1,378 @@
+#include "node/node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "node/decisions/balance.hpp"
+#include "policy/denials.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+
+/// What a sleeping request is taken to want: its size stands in no book. Frameworks ask in segments of 20 to 512 MiB.
+constexpr Bytes kWantedWhileWaiting{std::uint64_t{512} << 20};
+
+std::string text_of(Bytes bytes) { return format_size(bytes); }
+
+Event plain_event(const char* type, std::string text) {
+  Event event;
+  event.type = type;
+  event.text = std::move(text);
+  return event;
+}
+
+history::RunKey key_of(const ledger::BookSnapshot& book) {
+  return {book.run_number, static_cast<history::TimeMs>(book.created_ns / kNsPerMs)};
+}
+
+}  // namespace
+
+Node::Node(NodeOptions options, policy::Configuration configuration)
+    : options_(std::move(options)),
+      configuration_(std::move(configuration)),
+      limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
+      alerts_(configuration_.alerts.rules.value) {}
+
+Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) { return registry_.adopt(folder, owner); }
+
+void Node::configure(policy::Configuration configuration) {
+  configuration_ = std::move(configuration);
+  alerts_.configure(configuration_.alerts.rules.value);
+}
+
+std::vector<Event> Node::look(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  std::vector<Event> events;
+  Changes changes = registry_.refresh();
+  machine_ = policy::look_at_machine(options_.driver_folder);
+  if (!machine_ && !machine_lost_)
+    events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));
+  machine_lost_ = !machine_;
+
+  std::set<std::string> new_ones;
+  for (const std::string& path : changes.started) {
+    const auto running = registry_.workloads().find(path);
+    if (running == registry_.workloads().end()) continue;  // it has ended already
+    if (limits_.take_up(running->second)) note_started(path, events);
+  }
+  for (const Workload& workload : changes.ended) note_ended(workload, events);
+  for (const std::string& damaged : changes.damaged)
+    events.push_back(plain_event("guard_lost", "a book cannot be read: " + damaged));
+  for (const auto& [path, workload] : registry_.workloads()) note_denials(workload, events);
+  note_activity();
+
+  std::vector<std::string> failed;
+  for (const Alteration& altered : limits_.enforce(registry_, failed)) {
+    const Workload& workload = registry_.workloads().at(altered.path);
+    Event event = event_of(
+        workload, "violation",
+        fmt::format("{}/{} changed its own {} to {}; it was put back to {}", workload.book.tenant, workload.book.name,
+                    altered.is_guarantee ? "guarantee" : "limit", text_of(altered.found), text_of(altered.owned)));
+    event.old_value = std::to_string(altered.found.count());
+    event.new_value = std::to_string(altered.owned.count());
+    event.gpu = gpu_of(workload.book.accounts[altered.account].device);
+    events.push_back(std::move(event));
+  }
+  for (const std::string& book : failed)
+    events.push_back(plain_event("guard_lost", "a limit cannot be written: " + book));
+  if (machine_) balance_devices(*machine_, events);
+
+  snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
+  note_ungoverned(events);
+  note_violators(events);
+  raise_alerts(events);
+  if (const auto saved = limits_.save(); !saved) events.push_back(plain_event("daemon", saved.error().what));
+  for (Event& event : events)
+    if (event.time == 0) event.time = static_cast<history::TimeMs>(now_ns / kNsPerMs);
+  return events;
+}
+
+// ----------------------------------------------------------------------------------------------------- what happened
+
+Event Node::event_of(const Workload& workload, const char* type, std::string text) const {
+  Event event = plain_event(type, std::move(text));
+  event.workload = workload.book.name;
+  event.tenant = workload.book.tenant;
+  event.user = workload.user;
+  if (!workload.book.accounts.empty()) event.gpu = gpu_of(workload.book.accounts.front().device);
+  return event;
+}
+
+std::optional<int> Node::gpu_of(const ledger::DeviceUuid& uuid) const {
+  if (!machine_) return std::nullopt;
+  for (const policy::Device& device : machine_->devices)
+    if (device.bytes == uuid) return device.index;
+  return std::nullopt;
+}
+
+void Node::note_started(const std::string& path, std::vector<Event>& events) {
+  const Workload& workload = registry_.workloads().at(path);
+  std::string limits;
+  for (const auto& account : workload.book.accounts)
+    limits += fmt::format("{}{}", limits.empty() ? "" : ", ", text_of(account.limit));
+  Event event =
+      event_of(workload, "started",
+               fmt::format("{}/{} started with a limit of {}", workload.book.tenant, workload.book.name, limits));
+  event.time = static_cast<history::TimeMs>(workload.book.created_ns / kNsPerMs);
+  event.pid = workload.book.creator.pid;
+  events.push_back(std::move(event));
+}
+
+void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
+  const bool known = limits_.find(workload.path) != nullptr;
+  activity_.erase(workload.path);
+  wanted_.erase(workload.path);
+  idle_.forget(workload.path);
+  if (!known) return;  // it was over before this daemon ever saw it
+  limits_.forget(workload.path);
+  note_denials(workload, events);
+  Bytes peak;
+  for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
+  const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : now_ns_;
+  const bool told = workload.book.ended_ns != 0;
+  Event event =
+      event_of(workload, "ended",
+               fmt::format("{}/{} ended {}, its peak was {}", workload.book.tenant, workload.book.name,
+                           told ? fmt::format("with {}", workload.book.exit_status) : std::string("without saying how"),
+                           text_of(peak)));
+  event.time = static_cast<history::TimeMs>(ended / kNsPerMs);
+  events.push_back(std::move(event));
+  ended_.push_back(
+      {key_of(workload.book), static_cast<history::TimeMs>(ended / kNsPerMs), told ? workload.book.exit_status : -1});
+}
+
+void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
+  auto& wanted = wanted_[workload.path];
+  wanted.assign(workload.book.accounts.size(), Bytes{0});
+  if (workload.book.waiting > 0) std::fill(wanted.begin(), wanted.end(), kWantedWhileWaiting);
+  for (const ledger::Denial& denial : workload.book.denials) {
+    const auto explained = policy::explain_denial(denial, workload.book, true);
+    if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
+    if (options_.recorded(explained.id)) continue;
+    Event event = event_of(
+        workload, denial.waited_ns > 0 ? "waited" : "denied",
+        fmt::format("{}/{} was refused {}: it held {} of its limit {}", workload.book.tenant, workload.book.name,
+                    text_of(denial.requested), text_of(denial.used), text_of(denial.limit)));
+    event.time = static_cast<history::TimeMs>(denial.time_ns / kNsPerMs);
+    event.pid = denial.pid;
+    event.bytes = static_cast<std::int64_t>(denial.requested.count());
+    event.denial = explained.id;
+    event.fix = explained.fix;
+    if (denial.account < workload.book.accounts.size())
+      event.gpu = gpu_of(workload.book.accounts[denial.account].device);
+    event.why = nlohmann::json{{"because", explained.because},
+                               {"not_because", explained.not_because},
+                               {"fix", explained.fix},
+                               {"function", denial.function},
+                               {"used_bytes", denial.used.count()},
+                               {"limit_bytes", denial.limit.count()},
+                               {"waited_seconds", static_cast<double>(denial.waited_ns) / 1e9}}
+                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    events.push_back(std::move(event));
+  }
+}
+
+void Node::note_activity() {
+  for (const auto& [path, workload] : registry_.workloads()) {
+    Activity& activity = activity_[path];
+    if (activity.since_ns == 0 || activity.used != workload.used || activity.denials != workload.book.denial_count)
+      activity = {workload.used, workload.book.denial_count, now_ns_};
+  }
+}
+
+void Node::note_ungoverned(std::vector<Event>& events) {
+  std::set<std::pair<int, std::int32_t>> present;
+  for (const UngovernedView& view : snapshot_.ungoverned) {
+    present.emplace(view.gpu, view.process.pid);
+    if (known_ungoverned_.count({view.gpu, view.process.pid}) != 0) continue;
+    Event event = plain_event(
+        "ungoverned",
+        fmt::format(
+            "pid {} ({}, {}) holds {} on GPU {} and was not started through ration{}", view.process.pid,
+            view.process.command.empty() ? "n/a" : view.process.command, view.process.user,
+            view.process.driver_used ? text_of(*view.process.driver_used) : "n/a (the driver does not say)", view.gpu,
+            view.container.empty() ? view.origin.empty() ? "" : ": " + view.origin : ": container " + view.container));
+    event.gpu = view.gpu;
+    event.pid = view.process.pid;
+    event.user = view.process.user;
+    if (view.process.driver_used) event.bytes = static_cast<std::int64_t>(view.process.driver_used->count());
+    event.fix = "ration run --limit SIZE -- …";
+    events.push_back(std::move(event));
+  }
+  known_ungoverned_ = std::move(present);
+}
+
+void Node::note_violators(std::vector<Event>& events) {
+  std::set<std::pair<int, std::int32_t>> present;
+  for (const AccountView& account : snapshot_.accounts) {
+    for (const ProcessView& process : account.processes) {
+      if (process.state != ProcessState::kViolator) continue;
+      const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
+      present.insert(key);
+      if (known_violators_.count(key) != 0) continue;
+      Event event = plain_event(
+          "violation", fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", process.pid, account.tenant,
+                                   account.workload, text_of(*process.driver_used), text_of(process.used)));
+      event.workload = account.workload;
+      event.tenant = account.tenant;
+      event.user = account.user;
+      event.gpu = account.gpu;
+      event.pid = process.pid;
+      events.push_back(std::move(event));
+    }
+  }
+  known_violators_ = std::move(present);
+}
+
+// ------------------------------------------------------------------------------------------------------- what to do
+
+void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& events) {
+  std::map<std::string, bool> resized;
+  for (const policy::Device& device : machine.devices) {
+    BalanceInput input;
+    Bytes governed;
+    std::vector<std::pair<const Workload*, std::uint32_t>> places;
+    for (const auto& [path, workload] : registry_.workloads()) {
+      OwnedWorkload* owned = limits_.find(path);
+      if (owned == nullptr) continue;
+      for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
+        if (workload.book.accounts[account].device != device.bytes) continue;
+        const OwnedLimit& mine = owned->accounts[account];
+        BalanceAccount entry;
+        entry.id = fmt::format("{}#{}", path, account);
+        entry.tenant = workload.book.tenant;
+        entry.limit = mine.configured;
+        entry.guarantee = workload.book.slice.empty() ? mine.guarantee : mine.configured;
+        entry.used = workload.used[account];
+        entry.wants = wanted_[path][account];
+        entry.effective = mine.effective;
+        governed += entry.used;
+        input.accounts.push_back(std::move(entry));
+        places.emplace_back(&workload, account);
+      }
+    }
+    const Bytes used = device.total - device.free;
+    const Bytes others = used - std::min(used, governed);  // ungoverned, and the driver's own
+    input.capacity = device.total - std::min(device.total, others);
+    if (const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
+        rule != nullptr && rule->keep_free.value.is_set()) {
+      const auto kept = rule->keep_free.value.on(device.total, device.free);
+      if (kept) input.capacity -= std::min(input.capacity, *kept);
+    }
+    for (const policy::Tenant& tenant : configuration_.tenants) {
+      BalanceTenant entry{tenant.name.value, kUnlimited, Bytes{0}};
+      if (const auto limit = tenant.limit.value.on(device.total, device.free)) entry.limit = *limit;
+      if (tenant.guarantee.value.is_set())
+        if (const auto guarantee = tenant.guarantee.value.on(device.total, device.free)) entry.guarantee = *guarantee;
+      input.tenants.push_back(std::move(entry));
+      for (BalanceAccount& account : input.accounts)
+        if (account.tenant == tenant.name.value) account.priority = static_cast<int>(tenant.priority.value);
+    }
+    const std::vector<Balanced> balanced = balance(input);
+    for (std::size_t i = 0; i < balanced.size(); ++i) {
+      const auto& [workload, account] = places[i];
+      OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
+      mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? "" : to_text(balanced[i]);
+      if (mine.effective == balanced[i].effective) continue;
+      Event event = event_of(*workload, "rebalanced",
+                             fmt::format("{}/{} may hold {} instead of {}{}", workload->book.tenant,
+                                         workload->book.name, text_of(balanced[i].effective), text_of(mine.effective),
+                                         mine.held_back_by.empty() ? "" : ": " + mine.held_back_by));
+      event.gpu = device.index;
+      event.old_value = std::to_string(mine.effective.count());
+      event.new_value = std::to_string(balanced[i].effective.count());
+      mine.effective = balanced[i].effective;
+      limits_.changed();
+      if (const auto written = limits_.write(*workload); !written)
+        events.push_back(plain_event("guard_lost", written.error().what));
+      events.push_back(std::move(event));
+    }
+  }
+}
+
+void Node::raise_alerts(std::vector<Event>& events) {
+  std::vector<policy::Fact> facts;
+  const auto bytes = [](Bytes size) { return static_cast<double>(size.count()); };
+  for (const DeviceView& device : snapshot_.devices) {
+    facts.push_back(
+        {"device.used", fmt::format("GPU {}", device.device.index), bytes(device.used()), bytes(device.device.total)});
+  }
+  std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> tenants;
+  for (const AccountView& account : snapshot_.accounts) {
+    auto& [used, limit] = tenants[{account.tenant, account.gpu.value_or(-1)}];
+    used += account.used;
+    limit += account.limit;
+    facts.push_back({"idle", fmt::format("{}/{}", account.tenant, account.workload),
+                     static_cast<double>(account.idle_ns), std::nullopt});
+  }
+  for (const auto& [key, sums] : tenants)
+    facts.push_back(
+        {"tenant.used", fmt::format("{} on GPU {}", key.first, key.second), bytes(sums.first), bytes(sums.second)});
+  for (const auto& [path, wanted] : wanted_) {
+    const auto workload = registry_.workloads().find(path);
+    if (workload != registry_.workloads().end() && !workload->second.book.denials.empty())
+      facts.push_back({"denials", fmt::format("{}/{}", workload->second.book.tenant, workload->second.book.name),
+                       static_cast<double>(workload->second.book.denials.size()), std::nullopt});
+  }
+  for (const Event& event : events)
+    if (event.type == "guard_lost") facts.push_back({"guard.lost", event.text, 1, std::nullopt});
+  for (const policy::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(now_ns_))) {
+    events.push_back(plain_event(
+        "alert", fmt::format("{}: {} ({})", change.about, change.raised ? "raised" : "cleared", change.rule)));
+  }
+}
+
+std::map<std::string, Knowledge> Node::knowledge() const {
+  std::map<std::string, Knowledge> known;
+  for (const auto& [path, workload] : registry_.workloads()) {
+    const OwnedWorkload* owned = const_cast<Limits&>(limits_).find(path);
+    Knowledge& entry = known[path];
+    if (const auto activity = activity_.find(path); activity != activity_.end())
+      entry.last_activity_ns = activity->second.since_ns;
+    if (owned == nullptr) continue;
+    entry.limit_changes = owned->changes;
+    for (const OwnedLimit& limit : owned->accounts) {
+      entry.configured_limits.push_back(limit.configured);
+      entry.held_back_by.push_back(limit.held_back_by);
+    }
+  }
+  return known;
+}
+
+history::Sample Node::sample() const {
+  history::Sample sample;
+  sample.time_ns = static_cast<std::int64_t>(snapshot_.time_ns);
+  std::map<std::string, std::size_t> places;
+  for (const DeviceView& device : snapshot_.devices) {
+    places[device.device.uuid] = sample.devices.size();
+    sample.devices.push_back({device.device.uuid, device.device.name, device.device.total, device.used(),
+                              device.ungoverned, device.unexplained});
+  }
+  for (const AccountView& account : snapshot_.accounts) {
+    const auto place = places.find(account.uuid);
+    if (place == places.end()) continue;
+    const Workload& workload = registry_.workloads().at(account.path);
+    std::uint64_t denials = 0;
+    for (const auto& denial : workload.book.denials) denials += denial.account == account.account;
+    sample.workloads.push_back({{account.run, static_cast<history::TimeMs>(account.started_ns / kNsPerMs)},
+                                account.workload,
+                                account.tenant,
+                                account.user,
+                                account.labels,
+                                place->second,
+                                account.used,
+                                account.limit,
+                                account.guarantee,
+                                account.used,
+                                denials});
+  }
+  return sample;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,133 @@
+// Changes that people ask for.
+#include <fmt/format.h>
+
+#include "node/node.hpp"
+#include "policy/plan.hpp"
+#include "policy/text.hpp"
+
+namespace ration::node {
+namespace {
+
+using policy::Device;
+
+Result<void> may_change(const Workload& workload, const Caller& caller, bool raises) {
+  if (caller.is_operator) return {};
+  const bool own = caller.user && *caller.user == workload.owner;
+  if (own && !raises) return {};
+  return fail("E1502",
+              fmt::format("you may not {} {} (owner {}).", own ? "raise the limit of" : "change workload",
+                          workload.book.name, workload.user),
+              own ? "Ask root or a member of group ration; lowering it is yours."
+                  : "Ask root or a member of group ration, or change your own: ration ps",
+              5);
+}
+
+}  // namespace
+
+Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, const Caller& caller,
+                                               std::vector<history::Event>& events) {
+  if (request.limit.empty() && request.guarantee.empty()) {
+    return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", request.workload), 2);
+  }
+  const Workload* workload = registry_.find(request.workload);
+  OwnedWorkload* owned = workload == nullptr ? nullptr : limits_.find(workload->path);
+  if (owned == nullptr) {
+    std::vector<std::string> names;
+    for (const auto& [path, each] : registry_.workloads()) names.push_back(each.book.name);
+    return fail("E1801",
+                fmt::format("no running workload is named '{}'.{}", request.workload,
+                            policy::suggestion(request.workload, names)),
+                "ration ps", 3);
+  }
+  if (request.expected_changes && *request.expected_changes != owned->changes) {
+    return fail("E1503",
+                fmt::format("{} was changed by {} meanwhile (limit now {}).", workload->book.name, owned->changed_by,
+                            format_size(owned->accounts.front().configured)),
+                "Look, then repeat with --force.", 4);
+  }
+  if (!machine_) return tl::unexpected(machine_.error());
+
+  std::vector<LimitChanged> changes;
+  std::vector<OwnedLimit> fresh = owned->accounts;
+  for (std::uint32_t account = 0; account < fresh.size(); ++account) {
+    const auto device = std::find_if(machine_->devices.begin(), machine_->devices.end(), [&](const Device& each) {
+      return each.bytes == workload->book.accounts[account].device;
+    });
+    if (device == machine_->devices.end()) continue;
+    if (!request.gpu.empty() && request.gpu != std::to_string(device->index) && device->uuid.rfind(request.gpu, 0) != 0)
+      continue;
+    OwnedLimit& mine = fresh[account];
+    LimitChanged change{workload->book.name,     device->index,  mine.configured,
+                        mine.configured,         mine.effective, mine.guarantee,
+                        workload->used[account], device->free,   {}};
+    if (!request.limit.empty()) {
+      const auto limit = policy::size_on(*device, request.limit);
+      if (!limit) return tl::unexpected(limit.error());
+      change.limit = *limit;
+    }
+    if (!request.guarantee.empty()) {
+      const auto guarantee = policy::size_on(*device, request.guarantee, "guarantee");
+      if (!guarantee) return tl::unexpected(guarantee.error());
+      change.guarantee = *guarantee;
+      Bytes promised;
+      for (const AccountView& other : snapshot_.accounts) {
+        if (other.gpu == device->index && !(other.path == workload->path && other.account == account))
+          promised += other.guarantee;
+      }
+      if (promised + *guarantee > device->total) {
+        return fail("E1304",
+                    fmt::format("guarantee {} for {} cannot be promised: GPU {} has already promised {} of {}.",
+                                format_size(*guarantee), workload->book.name, device->index, format_size(promised),
+                                format_size(device->total)),
+                    "ration plan, or ration ps to see who was promised it", 4);
+      }
+    }
+    if (change.guarantee > change.limit) {
+      return fail("E1305",
+                  fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
+                              format_size(change.limit)),
+                  fmt::format("ration set {} --limit {}MiB", workload->book.name, change.guarantee.count() >> 20), 2);
+    }
+    const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
+    if (auto good = may_change(*workload, caller, raises); !good) return tl::unexpected(good.error());
+    mine.configured = change.limit;
+    // A raised limit waits for the next look where somebody else's guarantee may need the room; any other holds now.
+    mine.effective = mine.held_back_by.empty() ? change.limit : std::min(mine.effective, change.limit);
+    mine.guarantee = change.guarantee;
+    change.effective = mine.effective;
+    change.held_back_by = mine.held_back_by;
+    changes.push_back(std::move(change));
+  }
+  if (changes.empty()) {
+    return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload->book.name, request.gpu), "ration ps", 3);
+  }
+  if (request.dry_run) return changes;
+
+  const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
+  if (auto written = limits_.write(*workload); !written) {
+    owned->accounts = before;
+    return tl::unexpected(written.error());
+  }
+  ++owned->changes;
+  owned->changed_by = caller.name;
+  owned->changed_ns = now_ns_;
+  limits_.changed();
+  for (const LimitChanged& change : changes) {
+    history::Event event =
+        event_of(*workload, "resized",
+                 fmt::format("{}/{}: limit {} → {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name,
+                             format_size(change.old_limit), format_size(change.limit), change.gpu, caller.name,
+                             change.used > change.limit
+                                 ? fmt::format("; shrinking, over by {}", format_size(change.used - change.limit))
+                                 : std::string()));
+    event.gpu = change.gpu;
+    event.by = caller.name;
+    event.old_value = std::to_string(change.old_limit.count());
+    event.new_value = std::to_string(change.limit.count());
+    events.push_back(std::move(event));
+  }
+  if (auto saved = limits_.save(); !saved) return tl::unexpected(saved.error());
+  return changes;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,48 @@
+// One thread for questions that take long (reports, series), so that no look is late for them. Used by the daemon.
+// Promises: jobs run one after the other in their order; what waits is bounded; the thread ends with its owner.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace ration::node {
+
+class Worker {
+ public:
+  static constexpr std::size_t kMostWaiting = 64;
+
+  Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+  /// False: too many wait already.
+  [[nodiscard]] bool post(std::function<void()> job) {
+    const std::lock_guard guard(mutex_);
+    if (jobs_.size() >= kMostWaiting) return false;
+    jobs_.push_back(std::move(job));
+    filled_.notify_one();
+    return true;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    for (;;) {
+      std::function<void()> job;
+      {
+        std::unique_lock guard(mutex_);
+        if (!filled_.wait(guard, stop, [this] { return !jobs_.empty(); })) return;
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+      }
+      job();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any filled_;
+  std::deque<std::function<void()>> jobs_;
+  std::jthread thread_;  // last: it uses what stands above
+};
+
+}  // namespace ration::node
