@@ -132,6 +132,7 @@ void Api::install_changes(http::Server& server) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
+    host_.look_soon();
     return answer("registered", {{"tenant", assigned->tenant}});
   });
 

@@ -46,9 +46,12 @@ void Api::install_now(http::Server& server) {
     if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
     return answer("session", data);
   });
-  server.route("GET", "/api/v1/snapshot",
-               [this](const Request& request) { return answer("snapshot", snapshot(viewer_of(request.peer))); });
+  server.route("GET", "/api/v1/snapshot", [this](const Request& request) {
+    host_.look_if_stale();
+    return answer("snapshot", snapshot(viewer_of(request.peer)));
+  });
   server.route("GET", "/api/v1/workloads", [this](const Request& request) {
+    host_.look_if_stale();
     return answer("ps", rows_json(host_.node().snapshot(), viewer_of(request.peer)));
   });
   server.route("GET", "/api/v1/devices", [this](const Request&) {

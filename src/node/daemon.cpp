@@ -74,9 +74,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   auto configuration = policy::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   const policy::Daemon& settings = configuration->daemon;
-  std::string state = !options.state.empty()          ? options.state
-                      : !settings.state.value.empty() ? settings.state.value
-                                                      : default_state_folder();
+  std::string state = !options.state.empty()                ? options.state
+                      : !settings.state.origin.is_default() ? settings.state.value
+                                                            : default_state_folder();
   if (!make_folders(state)) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
@@ -92,9 +92,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
       token_file = std::move(*own);
     }
   }
-  std::string socket = !options.socket.empty()          ? options.socket
-                       : !settings.socket.value.empty() ? settings.socket.value
-                                                        : options.folders.front().first + "/ration.sock";
+  std::string socket = !options.socket.empty()                ? options.socket
+                       : !settings.socket.origin.is_default() ? settings.socket.value
+                                                              : options.folders.front().first + "/ration.sock";
   history::Options keeping;
   keeping.longest_step = 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
   auto past = history::History::open(state + "/history.db", keeping);
@@ -200,6 +200,16 @@ void Daemon::schedule_look() {
   const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0;
   next_look_ =
       loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
+}
+
+void Daemon::look_if_stale() {
+  constexpr std::uint64_t kFreshNs = 100'000'000;
+  if (now_ns() - std::min(now_ns(), node_.snapshot().time_ns) > kFreshNs) look();
+}
+
+void Daemon::look_soon() {
+  busy_ = true;
+  schedule_look();
 }
 
 void Daemon::look() {

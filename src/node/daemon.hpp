@@ -62,6 +62,8 @@ class Daemon final : private ApiHost {
   bool simulated() const override { return options_.simulated; }
   void record(std::vector<history::Event> events) override { publish(std::move(events)); }
   void look_now() override { look(); }
+  void look_if_stale() override;
+  void look_soon() override;
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
   nlohmann::json health() const override;
