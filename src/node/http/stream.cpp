@@ -256,6 +256,12 @@ void EventStream::left(std::list<Client>::iterator client) {
   if (told_) told_(clients_.size());
 }
 
+std::size_t EventStream::largest_backlog() const noexcept {
+  std::size_t most = 0;
+  for (const Client& client : clients_) most = std::max(most, client.stream->backlog());
+  return most;
+}
+
 void EventStream::keep_alive() {
   for (Client& client : clients_)
     if (client.stream->backlog() == 0) client.stream->write(": \n\n");

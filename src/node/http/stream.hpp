@@ -67,6 +67,8 @@ class EventStream {
   void subscribe(const Request& request, const Responder& responder);
 
   [[nodiscard]] std::size_t subscribers() const noexcept { return clients_.size(); }
+  /// Bytes that wait for the slowest client.
+  [[nodiscard]] std::size_t largest_backlog() const noexcept;
   /// Called with the new number: somebody looks, or nobody does any more.
   void on_subscribers(std::function<void(std::size_t)> told) { told_ = std::move(told); }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }

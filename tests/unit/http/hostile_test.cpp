@@ -1,0 +1,256 @@
+// What clients may not do to the daemon or through it, with real sockets.
+#include <poll.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+
+#include "http_fixture.hpp"
+
+namespace ration::http {
+namespace {
+
+constexpr const char* kStillThere = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+bool is_problem(const Reply& reply, int status, std::string_view id) {
+  return reply.status == status && reply.body.find("\"id\":\"" + std::string(id) + "\"") != std::string::npos &&
+         reply.headers.get("content-type") == "application/problem+json";
+}
+
+std::string get(const std::string& headers, const std::string& path = "/hello") {
+  return "GET " + path + " HTTP/1.1\r\n" + headers + "\r\n";
+}
+
+std::string post(const std::string& headers, const std::string& body = "{}") {
+  return "POST /echo HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
+}
+
+TEST_F(HttpTest, AHostThatIsNotOursIsRefusedOnTcp) {
+  options.host_names = {"GPU-1.example"};
+  start();
+  const std::string port = std::to_string(server->tcp_port());
+  for (const std::string& ours : {"localhost:" + port, std::string("LOCALHOST"), "127.0.0.1:" + port,
+                                  std::string("[::1]:1"), std::string("gpu-1.EXAMPLE:80")})
+    EXPECT_EQ(by_tcp().ask(get("Host: " + ours + "\r\n")).status, 200) << ours;
+  for (const std::string& other :
+       {"evil.example:" + port, std::string("evil.example"), std::string("localhost.evil.example"), std::string(""),
+        std::string("localhost@evil"), std::string("10.0.0.1"), "127.0.0.1.nip.io:" + port})
+    EXPECT_TRUE(is_problem(by_tcp().ask(get("Host: " + other + "\r\n")), 421, "E1513")) << other;
+  EXPECT_EQ(by_tcp().ask("GET /hello HTTP/1.0\r\n\r\n").status, 421) << "also for the version that needs none";
+  EXPECT_EQ(by_socket().ask(get("Host: evil.example\r\n")).status, 200) << "no browser comes by the socket";
+}
+
+TEST_F(HttpTest, APageOfAnotherOriginCanChangeNothingAndFollowNothing) {
+  start();
+  const std::string port = std::to_string(server->tcp_port()), host = "Host: localhost:" + port + "\r\n",
+                    json = "Content-Type: application/json\r\n";
+  EXPECT_EQ(by_tcp().ask(post(host + json)).status, 200) << "a program names no origin";
+  EXPECT_EQ(by_tcp().ask(post(host + json + "Origin: http://localhost:" + port + "\r\n")).status, 200);
+  for (const std::string& other : {std::string("http://evil.example"), std::string("null"),
+                                   std::string("http://localhost:1"), "http://127.0.0.1:" + port})
+    EXPECT_TRUE(is_problem(by_tcp().ask(post(host + json + "Origin: " + other + "\r\n")), 403, "E1514")) << other;
+  EXPECT_EQ(by_tcp().ask(get(host + "Origin: http://evil.example\r\n")).status, 200) << "it cannot read the answer";
+  EXPECT_TRUE(is_problem(by_tcp().ask(get(host + "Origin: http://evil.example\r\n", "/stream")), 403, "E1514"));
+}
+
+TEST_F(HttpTest, AFormIsNoWrite) {
+  start();
+  const std::string host = "Host: localhost\r\n";
+  for (const char* type :
+       {"application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "application/jsonx"})
+    EXPECT_TRUE(is_problem(by_tcp().ask(post(host + "Content-Type: " + type + "\r\n")), 415, "E1515")) << type;
+  EXPECT_TRUE(is_problem(by_tcp().ask(post(host)), 415, "E1515"));
+  EXPECT_TRUE(is_problem(by_tcp().ask(post(host + "Content-Type: text/plain\r\n", "")), 415, "E1515"));
+  EXPECT_EQ(by_tcp().ask(post(host, "")).status, 200);
+  EXPECT_EQ(by_tcp().ask(post(host + "Content-Type: Application/JSON; charset=utf-8\r\n")).status, 200);
+  EXPECT_EQ(by_socket().ask(post(host + "Content-Type: text/plain\r\n")).status, 200);
+}
+
+TEST_F(HttpTest, ATokenMakesAnOperatorAndAWrongOneIsTold) {
+  const std::string secret = "0123456789abcdef0123456789abcdef";
+  options.token_file = folder.file("token");
+  std::ofstream(options.token_file) << secret << "\n";
+  std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_read);
+  start([](Server& routes) {
+    routes.route("GET", "/role", [](const Request& request) {
+      return Response{.body = request.peer.token_accepted ? "operator" : "tenant"};
+    });
+  });
+  const auto role = [&](const std::string& headers) {
+    return by_tcp().ask(get("Host: localhost\r\n" + headers, "/role"));
+  };
+  EXPECT_EQ(role("Authorization: Bearer " + secret + "\r\n").body, "operator");
+  EXPECT_EQ(role("").body, "tenant");
+  EXPECT_EQ(role("Authorization: Basic " + secret + "\r\n").body, "tenant");
+  for (const std::string& wrong : {secret + "0", secret.substr(1), std::string(32, 'x'), std::string("x")}) {
+    const Reply reply = role("Authorization: Bearer " + wrong + "\r\n");
+    EXPECT_TRUE(is_problem(reply, 401, "E1518")) << wrong;
+    EXPECT_EQ(reply.headers.get("www-authenticate").substr(0, 6), "Bearer");
+    EXPECT_EQ(reply.body.find(secret), std::string::npos);
+  }
+  Wire wire = by_tcp();
+  EXPECT_EQ(wire.ask(get("Host: localhost\r\nAuthorization: Bearer " + secret + "\r\n", "/role")).body, "operator");
+  EXPECT_EQ(wire.ask(get("Host: localhost\r\n", "/role")).body, "tenant")
+      << "a token is of one request, not of its connection";
+}
+
+TEST_F(HttpTest, SizesPastTheirBoundsAreRefusedAndTheRefusalArrives) {
+  start();
+  EXPECT_TRUE(is_problem(by_tcp().ask(get("Host: localhost\r\nX: " + std::string(20000, 'a') + "\r\n")), 431, "E1516"));
+  EXPECT_TRUE(is_problem(by_tcp().ask("GET /" + std::string(20000, 'a')), 414, "E1516"));
+  std::string many = "Host: localhost\r\n";
+  for (int i = 0; i < 64; ++i) many += "X: 1\r\n";
+  EXPECT_TRUE(is_problem(by_tcp().ask(get(many)), 431, "E1516"));
+  EXPECT_TRUE(is_problem(by_socket().ask(post("Host: x\r\n", std::string((1 << 20) + 1, 'x'))), 413, "E1516"));
+  EXPECT_TRUE(is_problem(by_tcp().ask(post("Host: x\r\n", std::string(3 << 20, 'x'))), 413, "E1516"))
+      << "while the body is still being sent";
+  EXPECT_EQ(by_socket().ask(post("Host: x\r\n", std::string(1 << 20, 'x'))).body.size(), std::size_t{1} << 20);
+  Wire endless = by_socket();
+  endless.say("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::string chunk = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
+  for (int i = 0; i < 17; ++i) endless.say(chunk);
+  EXPECT_TRUE(is_problem(endless.reply(), 413, "E1516"));
+  EXPECT_EQ(by_tcp().ask(kStillThere).status, 200);
+}
+
+TEST_F(HttpTest, ARequestThatNeverEndsIsEnded) {
+  options.limits.idle = milliseconds{100};
+  start();
+  Wire half = by_socket(), body = by_socket(), silent = by_socket(), idle = by_socket();
+  half.say("GET /hello HTTP/1.1\r\nHos");
+  body.say("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+  EXPECT_EQ(idle.ask(kStillThere).status, 200);
+  EXPECT_TRUE(is_problem(half.reply(), 408, "E1519"));
+  EXPECT_TRUE(is_problem(body.reply(), 408, "E1519"));
+  EXPECT_EQ(silent.everything(), "") << "closed without a word";
+  EXPECT_EQ(idle.everything(), "");
+  // The time is the whole request's: a byte now and then does not make it longer.
+  Wire trickle = by_socket();
+  const std::string text = "GET /hello HTTP/1.1\r\n";
+  for (std::size_t i = 0; trickle.say(i < text.size() ? text.substr(i, 1) : "X");) {
+    ++i;
+    pollfd one{trickle.get(), POLLIN, 0};
+    if (::poll(&one, 1, 20) > 0) break;
+  }
+  EXPECT_TRUE(is_problem(trickle.reply(), 408, "E1519"));
+}
+
+TEST_F(HttpTest, AClientThatDoesNotTakeItsAnswersIsLetGo) {
+  options.limits.write = milliseconds{100};
+  start([](Server& routes) {
+    routes.route("GET", "/large", [](const Request&) { return Response{.body = std::string(8 << 20, 'x')}; });
+  });
+  Wire wire = by_socket();
+  // A thousand answers of 8 MiB are never made: the next request is read when the answer before has gone.
+  for (int i = 0; i < 1000; ++i) wire.say(get("Host: x\r\n", "/large"));
+  while (in_loop([&] { return server->connections(); }) > 0) std::this_thread::yield();
+  EXPECT_LE(in_loop([&] { return server->counters().requests; }), 2u);
+}
+
+TEST_F(HttpTest, ConnectionsAreBoundedInAllAndForEachUser) {
+  options.connections = 12;
+  options.connections_each = 8;
+  options.connections_kept = 2;
+  start();
+  std::vector<Wire> wires;
+  for (int i = 0; i < 8; ++i) {
+    wires.push_back(by_tcp());
+    ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
+  }
+  const Reply ninth = by_tcp().reply();
+  EXPECT_TRUE(ninth.status == 503 && ninth.headers.get("retry-after") == "5") << "one address has 8";
+  wires.push_back(by_socket());
+  EXPECT_EQ(wires.back().ask(kStillThere).status, 200) << "another user is let in";
+  for (int i = 0; i < 3; ++i) {
+    wires.push_back(by_socket());
+    ASSERT_EQ(wires.back().ask(kStillThere).status, 200) << "the last places are kept for us";
+  }
+  EXPECT_EQ(by_socket().reply().status, 503) << "12 in all";
+  wires.clear();
+  while (in_loop([&] { return server->connections(); }) > 0) std::this_thread::yield();
+  wires.push_back(by_tcp());
+  EXPECT_EQ(wires.back().ask(kStillThere).status, 200) << "places that were left are free again";
+  for (int i = 0; i < 7; ++i) {
+    wires.push_back(by_tcp());
+    ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
+  }
+}
+
+TEST_F(HttpTest, TheLastPlacesAreNotForStrangers) {
+  options.connections = 4;
+  options.connections_kept = 2;
+  start();
+  std::vector<Wire> wires;
+  for (int i = 0; i < 2; ++i) {
+    wires.push_back(by_tcp());
+    ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
+  }
+  EXPECT_EQ(by_tcp().reply().status, 503);
+  EXPECT_EQ(by_socket().ask(kStillThere).status, 200);
+}
+
+TEST_F(HttpTest, ThousandsOfConnectionsLeaveTheDaemonAtWork) {
+  options.connections = 300;
+  options.connections_each = 250;
+  start();
+  std::size_t turned_away = 0;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<Wire> wires;
+    for (int i = 0; i < 400; ++i) {
+      wires.push_back(by_tcp());
+      wires.back().say("GET /hel");
+    }
+    for (Wire& wire : wires) {
+      pollfd one{wire.get(), POLLIN, 0};
+      if (::poll(&one, 1, 0) > 0) ++turned_away;
+    }
+    EXPECT_EQ(by_socket().ask(kStillThere).status, 200);
+    EXPECT_LE(in_loop([&] { return server->connections(); }), 251u);
+  }
+  EXPECT_GT(turned_away, 0u);
+  while (in_loop([&] { return server->connections(); }) > 0) std::this_thread::yield();
+  EXPECT_EQ(by_tcp().ask(kStillThere).status, 200);
+}
+
+TEST_F(HttpTest, WithoutDescriptorsTheServerWaitsAndGoesOn) {
+  start();
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  std::vector<FileDescriptor> taken;
+  Wire wire = by_socket();
+  ASSERT_EQ(wire.ask(kStillThere).status, 200);
+  // The next descriptor is the client's end, the one after it does not exist.
+  Wire waiting = [&] {
+    rlimit tight = before;
+    const FileDescriptor next(::dup(0));
+    tight.rlim_cur = static_cast<rlim_t>(next.get()) + 1;
+    ::setrlimit(RLIMIT_NOFILE, &tight);
+    const_cast<FileDescriptor&>(next) = FileDescriptor();
+    return by_socket();
+  }();
+  ASSERT_TRUE(waiting.connected());
+  EXPECT_EQ(wire.ask(kStillThere).status, 200) << "who is in goes on being served";
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(waiting.ask(kStillThere).status, 200);
+}
+
+TEST_F(HttpTest, AnyBytesAtAllLeaveTheDaemonAtWork) {
+  options.limits.idle = milliseconds{200};
+  start();
+  std::mt19937 random(3);
+  const std::string seeds[] = {kStillThere, post("Host: localhost\r\nContent-Type: application/json\r\n"),
+                               get("Host: localhost\r\nLast-Event-ID: 5\r\n", "/stream?topics=events&every=1s")};
+  for (int round = 0; round < 400; ++round) {
+    std::string bytes = seeds[random() % 3];
+    for (std::size_t changes = random() % 6; changes > 0; --changes)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    Wire wire = round % 2 == 0 ? by_tcp() : by_socket();
+    wire.say(bytes);
+    if (round % 3 == 0) wire.say_no_more();
+    if (round % 3 == 1) wire.more();
+  }
+  EXPECT_EQ(by_tcp().ask(kStillThere).status, 200);
+}
+
+}  // namespace
+}  // namespace ration::http

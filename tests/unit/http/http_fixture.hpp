@@ -15,7 +15,6 @@
 #include <cstring>
 #include <filesystem>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
@@ -43,7 +42,6 @@ struct Reply {
   int status = 0;
   Headers headers;
   std::string body;
-  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
 };
 
 /// A client's end of a connection. Reading blocks; a test that waits for ever is ended by its runner.
