@@ -309,6 +309,8 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
   WaitReason reason;
   reason.needed = waiting.need;
   const bool any = waiting.request.gpus.empty();
+  const auto gone = [&](int gpu) { return devices_.count(gpu) == 0; };
+  if (std::any_of(waiting.request.gpus.begin(), waiting.request.gpus.end(), gone)) return reason;
   const bool possible = could_hold(waiting, false);
   // Of several that are wanted together, the fullest holds it up; of any, the emptiest is its best chance.
   for (const auto& [gpu, device] : devices_) {

@@ -260,6 +260,55 @@ class CommandLine(unittest.TestCase):
         (self.folder / "slices.json").write_text("{")
         self.refused(2, "E1606", "split", NODE)
 
+    # ------------------------------------------------------------------------------------------------------------ plan
+
+    PLAN = ("plan", "--gpu", "A100-40:2", "--tenant", "nlp=16GiB:30GiB", "--tenant", "vision=10GiB", "--tenant", "jup=4GiB*6")
+
+    def test_plan_needs_no_gpu_and_shows_who_goes_where(self):
+        done = self.ration(*self.PLAN)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, """\
+needs 50.0 GiB guaranteed on 78.8 GiB  → fits
+  GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·   nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
+  GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························   jup×3 12.0 GiB   27.4 GiB spare
+note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 GiB at most).
+      ration plan … --spread  → nlp 16.0 GiB on GPU 0, vision 10.0 GiB · jup×6 24.0 GiB on GPU 1
+""")
+        done = self.ration(*self.PLAN, "--spread")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("note", done.stdout)
+        data = self.document("plan", *self.PLAN, "-o", "json")["data"]
+        self.assertEqual((data["fits"], data["needed_bytes"], data["change"]), (True, 50 << 30, None))
+        self.assertEqual([row["count"] for row in data["devices"][0]["tenants"]], [1, 1, 3])
+
+    def test_plan_that_does_not_fit_names_the_smallest_change(self):
+        plan = ("plan", "--gpu", "T4:16GiB", "--tenant", "a=10GiB:unlimited", "--tenant", "b=4GiB*2")
+        done = self.ration(*plan)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("does not fit", done.stdout)
+        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB there.\n"
+                                      "      ration plan … --tenant a=8GiB:unlimited fits (2.00 GiB less); 1 more T4 would do.\n")
+        data = self.document("plan", *plan, "-o", "json", code=4)["data"]
+        self.assertEqual((data["fits"], data["change"]["less_bytes"], data["left_over"][0]["tenant"]), (False, 2 << 30, "b"))
+        self.assertEqual(self.ration("plan", "--gpu", "T4:16GiB", "--tenant", "a=8GiB:unlimited", "--tenant", "b=4GiB*2").returncode, 0, "as it said")
+
+    def test_plan_on_this_machine_counts_what_is_promised(self):
+        self.holding("one", "100MiB", "--guarantee", "10GiB")
+        self.assertEqual(self.ration("plan", NODE, "--tenant", "a=6GiB").returncode, 0)
+        self.assertEqual(self.ration("plan", NODE, "--tenant", "a=7GiB").returncode, 4)
+
+    def test_bad_plans(self):
+        self.refused(2, "E1001", "plan", "--gpu", "T4")
+        for gpu in ("T5", "T4:0", "T4*x", "T4:1XiB*2", ""):
+            with self.subTest(gpu=gpu):
+                self.assertEqual(self.ration("plan", "--gpu", gpu, "--tenant", "a=1GiB").returncode, 2)
+        self.refused(2, "E1308", "plan", "--gpu", "T5", "--tenant", "a=1GiB")
+        self.refused(2, "E1307", "plan", "--gpu", "T4", "--tenant", "a")
+        self.refused(2, "E1307", "plan", "--gpu", "T4", "--tenant", "a=1GiB", "--tenant", "a=2GiB")
+        self.refused(2, "E1305", "plan", "--gpu", "T4", "--tenant", "a=2GiB:1GiB")
+        self.refused(2, "E1101", "plan", "--gpu", "T4", "--tenant", "a=2")
+        self.document("plan", "plan", "--gpu", "T5", "--tenant", "a=1GiB", "-o", "json", code=2)
+
     # ------------------------------------------------------------------------------------------------- running, changing
 
     def test_set_changes_what_runs(self):

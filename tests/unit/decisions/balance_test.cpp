@@ -219,7 +219,7 @@ struct World {
       guarantees = guarantees || each.guarantee > Bytes{0};
     }
     for (const auto& tenant : input.tenants) {
-      ASSERT_LE(tenants[tenant.name], tenant.limit);
+      ASSERT_TRUE(tenant.limit >= kUnlimited || tenants[tenant.name] <= tenant.limit);
       guarantees = guarantees || tenant.guarantee > Bytes{0};
     }
     ASSERT_TRUE(!guarantees || !promised || sum <= input.capacity);
