@@ -28,7 +28,7 @@ Result<int> print_schema(const std::string& name) {
     }
   }
   return fail("E1422", fmt::format("there is no schema '{}'.", name),
-              "ration help schema ps; also: explain why split set fits doctor env plan summary", 3);
+              "ration help schema ps; also: explain why split set fits doctor env config plan summary", 3);
 }
 
 std::vector<std::string> verb_names() {
@@ -135,8 +135,10 @@ Result<int> manual(const CLI::App& app, const std::string& folder) {
   const std::filesystem::path base = folder;
   std::error_code error;
   std::filesystem::create_directories(base / "man1", error);
+  std::filesystem::create_directories(base / "man5", error);
   std::filesystem::create_directories(base / "man7", error);
   bool good = write(base / "man1" / "ration.1", overview_page(app));
+  good = write(base / "man5" / "ration.toml.5", configuration_page()) && good;
   for (const std::string& name : verb_names())
     good = write(base / "man1" / ("ration-" + name + ".1"), verb_page(*find_verb(app, name))) && good;
   for (const Topic& topic : topics())

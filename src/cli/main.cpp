@@ -28,6 +28,7 @@ struct Typed {
   cli::SplitOptions split;
   cli::DoctorOptions doctor;
   cli::DemoOptions demo;
+  cli::ConfigOptions config;
   std::vector<std::string> topic;
   int index = 0;
   bool json = false;
@@ -204,6 +205,14 @@ void add_verbs(CLI::App& app) {
   add_sim(sim);
   add_sim_cuda(sim);
   add_output(sim, false);
+
+  auto* config = add_verb(app, "config", [] { return cli::config(session, typed.config); });
+  config->add_option("action", typed.config.action, "init, print, validate or path")
+      ->required()
+      ->check(CLI::IsMember({"init", "print", "validate", "path"}));
+  config->add_option("file", typed.config.file, "the file to write or to look at");
+  config->add_flag("--force", typed.config.force, "init: replace the file that is there");
+  add_output(config, false);
 
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
   demo->add_flag("--keep", typed.demo.keep, "keep the workloads running until Ctrl-C");

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "policy/configuration_text.hpp"
+
 namespace ration::cli {
 namespace {
 
@@ -61,6 +63,10 @@ std::string roff(const std::string& text) {
       out += "\\e";
     else if (letter == '-')
       out += "\\-";
+    else if (letter == '\xc2')
+      continue;  // the first byte of what follows
+    else if (letter == '\xb7')
+      out += "\\[pc]";  // the point of GiB·h, the only letter beyond ASCII in these texts
     else
       out += letter;
     start = letter == '\n';
@@ -124,6 +130,21 @@ std::string verb_page(const CLI::App& verb) {
 std::string topic_page(const Topic& topic) {
   return page_head(fmt::format("ration-{}", topic.name), 7, topic.summary) + ".SH DESCRIPTION\n.nf\n" +
          roff(topic.text) + ".fi\n";
+}
+
+std::string configuration_page() {
+  std::string out = page_head("ration.toml", 5, "configuration of ration");
+  out += ".SH DESCRIPTION\n.nf\n" + roff(policy::layers_text()) + ".fi\n";
+  for (const auto& section : policy::reference()) {
+    out += fmt::format(".SH {}\n{}\n", roff(section.header), roff(section.meaning));
+    for (const auto& key : section.keys) {
+      out += fmt::format(".TP\n.B {}\n{}\n.br\n{}{}.\n", roff(key.name), roff(key.meaning),
+                         roff(fmt::format("Value: {}. For instance {}", key.form, key.example)),
+                         key.standard.empty() ? "" : roff("; default " + key.standard));
+    }
+  }
+  return out + ".SH ALERTS\n.nf\n" + roff(policy::rules_text()) +
+         ".fi\n.SH SEE ALSO\n.BR ration\\-config (1),\n.BR ration\\-units (7)\n";
 }
 
 std::string overview_page(const CLI::App& app) {

@@ -44,6 +44,8 @@ struct ErrorText {
 /// The page of a verb in the manual's language (man(7)).
 [[nodiscard]] std::string verb_page(const CLI::App& verb);
 [[nodiscard]] std::string topic_page(const Topic& topic);
+/// ration.toml(5), from the table of keys.
+[[nodiscard]] std::string configuration_page();
 [[nodiscard]] std::string overview_page(const CLI::App& app);
 
 }  // namespace ration::cli

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "cli/reference.hpp"
+#include "policy/configuration_text.hpp"
 #include "policy/variables.hpp"
 
 namespace ration::cli {
@@ -14,6 +17,16 @@ std::string variables_text() {
          "they are set already, TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false. `ration env` "
          "prints them.\n"
          "Colour: NO_COLOR, CLICOLOR_FORCE, TERM=dumb.\n";
+}
+
+std::string configuration_text() {
+  std::string text =
+      policy::layers_text() + "\nration config init writes a file to begin with; man ration.toml is the reference.\n";
+  for (const auto& section : policy::reference()) {
+    text += "\n" + section.header + "   " + section.meaning + "\n";
+    for (const auto& key : section.keys) text += fmt::format("  {:<20} {}\n", key.name, key.meaning);
+  }
+  return text + "\n" + policy::rules_text();
 }
 
 std::string errors_text() {
@@ -70,6 +83,7 @@ const std::vector<ErrorText>& error_texts() {
        "move ration, or export RATION_RUNTIME_DIR=<a folder without spaces>"},
       {"E1425", "the program's CUDA runtime is not simulated", "use its build for CUDA 12 or 13, or --sim-cuda none"},
       {"E1426", "not a CUDA version", "--sim-cuda 12, 13, auto or none"},
+      {"E1502", "not your tenant", "leave --tenant out, or ask who keeps ration.toml"},
       {"E1601", "the configuration cannot be used; nothing of it was applied", "ration help config"},
       {"E1602", "slices that do not fit the GPU", "make the last one smaller, or 'rest'"},
       {"E1603", "a misspelt RATION_ variable", "unset it, and set the one that was meant"},
@@ -79,7 +93,9 @@ const std::vector<ErrorText>& error_texts() {
       {"E1607", "the names of slices do not fit", "one name a slice, each once"},
       {"E1608", "no such slice", "ration split shows them"},
       {"E1609", "how to split was not said, or said twice", "ration split 0 --into 4"},
-      {"E1801", "no running workload or process of that name", "ration ps"},
+      {"E1610", "there is a configuration file already", "ration config init --force replaces it"},
+      {"E1611", "the configuration file cannot be written", "ration config init FILE"},
+      {"E1801", "no running workload or process, or no tenant, of that name", "ration ps"},
       {"E1807", "the process is not governed", "start it through ration run"},
   };
   return all;
@@ -107,15 +123,7 @@ const std::vector<Topic>& topics() {
        "126 found but not executable; 127 not found.\nration doctor: 0 no check failed, 1 at least one did; with "
        "--strict warnings count.\n"},
       {"env", "environment variables", variables_text()},
-      {"config", "defaults in a file",
-       "/etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG) over it; what is typed "
-       "wins over both.\n\n"
-       "  schema = 1\n\n  [defaults]\n  limit = \"50%\"              # of ration run\n  guarantee = \"2GiB\"\n  gpu = "
-       "\"auto\"\n  on_deny = \"wait:30s\"\n"
-       "  account = \"device\"         # or \"heap\": contexts are not counted\n  tenant = \"nlp\"\n  summary = "
-       "\"auto\"\n  growth = false\n"
-       "  framework_hints = true\n  require_enforced = false\n\nAn unknown key is an error with its line and column, "
-       "and nothing of the file is applied.\n"},
+      {"config", "the configuration file", configuration_text()},
       {"simulated", "what the simulated GPU does, and what it does not",
        "ration run --sim puts a simulated driver in front of NVIDIA's and, where the program's environment has a CUDA "
        "runtime (12 or 13),\na simulated runtime and stand-ins for cuBLAS, cuBLASLt, cuDNN and NCCL.\n\n"

@@ -80,6 +80,15 @@ const std::vector<VerbText>& verb_texts() {
        "environment has, in front of NVIDIA's.",
        {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "for another launcher"},
         {"ration sim env -- .venv/bin/python", "for that Python's CUDA version"}}},
+      {"config",
+       "the configuration: begin, show, check it",
+       "init | print | validate | path [FILE] [OPTIONS]",
+       "init writes a file in which every key is explained and nothing is set. print shows each value that holds, with "
+       "the file and line it comes from. validate names everything that is wrong, with line and column, and exits 2; "
+       "with FILE it looks at that file alone. path shows which files count.",
+       {{"ration config init", "your own file, or the machine's for root"},
+        {"ration config print", "what holds, and where it was written"},
+        {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"}}},
       {"demo",
        "all of it on a simulated GPU",
        "[OPTIONS]",

@@ -52,6 +52,13 @@ struct DoctorOptions {
 };
 Result<int> doctor(const Session& session, const DoctorOptions& options);
 
+struct ConfigOptions {
+  std::string action;  ///< init | print | validate | path
+  std::string file;
+  bool force = false;
+};
+Result<int> config(const Session& session, const ConfigOptions& options);
+
 struct DemoOptions {
   bool keep = false;
   double speed = 1;

@@ -1,11 +1,19 @@
-// The configuration file: any bytes at all.
+// The configuration file: any bytes at all. What is taken has to be printed as a file that says the same.
 #include <cstdint>
-#include <string_view>
+#include <string>
 
-#include "policy/settings.hpp"
+#include "policy/configuration.hpp"
+#include "policy/configuration_text.hpp"
+
+using namespace ration::policy;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto settings = ration::policy::parse_settings({reinterpret_cast<const char*>(data), size}, "fuzz.toml");
-  if (!settings && (settings.error().id != "E1601" || settings.error().fix.empty())) __builtin_trap();
+  const Reading reading = parse_configuration({{"fuzz.toml", std::string(reinterpret_cast<const char*>(data), size)}});
+  for (const Problem& problem : reading.problems) {
+    if (problem.what.empty() || problem.fix.empty() || problem.file.empty()) __builtin_trap();
+  }
+  if (!reading.problems.empty()) return 0;
+  const Reading again = parse_configuration({{"fuzz.toml", printed(reading.configuration)}});
+  if (!again.problems.empty() || !difference(reading.configuration, again.configuration).empty()) __builtin_trap();
   return 0;
 }

@@ -48,6 +48,10 @@ class CommandLine(unittest.TestCase):
         jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
         return document
 
+    def initial_configuration(self):
+        self.assertEqual(self.ration("config", "init", self.folder / "initial.toml").returncode, 0)
+        return (self.folder / "initial.toml").read_text()
+
     def holding(self, name, size, *options):
         """A workload that holds `size` and stays."""
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
@@ -171,6 +175,59 @@ class CommandLine(unittest.TestCase):
                            ("schema = 2\n", "schema"), ("schema = 7.7e20\n", "schema"), ("x = [", "ration.toml:1")):
             config.write_text(text)
             self.assertIn(part, self.refused(2, "E1601", "run", NODE, "--", "true", env=use))
+
+    def test_config_init_print_validate_path(self):
+        own = self.folder / ".config/ration/ration.toml"
+        use = {"XDG_CONFIG_HOME": str(self.folder / ".config")}
+        self.environment.update(use)
+        self.assertIn(f"{own}  not there", self.ration("config", "path").stdout)
+        self.assertEqual(self.ration("config", "init", own).stdout, f"{own}: written; nothing is set in it yet\n")
+        self.assertIn("is there already", self.refused(2, "E1610", "config", "init", own))
+        self.assertEqual(os.listdir(own.parent), ["ration.toml"], "nothing is left beside it")
+        self.assertEqual(self.ration("config", "validate").stdout.splitlines()[-1], f"{own}: good")
+        own.write_text("broken")
+        self.assertEqual(self.ration("config", "init", "--force", own).returncode, 0)
+        self.assertIn("[[tenant]]", own.read_text())
+        self.assertIn("[daemon]", own.read_text())
+        self.refused(5, "E1611", "config", "init", "/proc/none/ration.toml")
+        self.assertIn(f"{own}  read", self.ration("config", "path").stdout)
+        own.write_text('[defaults]\nlimit = "2GiB"\n[[tenant]]\nname = "nlp"\nguarantee = "1GiB"\n')
+        printed = self.ration("config", "print").stdout
+        self.assertRegex(printed, rf'\nlimit = "2GiB" +# {own}:2\n')
+        self.assertRegex(printed, r'\nlisten = "127.0.0.1:7077" +# default\n')
+        self.assertRegex(printed, rf'\n\[\[tenant\]\]\nname = "nlp" +# {own}:4\n')
+        again = self.folder / "again.toml"
+        again.write_text(printed)
+        self.assertEqual(self.ration("config", "validate", again).stdout, f"{again}: good\n", "what is printed can be read")
+        rows = {(row["section"], row["item"], row["key"]): row for row in self.document("config", "config", "print", "-o", "json")["data"]["settings"]}
+        self.assertEqual(rows["tenant", "nlp", "guarantee"], {"section": "tenant", "item": "nlp", "key": "guarantee", "value": '"1GiB"',
+                         "origin": f"{own}:5", "line": 5, "column": 1})
+        self.assertIsNone(rows["daemon", None, "socket"]["line"])
+        self.document("config", "config", "path", "-o", "json")
+        self.document("config", "config", "init", self.folder / "new/new.toml", "-o", "json")
+        self.assertEqual(self.document("config", "config", "validate", own, "-o", "json")["data"]["problems"], [])
+
+    def test_config_validate_names_every_problem(self):
+        config = self.folder / "ration.toml"
+        config.write_text('[defaults]\nlimit = "4096"\n[[tenant]]\nname = "nlp"\nguarentee = "8GiB"\n[alerts]\nrules = ["guard.lsot"]\n')
+        done = self.ration("config", "validate", config)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr.splitlines(), [
+            f"E1601 ration: {config}:2:1: '4096' has no unit.", "      Write 4096MiB (TensorFlow's unit), 4GiB, or 50%.",
+            f"E1601 ration: {config}:5:1: unknown key 'guarentee' - did you mean 'guarantee'?",
+            "      Known here: name, match, guarantee, limit, soft, priority, price",
+            f"E1601 ration: {config}:7:10: nothing is known of 'guard.lsot' - did you mean 'guard.lost'?",
+            "      Known: tenant.used, device.used, device.time_to_full, idle, denials, queue.length, guard.lost"])
+        problems = self.document("config", "config", "validate", config, "-o", "json", code=2)["data"]["problems"]
+        self.assertEqual([(problem["line"], problem["column"]) for problem in problems], [(2, 1), (5, 1), (7, 10)])
+        message = self.refused(2, "E1601", "config", "print", env={"RATION_CONFIG": str(config)})
+        self.assertIn("(nothing was applied)", message)
+        self.assertIn("(2 more: ration config validate)", message)
+        self.assertIn("cannot be read", self.refused(2, "E1601", "config", "validate", self.folder / "none.toml"))
+        self.assertIn("cannot be read", self.refused(2, "E1601", "config", "print", env={"RATION_CONFIG": "/no/file"}))
+        self.refused(2, "E1001", "config")
+        self.refused(2, "E1001", "config", "prnit")
+        self.refused(2, "E1001", "config", "print", config)
 
     # ------------------------------------------------------------------------------------------------ promises, slices
 
@@ -405,6 +462,13 @@ class CommandLine(unittest.TestCase):
             self.assertEqual({option for option in options if option not in bash}, set(), verb)
             checked = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", pages / "man1" / f"ration-{verb}.1"], capture_output=True, text=True)
             self.assertEqual(checked.stderr, "", verb)
+        page = pages / "man5/ration.toml.5"
+        checked = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-P-c", page], capture_output=True, text=True)
+        self.assertEqual(checked.stderr, "")
+        shown = re.sub(".\b", "", checked.stdout)  # without what makes it bold
+        for key in re.findall(r"^#? ?([a-z_.]+) = ", self.initial_configuration(), re.M):
+            self.assertIn(key.removesuffix(".nlp").removesuffix(".team"), shown)
+            self.assertIn(key.removesuffix(".nlp").removesuffix(".team"), self.ration("help", "config").stdout)
         checked = subprocess.run(["bash", "-c", bash], capture_output=True, text=True)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
 

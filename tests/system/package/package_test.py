@@ -102,6 +102,7 @@ class Package(unittest.TestCase):
     def test_the_manual_is_there(self):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
         self.assertTrue((self.root / "share/man/man7/ration-exit-codes.7").exists())
+        self.assertTrue((self.root / "share/man/man5/ration.toml.5").exists())
 
 
 if __name__ == "__main__":

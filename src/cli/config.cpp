@@ -1,0 +1,146 @@
+// `ration config init|print|validate|path`.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.hpp"
+#include "cli/verbs.hpp"
+#include "policy/configuration.hpp"
+#include "policy/configuration_text.hpp"
+
+namespace ration::cli {
+namespace {
+
+using policy::ConfigurationFile;
+using policy::Layer;
+using policy::Problem;
+
+/// Where `init` writes when nobody says: the machine's file for root, else one's own.
+std::string own_path() {
+  const auto files = policy::configuration_files();
+  return files.back().required || ::geteuid() != 0 ? files.back().path : files.front().path;
+}
+
+Error cannot_write(const std::string& path) {
+  return {"E1611", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)), "ration config init FILE", 5};
+}
+
+/// Written beside its place and then put there, so that nobody ever reads half of it.
+Result<void> write_whole(const std::string& path, const std::string& text, bool replace) {
+  const std::string beside = fmt::format("{}.{}", path, ::getpid());
+  {
+    const FileDescriptor file(::open(beside.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644));
+    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      const Error error = cannot_write(path);
+      if (file) ::unlink(beside.c_str());
+      return tl::unexpected(error);
+    }
+  }
+  // link() refuses what is there already; rename() does not.
+  const bool done = replace ? ::rename(beside.c_str(), path.c_str()) == 0 : ::link(beside.c_str(), path.c_str()) == 0;
+  const int why = errno;
+  ::unlink(beside.c_str());
+  errno = why;
+  if (done) return {};
+  if (why == EEXIST)
+    return fail("E1610", fmt::format("{} is there already.", path), "ration config init --force   replaces it", 2);
+  return tl::unexpected(cannot_write(path));
+}
+
+Result<int> init(const Session& session, const ConfigOptions& options) {
+  const std::filesystem::path path = options.file.empty() ? own_path() : options.file;
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (auto good = write_whole(path, policy::initial_configuration(), options.force); !good)
+    return tl::unexpected(good.error());
+  if (session.format() == Format::kJson)
+    session.print_json("config", {{"action", "init"}, {"path", path.string()}});
+  else
+    fmt::print("{}: written; nothing is set in it yet\n", path.string());
+  return 0;
+}
+
+Result<int> print(const Session& session) {
+  const auto configuration = policy::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  if (session.format() != Format::kJson) {
+    fmt::print("{}", policy::printed(*configuration));
+    return 0;
+  }
+  auto settings = nlohmann::json::array();
+  for (const policy::Row& row : configuration->rows) {
+    const bool written = !row.origin.is_default();
+    nlohmann::json entry{
+        {"section", row.section}, {"key", row.key}, {"value", row.value}, {"origin", row.origin.text()}};
+    entry["item"] = row.item.empty() ? nlohmann::json() : nlohmann::json(row.item);
+    if (row.item.empty()) entry["item_na"] = "written once";
+    entry["line"] = written ? nlohmann::json(row.origin.place.line) : nlohmann::json();
+    entry["column"] = written ? nlohmann::json(row.origin.place.column) : nlohmann::json();
+    if (!written) entry["line_na"] = entry["column_na"] = "not written in a file";
+    settings.push_back(std::move(entry));
+  }
+  session.print_json("config", {{"action", "print"}, {"settings", settings}});
+  return 0;
+}
+
+Result<int> validate(const Session& session, const ConfigOptions& options) {
+  std::vector<ConfigurationFile> files = policy::configuration_files();
+  if (!options.file.empty()) files = {{options.file, true}};
+  const auto layers = policy::read_layers(files);
+  if (!layers && !options.file.empty())
+    return fail("E1601", fmt::format("{} cannot be read.", options.file), "ration config path", 2);
+  if (!layers) return tl::unexpected(layers.error());
+  const std::vector<Problem> problems = policy::parse_configuration(*layers).problems;
+  auto listed = nlohmann::json::array(), read = nlohmann::json::array();
+  for (const Problem& problem : problems) {
+    listed.push_back({{"file", problem.file},
+                      {"line", problem.place.line},
+                      {"column", problem.place.column},
+                      {"message", problem.what},
+                      {"fix", problem.fix}});
+    fmt::print(stderr, "E1601 ration: {}: {}\n      {}\n", policy::place_text(problem), problem.what, problem.fix);
+  }
+  for (const Layer& layer : *layers) {
+    read.push_back(layer.name);
+    if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", layer.name);
+  }
+  if (layers->empty() && session.format() != Format::kJson) fmt::print("no configuration file: all defaults\n");
+  if (session.format() == Format::kJson)
+    session.print_json("config", {{"action", "validate"}, {"files", read}, {"problems", listed}});
+  return problems.empty() ? 0 : 2;
+}
+
+Result<int> path(const Session& session) {
+  Table table({{"FILE", "file"}, {"STATE", "state"}});
+  auto rows = nlohmann::json::array();
+  for (const ConfigurationFile& file : policy::configuration_files()) {
+    std::error_code error;
+    const bool there = std::filesystem::exists(file.path, error);
+    const char* state = ::access(file.path.c_str(), R_OK) == 0 ? "read" : there ? "not readable" : "not there";
+    table.add({file.path, state});
+    rows.push_back({{"path", file.path}, {"state", state}});
+  }
+  if (session.format() == Format::kJson)
+    session.print_json("config", {{"action", "path"}, {"files", rows}});
+  else
+    table.print(session.format());
+  return 0;
+}
+
+}  // namespace
+
+Result<int> config(const Session& session, const ConfigOptions& options) {
+  const bool takes_file = options.action == "init" || options.action == "validate";
+  if (!options.file.empty() && !takes_file)
+    return fail("E1001", fmt::format("config {} takes no file.", options.action), "ration config --help", 2);
+  if (options.action == "init") return init(session, options);
+  if (options.action == "validate") return validate(session, options);
+  return options.action == "print" ? print(session) : path(session);
+}
+
+}  // namespace ration::cli
