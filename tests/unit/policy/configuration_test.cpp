@@ -31,7 +31,7 @@ std::string only_problem(const std::string& text) {
   return all.empty() ? "" : all.front();
 }
 
-constexpr const char* kWhole = R"(schema = 1
+constexpr const char* kWhole = R"toml(schema = 1
 [daemon]
 listen = "[::1]:7077"
 sample = "250ms"
@@ -79,7 +79,7 @@ basis = "max(used,guarantee)"
 retention = "400d"
 [compat]
 hami = true
-)";
+)toml";
 
 }  // namespace
 
