@@ -32,7 +32,7 @@ class ApiHost {
   /// Stores events and tells everybody who follows.
   virtual void record(std::vector<history::Event> events) = 0;
   virtual void look_now() = 0;
-  /// Looks again where the last look is older than a tenth of a second: what is asked for is what is there.
+  /// Looks again unless the last look is a moment old: what is asked for is what is there.
   virtual void look_if_stale() = 0;
   /// Something is about to change: the next look comes at the quicker rate.
   virtual void look_soon() = 0;

@@ -101,6 +101,7 @@ void Api::install_changes(http::Server& server) {
                               "Give the row's limit_changes.", 2});
       }
     }
+    if (host_.node().registry().find(wish.workload) == nullptr) host_.look_now();  // it may have begun just now
     std::vector<history::Event> events;
     const auto changes = host_.node().change(wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);

@@ -203,8 +203,9 @@ void Daemon::schedule_look() {
 }
 
 void Daemon::look_if_stale() {
-  constexpr std::uint64_t kFreshNs = 100'000'000;
-  if (now_ns() - std::min(now_ns(), node_.snapshot().time_ns) > kFreshNs) look();
+  constexpr double kFreshSeconds = 0.01, kLongestShare = 0.1;  // of the time that looks may take, however many ask
+  const double age = static_cast<double>(now_ns() - std::min(now_ns(), node_.snapshot().time_ns)) / 1e9;
+  if (age > std::max(kFreshSeconds, last_look_seconds_ / kLongestShare)) look();
 }
 
 void Daemon::look_soon() {
@@ -241,7 +242,8 @@ void Daemon::look() {
     return api_.snapshot(Api::viewer_of(peer)).dump(-1, ' ', false, json::error_handler_t::replace);
   });
   ++counters_.looks;
-  counters_.look_seconds += monotonic_seconds() - before;
+  last_look_seconds_ = monotonic_seconds() - before;
+  counters_.look_seconds += last_look_seconds_;
   schedule_look();
 }
 

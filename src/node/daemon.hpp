@@ -82,6 +82,7 @@ class Daemon final : private ApiHost {
   http::Watch next_look_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
   std::uint64_t started_ns_ = 0, last_sample_ns_ = 0;
   history::Sample last_sample_;
+  double last_look_seconds_ = 0;
   bool busy_ = true;
   std::string last_problem_;
 };

@@ -89,9 +89,26 @@ bool Limits::take_up(const Workload& workload) {
   return true;
 }
 
+void Limits::forget(const std::string& path) {
+  dirty_ = owned_.erase(path) > 0 || dirty_;
+  written_.erase(path);
+}
+
+const OwnedWorkload* Limits::find(const std::string& path) const {
+  const auto found = owned_.find(path);
+  return found == owned_.end() ? nullptr : &found->second;
+}
+
 OwnedWorkload* Limits::find(const std::string& path) {
   const auto found = owned_.find(path);
   return found == owned_.end() ? nullptr : &found->second;
+}
+
+std::vector<Bytes> Limits::in_book(const std::string& path) const {
+  std::vector<Bytes> limits;
+  if (const auto found = written_.find(path); found != written_.end())
+    for (const Written& written : found->second) limits.push_back(written.limit);
+  return limits;
 }
 
 Result<void> Limits::write(const Workload& workload) {

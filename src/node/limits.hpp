@@ -44,11 +44,15 @@ class Limits {
 
   /// False: known from before, also from before a restart.
   bool take_up(const Workload& workload);
-  void forget(const std::string& path) { dirty_ = owned_.erase(path) > 0 || dirty_; }
+  void forget(const std::string& path);
 
   /// Null: not taken up.
   [[nodiscard]] OwnedWorkload* find(const std::string& path);
+  [[nodiscard]] const OwnedWorkload* find(const std::string& path) const;
   void changed() { dirty_ = true; }
+
+  /// What the book says of each account since it was last right; empty: not taken up.
+  [[nodiscard]] std::vector<Bytes> in_book(const std::string& path) const;
 
   /// Stores what is owned into the workload's book: after a change, without waiting for the next look. E1411.
   [[nodiscard]] Result<void> write(const Workload& workload);

@@ -48,6 +48,7 @@ void Node::configure(policy::Configuration configuration) {
 
 std::vector<Event> Node::look(std::uint64_t now_ns) {
   now_ns_ = now_ns;
+  if (first_look_ns_ == 0) first_look_ns_ = now_ns;
   std::vector<Event> events;
   Changes changes = registry_.refresh();
   machine_ = policy::look_at_machine(options_.driver_folder);
@@ -55,11 +56,10 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));
   machine_lost_ = !machine_;
 
-  std::set<std::string> new_ones;
   for (const std::string& path : changes.started) {
     const auto running = registry_.workloads().find(path);
     if (running == registry_.workloads().end()) continue;  // it has ended already
-    if (limits_.take_up(running->second)) note_started(path, events);
+    if (limits_.take_up(running->second)) note_started(running->second, events);
   }
   for (const Workload& workload : changes.ended) note_ended(workload, events);
   for (const std::string& damaged : changes.damaged)
@@ -111,8 +111,7 @@ std::optional<int> Node::gpu_of(const ledger::DeviceUuid& uuid) const {
   return std::nullopt;
 }
 
-void Node::note_started(const std::string& path, std::vector<Event>& events) {
-  const Workload& workload = registry_.workloads().at(path);
+void Node::note_started(const Workload& workload, std::vector<Event>& events) {
   std::string limits;
   for (const auto& account : workload.book.accounts)
     limits += fmt::format("{}{}", limits.empty() ? "" : ", ", text_of(account.limit));
@@ -129,7 +128,10 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   activity_.erase(workload.path);
   wanted_.erase(workload.path);
   idle_.forget(workload.path);
-  if (!known) return;  // it was over before this daemon ever saw it
+  if (!known) {
+    if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
+    note_started(workload, events);                         // it began and ended between two looks
+  }
   limits_.forget(workload.path);
   note_denials(workload, events);
   Bytes peak;
@@ -331,11 +333,12 @@ void Node::raise_alerts(std::vector<Event>& events) {
 std::map<std::string, Knowledge> Node::knowledge() const {
   std::map<std::string, Knowledge> known;
   for (const auto& [path, workload] : registry_.workloads()) {
-    const OwnedWorkload* owned = const_cast<Limits&>(limits_).find(path);
+    const OwnedWorkload* owned = limits_.find(path);
     Knowledge& entry = known[path];
     if (const auto activity = activity_.find(path); activity != activity_.end())
       entry.last_activity_ns = activity->second.since_ns;
     if (owned == nullptr) continue;
+    entry.limits = limits_.in_book(path);
     entry.limit_changes = owned->changes;
     for (const OwnedLimit& limit : owned->accounts) {
       entry.configured_limits.push_back(limit.configured);

@@ -79,7 +79,7 @@ class Node {
   [[nodiscard]] const Registry& registry() const { return registry_; }
 
  private:
-  void note_started(const std::string& path, std::vector<history::Event>& events);
+  void note_started(const Workload& workload, std::vector<history::Event>& events);
   void note_ended(const Workload& workload, std::vector<history::Event>& events);
   void note_denials(const Workload& workload, std::vector<history::Event>& events);
   void note_ungoverned(std::vector<history::Event>& events);
@@ -99,7 +99,7 @@ class Node {
   IdleWatch idle_;
   Result<policy::Machine> machine_ = fail("E1403", "the devices were not looked at yet.");
   Snapshot snapshot_;
-  std::uint64_t now_ns_ = 0;
+  std::uint64_t now_ns_ = 0, first_look_ns_ = 0;
 
   struct Activity {
     std::vector<Bytes> used;

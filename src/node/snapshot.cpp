@@ -86,6 +86,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.last_denial = book.denial_count;
   view.waiting = book.waiting > 0;
   if (known != nullptr) {
+    if (account < known->limits.size()) view.limit = known->limits[account];
     if (account < known->configured_limits.size()) view.configured_limit = known->configured_limits[account];
     if (account < known->held_back_by.size()) view.held_back_by = known->held_back_by[account];
     view.limit_changes = known->limit_changes;

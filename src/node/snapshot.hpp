@@ -74,6 +74,7 @@ struct Snapshot {
 
 /// What the node itself knows of a workload beyond its book.
 struct Knowledge {
+  std::vector<Bytes> limits;              ///< by account, as its book has them by now
   std::vector<Bytes> configured_limits;   ///< by account, as asked for
   std::vector<std::string> held_back_by;  ///< by account
   std::uint64_t last_activity_ns = 0;

@@ -95,14 +95,14 @@ Result<Event> Reader::event(std::int64_t id) {
   Statement row(database_, std::string(kEventColumns) + "WHERE id = ?");
   if (row.with(id).row()) return read_event(row);
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 1);
+  return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 3);
 }
 
 Result<Event> Reader::denial(const std::string& id) {
   Statement row(database_, std::string(kEventColumns) + "WHERE denial = ? AND denial <> '' ORDER BY id DESC LIMIT 1");
   if (row.with(id).row()) return read_event(row);
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 1);
+  return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 3);
 }
 
 Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {

@@ -123,7 +123,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   if (runs.empty()) {
     return fail("E1917",
                 fmt::format("{} has not run in the last {} days.", question.workload, question.window / kDayMs),
-                "ration report --by workload shows what has.");
+                "ration report --by workload shows what has.", 3);
   }
   Recommendation found;
   found.workload = question.workload;

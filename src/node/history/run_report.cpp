@@ -77,7 +77,7 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
     return fail(
         "E1917",
         workload.empty() ? std::string("no run is recorded.") : fmt::format("no run of {} is recorded.", workload),
-        "ration report --by workload shows what is.");
+        "ration report --by workload shows what is.", 3);
   }
   TimeMs first = 0, last = 0;
   Statement devices(database,

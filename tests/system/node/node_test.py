@@ -1,0 +1,471 @@
+#!/usr/bin/env python3
+"""The daemon on a simulated GPU: real workloads, real kills, other users, hostile books, all through the installed program."""
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+MIB, GIB = 1 << 20, 1 << 30
+NODE = "--sim=T4:16GiB:context=64MiB"
+PATIENCE = 30  # seconds until a condition that is polled counts as never
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self.path)
+
+
+class Case(unittest.TestCase):
+    configuration = ""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n' + self.configuration)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_", "TF_", "XLA_"))}
+        self.environment = dict(own, RATION_SIM_DIR=folder.name, RATION_RUNTIME_DIR=folder.name, HOME=folder.name, LC_ALL="C.UTF-8",
+                                RATION_CONFIG=str(self.folder / "ration.toml"))
+        self.daemon = None
+        self.start()
+        self.addCleanup(self.stop)
+
+    # -------------------------------------------------------------------------------------------------------- the daemon
+
+    def start(self, *options):
+        self.daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
+                                       env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = self.daemon.stdout.readline()
+        self.assertIn("ration", first, self.daemon.stderr.read() if not first else "")
+        self.port = int(first.split("http://127.0.0.1:")[1].split(" ")[0])
+
+    def stop(self, how=signal.SIGTERM):
+        if self.daemon is None:
+            return
+        self.daemon.send_signal(how)
+        self.daemon.communicate()
+        self.daemon = None
+
+    def ask(self, method, path, body=None, **headers):
+        connection = UnixConnection(self.folder / "ration.sock")
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Content-Type": "application/json", **headers} if text else headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, json.loads(content) if content else None
+
+    def get(self, path):
+        status, answer = self.ask("GET", path)
+        self.assertEqual(status, 200, answer)
+        return answer["data"]
+
+    def rows(self):
+        return {row["workload"]: row for row in self.get("/api/v1/workloads")}
+
+    def row(self, name):
+        return self.until(lambda: self.rows().get(name), f"a row of {name}")
+
+    def events(self, *types):
+        # Events of the last look are stored before it ends; the question is answered from the database.
+        return self.get("/api/v1/events?limit=1000" + ("&type=" + ",".join(types) if types else ""))
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            found = condition()
+            if found:
+                return found
+        self.fail("never: " + what)
+
+    # ------------------------------------------------------------------------------------------------------ the programs
+
+    def ration(self, *arguments, **options):
+        return subprocess.run([BIN / "ration", *map(str, arguments)], env=dict(self.environment, **options.pop("env", {})), capture_output=True,
+                              text=True, timeout=120, **options)
+
+    def holding(self, name, size, *options):
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        line = process.stdout.readline()
+        self.assertIn("holding", line, process.stderr.read() if not line else "")
+        return process
+
+    def book(self, name):
+        return next((self.folder / "books").glob(name + ".*.book"))
+
+
+LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header page, UUID, name, two words before it
+
+
+class Watching(Case):
+    def test_everything_that_holds_memory_is_shown_and_adds_up(self):
+        self.holding("train", "2GiB", "--limit", "3GiB", "--guarantee", "1GiB", "--tenant", "nlp", "--label", "exp=42")
+        row = self.row("train")
+        self.assertEqual((row["limit_bytes"], row["guarantee_bytes"], row["tenant"], row["labels"]), (3 * GIB, GIB, "nlp", "exp=42"))
+        self.assertEqual(row["used_bytes"], 2 * GIB + 64 * MIB)
+        self.assertEqual(row["processes"][0]["driver_used_bytes"], row["used_bytes"])
+        device = self.get("/api/v1/devices")[0]
+        parts = self.get("/api/v1/devices/0/explain")["rows"]
+        self.assertEqual(sum(part["bytes"] for part in parts), device["total_bytes"])
+
+    def test_a_process_outside_is_named(self):
+        environment = dict(self.environment, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM=NODE[6:])
+        outsider = subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (outsider.kill(), outsider.communicate()))
+        outsider.stdout.readline()
+        row = self.row(None)
+        self.assertEqual((row["governed"], row["processes"][0]["pid"]), (False, outsider.pid))
+        self.assertGreaterEqual(row["used_bytes"], GIB)
+        event = self.until(lambda: self.events("ungoverned"), "an event of the process outside")[0]
+        self.assertEqual(event["pid"], outsider.pid)
+        self.assertIn("NO", self.ration("ps", NODE).stdout)
+
+    def test_the_command_line_and_http_show_the_same(self):
+        self.holding("train", "1GiB", "--limit", "3GiB")
+        document = json.loads(self.ration("ps", NODE, "-o", "json").stdout)
+        self.assertEqual(document["source"], "daemon")
+        fields = ("workload", "used_bytes", "limit_bytes", "peak_bytes", "denials", "run")
+        self.assertEqual([{field: row[field] for field in fields} for row in document["data"]],
+                         [{field: row[field] for field in fields} for row in self.get("/api/v1/workloads")])
+
+    def test_a_denial_is_an_event_with_its_reason(self):
+        self.ration("run", NODE, "--name", "greedy", "--limit", "1GiB", "--tenant", "nlp", "--", BIN / "ration-workload", "hold", "2GiB")
+        event = self.until(lambda: self.events("denied"), "the denial")[0]
+        self.assertEqual((event["workload"], event["tenant"], event["bytes"]), ("greedy", "nlp", 2 * GIB))
+        why = self.ration("why", event["denial"])
+        self.assertIn("greedy held", why.stdout)
+        self.assertEqual(self.get("/api/v1/denials/" + event["denial"])["id"], event["id"])
+        # The book may go: the daemon remembers.
+        self.book("greedy").unlink()
+        self.assertIn("greedy held", self.ration("why", event["denial"]).stdout)
+
+    def test_runs_begin_and_end_in_the_log(self):
+        done = self.ration("run", NODE, "--name", "short", "--limit", "1GiB", "--", "sh", "-c", "exit 7")
+        self.assertEqual(done.returncode, 7)
+        ended = self.until(lambda: self.events("ended"), "its end")[0]
+        self.assertIn("ended with 7", ended["text"])
+        self.assertEqual([event["type"] for event in self.events("started", "ended")], ["started", "ended"])
+
+    def test_events_are_followed_as_they_happen(self):
+        follower = subprocess.Popen([BIN / "ration", "events", "-f", "--type", "denied", "-o", "json"], env=self.environment,
+                                    stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (follower.kill(), follower.communicate()))
+        self.until(lambda: self.get("/api/v1/health")["stream_clients"], "the follower")
+        self.ration("run", NODE, "--name", "greedy", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        self.assertEqual(json.loads(follower.stdout.readline())["workload"], "greedy")
+
+    def test_metrics_are_well_formed(self):
+        self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", 'a\\c')
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        self.assertIn('tenant="a\\\\c"', text)
+        families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+        self.assertEqual(len(families), len(set(families)))
+        self.assertNotIn("pid=", text)
+        checker = pathlib.Path("/usr/bin/promtool")
+        if checker.exists():
+            done = subprocess.run([checker, "check", "metrics"], input=text, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+
+class Changing(Case):
+    def test_a_limit_holds_from_the_next_allocation(self):
+        self.holding("train", "1GiB", "--limit", "3GiB")
+        done = self.ration("set", "train", "--limit", "2GiB", NODE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limit = struct.unpack_from("<Q", self.book("train").read_bytes(), LIMIT_OFFSET)[0]
+        self.assertEqual(limit, 2 * GIB, "the book has it when the command returns")
+        self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
+        event = self.events("resized")[0]
+        self.assertEqual((event["old"], event["new"], event["workload"]), (str(3 * GIB), str(2 * GIB), "train"))
+
+    def test_a_book_that_says_otherwise_is_put_right_and_told(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.until(lambda: self.events("started"), "its start")
+        with open(self.book("train"), "r+b") as book:
+            book.seek(LIMIT_OFFSET)
+            book.write(struct.pack("<Q", 12 * GIB))
+        event = self.until(lambda: self.events("violation"), "the violation")[0]
+        self.assertEqual((event["old"], event["new"]), (str(12 * GIB), str(2 * GIB)))
+        self.assertEqual(struct.unpack_from("<Q", self.book("train").read_bytes(), LIMIT_OFFSET)[0], 2 * GIB)
+
+    def test_changes_are_refused_as_the_command_line_refuses_them(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        for arguments, code, error in ((("train", "--limit", "4096"), 2, "E1101"), (("train", "--limit", "99GiB"), 2, "E1104"),
+                                       (("trian", "--limit", "3GiB"), 3, "E1801"), (("train", "--guarantee", "3GiB"), 2, "E1305"),
+                                       (("train", "--limit", "3GiB", "--gpu", "7"), 3, "E1801")):
+            with self.subTest(arguments=arguments):
+                done = self.ration("set", *arguments, NODE)
+                self.assertEqual((done.returncode, done.stderr.split()[0]), (code, error), done.stderr)
+        self.assertEqual(self.events("resized"), [])
+
+    def test_shrinking_below_what_is_held_needs_a_yes(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.assertEqual(self.ration("set", "train", "--limit", "512MiB", NODE).returncode, 4)
+        self.assertEqual(self.ration("set", "train", "--limit", "512MiB", "--yes", NODE).returncode, 0)
+        self.assertEqual(self.row("train")["state"], "shrinking")
+
+    def test_who_was_faster_is_told(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        changes = self.row("train")["limit_changes"]
+        headers = {"If-Match": f'"{changes}"'}
+        self.assertEqual(self.ask("PATCH", "/api/v1/workloads/train", {"limit": "3GiB"}, **headers)[0], 200)
+        status, problem = self.ask("PATCH", "/api/v1/workloads/train", {"limit": "4GiB"}, **headers)
+        self.assertEqual((status, problem["id"]), (412, "E1503"))
+        self.assertEqual(self.row("train")["limit_bytes"], 3 * GIB)
+
+    def test_a_dry_run_changes_nothing(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        status, answer = self.ask("PATCH", "/api/v1/workloads/train?dry_run=1", {"limit": "512MiB"})
+        self.assertEqual((status, answer["data"][0]["shrinking"], answer["data"][0]["applied"]), (200, True, False))
+        self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
+
+    def test_a_guarantee_is_kept_free_of_others(self):
+        self.holding("burst", "8GiB", "--limit", "16GiB")
+        self.holding("serve", "1GiB", "--limit", "8GiB", "--guarantee", "6GiB")
+        row = self.until(lambda: (lambda row: row if row["limit_bytes"] <= 10 * GIB else None)(self.row("burst")), "a lower limit")
+        self.assertEqual(row["configured_limit_bytes"], 16 * GIB)
+        self.assertIn("serve", row["held_back_by"])
+        total = sum(max(each["limit_bytes"], each["used_bytes"]) for each in self.rows().values())
+        self.assertLessEqual(total, 16 * GIB)
+
+
+class Configured(Case):
+    configuration = """
+[[tenant]]
+name = "nlp"
+limit = "4GiB"
+[[tenant]]
+name = "ops"
+match = { users = ["nobody-of-that-name"] }
+"""
+
+    def test_a_tenants_workloads_share_its_limit(self):
+        self.holding("one", "2GiB", "--limit", "4GiB", "--tenant", "nlp")
+        self.holding("two", "1GiB", "--limit", "4GiB", "--tenant", "nlp")
+        self.until(lambda: sum(row["limit_bytes"] for row in self.rows().values()) <= 4 * GIB, "limits within the tenant's")
+        self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 4 * GIB)
+
+    def test_an_unknown_tenant_is_refused_with_the_nearest_name(self):
+        done = self.ration("run", NODE, "--tenant", "nlq", "--limit", "1GiB", "--", "true")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("E1801", done.stderr)
+        self.assertIn("nlp", done.stderr)
+
+    def test_a_wrong_configuration_is_refused_whole(self):
+        good = (self.folder / "ration.toml").read_text()
+        (self.folder / "ration.toml").write_text(good.replace('"4GiB"', '"5GiB"') + '[defaults]\nlimti = "1GiB"\n')
+        status, problem = self.ask("POST", "/api/v1/reload", {})
+        self.assertEqual((status, problem["id"]), (400, "E1601"))
+        self.assertIn("limti", problem["detail"])
+        self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 4 * GIB)
+        (self.folder / "ration.toml").write_text(good.replace('"4GiB"', '"5GiB"'))
+        status, answer = self.ask("POST", "/api/v1/reload", {})
+        self.assertEqual(status, 200)
+        self.assertIn("4GiB → 5GiB", answer["data"]["changes"][0])
+        self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 5 * GIB)
+
+
+class Waiting(Case):
+    def waiting(self, *options):
+        return subprocess.Popen([BIN / "ration", "run", NODE, "--wait", *options], env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def test_it_starts_when_there_is_room(self):
+        holder = self.holding("holder", "10GiB", "--limit", "12GiB")
+        waiter = self.waiting("--limit", "8GiB", "--name", "big", "--", BIN / "ration-workload", "hold", "7GiB")
+        self.addCleanup(lambda: (waiter.terminate(), waiter.communicate()))
+        self.assertIn("waiting for 8.00 GiB", waiter.stderr.readline())
+        self.assertIn("root/holder" if os.getuid() == 0 else "/holder", waiter.stderr.readline())
+        queue = self.get("/api/v1/snapshot")["queue"]
+        self.assertEqual((queue[0]["position"], queue[0]["bytes"]), (1, 8 * GIB))
+        holder.terminate()
+        holder.communicate()
+        self.assertIn("holding", waiter.stdout.readline())
+        self.assertEqual(self.row("big")["guarantee_bytes"], 8 * GIB)
+        self.assertEqual(self.get("/api/v1/leases"), [])
+
+    def test_who_dies_waiting_leaves_the_queue(self):
+        self.holding("holder", "10GiB", "--limit", "12GiB")
+        waiter = self.waiting("--limit", "8GiB", "--", "true")
+        waiter.stderr.readline()
+        waiter.kill()
+        waiter.communicate()
+        self.until(lambda: self.get("/api/v1/leases") == [], "an empty queue")
+
+    def test_a_time_to_wait_ends(self):
+        self.holding("holder", "10GiB", "--limit", "12GiB")
+        waiter = self.waiting("200ms", "--limit", "8GiB", "--", "true")
+        self.assertIn("E1309", waiter.communicate()[1])
+        self.assertEqual(waiter.returncode, 124)
+
+    def test_more_than_the_card_is_refused_at_once(self):
+        done = self.ration("run", NODE, "--wait", "--limit", "64GiB", "--", "true")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (2, "E1104"), done.stderr)
+
+
+class Restarting(Case):
+    def test_a_restart_takes_up_where_it_was(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.assertEqual(self.ration("set", "train", "--limit", "3GiB", NODE).returncode, 0)
+        self.stop(signal.SIGKILL)
+        with open(self.book("train"), "r+b") as book:  # nobody watches: the tenant helps itself
+            book.seek(LIMIT_OFFSET)
+            book.write(struct.pack("<Q", 12 * GIB))
+        self.start()
+        self.until(lambda: self.events("violation"), "the violation of the time between")
+        self.assertEqual(self.row("train")["limit_bytes"], 3 * GIB)
+        self.assertEqual(len(self.events("started")), 1, "it did not start twice")
+
+    def test_denials_are_told_once_over_restarts(self):
+        self.ration("run", NODE, "--name", "greedy", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        self.until(lambda: self.events("denied"), "the denial")
+        keeper = self.holding("keeper", "512MiB", "--limit", "1GiB")
+        for _ in range(3):
+            self.stop(signal.SIGKILL)
+            self.start()
+            self.rows()
+        denials = [event["denial"] for event in self.events("denied")]
+        self.assertEqual(len(denials), len(set(denials)))
+        self.assertIsNone(keeper.poll(), "the program was disturbed")
+
+    def test_programs_run_and_are_held_while_nobody_watches(self):
+        self.stop(signal.SIGKILL)
+        done = self.ration("run", NODE, "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        self.assertNotEqual(done.returncode, 0)
+        self.start()
+
+    def test_killed_at_any_moment_the_accounts_stay_right(self):
+        rounds = int(os.environ.get("RATION_TEST_KILLS", "25"))
+        keeper = self.holding("keeper", "1GiB", "--limit", "2GiB")
+        draw = random.Random(7)
+        for _ in range(rounds):
+            # Not a wait for anything: the kill is to come at any moment of a start or of a look.
+            time.sleep(draw.random() * 0.25)
+            self.stop(signal.SIGKILL)
+            self.start()
+        self.assertIsNone(keeper.poll())
+        self.assertEqual(self.row("keeper")["limit_bytes"], 2 * GIB)
+        self.assertEqual(len(self.events("started")), 1)
+        self.assertEqual(self.events("violation", "guard_lost"), [])
+
+
+class Hostile(Case):
+    def test_damaged_books_harm_nobody_else(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        draw = random.Random(3)
+        whole = self.book("train").read_bytes()
+        for number in range(60):
+            content = bytearray(whole[:draw.choice([0, 7, 100, 4096, 8192, len(whole)])])
+            for _ in range(draw.randrange(50)):
+                if content:
+                    content[draw.randrange(min(len(content), 12288))] = draw.randrange(256)
+            (self.folder / "books" / f"bad{number}.{900 + number}.book").write_bytes(content)
+        self.rows()
+        self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
+        self.assertIsNone(self.daemon.poll())
+
+    @unittest.skipUnless(os.getuid() == 0, "needs to become another user")
+    def test_other_users_see_totals_and_change_nothing(self):
+        os.chmod(self.folder, 0o755)
+        self.holding("train", "1GiB", "--limit", "2GiB", "--label", "secret=42")
+
+        def as_nobody(method, path, body=None):
+            script = ("import json,sys;sys.path.insert(0,%r);import node_test as n;c=n.UnixConnection(%r);"
+                      "c.request(%r,%r,%r,{'Content-Type':'application/json'});a=c.getresponse();print(a.status);print(a.read().decode())"
+                      % (str(SOURCE / "tests/system/node"), str(self.folder / "ration.sock"), method, path, body))
+            done = subprocess.run(["/usr/bin/python3", "-c", script], user=65534, group=65534, extra_groups=[], capture_output=True, text=True,
+                                  env={"BUILD_BIN": "/", "SOURCE": "/", "PYTHONDONTWRITEBYTECODE": "1"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            status, text = done.stdout.split("\n", 1)
+            return int(status), json.loads(text)
+
+        status, answer = as_nobody("GET", "/api/v1/snapshot")
+        row = answer["data"]["workloads"][0]
+        self.assertEqual((status, row["used_bytes"], row["command"], row["labels"], row["processes"]), (200, GIB + 64 * MIB, None, None, None))
+        for method, path, body in (("PATCH", "/api/v1/workloads/train", '{"limit":"8GiB"}'), ("POST", "/api/v1/reload", "{}"),
+                                   ("POST", "/api/v1/workloads", json.dumps({"folder": str(self.folder)}))):
+            self.assertEqual(as_nobody(method, path, body)[0], 403, path)
+        self.assertEqual(as_nobody("GET", "/api/v1/workloads/train/explain")[0], 403)
+        self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
+
+    def test_the_port_is_no_way_in(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+
+        def ask(method, path, body=None, **headers):
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+        change = ("PATCH", "/api/v1/workloads/train", '{"limit":"8GiB"}')
+        self.assertEqual(ask(*change, **{"Content-Type": "application/json"})[0], 403)
+        self.assertEqual(ask("GET", "/api/v1/snapshot", Host="evil.example")[0], 421)
+        token = (self.folder / "state" / "token").read_text().strip()
+        self.assertEqual((self.folder / "state" / "token").stat().st_mode & 0o777, 0o600)
+        authorised = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+        self.assertEqual(ask(*change, **authorised, Origin="http://evil.example")[0], 403)
+        self.assertEqual(ask(*change, **{**authorised, "Content-Type": "text/plain"})[0], 415)
+        self.assertEqual(ask(*change, **{**authorised, "Authorization": "Bearer x" + token})[0], 401)
+        self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
+        self.assertEqual(ask(*change, **authorised)[0], 200)
+        self.assertEqual(self.row("train")["limit_bytes"], 8 * GIB)
+
+    def test_bad_requests_are_refused_with_a_reason(self):
+        for method, path, body, status in (("GET", "/api/v1/nothing", None, 404), ("DELETE", "/api/v1/snapshot", None, 405),
+                                           ("PATCH", "/api/v1/workloads/x", [], 400), ("PATCH", "/api/v1/workloads/x", {"limit": 5}, 400),
+                                           ("PATCH", "/api/v1/workloads/x", {"limit": "4GiB"}, 404), ("GET", "/api/v1/events?limit=-1", None, 400),
+                                           ("GET", "/api/v1/events/abc", None, 400), ("GET", "/api/v1/events/999999", None, 404),
+                                           ("GET", "/api/v1/series?from=yesterday", None, 400), ("GET", "/api/v1/series?gpu=9", None, 404),
+                                           ("GET", "/api/v1/leases/q-9", None, 404), ("POST", "/api/v1/leases", {"bytes": -1}, 400),
+                                           ("POST", "/api/v1/leases", {"bytes": 0}, 400), ("POST", "/api/v1/workloads", {"folder": "/etc"}, None),
+                                           ("GET", "/api/v1/devices/9/explain", None, 404)):
+            with self.subTest(path=path, body=body):
+                got, problem = self.ask(method, path, body)
+                if status is not None:
+                    self.assertEqual(got, status, problem)
+                    self.assertTrue(problem["id"] and problem["detail"] and problem["fix"], problem)
+
+
+class Starting(Case):
+    def refused(self, error, *options):
+        done = subprocess.run([BIN / "rationd", NODE, *options], env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertIn(error + " ration: ", done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done
+
+    def test_only_one_daemon_has_the_place(self):
+        self.assertIn(str(self.daemon.pid), self.refused("E1504", "--state", self.folder / "other", "--listen", "").stderr)
+        self.refused("E1913", "--state", self.folder / "state", "--socket", self.folder / "other.sock", "--listen", "")
+
+    def test_an_open_address_needs_a_token(self):
+        self.refused("E1505", "--state", self.folder / "other", "--socket", self.folder / "other.sock", "--listen", "0.0.0.0:0")
+
+    def test_it_says_so_when_it_is_not_there(self):
+        self.stop()
+        for verb in (["events"], ["recommend", "x"], ["run", NODE, "--wait", "--limit", "1GiB", "--", "true"]):
+            done = self.ration(*verb)
+            self.assertEqual((done.returncode, done.stderr.split()[0]), (3, "E1501"), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
