@@ -32,6 +32,7 @@ void Api::install_now(http::Server& server) {
     return http::problem({"E1522", "the first look at the devices is not done yet.", "Try again in a second.", 1}, 503);
   });
   server.route("GET", "/metrics", [this](const Request&) {
+    host_.look_if_stale();
     MetricsOptions options;
     options.processes = host_.node().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().waiting();
@@ -55,6 +56,7 @@ void Api::install_now(http::Server& server) {
     return answer("ps", rows_json(host_.node().snapshot(), viewer_of(request.peer)));
   });
   server.route("GET", "/api/v1/devices", [this](const Request&) {
+    host_.look_if_stale();
     json rows = json::array();
     for (const DeviceView& device : host_.node().snapshot().devices) rows.push_back(device_json(device));
     return answer("devices", rows);

@@ -174,6 +174,7 @@ class Watching(Case):
 
     def test_metrics_are_well_formed(self):
         self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", 'a\\c')
+        self.row("train")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
