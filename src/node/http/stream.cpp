@@ -191,19 +191,21 @@ bool EventStream::pump_numbered(Client& client) {
 }
 
 bool EventStream::pump_latest(Client& client) {
+  std::optional<milliseconds> wait;
   for (auto& [topic, latest] : latest_) {
     if (client.topics.count(topic) == 0) continue;
     Seen& seen = client.seen[topic];
     if (seen.serial == latest.serial) continue;
     const auto now = Clock::now();
     if (seen.serial != 0 && now - seen.when < client.every) {
-      const auto wait = std::chrono::ceil<milliseconds>(client.every - (now - seen.when));
-      client.due = loop_.after(wait, [this, &client] { pump(client); });
+      const auto left = std::chrono::ceil<milliseconds>(client.every - (now - seen.when));
+      wait = std::min(wait.value_or(left), left);
       continue;
     }
     if (!send(client, frame(latest.entry, client))) return false;
     seen = {latest.serial, now};
   }
+  if (wait) client.due = loop_.after(*wait, [this, &client] { pump(client); });
   return true;
 }
 
