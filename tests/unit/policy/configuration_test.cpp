@@ -211,7 +211,7 @@ TEST(Configuration, WhatIsNotTomlIsRefusedAtItsPlace) {
       {"[defaults]\nlimit = \"\xed\xa0\x80\"\n", "2:10: this is not UTF-8 text"},
       {"[defaults]\nlimit = 4GiB\n", "2:10: "},
       {"[defaults]\nlimit = four\n", "2:9: this is no value"},
-      {"[defaults]\nlimit \"4GiB\"\n", "2:7: "},
+      {"[defaults]\nlimit \"4GiB\"\n", "2:6: "},
       {"[defaults]\nlimit = \"1GiB\"\nlimit = \"2GiB\"\n", "3:9: "},
       {"[defaults]\n[defaults]\n", "2:1: "},
   };
