@@ -47,7 +47,7 @@ class Collector {
       : database_(database), window_(window), slice_(slice), basis_(basis) {}
 
   Charges collect() {
-    charges_.from = window_.from, charges_.to = window_.to;
+    charges_.from = window_.from, charges_.to = window_.to, charges_.sliced = slice_;
     read_names(database_, charges_);
     read_usage();
     read_devices();

@@ -70,6 +70,7 @@ struct Gap {
 struct Charges {
   /// The window as answered.
   TimeMs from = 0, to = 0;
+  Slice sliced = Slice::kWhole;
   /// By slice, run, device; then the other kinds.
   std::vector<ChargeLine> lines;
   std::map<std::int64_t, RunFacts> runs;

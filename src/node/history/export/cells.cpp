@@ -1,0 +1,118 @@
+#include "node/history/export/cells.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace ration::history {
+namespace {
+
+constexpr __int128 kByteMsPerGibHour = (__int128{1} << 30) * kHourMs;
+
+// numerator / kByteMsPerGibHour with nine decimals, rounded to the nearest.
+std::string decimal(__int128 numerator, __int128 billionths_of) {
+  const bool negative = numerator < 0;
+  if (negative) numerator = -numerator;
+  __int128 whole = numerator / billionths_of;
+  // The remainder is below 2^62: times 10^9 fits.
+  __int128 fraction = (numerator % billionths_of * 1'000'000'000 + billionths_of / 2) / billionths_of;
+  if (fraction == 1'000'000'000) fraction = 0, ++whole;
+  std::string text = fmt::format("{}", static_cast<std::uint64_t>(whole));
+  if (fraction != 0) {
+    text += fmt::format(".{:09}", static_cast<std::uint64_t>(fraction));
+    while (text.back() == '0') text.pop_back();
+  }
+  return negative && (whole != 0 || fraction != 0) ? "-" + text : text;
+}
+
+}  // namespace
+
+void CsvRow::separate() {
+  if (begun_) row_ += ',';
+  begun_ = true;
+}
+
+CsvRow& CsvRow::text(const std::string& value) {
+  separate();
+  const bool formula = !value.empty() && std::string("=+-@\t\r").find(value[0]) != std::string::npos;
+  if (!formula && value.find_first_of(",\"\r\n") == std::string::npos) {
+    row_ += value;
+    return *this;
+  }
+  row_ += formula ? "\"'" : "\"";
+  for (const char letter : value) row_ += letter == '"' ? std::string("\"\"") : std::string(1, letter);
+  row_ += '"';
+  return *this;
+}
+
+CsvRow& CsvRow::number(const std::string& value) {
+  separate();
+  row_ += value;
+  return *this;
+}
+
+std::string markdown_cell(const std::string& text) {
+  std::string cell;
+  for (const char letter : text) {
+    if (letter == '\n' || letter == '\r') {
+      cell += ' ';
+    } else if (letter == '<') {
+      cell += "&lt;";
+    } else if (letter == '&') {
+      cell += "&amp;";
+    } else {
+      if (std::string("\\`*_[]|#~>!").find(letter) != std::string::npos) cell += '\\';
+      cell += letter;
+    }
+  }
+  return cell;
+}
+
+std::string html_text(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) {
+    switch (letter) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += letter;
+    }
+  }
+  return escaped;
+}
+
+std::string cents(std::int64_t hundredths) {
+  const std::int64_t size = hundredths < 0 ? -hundredths : hundredths;
+  return fmt::format("{}{}.{:02}", hundredths < 0 ? "-" : "", size / 100, size % 100);
+}
+
+std::string grouped(double value) {
+  std::string text = fmt::format("{:.1f}", std::abs(value));
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 5; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), "\u00a0");
+  return value < 0 && text != "0.0" ? "-" + text : text;
+}
+
+std::string exact_cost(ByteTime amount, std::int64_t price_nano) {
+  // Billionths of the currency, rounded once.
+  const __int128 product = amount.byte_ms() * price_nano;
+  const __int128 half = product < 0 ? -kByteMsPerGibHour / 2 : kByteMsPerGibHour / 2;
+  return decimal((product + half) / kByteMsPerGibHour, 1'000'000'000);
+}
+
+std::string exact_gib_hours(ByteTime amount) { return decimal(amount.byte_ms(), kByteMsPerGibHour); }
+
+}  // namespace ration::history

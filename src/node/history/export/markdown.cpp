@@ -1,0 +1,31 @@
+// A report as a table for a wiki or a mail.
+#include "node/history/export/cells.hpp"
+#include "node/history/export/table.hpp"
+#include "node/history/export/writers.hpp"
+
+namespace ration::history {
+
+std::string to_markdown(const Report& report) {
+  const bool priced = report.question.price_nano != 0;
+  const std::size_t columns = priced ? 7 : 6;
+  std::string text = "| " + markdown_cell(table_subject(report)) + " |";
+  std::string rule = "|:--|";
+  for (std::size_t column = 0; column < columns; ++column) {
+    text += std::string(" ") + kTableHeads[column] + " |";
+    rule += "--:|";
+  }
+  text += "\n" + rule + "\n";
+  const auto enter = [&](const TableRow& row, const std::string& strong) {
+    text += "| " + strong + markdown_cell(row.name) + strong + " |";
+    for (std::size_t column = 0; column < columns; ++column)
+      text += row.cells[column].empty() ? " |" : " " + strong + markdown_cell(row.cells[column]) + strong + " |";
+    text += "\n";
+  };
+  for (const TableRow& row : table_rows(report)) enter(row, "");
+  enter(table_sum(report), "**");
+  text += "\n";
+  for (const std::string& note : table_notes(report)) text += markdown_cell(note) + "  \n";
+  return text;
+}
+
+}  // namespace ration::history

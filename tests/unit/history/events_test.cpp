@@ -1,0 +1,86 @@
+// The event log: numbers grow over restarts, nothing that was answered is lost.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "history_fixture.hpp"
+
+namespace ration::history {
+namespace {
+
+Event event_of(const std::string& type, const std::string& workload = "") {
+  Event event;
+  event.time = kStart, event.type = type, event.workload = workload;
+  return event;
+}
+
+TEST_F(HistoryTest, AnEventComesBackAsItWasGiven) {
+  Event event = event_of("denied", "serve");
+  event.tenant = "vision", event.user = "svc", event.gpu = 0, event.bytes = 536870912;
+  event.denial = "d-4-17", event.by = "ops", event.text = "refused; '); DROP TABLE events", event.old_value = "1";
+  event.new_value = "2", event.fix = "ration set serve", event.why = R"({"held":1})";
+  const std::int64_t id = *open().append(event);
+  const auto back = reader().event(id);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->time, kStart);
+  EXPECT_EQ(back->type, "denied"), EXPECT_EQ(back->workload, "serve"), EXPECT_EQ(back->tenant, "vision");
+  EXPECT_EQ(back->user, "svc"), EXPECT_EQ(back->gpu, 0), EXPECT_EQ(back->bytes, 536870912);
+  EXPECT_FALSE(back->pid) << "unknown stays unknown";
+  EXPECT_EQ(back->by, "ops"), EXPECT_EQ(back->text, event.text), EXPECT_EQ(back->why, event.why);
+  EXPECT_EQ(back->old_value, "1"), EXPECT_EQ(back->new_value, "2"), EXPECT_EQ(back->fix, "ration set serve");
+  EXPECT_EQ(reader().denial("d-4-17")->id, id);
+  EXPECT_EQ(reader().denial("d-4-18").error().id, "E1917");
+  EXPECT_EQ(reader().denial("").error().id, "E1917");
+  EXPECT_EQ(reader().event(id + 1).error().id, "E1917");
+}
+
+TEST_F(HistoryTest, EventsAreFoundBySinceTypeAndWorkload) {
+  History history = open();
+  std::vector<Event> events;
+  for (int index = 0; index < 30; ++index)
+    events.push_back(event_of(index % 3 == 0 ? "denied" : "resized", index % 2 == 0 ? "a" : "b"));
+  ASSERT_TRUE(history.append(events));
+  const auto ids = [&](const EventQuestion& question) {
+    std::vector<std::int64_t> found;
+    for (const auto& event : *reader().events(question)) found.push_back(event.id);
+    return found;
+  };
+  EventQuestion question;
+  question.limit = 3;
+  EXPECT_EQ(ids(question), (std::vector<std::int64_t>{28, 29, 30})) << "the newest, oldest first";
+  question.since = 10;
+  EXPECT_EQ(ids(question), (std::vector<std::int64_t>{11, 12, 13})) << "to page on from there";
+  question.types = {"denied", "trimmed"};
+  EXPECT_EQ(ids(question), (std::vector<std::int64_t>{13, 16, 19}));
+  question.workload = "b";
+  EXPECT_EQ(ids(question), (std::vector<std::int64_t>{16, 22, 28}));
+  question.limit = 0;
+  EXPECT_TRUE(ids(question).empty());
+  EXPECT_EQ(*reader().kept_events(), (std::pair<std::int64_t, std::int64_t>{1, 30}));
+}
+
+TEST_F(HistoryTest, NumbersAreNeverUsedAgainEvenAfterAKillAndPruning) {
+  std::int64_t last = 0;
+  for (int start = 0; start < 20; ++start) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto history = History::open(path_);
+      if (!history || !history->append(event_of("daemon"))) ::_exit(1);
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const auto kept = reader().kept_events();
+    EXPECT_GT(kept->second, last);
+    last = kept->second;
+  }
+  History history = open();
+  // All of them are too old now.
+  ASSERT_TRUE(history.record(sample_at(kStart + 91 * kDayMs)));
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(reader().kept_events()->second, 0);
+  EXPECT_EQ(*history.append(event_of("daemon")), last + 1);
+}
+
+}  // namespace
+}  // namespace ration::history

@@ -1,0 +1,94 @@
+// A closed month stays as it is.
+#include "history_fixture.hpp"
+#include "node/history/periods.hpp"
+
+namespace ration::history {
+namespace {
+
+const TimeMs kFebruary = month_start(2026, 2);
+
+void until_february(History& history) {
+  ASSERT_TRUE(history.record(sample_at(kFebruary - kHourMs, {workload(1, "train", 8_GiB)})));
+  ASSERT_TRUE(history.record(sample_at(kFebruary + kHourMs, {workload(1, "train", 8_GiB)})));
+}
+
+TEST_F(HistoryTest, AMonthIsClosedOnceAndOnlyWhenItIsOver) {
+  History history = open({4 * kHourMs, false});
+  ASSERT_TRUE(history.record(sample_at(kFebruary - kHourMs, {workload(1, "train", 8_GiB)})));
+  EXPECT_EQ(history.close_period("2026-01", kFebruary + kDayMs).error().id, "E1914") << "not recorded to its end";
+  ASSERT_TRUE(history.record(sample_at(kFebruary + kHourMs, {workload(1, "train", 8_GiB)})));
+  EXPECT_EQ(history.close_period("2026-01", kFebruary - 1).error().id, "E1914") << "not over";
+  for (const char* name : {"2026-13", "2026-00", "2026-1", "202601", "last", "2026-01-01", "-026-01"})
+    EXPECT_EQ(history.close_period(name, kFebruary + kDayMs).error().id, "E1914") << name;
+  const auto closed = history.close_period("2026-01", kFebruary + kDayMs);
+  ASSERT_TRUE(closed) << closed.error().what;
+  EXPECT_EQ(closed->seal.size(), 64u);
+  EXPECT_EQ(closed->seal, sha256(closed->lines));
+  EXPECT_EQ(history.close_period("2026-01", kFebruary + kDayMs).error().id, "E1915");
+  const auto kept = reader().period("2026-01");
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->lines, closed->lines);
+  EXPECT_TRUE(kept->intact);
+  EXPECT_EQ(reader().period("2025-12").error().id, "E1914");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_F(HistoryTest, LaterCorrectionsAreLinesBesideAClosedMonth) {
+  History history = open({4 * kHourMs, false});
+  until_february(history);
+  Adjustment change{0, "2026-01", kFebruary + kDayMs, "nlp", "train", ByteTime{-5'000}, "outage", "ops"};
+  EXPECT_EQ(history.adjust(change).error().id, "E1914") << "not closed: nothing to correct";
+  const auto closed = history.close_period("2026-01", kFebruary + kDayMs);
+  ASSERT_TRUE(closed);
+  ReportQuestion question;
+  question.window = {month_start(2026, 1), kFebruary};
+  const auto before = reader().usage(question);
+  ASSERT_TRUE(before->closed);
+  EXPECT_EQ(before->period, "2026-01");
+  ASSERT_TRUE(history.adjust(change));
+  ASSERT_TRUE(history.record(sample_at(kFebruary + 2 * kHourMs, {workload(1, "train", 8_GiB)})));
+  ASSERT_TRUE(history.commit());
+  const auto after = reader().usage(question);
+  EXPECT_TRUE(after->sum == before->sum);
+  EXPECT_EQ(after->closed->seal, closed->seal);
+  EXPECT_TRUE(after->closed->intact);
+  ASSERT_EQ(after->adjustments.size(), 1u);
+  EXPECT_EQ(byte_seconds(after->adjustments[0].amount), "-5");
+  EXPECT_EQ(after->adjustments[0].reason, "outage");
+}
+
+TEST_F(HistoryTest, NobodyChangesASealedMonthUnseen) {
+  History history = open({4 * kHourMs, false});
+  until_february(history);
+  ASSERT_TRUE(history.close_period("2026-01", kFebruary + kDayMs));
+  ASSERT_TRUE(history.adjust({0, "2026-01", kFebruary, "nlp", "", ByteTime{1'000}, "", "ops"}));
+  EXPECT_EQ(sql("UPDATE periods SET lines = 'less'"), "a closed period is never changed");
+  EXPECT_EQ(sql("DELETE FROM periods"), "a closed period is never removed");
+  EXPECT_EQ(sql("UPDATE adjustments SET byte_seconds = '0'"), "an adjustment is never changed");
+  EXPECT_EQ(sql("DELETE FROM adjustments"), "an adjustment is never removed");
+  sql("DROP TRIGGER periods_stay; UPDATE periods SET lines = replace(lines, 'nlp', 'vis')");
+  EXPECT_FALSE(reader().period("2026-01")->intact);
+}
+
+TEST_F(HistoryTest, TheSameMonthHasTheSameSealWhereverItWasRecorded) {
+  std::string seals[2];
+  for (std::string& seal : seals) {
+    for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(path_ + part);
+    History history = open({4 * kHourMs, false});
+    if (&seal != seals) {
+      ASSERT_TRUE(history.record(sample_at(kFebruary - 2 * kHourMs, {}, {device("GPU-9")})));
+    }
+    until_february(history);
+    if (&seal != seals) {
+      ASSERT_TRUE(history.commit());
+      sql("DELETE FROM device_hours WHERE device = 1; DELETE FROM spans WHERE device = 1");
+    }
+    const auto closed = history.close_period("2026-01", kFebruary + kDayMs);
+    ASSERT_TRUE(closed) << closed.error().what;
+    seal = closed->seal;
+  }
+  EXPECT_EQ(seals[0], seals[1]) << "numbers of rows are not part of it";
+}
+
+}  // namespace
+}  // namespace ration::history
