@@ -1,7 +1,20 @@
-// Checkpoints of the calling process: its device memory moves to the host, its device bytes go back, and a restore
-// takes them again at the same addresses. Where the real driver lets other calls wait while the process is locked, this
-// one answers CUDA_ERROR_ILLEGAL_STATE, so that one thread can look at what happened.
+// Checkpoints of any process on the node: its driver calls wait, its device memory moves to the host, its device bytes
+// go back, and a restore takes them again at the same addresses.
+//
+// As NVIDIA describes it (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits for what is under
+// way, at most for timeoutMs, and leaves the process running when the time is over; a restore leaves it locked. Where
+// that says nothing: another user's process is not permitted (800), as the way to it through /proc is closed to the
+// real driver; a process that never called cuInit is not initialised (3), a pid that is no process is invalid (1); of a
+// process that failed, every call fails with CUDA_ERROR_UNKNOWN. A restore that finds no room can be tried again; with
+// driver 580 it then fails for ever with CUDA_ERROR_OPERATING_SYSTEM (NVIDIA/cuda-checkpoint issue 44):
+// RATION_SIM_FAULT can do the same. Checkpoints to storage of the caller's own (13.4) are not supported.
+//
+// The thread that locks its own process would wait for itself: its calls get CUDA_ERROR_ILLEGAL_STATE instead.
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
 
 #include "driver.hpp"
 #include "driver/cuda_share_abi.hpp"
@@ -11,18 +24,63 @@ namespace {
 
 using namespace cuda;
 
-CUprocessState process_state = CU_PROCESS_STATE_RUNNING;  // under driver().mutex
+struct Target {
+  Turnstile* turnstile = nullptr;
+  ProcessIdentity identity;
+};
 
-/// One step from `from` to `to`; `step` does it, or says why not.
-template <typename Step>
-CUresult advance(int pid, CUprocessState from, CUprocessState to, Step&& step) {
-  if (!driver().initialised || driver().forked) return CUDA_ERROR_NOT_INITIALIZED;
-  if (pid != ::getpid()) return CUDA_ERROR_NOT_SUPPORTED;  // other processes cannot be reached from here
-  const std::lock_guard guard(driver().mutex);
-  if (process_state != from) return CUDA_ERROR_ILLEGAL_STATE;
-  if (const CUresult result = step(); result != CUDA_SUCCESS) return result;
-  process_state = to;
-  return CUDA_SUCCESS;
+CUresult find(int pid, Target& out) {
+  Node* node = Node::get();
+  if (node == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
+  char path[32];
+  struct stat status {};
+  std::snprintf(path, sizeof path, "/proc/%d", pid);
+  if (pid <= 0 || ::stat(path, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (::geteuid() != 0 && ::geteuid() != status.st_uid) return CUDA_ERROR_NOT_PERMITTED;
+  out.turnstile = node->find_process(pid, out.identity);
+  return out.turnstile != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult result_of(Move move) {
+  switch (move) {
+    case Move::kDone:
+      return CUDA_SUCCESS;
+    case Move::kGone:
+      return CUDA_ERROR_INVALID_VALUE;
+    case Move::kShared:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    case Move::kFull:
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return CUDA_ERROR_UNKNOWN;
+}
+
+using Step = Move (Node::*)(Turnstile&, const ProcessIdentity&);
+
+/// One step from the state `from`; `moves` names the function whose step moves memory, which takes its time and may be
+/// told to fail.
+CUresult advance(int pid, std::uint32_t from, Step step, unsigned timeout_ms = 0, const char* moves = nullptr) {
+  Target target;
+  if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
+  Turnstile& turnstile = *target.turnstile;
+  if (turnstile.state != from) return CUDA_ERROR_ILLEGAL_STATE;
+  if (!hold(turnstile, timeout_ms)) return CUDA_ERROR_NOT_READY;
+  CUresult result = turnstile.state == from ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
+  if (result == CUDA_SUCCESS && moves != nullptr) {
+    turnstile.moving = 1;
+    if (calls_are_gated) result = gate(moves, 0);
+  }
+  if (result == CUDA_SUCCESS) result = result_of((Node::get()->*step)(turnstile, target.identity));
+  turnstile.moving = 0;
+  let_go(turnstile);
+  return result;
+}
+
+template <typename Arguments>
+bool all_zero(const Arguments* arguments) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(arguments);
+  return arguments == nullptr ||
+         std::all_of(bytes, bytes + sizeof *arguments, [](unsigned char byte) { return byte == 0; });
 }
 
 }  // namespace
@@ -32,42 +90,39 @@ using namespace ration::sim;
 
 RATION_ENTRY cuCheckpointProcessGetState(int pid, CUprocessState* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (pid != ::getpid()) return CUDA_ERROR_NOT_SUPPORTED;
-  const std::lock_guard guard(driver().mutex);
-  *out = process_state;
+  Target target;
+  if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
+  if (try_hold(*target.turnstile)) let_go(*target.turnstile);  // whether whoever moved its memory died at it
+  *out = static_cast<CUprocessState>(target.turnstile->state.load());
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuCheckpointProcessGetRestoreThreadId(int pid, int* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (pid != ::getpid()) return CUDA_ERROR_NOT_SUPPORTED;
+  Target target;
+  if (const CUresult found = find(pid, target); found != CUDA_SUCCESS) return found;
   *out = pid;
   return CUDA_SUCCESS;
 }
 
-RATION_ENTRY cuCheckpointProcessLock(int pid, CUcheckpointLockArgs*) {
-  return advance(pid, CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED, [] {
-    driver().locked = true;
-    return CUDA_SUCCESS;
-  });
+RATION_ENTRY cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* arguments) {
+  CUcheckpointLockArgs reserved = arguments != nullptr ? *arguments : CUcheckpointLockArgs{};
+  const unsigned timeout_ms = reserved.timeoutMs;
+  reserved.timeoutMs = 0;
+  if (!all_zero(&reserved)) return CUDA_ERROR_INVALID_VALUE;
+  return advance(pid, kRunning, &Node::lock_process, timeout_ms);
 }
 
-RATION_ENTRY cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs*) {
-  return advance(pid, CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_CHECKPOINTED, [] {
-    if (Node::get()->shares_memory()) return CUDA_ERROR_NOT_SUPPORTED;  // others look at it where it is
-    Node::get()->park();
-    return CUDA_SUCCESS;
-  });
+RATION_ENTRY cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
+  if (!all_zero(arguments)) return CUDA_ERROR_NOT_SUPPORTED;
+  return advance(pid, kLocked, &Node::park, 0, "cuCheckpointProcessCheckpoint");
 }
 
 RATION_ENTRY cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs*) {
-  return advance(pid, CU_PROCESS_STATE_CHECKPOINTED, CU_PROCESS_STATE_LOCKED,
-                 [] { return Node::get()->unpark() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY; });
+  return advance(pid, kCheckpointed, &Node::unpark, 0, "cuCheckpointProcessRestore");
 }
 
-RATION_ENTRY cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs*) {
-  return advance(pid, CU_PROCESS_STATE_LOCKED, CU_PROCESS_STATE_RUNNING, [] {
-    driver().locked = false;
-    return CUDA_SUCCESS;
-  });
+RATION_ENTRY cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* arguments) {
+  if (!all_zero(arguments)) return CUDA_ERROR_INVALID_VALUE;
+  return advance(pid, kLocked, &Node::unlock_process);
 }

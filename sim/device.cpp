@@ -92,6 +92,7 @@ std::vector<int> visible_devices(const Node& node) {
 }
 
 cuda::CUresult activate(Context& context) {
+  const Passage passage;
   if (calls_are_gated) {  // outside every lock: contexts of different processes are made side by side
     if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
   }
@@ -107,7 +108,10 @@ void close(Context& context) {
     const std::lock_guard guard(driver().mutex);
     clear_graph_memory(context.device);
   }
-  Node::get()->give_context(context.device);
+  {
+    const Passage passage;
+    Node::get()->give_context(context.device);
+  }
   context.alive = false;
   context.retained = 0;
   context_stack.erase(&context);
@@ -134,7 +138,7 @@ RATION_ENTRY cuInit(unsigned int flags) {
     if (const CUresult told = gate("cuInit", 0); told != CUDA_SUCCESS) return told;
   }
   Node* node = Node::get();
-  if (node == nullptr || !node->open_memory()) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (node == nullptr || !node->open_memory() || !node->attach()) return CUDA_ERROR_OPERATING_SYSTEM;
   state.visible = visible_devices(*node);
   if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
   for (std::size_t i = 0; i < state.visible.size(); ++i)
@@ -146,7 +150,8 @@ RATION_ENTRY cuInit(unsigned int flags) {
 
 RATION_ENTRY cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = 13000;
+  const Node* node = Node::get();
+  *version = (node != nullptr ? node->spec() : NodeSpec{}).cuda_version();
   return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@
 #include "driver/cuda_abi.hpp"
 #include "faults.hpp"
 #include "node.hpp"
+#include "turnstile.hpp"
 
 #define RATION_ENTRY extern "C" [[gnu::visibility("default")]] ration::cuda::CUresult
 
@@ -39,11 +40,28 @@ struct Block {
   int hold = -1;                // descriptor that keeps it alive, where another process owns it
 };
 
+/// The lock of this process's driver. Who wants it waits while the process is locked for a checkpoint; while it is held
+/// the process cannot be locked.
+class DriverMutex {
+ public:
+  void lock() {
+    own_.lock();
+    passage_.enter();
+  }
+  void unlock() {
+    passage_.leave();
+    own_.unlock();
+  }
+
+ private:
+  std::mutex own_;
+  Passage passage_;
+};
+
 /// State of this process's driver. Leaked: the driver is called from atexit handlers.
 struct Driver {
-  std::mutex mutex;
+  DriverMutex mutex;
   bool initialised = false;
-  std::atomic<bool> locked{false};                  // for a checkpoint: nothing can be done meanwhile
   bool forked = false;                              // a child of fork may not use its parent's driver
   std::vector<int> visible;                         // CUDA ordinal -> device of the node
   std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
@@ -72,15 +90,21 @@ class ContextStack {
 };
 extern thread_local constinit ContextStack context_stack;
 
-/// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, locked for a checkpoint, or told to fail
-/// (faults.hpp). `bytes`: what the call asks for.
+/// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, failed or locked by this very thread for
+/// a checkpoint, or told to fail (faults.hpp). Waits while another locks the process. `bytes`: what the call asks for.
 inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
+  if (Turnstile* own = own_turnstile.load(std::memory_order_relaxed); own != nullptr) {
+    if (own->state.load(std::memory_order_relaxed) != kRunning) [[unlikely]] {
+      if (!pass(*own)) return cuda::CUDA_ERROR_ILLEGAL_STATE;
+      if (own->state == kFailed) return cuda::CUDA_ERROR_UNKNOWN;
+    }
+  }
   if (calls_are_gated) [[unlikely]] {
+    const Passage passage;  // a slow call is under way until it has taken its time
     if (const cuda::CUresult told = gate(function, bytes); told != cuda::CUDA_SUCCESS) return told;
   }
   const Driver& state = driver();
-  if (!state.initialised || state.forked) return cuda::CUDA_ERROR_NOT_INITIALIZED;
-  return state.locked ? cuda::CUDA_ERROR_ILLEGAL_STATE : cuda::CUDA_SUCCESS;
+  return !state.initialised || state.forked ? cuda::CUDA_ERROR_NOT_INITIALIZED : cuda::CUDA_SUCCESS;
 }
 /// The calling thread's context, or null.
 Context* current();
@@ -91,7 +115,7 @@ int node_device(cuda::CUdevice ordinal);
 cuda::CUdevice ordinal_of(int device);
 
 /// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
-bool take_block(int device, std::uint64_t size, Block& out);
+bool take_block(int device, std::uint64_t size, Block& out, bool managed = false);
 void give_block(Block& block);
 /// Gives the granules of `block` an address, side by side. False: no address range is left.
 bool place_block(Block& block);

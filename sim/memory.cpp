@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 #include <unordered_set>
 
 #include "arrays.hpp"
@@ -27,6 +28,7 @@ constexpr int kClasses = 12;               // 512 B, 1 KiB, … 1 MiB
 struct Arena {
   Block block;
   int piece_class = 0;
+  bool managed = false;
   std::vector<std::uint32_t> unused;
   std::vector<bool> taken;  // by piece: a second free is refused
   std::uint32_t pieces = 0;
@@ -34,10 +36,11 @@ struct Arena {
 
 std::unordered_map<std::uint64_t, Arena*> arenas;  // by granule address
 std::unordered_set<std::uint64_t> managed;         // addresses of managed allocations
-std::map<std::pair<Context*, int>, std::vector<Arena*>>
-    with_room;  // arenas of a context and class that have a piece left
+std::map<std::tuple<Context*, int, bool>, std::vector<Arena*>>
+    with_room;  // arenas of a context and class, managed or not, that have a piece left
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = __builtin_FUNCTION()) {
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
+                  const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   Context* context = current();
   if (context == nullptr || !context->alive) return CUDA_ERROR_INVALID_CONTEXT;
@@ -46,20 +49,22 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = _
   const std::lock_guard guard(state.mutex);
   if (size > kSmall / 2 || size > kUnlimited.count()) {
     Block block;
-    if (size > kUnlimited.count() || !take_block(context->device, size, block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (size > kUnlimited.count() || !take_block(context->device, size, block, as_managed))
+      return CUDA_ERROR_OUT_OF_MEMORY;
     block.context = context;
     *out = block.address;
     state.blocks.emplace(block.address, std::move(block));
     return CUDA_SUCCESS;
   }
   const int piece_class = std::max(0, static_cast<int>(std::bit_width(size - 1)) - 9);
-  auto& candidates = with_room[{context, piece_class}];
+  auto& candidates = with_room[{context, piece_class, as_managed}];
   if (candidates.empty()) {
     Block block;
-    if (!take_block(context->device, kGranule.count(), block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!take_block(context->device, kGranule.count(), block, as_managed)) return CUDA_ERROR_OUT_OF_MEMORY;
     block.context = context;
     auto* arena = new Arena;
     arena->piece_class = piece_class;
+    arena->managed = as_managed;
     arena->pieces = static_cast<std::uint32_t>(kGranule.count() >> (9 + piece_class));
     for (std::uint32_t i = arena->pieces; i > 0; --i) arena->unused.push_back(i - 1);
     arena->taken.resize(arena->pieces);
@@ -119,14 +124,14 @@ CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION(
 }  // namespace
 
 CUresult allocate_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
-  return allocate(out, size, function);
+  return allocate(out, size, false, function);
 }
 CUresult free_linear(CUdeviceptr address, const char* function) { return release(address, function); }
 
-bool take_block(int device, std::uint64_t size, Block& out) {
+bool take_block(int device, std::uint64_t size, Block& out, bool as_managed) {
   Node& node = *Node::get();
   const std::uint64_t count = round_up(Bytes{size}, kGranule).count() >> 21;
-  if (!node.take(device, count, out.granules)) return false;
+  if (!node.take(device, count, out.granules, as_managed)) return false;
   out.device = device;
   out.size = size;
   if (place_block(out)) return true;
@@ -202,7 +207,7 @@ bool free_small(std::uint64_t address) {
   const bool begins = address == arena->block.address + (std::uint64_t{piece} << (9 + arena->piece_class));
   if (!begins || !arena->taken[piece]) return false;  // no block begins there, or it was freed already
   arena->taken[piece] = false;
-  auto& candidates = with_room[{arena->block.context, arena->piece_class}];
+  auto& candidates = with_room[{arena->block.context, arena->piece_class, arena->managed}];
   if (arena->unused.empty()) candidates.push_back(arena);
   arena->unused.push_back(piece);
   if (arena->unused.size() == arena->pieces) {
@@ -225,7 +230,7 @@ void clear_small(Context* context) {
     delete arena;
     entry = arenas.erase(entry);
   }
-  std::erase_if(with_room, [&](const auto& item) { return item.first.first == context; });
+  std::erase_if(with_room, [&](const auto& item) { return std::get<0>(item.first) == context; });
 }
 
 void clear_context(Context* context) {
@@ -262,15 +267,16 @@ using namespace ration::sim;
 RATION_ENTRY cuMemGetInfo_v2(std::size_t* available, std::size_t* total) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *available = Node::get()->free(current()->device).count();
-  *total = Node::get()->models()[static_cast<std::size_t>(current()->device)].total.count();
+  const MemorySeen seen = Node::get()->seen(current()->device);
+  *available = seen.free.count();
+  *total = seen.total.count();
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
-  CUresult result = allocate(out, size);
+  CUresult result = allocate(out, size, true);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && size <= ration::kUnlimited.count()) result = allocate_on_host(out, size);
   if (result != CUDA_SUCCESS) return result;
   const std::lock_guard guard(driver().mutex);

@@ -14,40 +14,13 @@
 #include <cstring>
 #include <functional>
 
+#include "node_state.hpp"
 #include "shared_blocks.hpp"
 
 namespace ration::sim {
 
-using namespace literals;
-
-struct ProcessRecord {
-  std::uint32_t in_use;  // kLingering: dead, but another process still holds memory of it
-  ProcessIdentity identity;
-  std::uint64_t contexts[kMaxDevices];  // bytes
-  std::uint64_t granules[kMaxDevices];  // how many of the owner table are this process's
-  // Of a checkpointed process: granules that have their places but do not count, and bytes of contexts.
-  std::uint64_t parked[kMaxDevices], parked_contexts[kMaxDevices];
-};
-
-struct DeviceRecord {
-  std::uint32_t used_granules;
-  std::uint32_t hint;  // where the last run was found
-  std::uint64_t context_bytes;
-  std::uint64_t peak_bytes;
-  std::uint16_t owner[kMaxGranules];  // process slot + 1; 0 = free
-  std::uint8_t touched[kMaxGranules];
-};
-
-struct NodeState {
-  std::uint64_t ready;
-  pthread_mutex_t lock;
-  ProcessRecord processes[kMaxProcesses];
-  DeviceRecord devices[kMaxDevices];
-};
-
 namespace {
 
-constexpr std::uint32_t kLingering = 2;
 // Another layout is another number: a state left by an older simulator is begun anew.
 constexpr std::uint64_t kReady = 0x31306d69736e6f69 ^ sizeof(NodeState);
 
@@ -84,7 +57,10 @@ Node* Node::get() {
   static Node* node = [] {
     auto* made = new Node;  // leaked: the driver is called from atexit handlers
     if (!made->open()) return static_cast<Node*>(nullptr);
-    ::pthread_atfork(nullptr, nullptr, [] { Node::get()->slot_.store(-1); });
+    ::pthread_atfork(nullptr, nullptr, [] {
+      Node::get()->slot_.store(-1);
+      own_turnstile = nullptr;
+    });
     return opened = made;
   }();
   return node;
@@ -98,7 +74,7 @@ Node* Node::get() {
 bool Node::open() {
   const char* given = std::getenv("RATION_SIM");
   const std::string spec = given != nullptr && *given != '\0' ? given : "T4";
-  if (std::string problem; !read_node(spec, models_, problem)) {
+  if (std::string problem; !read_node(spec, spec_, problem)) {
     std::fprintf(stderr, "ration-sim: RATION_SIM='%s': %s\n", spec.c_str(), problem.c_str());
     return false;
   }
@@ -119,6 +95,7 @@ bool Node::open() {
       ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
       ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
       ::pthread_mutex_init(&state_->lock, &attributes);
+      for (Turnstile& turnstile : state_->turnstiles) make_turnstile(turnstile);
       state_->ready = kReady;
     }
   }
@@ -130,7 +107,7 @@ bool Node::open() {
 bool Node::open_memory() {
   std::call_once(memory_opened_, [this] {
     bool good = true;
-    for (std::size_t device = 0; good && device < models_.size(); ++device) {
+    for (std::size_t device = 0; good && device < models().size(); ++device) {
       const std::string path = folder_ + "/memory" + std::to_string(device);
       files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
       const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
@@ -144,7 +121,7 @@ bool Node::open_memory() {
 }
 
 void Node::uuid(int device, unsigned char (&out)[16]) const {
-  if (const std::string& given = models_[static_cast<std::size_t>(device)].uuid; !given.empty()) {
+  if (const std::string& given = models()[static_cast<std::size_t>(device)].uuid; !given.empty()) {
     std::string digits;
     for (const char letter : given.substr(4)) {
       if (letter != '-') digits += letter;
@@ -154,7 +131,7 @@ void Node::uuid(int device, unsigned char (&out)[16]) const {
     return;
   }
   const std::uint64_t high = std::hash<std::string>{}(folder_)*0x9e3779b97f4a7c15U + static_cast<unsigned>(device);
-  const std::uint64_t low = std::hash<std::string>{}(models_[static_cast<std::size_t>(device)].name) ^ high << 7;
+  const std::uint64_t low = std::hash<std::string>{}(models()[static_cast<std::size_t>(device)].name) ^ high << 7;
   std::memcpy(out, &high, 8);
   std::memcpy(out + 8, &low, 8);
 }
@@ -169,15 +146,17 @@ void Node::unlock() { ::pthread_mutex_unlock(&state_->lock); }
 
 // The owner table and the contexts of the processes are the truth; the sums are read off them.
 void Node::recount() {
-  for (std::size_t device = 0; device < models_.size(); ++device) {
+  for (std::size_t device = 0; device < models().size(); ++device) {
     DeviceRecord& record = state_->devices[device];
     record.used_granules = 0;
     record.context_bytes = 0;
-    for (ProcessRecord& process : state_->processes) process.granules[device] = 0;
-    for (const std::uint16_t owner : record.owner) {
+    for (ProcessRecord& process : state_->processes) process.granules[device] = process.managed[device] = 0;
+    for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
+      const std::uint16_t owner = record.owner[granule];
       if (owner == 0) continue;
       ++record.used_granules;
       ++state_->processes[owner - 1].granules[device];
+      state_->processes[owner - 1].managed[device] += record.managed[granule];
     }
     for (const ProcessRecord& process : state_->processes) {
       if (process.in_use == 0) continue;
@@ -194,9 +173,9 @@ void Node::reap() {
     ProcessRecord& process = state_->processes[index];
     if (process.in_use == 0 || liveness(process.identity) != Liveness::kDead) continue;
     bool lingers = false;
-    for (std::size_t device = 0; device < models_.size(); ++device) {
+    for (std::size_t device = 0; device < models().size(); ++device) {
       DeviceRecord& record = state_->devices[device];
-      for (std::uint32_t granule = 0; granule < kMaxGranules; ++granule) {
+      for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
         if (record.owner[granule] != index + 1) continue;
         if (shared != nullptr && shared->covers(static_cast<int>(device), granule)) {
           lingers = true;
@@ -207,6 +186,7 @@ void Node::reap() {
           record.touched[granule] = 0;
         }
         record.owner[granule] = 0;
+        record.managed[granule] = 0;
       }
     }
     const ProcessIdentity gone = process.identity;
@@ -219,6 +199,7 @@ void Node::reap() {
 void Node::leave() {
   lock();
   left_ = true;
+  own_turnstile = nullptr;
   if (const int own = slot_.exchange(-1); own >= 0) {
     state_->processes[own].identity.pid = 0;  // nobody's, so taken back like a dead process's
     reap();
@@ -253,8 +234,14 @@ int Node::slot() {
       if (process.in_use != 0) continue;
       process = {};
       process.identity = current_process();
+      const std::string group = own_group();
+      std::memcpy(process.group, group.c_str(), group.size() + 1);
       process.in_use = 1;
+      Turnstile& turnstile = state_->turnstiles[index];
+      turnstile.state = turnstile.moving = kRunning;
+      turnstile.locker = 0;
       slot_.store(index);
+      own_turnstile = &turnstile;
       return index;
     }
     reap();
@@ -274,18 +261,36 @@ void Node::note_peak(int device) {
 
 Bytes Node::free_locked(int device) const {
   const Bytes used = used_locked(device);
-  const Bytes total = models_[static_cast<std::size_t>(device)].total;
+  const Bytes total = models()[static_cast<std::size_t>(device)].total;
   return used < total ? total - used : Bytes{0};
 }
 
-bool Node::take(int device, std::uint64_t count, Granules& out) {
+bool Node::attach() {
+  lock();
+  const bool on_node = slot() >= 0;
+  unlock();
+  return on_node;
+}
+
+bool Node::fits_locked(int slot, int device, Bytes needed, bool managed) const {
+  return free_locked(device) >= needed && (managed || headroom_locked(slot, device) >= needed);
+}
+
+// What dead processes held, and limits of groups that are gone, stand in nobody's way.
+void Node::make_room(int slot, int device, Bytes needed, bool managed) {
+  if (slot < 0 || fits_locked(slot, device, needed, managed)) return;
+  reap();
+  forget_removed_groups();
+}
+
+bool Node::take(int device, std::uint64_t count, Granules& out, bool managed) {
   const std::uint32_t total = places(device);
   if (count == 0 || count > total) return false;
   const auto wanted = static_cast<std::uint32_t>(count);
   lock();
   const int own = slot();
-  if (own >= 0 && free_locked(device) < kGranule * count) reap();
-  const bool fits = own >= 0 && free_locked(device) >= kGranule * count;
+  make_room(own, device, kGranule * count, managed);
+  const bool fits = own >= 0 && fits_locked(own, device, kGranule * count, managed);
   if (fits) {
     DeviceRecord& record = state_->devices[device];
     std::uint32_t run = 0, at = record.hint < total ? record.hint : 0;
@@ -302,9 +307,13 @@ bool Node::take(int device, std::uint64_t count, Granules& out) {
         if (record.owner[i] == 0) out.scattered.push_back(i);
       }
     }
-    for (std::uint32_t i = 0; i < wanted; ++i) record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
+    for (std::uint32_t i = 0; i < wanted; ++i) {
+      record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
+      record.managed[out.at(i)] = managed ? 1 : 0;
+    }
     record.used_granules += wanted;
     state_->processes[own].granules[device] += wanted;
+    if (managed) state_->processes[own].managed[device] += wanted;
     note_peak(device);
   }
   unlock();
@@ -327,6 +336,8 @@ void Node::give_locked(int device, const Granules& granules) {
       record.touched[granule] = 0;
     }
     record.owner[granule] = 0;
+    if (owner != 0) state_->processes[owner - 1].managed[device] -= record.managed[granule];
+    record.managed[granule] = 0;
   }
   if (owner != 0) state_->processes[owner - 1].granules[device] -= granules.count;
   std::uint64_t none = 0;
@@ -338,72 +349,16 @@ void Node::give_locked(int device, const Granules& granules) {
 }
 
 std::uint32_t Node::places(int device) const {
-  const std::uint64_t granules = models_[static_cast<std::size_t>(device)].total.count() >> 21;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(2 * granules, kMaxGranules));
-}
-
-void Node::park() {
-  lock();
-  if (const int own = slot(); own >= 0) {
-    ProcessRecord& process = state_->processes[own];
-    for (std::size_t device = 0; device < models_.size(); ++device) {
-      process.parked[device] = process.granules[device];
-      process.parked_contexts[device] = process.contexts[device];
-      process.contexts[device] = 0;
-    }
-    recount();
-  }
-  unlock();
-}
-
-bool Node::unpark() {
-  lock();
-  const int own = slot();
-  bool fits = own >= 0;
-  for (int attempt = 0; fits && attempt < 2; ++attempt) {
-    if (attempt > 0) reap();
-    fits = true;
-    for (std::size_t device = 0; device < models_.size(); ++device) {
-      const ProcessRecord& process = state_->processes[own];
-      const Bytes needed = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
-      if (free_locked(static_cast<int>(device)) < needed) fits = false;
-    }
-    if (fits) break;
-    fits = attempt == 0;
-  }
-  if (fits) {
-    ProcessRecord& process = state_->processes[own];
-    for (std::size_t device = 0; device < models_.size(); ++device) {
-      process.contexts[device] += process.parked_contexts[device];
-      process.parked[device] = process.parked_contexts[device] = 0;
-    }
-    recount();
-    for (std::size_t device = 0; device < models_.size(); ++device) note_peak(static_cast<int>(device));
-  }
-  unlock();
-  return fits;
-}
-
-bool Node::shares_memory() {
-  lock();
-  const int own = slot();
-  bool found = false;
-  for (std::size_t device = 0; device < models_.size() && SharedBlocks::get() != nullptr; ++device) {
-    for (std::uint32_t granule = 0; granule < kMaxGranules && !found; ++granule) {
-      found = state_->devices[device].owner[granule] == own + 1 &&
-              SharedBlocks::get()->covers(static_cast<int>(device), granule);
-    }
-  }
-  unlock();
-  return found;
+  const std::uint64_t granules = models()[static_cast<std::size_t>(device)].total.count() >> 21;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(4 * granules, kMaxPlaces));
 }
 
 bool Node::take_context(int device) {
-  const Bytes cost = models_[static_cast<std::size_t>(device)].context;
+  const Bytes cost = models()[static_cast<std::size_t>(device)].context;
   lock();
   const int own = slot();
-  if (own >= 0 && free_locked(device) < cost) reap();
-  const bool fits = own >= 0 && free_locked(device) >= cost;
+  make_room(own, device, cost, false);
+  const bool fits = own >= 0 && fits_locked(own, device, cost, false);
   if (fits) {
     state_->processes[own].contexts[device] += cost.count();
     state_->devices[device].context_bytes += cost.count();
@@ -414,7 +369,7 @@ bool Node::take_context(int device) {
 }
 
 void Node::give_context(int device) {
-  const std::uint64_t cost = models_[static_cast<std::size_t>(device)].context.count();
+  const std::uint64_t cost = models()[static_cast<std::size_t>(device)].context.count();
   lock();
   if (const int own = slot(); own >= 0 && state_->processes[own].contexts[device] >= cost) {
     state_->processes[own].contexts[device] -= cost;
@@ -431,6 +386,12 @@ Bytes Node::free(int device) {
   return result;
 }
 
+std::vector<ProcessUse> Node::uses(int device) {
+  auto processes = survey(device).processes;
+  std::erase_if(processes, [](const ProcessUse& use) { return use.held == Bytes{0}; });
+  return processes;
+}
+
 DeviceUse Node::survey(int device) {
   DeviceUse result;
   reap_if_anybody_died();
@@ -440,8 +401,9 @@ DeviceUse Node::survey(int device) {
     const ProcessRecord& process = state_->processes[index];
     const std::uint64_t bytes =
         (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
-    if (process.in_use == 1 && bytes > 0)
-      result.processes.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}});
+    const Bytes on_host = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
+    if (process.in_use == 1 && (bytes > 0 || on_host > Bytes{0}))
+      result.processes.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}, on_host});
   }
   result.free = free_locked(device);
   result.peak = Bytes{state_->devices[device].peak_bytes};

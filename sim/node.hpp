@@ -19,11 +19,13 @@ namespace ration::sim {
 inline constexpr int kMaxDevices = 16;
 inline constexpr int kMaxProcesses = 1024;
 inline constexpr std::uint32_t kMaxGranules = 1U << 17;  // 256 GiB a device
+inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // of a device's window: see places()
 
 struct ProcessUse {
   std::int32_t pid = 0;
   Bytes held;      ///< granules and contexts
   Bytes contexts;  ///< of these
+  Bytes on_host;   ///< moved there by a checkpoint: no part of `held`
 };
 
 struct DeviceUse {
@@ -32,7 +34,33 @@ struct DeviceUse {
   std::vector<ProcessUse> processes;
 };
 
+/// No limit, as the driver writes it.
+inline constexpr Bytes kNoGroupLimit{~std::uint64_t{0}};
+
+/// The limits of one cgroup on one device, and what the processes in it and below it hold there.
+struct GroupLimits {
+  Bytes soft;  ///< kept and told; nothing here is evicted
+  Bytes hard = kNoGroupLimit;
+  Bytes used;
+};
+
+/// A device as a process sees that is in a limited cgroup; the whole device where no limit binds.
+struct MemorySeen {
+  Bytes total, free;
+  Bytes headroom = kNoGroupLimit;  ///< before the nearest limit, whatever the device has left
+  Bytes used;                      ///< of the group whose limit is `total`
+};
+
+/// The calling process's cgroup, as a full path: /sys/fs/cgroup and what /proc/self/cgroup says.
+[[nodiscard]] std::string own_group();
+/// The folder of a cgroup, without links and dots. False: there is none.
+[[nodiscard]] bool find_group(const char* path, std::string& out);
+
+enum class Move { kDone, kGone, kShared, kFull };
+
 struct NodeState;
+struct ProcessRecord;
+struct Turnstile;
 
 /// Granules of one device that belong together: nearly always one run, else the pieces one by one.
 struct Granules {
@@ -55,17 +83,24 @@ class Node {
   /// Maps the devices' memory; whoever only asks who holds what need not. False: the folder cannot be written.
   bool open_memory();
 
-  [[nodiscard]] const std::vector<Model>& models() const { return models_; }
+  [[nodiscard]] const std::vector<Model>& models() const { return spec_.devices; }
+  [[nodiscard]] const NodeSpec& spec() const { return spec_; }
   void uuid(int device, unsigned char (&out)[16]) const;
 
-  /// Takes whole granules for this process, contiguous if it can be. False: the device is full.
-  bool take(int device, std::uint64_t count, Granules& out);
+  /// This process is a user of the node's devices: others can lock it, and the limits of its cgroup are its own. It is
+  /// also what the first take() does. False: the node has too many processes.
+  bool attach();
+
+  /// Takes whole granules for this process, contiguous if it can be. False: the device is full, or its cgroup's limit
+  /// is reached. `managed`: no cgroup's limit counts them.
+  bool take(int device, std::uint64_t count, Granules& out, bool managed = false);
   void give(int device, const Granules& granules);
   bool take_context(int device);
   void give_context(int device);
 
   [[nodiscard]] Bytes free(int device);
-  [[nodiscard]] std::vector<ProcessUse> uses(int device) { return survey(device).processes; }
+  /// Who holds bytes of the device. Whom a checkpoint moved to the host does not.
+  [[nodiscard]] std::vector<ProcessUse> uses(int device);
   /// Everything about one device at one instant.
   [[nodiscard]] DeviceUse survey(int device);
 
@@ -75,14 +110,26 @@ class Node {
   /// Backs the granules with host memory before they are written. False: the host has no more.
   bool touch(int device, std::uint32_t granule);
 
-  /// Places for granules in the device's window: more than the device has, so that memory that a checkpoint moved to
-  /// the host keeps its place while others take its bytes.
+  /// Places for granules in the device's window: several times what the device has, so that memory that checkpoints
+  /// moved to the host keeps its place while others take its bytes.
   [[nodiscard]] std::uint32_t places(int device) const;
-  /// Moves all that this process holds to the host, and back. False: the device is full, nothing was moved.
-  void park();
-  bool unpark();
-  /// Whether this process has published memory that it still holds.
-  [[nodiscard]] bool shares_memory();
+
+  // node_groups.cpp: limits of cgroups.
+  /// False: too many groups have limits. kNoGroupLimit and no soft limit: none.
+  bool set_limits(int device, const std::string& group, Bytes soft, Bytes hard);
+  [[nodiscard]] GroupLimits limits(int device, const std::string& group);
+  [[nodiscard]] MemorySeen seen(int device);
+
+  // node_checkpoint.cpp: checkpoints of any process on the node.
+  /// The living process of that number, as the caller numbers processes. Null: it is none of this node's.
+  Turnstile* find_process(int pid, ProcessIdentity& out);
+  /// What each step does to the node; each holds the process's turnstile, and sets the state it leads to.
+  Move lock_process(Turnstile& turnstile, const ProcessIdentity& process);
+  Move unlock_process(Turnstile& turnstile, const ProcessIdentity& process);
+  /// Moves all that the process holds to the host, and back. kShared: others look at its memory where it is; kFull:
+  /// the device or a cgroup's limit has no room. Then nothing was moved.
+  Move park(Turnstile& turnstile, const ProcessIdentity& process);
+  Move unpark(Turnstile& turnstile, const ProcessIdentity& process);
 
   /// The process ends: what it holds comes back at once. It takes nothing any more.
   void leave();
@@ -103,8 +150,17 @@ class Node {
   [[nodiscard]] Bytes used_locked(int device) const;
   [[nodiscard]] Bytes free_locked(int device) const;
   void note_peak(int device);
+  void make_room(int slot, int device, Bytes needed, bool managed);
+  [[nodiscard]] bool fits_locked(int slot, int device, Bytes needed, bool managed) const;
 
-  std::vector<Model> models_;
+  void forget_removed_groups();
+  [[nodiscard]] GroupLimits limits_of_locked(const char* path, int device) const;
+  [[nodiscard]] MemorySeen seen_locked(const char* path, int device) const;
+  [[nodiscard]] Bytes headroom_locked(int slot, int device) const;
+  template <typename Change>
+  Move change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step);
+
+  NodeSpec spec_;
   std::string folder_;
   NodeState* state_ = nullptr;
   std::once_flag memory_opened_;

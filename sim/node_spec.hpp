@@ -18,8 +18,19 @@ struct Model {
   std::string uuid;  ///< `GPU-…` where the file names one; else made from the node's folder
 };
 
-/// `MODEL[:SIZE][:context=SIZE][*COUNT]`, separated by commas; or, ending in `.toml`, a file of `[[device]]` tables
-/// with model, memory, context, count, name, uuid. False: `problem` says why.
-[[nodiscard]] bool read_node(const std::string& spec, std::vector<Model>& out, std::string& problem);
+struct NodeSpec {
+  std::vector<Model> devices;
+  std::string driver = "580.0";  ///< release of the node's driver: what it does not have yet is not supported
+  [[nodiscard]] int driver_release() const;
+  /// As cuDriverGetVersion() tells it.
+  [[nodiscard]] int cuda_version() const;
+};
+
+/// The first release of the driver that holds limits of cgroups.
+inline constexpr int kReleaseWithGroupLimits = 615;
+
+/// `MODEL[:SIZE][:context=SIZE][*COUNT]` and `driver=RELEASE`, separated by commas; or, ending in `.toml`, a file of
+/// `driver` and of `[[device]]` tables with model, memory, context, count, name, uuid. False: `problem` says why.
+[[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 
 }  // namespace ration::sim

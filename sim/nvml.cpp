@@ -1,4 +1,6 @@
 // The simulated management library: what every process on the node holds, whoever asks.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -116,6 +118,10 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn
       return "Invalid Argument";
     case NVML_ERROR_NOT_SUPPORTED:
       return "Not Supported";
+    case NVML_ERROR_OPERATING_SYSTEM:
+      return "Operating System Error";
+    case NVML_ERROR_NO_PERMISSION:
+      return "Insufficient Permissions";
     case NVML_ERROR_NOT_FOUND:
       return "Not Found";
     case NVML_ERROR_INSUFFICIENT_SIZE:
@@ -126,12 +132,15 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn
 }
 
 RATION_NVML nvmlSystemGetDriverVersion(char* out, unsigned int size) {
-  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put("580.0-sim", out, size);
+  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver + "-sim", out, size);
 }
-RATION_NVML nvmlSystemGetNVMLVersion(char* out, unsigned int size) { return put("13.580.0-sim", out, size); }
+RATION_NVML nvmlSystemGetNVMLVersion(char* out, unsigned int size) {
+  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN : put("13." + Node::get()->spec().driver + "-sim", out, size);
+}
 RATION_NVML nvmlSystemGetCudaDriverVersion_v2(int* out) {
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = 13000;
+  if (Node::get() == nullptr) return NVML_ERROR_UNKNOWN;
+  *out = Node::get()->spec().cuda_version();
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlSystemGetCudaDriverVersion(int* out) { return nvmlSystemGetCudaDriverVersion_v2(out); }
@@ -236,7 +245,50 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlMemory_t plain{};
   (void)nvmlDeviceGetMemoryInfo(device, &plain);
-  *out = {kVersion, plain.total, 0, plain.free, plain.used};
+  // From release 615 on this one, and not the older form, tells who asks from a limited cgroup what that limit leaves.
+  const auto seen = Node::get()->seen(index_of(device));
+  const bool limited = seen.total.count() < plain.total;
+  *out = {kVersion, seen.total.count(), 0, seen.free.count(), limited ? seen.used.count() : plain.used};
+  return NVML_SUCCESS;
+}
+
+// Limits of cgroups, from release 615 on; an older one would not have the names, which one library cannot imitate, so
+// it does not support them. Errors as the header of 13.4 lists them; a folder that is no cgroup is not found, as
+// NVIDIA's page on memory partitioning says of a cgroup without the controller's files. Anybody may ask, only root
+// sets. A group that has no limits is answered with none, since the controller's files say so.
+namespace {
+
+template <typename Limits>
+nvmlReturn_t find_group(nvmlDevice_t device, const Limits* limits, std::string& out) {
+  if (const auto state = valid(device, limits); state != NVML_SUCCESS) return state;
+  if (Node::get()->spec().driver_release() < ration::sim::kReleaseWithGroupLimits) return NVML_ERROR_NOT_SUPPORTED;
+  if (limits->nameSpace == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (::access(limits->nameSpace, F_OK) != 0) return NVML_ERROR_OPERATING_SYSTEM;
+  return ration::sim::find_group(limits->nameSpace, out) ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+}
+
+}  // namespace
+
+RATION_NVML nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t* limits) {
+  std::string group;
+  if (const auto state = find_group(device, limits, group); state != NVML_SUCCESS) return state;
+  if (::geteuid() != 0) return NVML_ERROR_NO_PERMISSION;
+  const auto too_large = [&](unsigned long long limit) {
+    return limit != kNoMemoryLimit && limit > model(device).total.count();
+  };
+  if (limits->softLimit > limits->hardLimit || too_large(limits->softLimit) || too_large(limits->hardLimit))
+    return NVML_ERROR_INVALID_ARGUMENT;
+  const bool set = Node::get()->set_limits(index_of(device), group, ration::Bytes{limits->softLimit},
+                                           ration::Bytes{limits->hardLimit});
+  return set ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
+}
+RATION_NVML nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t device, nvmlGetMemoryLimits_v1_t* limits) {
+  std::string group;
+  if (const auto state = find_group(device, limits, group); state != NVML_SUCCESS) return state;
+  const auto found = Node::get()->limits(index_of(device), group);
+  limits->softLimit = found.soft.count();
+  limits->hardLimit = found.hard.count();
+  limits->currentUsed = found.used.count();
   return NVML_SUCCESS;
 }
 

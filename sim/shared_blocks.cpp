@@ -24,7 +24,7 @@ struct SharedTable {
   std::uint64_t last_id;
   std::uint64_t in_use;
   SharedRecord records[kMaxShared];
-  std::uint16_t record_of[kMaxDevices][kMaxGranules];  // index + 1; 0 = not published
+  std::uint16_t record_of[kMaxDevices][kMaxPlaces];  // index + 1; 0 = not published
 };
 
 namespace {
@@ -156,7 +156,7 @@ void SharedBlocks::reclaim() {
     if (!held) {
       ::unlink(path.c_str());
       Granules granules;
-      for (std::uint32_t granule = 0; granule < kMaxGranules; ++granule) {
+      for (std::uint32_t granule = 0; granule < kMaxPlaces; ++granule) {
         if (table_->record_of[record.device][granule] != index + 1) continue;
         table_->record_of[record.device][granule] = 0;
         granules.scattered.push_back(granule);

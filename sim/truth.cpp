@@ -2,7 +2,7 @@
 // driver and every book.
 //   ration-sim-truth          one line a device, one a process
 //   ration-sim-truth --json
-//   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…}]}]}
+//   {"devices":[{"device":0,"total_bytes":…,"free_bytes":…,"peak_bytes":…,"processes":[{"pid":…,"bytes":…,"context_bytes":…,"host_bytes":…}]}]}
 #include <cstdio>
 #include <cstring>
 
@@ -37,10 +37,11 @@ int main(int argc, char** argv) {
     const char* separator = "";
     for (const auto& use : use_of_device.processes) {
       if (json)
-        std::printf("%s{\"pid\":%d,\"bytes\":%lu,\"context_bytes\":%lu}", separator, use.pid, use.held.count(),
-                    use.contexts.count());
+        std::printf("%s{\"pid\":%d,\"bytes\":%lu,\"context_bytes\":%lu,\"host_bytes\":%lu}", separator, use.pid,
+                    use.held.count(), use.contexts.count(), use.on_host.count());
       else
-        std::printf("  pid %d  holds %lu  of these contexts %lu\n", use.pid, use.held.count(), use.contexts.count());
+        std::printf("  pid %d  holds %lu  of these contexts %lu  on the host %lu\n", use.pid, use.held.count(),
+                    use.contexts.count(), use.on_host.count());
       separator = ",";
     }
     if (json) std::printf("]}");

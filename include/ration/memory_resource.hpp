@@ -35,12 +35,12 @@ using StreamHandle = void*;
 /// What the adaptors and Buffer ask of a resource. `allocate` throws MemoryLimitExceeded; neither call waits for the
 /// stream.
 template <typename Resource>
-concept StreamOrderedResource =
-    std::copy_constructible<Resource> && requires(Resource resource, StreamHandle stream, void* address) {
-      { resource.allocate(stream, std::size_t{}, std::size_t{}) } -> std::same_as<void*>;
-      { resource.deallocate(stream, address, std::size_t{}, std::size_t{}) };
-      { resource == resource } -> std::convertible_to<bool>;
-    };
+concept StreamOrderedResource = std::copy_constructible<Resource> &&
+    requires(Resource resource, StreamHandle stream, void* address) {
+  { resource.allocate(stream, std::size_t{}, std::size_t{}) } -> std::same_as<void*>;
+  {resource.deallocate(stream, address, std::size_t{}, std::size_t{})};
+  { resource == resource } -> std::convertible_to<bool>;
+};
 
 /// A logical GPU's memory. Two are equal when either may give back what the other handed out. Thread-safe.
 class DeviceMemoryResource {
@@ -123,8 +123,7 @@ class StatisticsAdaptor {
   struct Counts {
     std::atomic<std::size_t> bytes{0}, peak_bytes{0}, allocations{0}, refusals{0};
   };
-  explicit StatisticsAdaptor(Upstream upstream)
-      : upstream_(std::move(upstream)), counts_(std::make_shared<Counts>()) {}
+  explicit StatisticsAdaptor(Upstream upstream) : upstream_(std::move(upstream)), counts_(std::make_shared<Counts>()) {}
 
   [[nodiscard]] void* allocate(StreamHandle stream, std::size_t bytes, std::size_t alignment = 256) {
     void* address = nullptr;
@@ -152,7 +151,8 @@ class StatisticsAdaptor {
   std::shared_ptr<Counts> counts_;
 };
 
-/// Tells `log` of every call; a request whose telling throws is given back. It must be thread-safe if the resource is used by several threads.
+/// Tells `log` of every call; a request whose telling throws is given back. It must be thread-safe if the resource is
+/// used by several threads.
 template <StreamOrderedResource Upstream>
 class LoggingAdaptor {
  public:
@@ -205,7 +205,9 @@ class Buffer {
   }
   ~Buffer() { release(); }
   Buffer(Buffer&& other) noexcept
-      : resource_(other.resource_), stream_(other.stream_), count_(other.count_),
+      : resource_(other.resource_),
+        stream_(other.stream_),
+        count_(other.count_),
         data_(std::exchange(other.data_, nullptr)) {}
   Buffer& operator=(Buffer&&) = delete;
   Buffer(const Buffer&) = delete;

@@ -1,5 +1,5 @@
-// Device configuration as TensorFlow's users know it, on ration's own pool: physical, visible and logical devices, memory
-// growth, limits; and what people wish for beyond it: limits that may change at any time, as a size or a share.
+// Device configuration as TensorFlow's users know it, on ration's own pool: physical, visible and logical devices,
+// memory growth, limits; and what people wish for beyond it: limits that may change at any time, as a size or a share.
 //
 // Names, order of checks, error classes and texts are TensorFlow's (its sources of 2026-03). What ration adds says so.
 // Every function is thread-safe. Sizes are bytes where nothing else is said.
@@ -63,11 +63,11 @@ struct LogicalDeviceConfiguration {
 
 /// What one logical device has taken. `current` and `peak` are TensorFlow's; the rest is ration's.
 struct MemoryInfo {
-  std::uint64_t current = 0, peak = 0;  ///< handed out
+  std::uint64_t current = 0, peak = 0;    ///< handed out
   std::uint64_t held = 0, peak_held = 0;  ///< taken from the device
   std::uint64_t limit = 0;
   std::uint64_t num_allocs = 0, largest_alloc_size = 0, largest_free_block = 0;  ///< the first is a count
-  double fragmentation = 0;  ///< 0 to 1
+  double fragmentation = 0;                                                      ///< 0 to 1
 };
 
 struct DeviceDetails {
@@ -157,9 +157,9 @@ class Runtime {
   /// Calls `callback` when device memory is short, so that a program can let go of what it could do without: with the
   /// bytes that this process's request was refused, on that request's thread, which then tries once more; or with 0, on
   /// a thread of ration's, where another process of the workload was refused or waits, or its limit fell below what it
-  /// holds (looked at ten times a second), or in set_memory_limit() where that fell below what is held. It may free what this runtime handed out and may take; a request that is
-  /// refused inside it calls nothing again. What it throws comes out of the refused request; on ration's own
-  /// thread it is dropped. Returns a number for
+  /// holds (looked at ten times a second), or in set_memory_limit() where that fell below what is held. It may free
+  /// what this runtime handed out and may take; a request that is refused inside it calls nothing again. What it throws
+  /// comes out of the refused request; on ration's own thread it is dropped. Returns a number for
   /// remove_pressure_callback().
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
   /// Returns when no thread is inside it any more (but from inside a callback). An unknown number is ignored.

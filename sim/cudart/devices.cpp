@@ -139,8 +139,7 @@ CUDART(cudaGetDeviceProperties)(void* out, int ordinal) {
 CUDART(cudaGetDeviceProperties)(cudaDeviceProp* out, int ordinal) { return remember(properties(out, ordinal)); }
 #endif
 CUDART(cudaDeviceGetAttribute)(int* out, int number, int ordinal) {
-  const Error error = ask(DRIVER(cuDeviceGetAttribute, AttributeOf), out, number, ordinal);
-  return error == cudaErrorInvalidDevice ? remember(cudaErrorInvalidDevice) : error;
+  return ask(DRIVER(cuDeviceGetAttribute, AttributeOf), out, number, ordinal);
 }
 CUDART(cudaDeviceGetPCIBusId)(char* out, int size, int ordinal) {
   return ask(DRIVER(cuDeviceGetPCIBusId, cuDeviceGetPCIBusId_t), out, size, ordinal);

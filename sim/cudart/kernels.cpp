@@ -24,6 +24,7 @@ struct Kernel {
   std::unordered_map<CUcontext, CUfunction> functions;
 };
 struct Variable {
+  const Image* image = nullptr;
   std::size_t size = 0;
   void** managed = nullptr;  ///< where the program keeps its address
   std::unordered_map<CUcontext, CUdeviceptr> addresses;
@@ -32,7 +33,6 @@ struct Variable {
 // Filled while libraries are loaded, before anything else runs; emptied as they are unloaded.
 struct Registry {
   std::shared_mutex mutex;
-  std::deque<Image*> images;
   std::unordered_map<const void*, Kernel> kernels;  // by the address of the host's stub
   std::unordered_map<const void*, Variable> variables;
   std::unordered_set<const void*> handles;  // functions of the driver that were given out as kernels
@@ -40,12 +40,6 @@ struct Registry {
 Registry& registry() {
   static auto* const all = new Registry;  // used from atexit handlers
   return *all;
-}
-
-CUcontext current() {
-  CUcontext context = nullptr;
-  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&context);
-  return context;
 }
 
 /// Under the registry's exclusive lock.
@@ -62,7 +56,7 @@ CUfunction load(Kernel& kernel, CUcontext context) {
 
 CUfunction function_of(const void* kernel) {
   if (enter() != cudaSuccess) return nullptr;
-  CUcontext context = current();
+  CUcontext context = current_context();
   Registry& all = registry();
   {
     const std::shared_lock guard(all.mutex);
@@ -82,7 +76,7 @@ CUfunction function_of(const void* kernel) {
 
 Error find_variable(const void* host_variable, CUdeviceptr& address, std::size_t& size) {
   if (const Error error = enter(); error != cudaSuccess) return error;
-  CUcontext context = current();
+  CUcontext context = current_context();
   Registry& all = registry();
   const std::unique_lock guard(all.mutex);
   const auto found = all.variables.find(host_variable);
@@ -103,12 +97,11 @@ Error find_variable(const void* host_variable, CUdeviceptr& address, std::size_t
 
 namespace {
 
-/// What a program may launch or ask about by the address of its stub, by a handle of the runtime or of the driver.
 Error launch(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, Handle stream) {
   CUfunction function = function_of(kernel);
   if (function == nullptr) return remember(cudaErrorInvalidDeviceFunction);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 ||
-      block.x * block.y * block.z > 1024)
+      std::uint64_t{block.x} * block.y > 1024 || std::uint64_t{block.x} * block.y * block.z > 1024)
     return remember(cudaErrorInvalidConfiguration);
   return call(DRIVER(cuLaunchKernel, cuLaunchKernel_t), function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
               static_cast<unsigned int>(shared), static_cast<CUstream>(stream), arguments, nullptr);
@@ -140,11 +133,7 @@ using namespace ration::cuda;
 // What the compiler puts into programs.
 extern "C" {
 [[gnu::visibility("default")]] void** __cudaRegisterFatBinary(void* wrapper) {
-  Registry& all = registry();
-  const std::unique_lock guard(all.mutex);
-  auto* image = new Image{wrapper, {}};
-  all.images.push_back(image);
-  return reinterpret_cast<void**>(image);
+  return reinterpret_cast<void**>(new Image{wrapper, {}});
 }
 [[gnu::visibility("default")]] void __cudaRegisterFatBinaryEnd(void**) {}
 [[gnu::visibility("default")]] char __cudaInitModule(void**) { return 1; }
@@ -153,6 +142,8 @@ extern "C" {
   const std::unique_lock guard(all.mutex);
   auto* image = reinterpret_cast<Image*>(handle);
   std::erase_if(all.kernels, [&](const auto& entry) { return entry.second.image == image; });
+  std::erase_if(all.variables, [&](const auto& entry) { return entry.second.image == image; });
+  delete image;  // what it loaded stays in its contexts: this also runs when the driver may be gone
 }
 [[gnu::visibility("default")]] void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name,
                                                            int, void*, void*, void*, void*, int*) {
@@ -160,17 +151,17 @@ extern "C" {
   const std::unique_lock guard(all.mutex);
   all.kernels[stub] = {reinterpret_cast<Image*>(handle), name, {}};
 }
-[[gnu::visibility("default")]] void __cudaRegisterVar(void**, char* variable, char*, const char*, int, std::size_t size,
-                                                      int, int) {
+[[gnu::visibility("default")]] void __cudaRegisterVar(void** handle, char* variable, char*, const char*, int,
+                                                      std::size_t size, int, int) {
   Registry& all = registry();
   const std::unique_lock guard(all.mutex);
-  all.variables[variable] = {size, nullptr, {}};
+  all.variables[variable] = {reinterpret_cast<Image*>(handle), size, nullptr, {}};
 }
-[[gnu::visibility("default")]] void __cudaRegisterManagedVar(void**, void** variable, char*, const char*, int,
+[[gnu::visibility("default")]] void __cudaRegisterManagedVar(void** handle, void** variable, char*, const char*, int,
                                                              std::size_t size, int, int) {
   Registry& all = registry();
   const std::unique_lock guard(all.mutex);
-  all.variables[variable] = {size, variable, {}};
+  all.variables[variable] = {reinterpret_cast<Image*>(handle), size, variable, {}};
 }
 [[gnu::visibility("default")]] void __cudaRegisterHostVar(void**, const char*, char*, std::size_t) {}
 [[gnu::visibility("default")]] unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared,

@@ -38,6 +38,12 @@ Error set_device(int ordinal);
 cuda::CUcontext primary(int ordinal);
 void forget_primary(int ordinal);
 
+/// The driver's current context, or null.
+cuda::CUcontext current_context();
+
+const char* name_of(Error error);
+const char* text_of(Error error);
+
 /// Calls a function of the driver that needs no context.
 template <typename Function, typename... Arguments>
 Error ask(Function* function, Arguments... arguments) {

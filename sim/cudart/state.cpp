@@ -45,12 +45,14 @@ Error not_simulated(const char* function) noexcept {
 }
 
 Error start() {
-  static const Error started = [] {
-    auto* init = DRIVER(cuInit, cuInit_t);
-    return init == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(init(0));
-  }();
-  if (started != cudaSuccess) return started;
-  return static_cast<Error>(DRIVER(cuInit, cuInit_t)(0));  // in the child of a fork the driver is gone
+  auto* init = DRIVER(cuInit, cuInit_t);  // each time: in the child of a fork the driver is gone
+  return init == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(init(0));
+}
+
+CUcontext current_context() {
+  CUcontext context = nullptr;
+  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&context);
+  return context;
 }
 
 int device() noexcept {
@@ -91,9 +93,7 @@ Error set_device(int ordinal) {
 
 Error enter() {
   if (const Error error = start(); error != cudaSuccess) return error;
-  CUcontext current = nullptr;
-  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&current);
-  return current != nullptr ? cudaSuccess : set_device(thread_device);
+  return current_context() != nullptr ? cudaSuccess : set_device(thread_device);
 }
 
 }  // namespace ration::cudart
@@ -107,11 +107,6 @@ CUDART(cudaGetLastError)() {
   return error;
 }
 CUDART(cudaPeekAtLastError)() { return last_error; }
-
-namespace ration::cudart {
-const char* name_of(Error error);
-const char* text_of(Error error);
-}  // namespace ration::cudart
 
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorName(Error error) { return name_of(error); }
 extern "C" [[gnu::visibility("default")]] const char* cudaGetErrorString(Error error) {

@@ -169,20 +169,16 @@ CUDART(cudaGraphAddMemcpyNode1D)
   copy.dstDevice = number(to);
   copy.srcPitch = copy.dstPitch = copy.WidthInBytes = size;
   copy.srcHeight = copy.dstHeight = copy.Height = copy.Depth = 1;
-  CUcontext context = nullptr;
-  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&context);
   return call(DRIVER(cuGraphAddMemcpyNode,
                      CUresult(Handle*, Handle, const Handle*, std::size_t, const CUDA_MEMCPY3D*, CUcontext)),
-              out, graph, before, count, &copy, context);
+              out, graph, before, count, &copy, current_context());
 }
 CUDART(cudaGraphAddMemsetNode)
 (Handle* out, Handle graph, const Handle* before, std::size_t count, const CUDA_MEMSET_NODE_PARAMS* parameters) {
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
-  CUcontext context = nullptr;
-  DRIVER(cuCtxGetCurrent, cuCtxGetCurrent_t)(&context);
   return call(DRIVER(cuGraphAddMemsetNode,
                      CUresult(Handle*, Handle, const Handle*, std::size_t, const CUDA_MEMSET_NODE_PARAMS*, CUcontext)),
-              out, graph, before, count, parameters, context);
+              out, graph, before, count, parameters, current_context());
 }
 #if RATION_CUDART == 12
 THREE(cudaGraphNodeGetDependencies, cuGraphNodeGetDependencies, Handle, Handle*, std::size_t*)
@@ -191,26 +187,32 @@ FOUR(cudaGraphGetEdges, cuGraphGetEdges, Handle, Handle*, Handle*, std::size_t*)
 FOUR(cudaGraphAddDependencies, cuGraphAddDependencies, Handle, const Handle*, const Handle*, std::size_t)
 #endif
 // With data of edges, of which the simulated driver keeps none: every edge is an ordinary one.
+namespace {
+
+Error plain_edges(Error error, const Handle* told, CUgraphEdgeData* edges, const std::size_t* count) {
+  for (std::size_t i = 0; error == cudaSuccess && edges != nullptr && told != nullptr && i < *count; ++i) edges[i] = {};
+  return error;
+}
+
+}  // namespace
+
 CUDART(NEWEST(cudaGraphNodeGetDependencies, _v2))
 (Handle node, Handle* out, CUgraphEdgeData* edges, std::size_t* count) {
   const Error error =
       call(DRIVER(cuGraphNodeGetDependencies, CUresult(Handle, Handle*, std::size_t*)), node, out, count);
-  for (std::size_t i = 0; error == cudaSuccess && edges != nullptr && out != nullptr && i < *count; ++i) edges[i] = {};
-  return error;
+  return plain_edges(error, out, edges, count);
 }
 CUDART(NEWEST(cudaGraphNodeGetDependentNodes, _v2))
 (Handle node, Handle* out, CUgraphEdgeData* edges, std::size_t* count) {
   const Error error =
       call(DRIVER(cuGraphNodeGetDependentNodes, CUresult(Handle, Handle*, std::size_t*)), node, out, count);
-  for (std::size_t i = 0; error == cudaSuccess && edges != nullptr && out != nullptr && i < *count; ++i) edges[i] = {};
-  return error;
+  return plain_edges(error, out, edges, count);
 }
 CUDART(NEWEST(cudaGraphGetEdges, _v2))
 (Handle graph, Handle* from, Handle* to, CUgraphEdgeData* edges, std::size_t* count) {
   const Error error =
       call(DRIVER(cuGraphGetEdges, CUresult(Handle, Handle*, Handle*, std::size_t*)), graph, from, to, count);
-  for (std::size_t i = 0; error == cudaSuccess && edges != nullptr && from != nullptr && i < *count; ++i) edges[i] = {};
-  return error;
+  return plain_edges(error, from, edges, count);
 }
 CUDART(NEWEST(cudaGraphAddDependencies, _v2))
 (Handle graph, const Handle* from, const Handle* to, const CUgraphEdgeData*, std::size_t count) {

@@ -12,11 +12,6 @@ namespace ration::standin {
 
 constexpr int kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7, kNotSupported = 15;
 
-int not_offered(const char* function) noexcept {
-  missing = function;
-  return kNotSupported;
-}
-
 namespace {
 
 /// cublasLtMatmulHeuristicResult_t

@@ -13,11 +13,6 @@ namespace ration::standin {
 
 constexpr int kSuccess = 0, kNotInitialized = 1001, kBadParam = 2000, kNotSupported = 3000;
 
-int not_offered(const char* function) noexcept {
-  missing = function;
-  return kNotSupported;
-}
-
 namespace {
 
 /// What an engine asks for. The real ones ask for anything from nothing to gigabytes; this stands for "some".
@@ -60,7 +55,6 @@ std::size_t element_bytes(int type) {
 
 /// Of the graph interface: attributes by number, as they were set.
 struct Backend {
-  int kind = 0;
   struct Attribute {
     int type = 0;
     std::int64_t count = 0;
@@ -299,9 +293,9 @@ STANDIN int cudnnGetRNNWeightParams(Handle, Handle handle, int pseudo_layer, std
 // --------------------------------------------------------------------------------------------- the graph interface
 
 STANDIN int cudnnBackendInitialize(Handle) { return kSuccess; }
-STANDIN int cudnnBackendCreateDescriptor(int kind, Handle* out) {
+STANDIN int cudnnBackendCreateDescriptor(int, Handle* out) {
   if (out == nullptr) return kBadParam;
-  *out = new Backend{kind, {}};
+  *out = new Backend;
   return kSuccess;
 }
 STANDIN int cudnnBackendDestroyDescriptor(Handle handle) {

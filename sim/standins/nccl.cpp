@@ -1,8 +1,11 @@
-// Stands in for libnccl 2, within one process: broadcasts move true contents, everything else moves and computes
-// nothing. Ranks of several processes are not offered.
+// Stands in for libnccl 2, within one process: what only moves contents moves them, and they have arrived when the last
+// of both sides has called; reductions compute nothing. Ranks of several processes are not offered.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,32 +19,46 @@ using namespace ration::standin;
 namespace ration::standin {
 
 constexpr int kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5;
-
-int not_offered(const char* function) noexcept {
-  missing = function;
-  return kInvalidUsage;
-}
+constexpr int kNotOffered = kInvalidUsage;  // NCCL has no word of its own for it
 
 namespace {
 
-/// One broadcast, from its first rank's call to its last one's.
-struct Broadcast {
-  bool sent = false;
+enum class Kind { kBroadcast, kAllGather, kAllToAll, kGather, kScatter };
+
+struct Communicator;
+
+/// What one rank brings to a collective.
+struct Part {
+  Communicator* communicator = nullptr;
+  Kind kind = Kind::kBroadcast;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t bytes = 0;  // of one rank's block
+  int root = 0;
+};
+/// A part that has come, with what was in its source then: its rank may write there again at once.
+struct Arrived {
+  Part part;
+  int rank = 0;
   std::vector<char> contents;
-  std::vector<void*> waiting;  // where ranks that came before the root want it
-  int ranks = 0;               // that have come
+};
+struct Receiver {
+  void* to;
+  std::size_t bytes;
 };
 
 /// The communicators that talk to each other: of one ncclCommInitAll(), or of one unique id.
 struct Clique {
   std::mutex mutex;
   int size = 0;
-  std::map<std::uint64_t, Broadcast> broadcasts;  // by number: the k-th of each rank belong together
+  std::map<std::uint64_t, std::vector<Arrived>> collectives;  // by number: the k-th of each rank belong together
+  std::map<std::pair<int, int>, std::deque<std::vector<char>>> sent;  // by sender and receiver
+  std::map<std::pair<int, int>, std::deque<Receiver>> waiting;
 };
 struct Communicator {
   std::shared_ptr<Clique> clique;
   int rank = 0, device = 0;
-  std::uint64_t broadcasts = 0;
+  std::uint64_t collectives = 0;
 };
 
 struct UniqueId {
@@ -76,52 +93,87 @@ std::size_t element_bytes(int type) {
   }
 }
 
-struct Request {
-  Communicator* communicator;
-  const void* from;
-  void* to;
-  std::size_t bytes;
-  int root;
-};
-
 thread_local int depth = 0;
-thread_local std::vector<Request> requests;
+thread_local std::vector<std::function<void()>> group;  // what is done when the thread's group ends
 
-void read(std::vector<char>& into, const void* from) {
-  driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(into.data(), reinterpret_cast<cuda::CUdeviceptr>(from),
-                                                     into.size());
+std::vector<char> read(const void* from, std::size_t bytes) {
+  std::vector<char> contents(bytes);
+  driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(contents.data(), reinterpret_cast<cuda::CUdeviceptr>(from), bytes);
+  return contents;
 }
-void write(void* to, const std::vector<char>& contents) {
-  driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to), contents.data(),
-                                                     contents.size());
+void write(void* to, std::size_t block, const char* contents, std::size_t bytes) {
+  driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to) + block * bytes, contents,
+                                                     bytes);
 }
 
-void serve(const Request& request) {
-  Communicator& communicator = *request.communicator;
+/// How many blocks of its own a rank sends in all.
+std::size_t blocks_sent(const Part& part, int rank, int size) {
+  switch (part.kind) {
+    case Kind::kBroadcast:
+      return rank == part.root ? 1 : 0;
+    case Kind::kScatter:
+      return rank == part.root ? static_cast<std::size_t>(size) : 0;
+    case Kind::kAllToAll:
+      return static_cast<std::size_t>(size);
+    case Kind::kAllGather:
+    case Kind::kGather:
+      break;
+  }
+  return 1;
+}
+
+/// What goes from one rank to another, or to itself.
+void move(const Arrived& source, const Arrived& target) {
+  if (source.contents.empty()) return;
+  const std::size_t bytes = source.part.bytes;
+  const char* own = source.contents.data();
+  const auto from = static_cast<std::size_t>(source.rank), to = static_cast<std::size_t>(target.rank);
+  switch (source.part.kind) {
+    case Kind::kBroadcast:
+      return write(target.part.to, 0, own, bytes);
+    case Kind::kScatter:
+      return write(target.part.to, 0, own + to * bytes, bytes);
+    case Kind::kAllToAll:
+      return write(target.part.to, from, own + to * bytes, bytes);
+    case Kind::kAllGather:
+      return write(target.part.to, from, own, bytes);
+    case Kind::kGather:
+      if (target.rank == source.part.root) write(target.part.to, from, own, bytes);
+  }
+}
+
+void arrive(const Part& part) {
+  Communicator& communicator = *part.communicator;
   Clique& clique = *communicator.clique;
   const std::lock_guard guard(clique.mutex);
-  const std::uint64_t number = communicator.broadcasts++;
-  Broadcast& broadcast = clique.broadcasts[number];
-  if (communicator.rank == request.root) {
-    broadcast.contents.resize(request.bytes);
-    read(broadcast.contents, request.from);
-    broadcast.sent = true;
-    for (void* to : broadcast.waiting) write(to, broadcast.contents);
-    if (request.to != request.from) write(request.to, broadcast.contents);
-  } else if (broadcast.sent) {
-    write(request.to, broadcast.contents);
-  } else {
-    broadcast.waiting.push_back(request.to);
+  const std::uint64_t number = communicator.collectives++;
+  std::vector<Arrived>& ranks = clique.collectives[number];
+  ranks.push_back(
+      {part, communicator.rank, read(part.from, part.bytes * blocks_sent(part, communicator.rank, clique.size))});
+  for (const Arrived& other : ranks) {
+    move(ranks.back(), other);
+    if (&other != &ranks.back()) move(other, ranks.back());
   }
-  if (++broadcast.ranks == clique.size) clique.broadcasts.erase(number);
+  if (static_cast<int>(ranks.size()) == clique.size) clique.collectives.erase(number);
 }
 
-void serve_all() {
-  for (const Request& request : std::exchange(requests, {})) serve(request);
+int enqueue(Handle handle, int peer, std::function<void()> work) {
+  const auto* communicator = static_cast<Communicator*>(handle);
+  if (communicator == nullptr || peer < 0 || peer >= communicator->clique->size) return kInvalidArgument;
+  group.push_back(std::move(work));
+  if (depth == 0) {
+    for (const auto& each : std::exchange(group, {})) each();
+  }
+  return kSuccess;
+}
+
+int collective(Kind kind, const void* from, void* to, std::size_t count, int type, int root, Handle handle) {
+  const Part part{static_cast<Communicator*>(handle), kind, from, to, count * element_bytes(type), root};
+  return enqueue(handle, root, [part] { arrive(part); });
 }
 
 int join(Handle* out, const std::shared_ptr<Clique>& clique, int rank, int device) {
-  *out = new Communicator{clique, rank, device, 0};
+  *out = new Communicator{clique, rank, device};
   return kSuccess;
 }
 
@@ -133,14 +185,12 @@ STANDIN int ncclGetVersion(int* out) {
   return kSuccess;
 }
 STANDIN const char* ncclGetErrorString(int status) {
-  return status == kSuccess           ? "no error"
-         : missing != nullptr         ? missing
-         : status == kInvalidArgument ? "invalid argument"
-                                      : "invalid usage";
+  return status == kSuccess                            ? "no error"
+         : status == kNotOffered && missing != nullptr ? missing_text()
+         : status == kInvalidArgument                  ? "invalid argument"
+                                                       : "invalid usage";
 }
-STANDIN const char* ncclGetLastError(Handle) {
-  return missing == nullptr ? "" : "not simulated by ration (see: ration help simulated)";
-}
+STANDIN const char* ncclGetLastError(Handle) { return missing == nullptr ? "" : missing_text(); }
 STANDIN int ncclGetUniqueId(UniqueId* out) {
   if (out == nullptr) return kInvalidArgument;
   const std::lock_guard guard(identities_mutex);
@@ -162,10 +212,11 @@ STANDIN int ncclCommInitRank(Handle* out, int count, UniqueId id, int rank) {
   Identity identity{};
   std::memcpy(&identity, id.bytes, sizeof identity);
   if (count > 1 && identity.process != ::getpid())
-    return not_offered("ncclCommInitRank with ranks in several processes");
+    return not_offered("ncclCommInitRank with ranks in several processes", kNotOffered);
   ration::cuda::CUdevice device = 0;
   driver<ration::cuda::cuCtxGetDevice_t>("cuCtxGetDevice")(&device);
   const std::lock_guard guard(identities_mutex);
+  std::erase_if(identities, [](const auto& entry) { return entry.second.expired(); });
   auto clique = identities[identity].lock();
   if (clique == nullptr) {
     clique = std::make_shared<Clique>();
@@ -205,14 +256,49 @@ STANDIN int ncclGroupStart() {
 }
 STANDIN int ncclGroupEnd() {
   if (depth == 0) return kInvalidUsage;
-  if (--depth == 0) serve_all();
+  if (--depth > 0) return kSuccess;
+  for (const auto& each : std::exchange(group, {})) each();
   return kSuccess;
 }
 STANDIN int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, Handle communicator,
                           Handle) {
-  requests.push_back({static_cast<Communicator*>(communicator), from, to, count * element_bytes(type), root});
-  if (depth == 0) serve_all();
-  return kSuccess;
+  return collective(Kind::kBroadcast, from, to, count, type, root, communicator);
+}
+STANDIN int ncclAllGather(const void* from, void* to, std::size_t count, int type, Handle communicator, Handle) {
+  return collective(Kind::kAllGather, from, to, count, type, 0, communicator);
+}
+STANDIN int ncclAlltoAll(const void* from, void* to, std::size_t count, int type, Handle communicator, Handle) {
+  return collective(Kind::kAllToAll, from, to, count, type, 0, communicator);
+}
+STANDIN int ncclGather(const void* from, void* to, std::size_t count, int type, int root, Handle communicator, Handle) {
+  return collective(Kind::kGather, from, to, count, type, root, communicator);
+}
+STANDIN int ncclScatter(const void* from, void* to, std::size_t count, int type, int root, Handle communicator,
+                        Handle) {
+  return collective(Kind::kScatter, from, to, count, type, root, communicator);
+}
+STANDIN int ncclSend(const void* from, std::size_t count, int type, int peer, Handle handle, Handle) {
+  const std::size_t bytes = count * element_bytes(type);
+  return enqueue(handle, peer, [=] {
+    auto* own = static_cast<Communicator*>(handle);
+    const std::lock_guard guard(own->clique->mutex);
+    auto contents = read(from, bytes);
+    auto& waiting = own->clique->waiting[{own->rank, peer}];
+    if (waiting.empty()) return own->clique->sent[{own->rank, peer}].push_back(std::move(contents));
+    write(waiting.front().to, 0, contents.data(), std::min(bytes, waiting.front().bytes));
+    waiting.pop_front();
+  });
+}
+STANDIN int ncclRecv(void* to, std::size_t count, int type, int peer, Handle handle, Handle) {
+  const std::size_t bytes = count * element_bytes(type);
+  return enqueue(handle, peer, [=] {
+    auto* own = static_cast<Communicator*>(handle);
+    const std::lock_guard guard(own->clique->mutex);
+    auto& sent = own->clique->sent[{peer, own->rank}];
+    if (sent.empty()) return own->clique->waiting[{peer, own->rank}].push_back({to, bytes});
+    write(to, 0, sent.front().data(), std::min(bytes, sent.front().size()));
+    sent.pop_front();
+  });
 }
 STANDIN int ncclBcast(void* buffer, std::size_t count, int type, int root, Handle communicator, Handle stream) {
   return ncclBroadcast(buffer, buffer, count, type, root, communicator, stream);

@@ -52,6 +52,12 @@ inline int capability() {
 /// The last function of this library that the calling thread called and that is not offered; null: none.
 inline thread_local const char* missing = nullptr;
 
+/// What a function that is not offered returns: the library's own "not supported".
+inline int not_offered(const char* function, int status) noexcept {
+  missing = function;
+  return status;
+}
+
 /// What an error text says of it. Good until the thread asks again.
 inline const char* missing_text() {
   thread_local std::string text;

@@ -12,8 +12,10 @@ enum nvmlReturn_t : int {
   NVML_ERROR_UNINITIALIZED = 1,
   NVML_ERROR_INVALID_ARGUMENT = 2,
   NVML_ERROR_NOT_SUPPORTED = 3,
+  NVML_ERROR_NO_PERMISSION = 4,
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_OPERATING_SYSTEM = 17,
   NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
   NVML_ERROR_UNKNOWN = 999,
 };
@@ -59,5 +61,25 @@ struct nvmlProcessInfo_v1_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;
 };
+
+/// From release 615 on (CUDA 13.4): limits of a cgroup on one device. No limit is a soft limit of 0 and a hard limit of
+/// kNoMemoryLimit.
+struct nvmlSetMemoryLimits_v1_t {
+  const char* nameSpace;  ///< full path of the cgroup's folder
+  unsigned long long softLimit;
+  unsigned long long hardLimit;
+};
+
+struct nvmlGetMemoryLimits_v1_t {
+  const char* nameSpace;
+  unsigned long long softLimit;
+  unsigned long long hardLimit;
+  unsigned long long currentUsed;
+};
+
+inline constexpr unsigned long long kNoMemoryLimit = ~0ULL;  ///< NVML_DEVICE_MEMORY_LIMIT_MAX
+
+using nvmlDeviceSetMemoryLimits_v1_t = nvmlReturn_t(nvmlDevice_t, nvmlSetMemoryLimits_v1_t*);
+using nvmlDeviceGetMemoryLimits_v1_t = nvmlReturn_t(nvmlDevice_t, nvmlGetMemoryLimits_v1_t*);
 
 }  // namespace ration::nvml

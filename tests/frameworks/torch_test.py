@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Stock PyTorch, as pip installs it, on simulated GPUs and under limits. Usage: torch_test.py PYTHON [unittest options]"""
-import json
 import subprocess
 import sys
 import unittest
 
-from case import CONTEXT, RATION, FrameworkCase, GiB, MiB
+from case import BUILD, CONTEXT, RATION, SOURCE, FrameworkCase, GiB, MiB
 
 
 class PyTorch(FrameworkCase):
@@ -254,8 +253,8 @@ class PyTorch(FrameworkCase):
         self.assertEqual(running.wait(60), 0)
 
     def test_our_pool_under_pytorch(self):
-        self.environment["PYTHONPATH"] = str(__import__("case").SOURCE / "python")
-        self.environment["RATION_LIBRARY"] = str(__import__("case").BUILD / "lib/libration.so.1")
+        self.environment["PYTHONPATH"] = str(SOURCE / "python")
+        self.environment["RATION_LIBRARY"] = str(BUILD / "lib/libration.so.1")
         self.run_program("""
             import ration, ration.torch
             ration.torch.use()
@@ -271,7 +270,7 @@ class PyTorch(FrameworkCase):
             for _ in range(10): model(torch.randn(32, 64, device=device)).sum().backward()
         """)
 
-    def test_what_is_not_simulated_is_named(self):
+    def test_an_error_of_cufft_is_told_as_cuffts_own(self):
         text = self.run_program("""
             try: torch.fft.fft(torch.randn(8, device=device))
             except RuntimeError as error: print(json.dumps(str(error)))

@@ -322,5 +322,78 @@ TEST_F(Runtime, BroadcastsBetweenCardsAreTrue) {
   }
 }
 
+TEST_F(Runtime, WhatOnlyMovesBetweenCardsIsTrue) {
+  void* nccl = library("libnccl.so.2");
+  Handle ranks[2] = {};
+  ASSERT_EQ(reinterpret_cast<int (*)(Handle*, int, const int*)>(::dlsym(nccl, "ncclCommInitAll"))(ranks, 2, nullptr),
+            0);
+  const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart")),
+             end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
+  constexpr std::size_t kBlock = 16;
+  char* from[2] = {};
+  char* to[2] = {};
+  const auto fill = [&] {  // rank r has 10 r in its first block and 10 r + 1 in its second
+    for (int rank : {0, 1}) {
+      ASSERT_EQ(call("cudaSetDevice", rank), cudaSuccess);
+      if (from[rank] == nullptr) {
+        from[rank] = static_cast<char*>(take(2 * kBlock));
+        to[rank] = static_cast<char*>(take(2 * kBlock));
+      }
+      for (int block : {0, 1})
+        ASSERT_EQ(call("cudaMemset", static_cast<void*>(from[rank] + block * kBlock), 10 * rank + block, kBlock),
+                  cudaSuccess);
+      ASSERT_EQ(call("cudaMemset", static_cast<void*>(to[rank]), 99, 2 * kBlock), cudaSuccess);
+    }
+  };
+  const auto got = [&](int rank, int block) {
+    unsigned char last = 0;
+    EXPECT_EQ(call("cudaMemcpy", static_cast<void*>(&last),
+                   static_cast<const void*>(to[rank] + block * kBlock + kBlock - 1), std::size_t{1}, 2),
+              cudaSuccess);
+    return static_cast<int>(last);
+  };
+  const auto each = [&](auto&& work) {
+    fill();
+    start();
+    for (int rank : {1, 0}) ASSERT_EQ(work(rank), 0);
+    end();
+  };
+  using Blocks = std::vector<int>;
+  const auto all = [&] { return Blocks{got(0, 0), got(0, 1), got(1, 0), got(1, 1)}; };
+  using Rootless = int (*)(const void*, void*, std::size_t, int, Handle, Handle);
+  using Rooted = int (*)(const void*, void*, std::size_t, int, int, Handle, Handle);
+  using Send = int (*)(const void*, std::size_t, int, int, Handle, Handle);
+  using Receive = int (*)(void*, std::size_t, int, int, Handle, Handle);
+  const auto rootless = [&](const char* name) {
+    each([&](int r) {
+      return reinterpret_cast<Rootless>(::dlsym(nccl, name))(from[r], to[r], kBlock, 1, ranks[r], nullptr);
+    });
+  };
+  const auto rooted = [&](const char* name) {
+    each([&](int r) {
+      return reinterpret_cast<Rooted>(::dlsym(nccl, name))(from[r], to[r], kBlock, 1, 1, ranks[r], nullptr);
+    });
+  };
+  rootless("ncclAllGather");
+  EXPECT_EQ(all(), (Blocks{0, 10, 0, 10}));
+  rootless("ncclAlltoAll");
+  EXPECT_EQ(all(), (Blocks{0, 10, 1, 11}));
+  rooted("ncclGather");
+  EXPECT_EQ(all(), (Blocks{99, 99, 0, 10}));
+  rooted("ncclScatter");
+  EXPECT_EQ(all(), (Blocks{10, 99, 11, 99}));
+  each([&](int r) {
+    const int sent = reinterpret_cast<Send>(::dlsym(nccl, "ncclSend"))(from[r], kBlock, 1, 1 - r, ranks[r], nullptr);
+    return sent != 0 ? sent
+                     : reinterpret_cast<Receive>(::dlsym(nccl, "ncclRecv"))(to[r], kBlock, 1, 1 - r, ranks[r], nullptr);
+  });
+  EXPECT_EQ(all(), (Blocks{10, 99, 0, 99}));
+  EXPECT_EQ(reinterpret_cast<Send>(::dlsym(nccl, "ncclSend"))(from[0], kBlock, 1, 2, ranks[0], nullptr), 4);
+  EXPECT_EQ(reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclCommSplit"))(), 5);
+  const std::string text = reinterpret_cast<const char* (*)(int)>(::dlsym(nccl, "ncclGetErrorString"))(5);
+  EXPECT_EQ(text, "ncclCommSplit is not simulated by ration (see: ration help simulated)");
+  EXPECT_EQ(text, reinterpret_cast<const char* (*)(Handle)>(::dlsym(nccl, "ncclGetLastError"))(nullptr));
+}
+
 }  // namespace
 }  // namespace ration::cudart

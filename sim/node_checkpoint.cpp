@@ -1,0 +1,88 @@
+// Checkpoints, as far as the node goes: which process is meant, and its bytes leaving the devices and coming back. What
+// the memory holds stays where it is, since device memory is host memory here.
+#include <unistd.h>
+
+#include "node_state.hpp"
+#include "shared_blocks.hpp"
+
+namespace ration::sim {
+
+Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
+  const std::uint64_t own_namespace = current_process().pid_namespace;
+  Turnstile* found = nullptr;
+  lock();
+  for (int index = 0; index < kMaxProcesses && found == nullptr; ++index) {
+    const ProcessRecord& process = state_->processes[index];
+    if (process.in_use != 1 || process.identity.pid != pid || process.identity.pid_namespace != own_namespace) continue;
+    if (liveness(process.identity) == Liveness::kDead) continue;
+    out = process.identity;
+    found = &state_->turnstiles[index];
+  }
+  unlock();
+  return found;
+}
+
+/// One step, if the slot is still that process's: it may have died, and another may have come, since it was found.
+template <typename Change>
+Move Node::change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step) {
+  const auto slot = static_cast<int>(&turnstile - state_->turnstiles);
+  lock();
+  Move moved = state_->processes[slot].identity.same_as(process) ? Move::kDone : Move::kGone;
+  if (moved == Move::kDone) moved = step(slot);
+  if (moved == Move::kDone) set_state(turnstile, state);
+  unlock();
+  return moved;
+}
+
+Move Node::lock_process(Turnstile& turnstile, const ProcessIdentity& process) {
+  return change(turnstile, process, kLocked, [&](int) {
+    turnstile.locker = this_thread();
+    return Move::kDone;
+  });
+}
+
+Move Node::unlock_process(Turnstile& turnstile, const ProcessIdentity& process) {
+  return change(turnstile, process, kRunning, [](int) { return Move::kDone; });
+}
+
+Move Node::park(Turnstile& turnstile, const ProcessIdentity& process) {
+  return change(turnstile, process, kCheckpointed, [&](int slot) {
+    ProcessRecord& record = state_->processes[slot];
+    const SharedBlocks* shared = SharedBlocks::get();
+    for (int device = 0; device < static_cast<int>(models().size()) && shared != nullptr; ++device) {
+      for (std::uint32_t granule = 0; granule < places(device); ++granule) {
+        if (state_->devices[device].owner[granule] == slot + 1 && shared->covers(device, granule)) return Move::kShared;
+      }
+    }
+    for (std::size_t device = 0; device < models().size(); ++device) {
+      record.parked[device] = record.granules[device];
+      record.parked_contexts[device] = record.contexts[device];
+      record.contexts[device] = 0;
+    }
+    recount();
+    return Move::kDone;
+  });
+}
+
+Move Node::unpark(Turnstile& turnstile, const ProcessIdentity& process) {
+  return change(turnstile, process, kLocked, [&](int slot) {
+    ProcessRecord& record = state_->processes[slot];
+    for (int device = 0; device < static_cast<int>(models().size()); ++device) {
+      const Bytes contexts{record.parked_contexts[device]};
+      const Bytes managed = kGranule * record.managed[device];
+      const Bytes all = kGranule * record.parked[device] + contexts;
+      make_room(slot, device, all, true);
+      make_room(slot, device, all - managed, false);
+      if (!fits_locked(slot, device, all, true) || !fits_locked(slot, device, all - managed, false)) return Move::kFull;
+    }
+    for (std::size_t device = 0; device < models().size(); ++device) {
+      record.contexts[device] += record.parked_contexts[device];
+      record.parked[device] = record.parked_contexts[device] = 0;
+    }
+    recount();
+    for (int device = 0; device < static_cast<int>(models().size()); ++device) note_peak(device);
+    return Move::kDone;
+  });
+}
+
+}  // namespace ration::sim

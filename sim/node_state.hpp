@@ -1,0 +1,53 @@
+// What the processes on a node share: the layout of its state file. Used by node.cpp, node_groups.cpp and
+// node_checkpoint.cpp only. Changed under the node's lock, but for the turnstiles (turnstile.hpp).
+#pragma once
+
+#include "node.hpp"
+#include "turnstile.hpp"
+
+namespace ration::sim {
+
+inline constexpr std::size_t kMaxGroupPath = 512;
+inline constexpr std::uint32_t kMaxGroups = 256;
+
+struct ProcessRecord {
+  std::uint32_t in_use;  // kLingering: dead, but another process still holds memory of it
+  ProcessIdentity identity;
+  std::uint64_t contexts[kMaxDevices];  // bytes
+  std::uint64_t granules[kMaxDevices];  // how many of the owner table are this process's
+  std::uint64_t managed[kMaxDevices];   // how many of these no group's limit counts
+  // Of a checkpointed process: granules that have their places but do not count, and bytes of contexts.
+  std::uint64_t parked[kMaxDevices], parked_contexts[kMaxDevices];
+  char group[kMaxGroupPath];  // its cgroup, as a full path
+};
+
+struct DeviceRecord {
+  std::uint32_t used_granules;
+  std::uint32_t hint;  // where the last run was found
+  std::uint64_t context_bytes;
+  std::uint64_t peak_bytes;
+  std::uint16_t owner[kMaxPlaces];  // process slot + 1; 0 = free
+  std::uint8_t touched[kMaxPlaces];
+  std::uint8_t managed[kMaxPlaces];
+};
+
+/// The limits of one cgroup.
+struct GroupRecord {
+  char path[kMaxGroupPath];  // empty: unused
+  std::uint64_t inode;       // of its folder: a group that is made anew has no limits
+  std::uint64_t soft[kMaxDevices], hard[kMaxDevices];
+};
+
+struct NodeState {
+  std::uint64_t ready;
+  pthread_mutex_t lock;
+  std::uint32_t groups_in_use;
+  GroupRecord groups[kMaxGroups];
+  ProcessRecord processes[kMaxProcesses];
+  Turnstile turnstiles[kMaxProcesses];  // of the process in the same slot
+  DeviceRecord devices[kMaxDevices];
+};
+
+inline constexpr std::uint32_t kLingering = 2;
+
+}  // namespace ration::sim

@@ -1,0 +1,95 @@
+#include "turnstile.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <ctime>
+
+namespace ration::sim {
+
+std::atomic<Turnstile*> own_turnstile{nullptr};
+
+std::int32_t this_thread() {
+  static thread_local const auto id = static_cast<std::int32_t>(::gettid());
+  return id;
+}
+
+namespace {
+
+// Shared between processes, so not the private kind.
+void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+
+/// Whether the lock was got, by what pthread_mutex_…lock() returned.
+bool got(Turnstile& turnstile, int result) {
+  if (result != EOWNERDEAD) return result == 0;
+  // The one who died was the process itself, then nobody minds, or one who was moving its memory.
+  ::pthread_mutex_consistent(&turnstile.mutex);
+  if (turnstile.moving.exchange(0) != 0) set_state(turnstile, kFailed);
+  return true;
+}
+
+}  // namespace
+
+void make_turnstile(Turnstile& turnstile) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+  // Not for the priorities: such a mutex is handed over when it is given up, where another goes to whoever is first.
+  ::pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+  if (::pthread_mutex_init(&turnstile.mutex, &attributes) != 0) {
+    ::pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_NONE);
+    ::pthread_mutex_init(&turnstile.mutex, &attributes);
+  }
+  ::pthread_mutexattr_destroy(&attributes);
+}
+
+bool hold(Turnstile& turnstile, unsigned timeout_ms) {
+  if (timeout_ms == 0) return got(turnstile, ::pthread_mutex_lock(&turnstile.mutex));
+  timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += timeout_ms / 1000;
+  until.tv_nsec += static_cast<long>(timeout_ms % 1000) * 1'000'000;
+  if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
+  return got(turnstile, ::pthread_mutex_timedlock(&turnstile.mutex, &until));
+}
+
+bool try_hold(Turnstile& turnstile) { return got(turnstile, ::pthread_mutex_trylock(&turnstile.mutex)); }
+
+void let_go(Turnstile& turnstile) { ::pthread_mutex_unlock(&turnstile.mutex); }
+
+void set_state(Turnstile& turnstile, std::uint32_t state) {
+  if (state == kRunning) turnstile.locker = 0;
+  turnstile.state = state;
+  ::syscall(SYS_futex, &turnstile.state, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool pass(Turnstile& turnstile) {
+  for (std::uint32_t state = turnstile.state; state == kLocked || state == kCheckpointed; state = turnstile.state) {
+    if (turnstile.locker == this_thread()) return false;
+    wait_while(turnstile.state, state);
+  }
+  return true;
+}
+
+void Passage::enter() {
+  Turnstile* own = own_turnstile;
+  while (own != nullptr && held_ == nullptr) {
+    const bool may = pass(*own);
+    if (!hold(*own)) return;
+    held_ = own;
+    const std::uint32_t state = own->state;
+    if (!may || state == kRunning || state == kFailed) return;
+    let_go(*own);  // locked between the look and the hold
+    held_ = nullptr;
+    own = own_turnstile;
+  }
+}
+
+}  // namespace ration::sim

@@ -1,0 +1,175 @@
+"""A process on the simulated node that does what it is told, line by line, and answers each line with one line of JSON.
+
+Actor, for tests: starts one, `ask()` tells it something and waits, `tell()` only tells. Run as a program, it is the process.
+"""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+
+MIB = 1 << 20
+
+
+class SetLimits(ctypes.Structure):
+    _fields_ = [("path", ctypes.c_char_p), ("soft", ctypes.c_uint64), ("hard", ctypes.c_uint64)]
+
+
+class GetLimits(ctypes.Structure):
+    _fields_ = SetLimits._fields_ + [("used", ctypes.c_uint64)]
+
+
+class Memory2(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint), ("total", ctypes.c_uint64), ("reserved", ctypes.c_uint64), ("free", ctypes.c_uint64), ("used", ctypes.c_uint64)]
+
+
+class Process(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("bytes", ctypes.c_uint64), ("gpu_instance", ctypes.c_uint), ("compute_instance", ctypes.c_uint)]
+
+
+class Actor:
+    def __init__(self, environment):
+        self.process = subprocess.Popen([sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.answer()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Obedient:
+    """The commands. Each returns what is answered; a driver's or NVML's error is its number."""
+
+    def __init__(self):
+        self.blocks = []
+
+    def init(self):
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        error = self.cuda.cuInit(0) or self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or self.cuda.cuCtxSetCurrent(context)
+        return error
+
+    def load(self):
+        """Only the library: a checkpoint needs no cuInit."""
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        return 0
+
+    def become(self, user):
+        """Another user from now on, whose processes can be looked at as any other's."""
+        os.setgroups([])
+        os.setgid(int(user))
+        os.setuid(int(user))
+        return ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE
+
+    def take(self, mib, function="cuMemAlloc_v2"):
+        address = ctypes.c_uint64()
+        size = ctypes.c_size_t(int(mib) * MIB)
+        error = self.cuda.cuMemAllocManaged(ctypes.byref(address), size, 1) if function == "managed" else getattr(self.cuda, function)(ctypes.byref(address), size)
+        if error == 0:
+            self.blocks.append(address)
+        return error
+
+    def managed(self, mib):
+        return self.take(mib, "managed")
+
+    def give(self):
+        return self.cuda.cuMemFree_v2(self.blocks.pop())
+
+    def churn(self, times):
+        """Takes and gives without a pause."""
+        for _ in range(int(times)):
+            error = self.take(2) or self.give()
+            if error:
+                return error
+        return 0
+
+    def write(self, word):
+        return self.cuda.cuMemcpyHtoD_v2(self.blocks[-1], ctypes.byref(ctypes.c_uint32(int(word))), ctypes.c_size_t(4))
+
+    def read(self):
+        word = ctypes.c_uint32()
+        error = self.cuda.cuMemcpyDtoH_v2(ctypes.byref(word), self.blocks[-1], ctypes.c_size_t(4))
+        return [error, word.value]
+
+    def info(self):
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        error = self.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return [error, free.value // MIB, total.value // MIB]
+
+    def version(self):
+        number = ctypes.c_int()
+        self.cuda.cuDriverGetVersion(ctypes.byref(number))
+        return number.value
+
+    def publish(self):
+        return self.cuda.cuIpcGetMemHandle(ctypes.create_string_buffer(64), self.blocks[-1])
+
+    # Checkpoints.
+    def state(self, pid):
+        number = ctypes.c_int(-1)
+        error = self.cuda.cuCheckpointProcessGetState(int(pid), ctypes.byref(number))
+        return number.value if error == 0 else -error
+
+    def lock(self, pid, timeout_ms=0):
+        arguments = (ctypes.c_uint * 16)(int(timeout_ms))
+        return self.cuda.cuCheckpointProcessLock(int(pid), arguments)
+
+    def checkpoint(self, pid):
+        return self.cuda.cuCheckpointProcessCheckpoint(int(pid), None)
+
+    def restore(self, pid):
+        return self.cuda.cuCheckpointProcessRestore(int(pid), None)
+
+    def unlock(self, pid):
+        return self.cuda.cuCheckpointProcessUnlock(int(pid), None)
+
+    # NVML.
+    def nvml(self):
+        self.management = ctypes.CDLL("libnvidia-ml.so.1")
+        self.device = ctypes.c_void_p()
+        return self.management.nvmlInit_v2() or self.management.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device))
+
+    def limit(self, path, soft, hard):
+        number = [2**64 - 1 if text == "max" else int(text) * MIB for text in (soft, hard)]
+        return self.management.nvmlDeviceSetMemoryLimits_v1(self.device, ctypes.byref(SetLimits(os.fsencode(path), *number)))
+
+    def limits(self, path):
+        limits = GetLimits(os.fsencode(path))
+        error = self.management.nvmlDeviceGetMemoryLimits_v1(self.device, ctypes.byref(limits))
+        if error:
+            return error
+        return [value if value == 2**64 - 1 else value // MIB for value in (limits.soft, limits.hard, limits.used)]
+
+    def memory(self):
+        memory = Memory2(version=ctypes.sizeof(Memory2) | 2 << 24)
+        error = self.management.nvmlDeviceGetMemoryInfo_v2(self.device, ctypes.byref(memory))
+        return [error, memory.total // MIB, memory.free // MIB, memory.used // MIB]
+
+    def processes(self):
+        count, list_of = ctypes.c_uint(64), (Process * 64)()
+        self.management.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), list_of)
+        return {str(list_of[i].pid): list_of[i].bytes // MIB for i in range(count.value)}
+
+
+def main():
+    obedient = Obedient()
+    for line in sys.stdin:
+        word, *arguments = line.split()
+        print(json.dumps(getattr(obedient, word)(*arguments)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
