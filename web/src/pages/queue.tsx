@@ -32,7 +32,7 @@ export function Queue({ view }: { view: View }) {
   const columns: Column<Lease>[] = [
     { id: "position", head: "#", numeric: true, value: (lease) => lease.position, cell: (lease) => (lease.position === null ? "" : <span>{lease.position}<span class="faint">/{lease.of}</span></span>) },
     { id: "lease", head: t("queue.lease"), header: true, value: (lease) => lease.lease, from: "medium" },
-    { id: "tenant", head: t("column.tenant"), value: (lease) => lease.tenant, cell: (lease) => <span class="workload"><Swatch tenant={lease.tenant} />{lease.tenant}{lease.user && <span class="faint">/{lease.user}</span>}</span> },
+    { id: "tenant", head: t("column.tenant"), value: (lease) => lease.tenant, cell: (lease) => <span class="workload"><Swatch tenant={lease.tenant} /><span>{lease.tenant}{lease.user && <span class="faint">/{lease.user}</span>}</span></span> },
     { id: "command", head: t("column.command"), value: (lease) => lease.command, cell: (lease) => (lease.command === null ? <NotKnown reason={lease.command_na} /> : <code class="clip" title={lease.command}>{lease.command}</code>), from: "medium" },
     { id: "bytes", head: t("queue.wants"), numeric: true, value: (lease) => lease.bytes, cell: (lease) => <Amount bytes={lease.bytes} /> },
     { id: "gpu", head: "GPU", value: (lease) => lease.gpu },

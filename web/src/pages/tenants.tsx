@@ -34,8 +34,8 @@ function EditableSize({ row, field, device }: { row: Row; field: "limit" | "guar
   const label = t(field === "limit" ? "tenants.editLimit" : "tenants.editGuarantee", { name: row.tenant.tenant, gpu: row.account.gpu ?? "?" });
   if (!open) {
     return (
-      <button type="button" class="edit" ref={button} aria-label={label} onClick={() => { setProblem(null); setVersion(row.tenant.limit_changes ?? null); setText(bytes === null ? "" : typedSize(bytes)); }}>
-        <Amount bytes={bytes} na={na} /> <span aria-hidden="true" class="pencil">✎</span>
+      <button type="button" class="edit" ref={button} onClick={() => { setProblem(null); setVersion(row.tenant.limit_changes ?? null); setText(bytes === null ? "" : typedSize(bytes)); }}>
+        <span class="hidden">{label}: </span><Amount bytes={bytes} na={na} /> <span aria-hidden="true" class="pencil">✎</span>
       </button>
     );
   }

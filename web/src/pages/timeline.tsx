@@ -4,7 +4,7 @@ import { useStore } from "../state/store";
 import { setQuery, type View } from "../state/route";
 import { t } from "../text";
 import { Choices, Panel } from "../ui/basics";
-import { Chart } from "../ui/chart";
+import { Chart, ChartTools, type ChartProps } from "../ui/chart";
 import { useLoaded } from "../ui/load";
 
 /** As the daemon reads durations: hours at most. */
@@ -63,6 +63,10 @@ export function Timeline({ view }: { view: View }) {
   const owners = new Map(snapshot?.workloads.map((row) => [row.workload ?? "", row.tenant ?? ""]) ?? []);
   const device = gpus.find((candidate) => String(candidate.gpu) === gpu);
   const title = by === "device" ? t("timeline.allDevices") : `GPU ${gpu} ${device?.name ?? ""}`;
+  const chart = (series: Series): ChartProps => ({
+    title, series, stacked: shape === "stack", which, table: view.query.get("as") === "table", onZoom: zoomTo,
+    tenantOf: (name) => (by === "workload" ? owners.get(name) || name : name), cli: `ration report --by ${by} --window ${from.replace("-", "")}`,
+  });
   return (
     <>
       <div class="controls">
@@ -71,12 +75,9 @@ export function Timeline({ view }: { view: View }) {
         <Choices label={t("timeline.shape")} name="shape" value={shape} choices={[{ value: "stack", label: t("timeline.stack") }, { value: "lines", label: t("timeline.lines") }]} onChange={(value) => setQuery({ shape: value === "stack" ? null : value })} />
         <Choices label={t("timeline.which")} name="which" value={which} choices={[{ value: "maximum", label: t("timeline.maximum") }, { value: "average", label: t("timeline.average") }]} onChange={(value) => setQuery({ which: value === "maximum" ? null : value })} />
       </div>
-      <Panel id="chart" title={title} tools={<RangeTools query={view.query} series={data} />}>
+      <Panel id="chart" title={title} tools={<><RangeTools query={view.query} series={data} />{data && <ChartTools {...chart(data)} />}</>}>
         {problem && <p class="notice bad">{problem}</p>}
-        {data ? (
-          <Chart title={title} series={data} stacked={shape === "stack"} which={which} table={view.query.get("as") === "table"} onZoom={zoomTo}
-            tenantOf={(name) => (by === "workload" ? owners.get(name) || name : name)} cli={`ration report --by ${by} --window ${from.replace("-", "")}`} />
-        ) : <div class="chart-wait" />}
+        {data ? <Chart {...chart(data)} /> : <div class="chart-wait" />}
         <p class="faint">{which === "maximum" ? t("timeline.maximumNote") : t("timeline.averageNote")} {t("timeline.brush")}</p>
       </Panel>
     </>

@@ -7,7 +7,7 @@ import { isOperator, rowsOf, useStore } from "../state/store";
 import { workloadPath, type View } from "../state/route";
 import { t } from "../text";
 import { Amount, Badge, Command, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
-import { Chart } from "../ui/chart";
+import { Chart, ChartTools, type ChartProps } from "../ui/chart";
 import { EventLines, describe } from "../ui/events";
 import { LimitForm } from "../ui/limit_form";
 import { useLoaded } from "../ui/load";
@@ -74,7 +74,7 @@ function Facts({ row }: { row: WorkloadRow }) {
       <dt>{t("column.user")}</dt><dd>{row.user ?? <NotKnown reason={row.user_na ?? row.command_na} full />}</dd>
       <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={row.gpu_na} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
       <dt>{t("workload.started")}</dt><dd>{row.started ? <Time time={row.started} day /> : <NotKnown reason={undefined} />}</dd>
-      <dt>{t("workload.idle")}</dt><dd><Span seconds={row.idle_seconds} na={row.idle_seconds_na} full /></dd>
+      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} na={row.idle_seconds_na} full />}</dd>
       <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ?? <NotKnown reason={undefined} />}</dd>
       <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={row.labels_na} full /> : row.labels || "–"}</dd>
       <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={row.command_na} full />}</dd>
@@ -94,7 +94,7 @@ function Denials({ name }: { name: string }) {
   const events = [...byId.values()].sort((left, right) => right.id - left.id).slice(0, 10);
   return (
     <Panel id="denials" title={t("workload.denials")} tools={<Link to={`/events?workload=${encodeURIComponent(name)}`}>{t("now.allEvents")}</Link>}>
-      {events.length > 0 ? <EventLines events={events} /> : <p class="empty">{t("workload.noDenials")}</p>}
+      {events.length > 0 ? <EventLines events={events} oneType /> : <p class="empty">{t("workload.noDenials")}</p>}
     </Panel>
   );
 }
@@ -130,14 +130,17 @@ export function Workload({ view }: { view: View }) {
   if (!row) return <Empty command="ration ps">{t("workload.gone", { name: view.name })}</Empty>;
   const own = (name: string) => name === view.name;
   const series = data && { ...data, lines: data.lines.filter((line) => own(line.name)), limits: data.limits.filter((limit) => own(limit.name)), denials: data.denials.filter((denial) => own(denial.name)), capacity_bytes: row.limit_bytes ?? data.capacity_bytes };
+  const chart = (shown: Series): ChartProps => ({
+    title: t("workload.chart"), series: shown, stacked: false, which: "maximum", tenantOf: () => row.tenant ?? "", onZoom: zoomTo, table: view.query.get("as") === "table",
+    levels: row.guarantee_bytes ? [{ label: t("column.guarantee"), bytes: row.guarantee_bytes }] : [], cli: `ration report --last ${view.name}`,
+  });
   return (
     <>
       {rows.length > 1 && <nav class="tabs" aria-label="GPU">{rows.map((one) => <Link key={one.gpu} to={`${workloadPath(view.name)}?gpu=${one.gpu}`} current={one === row}>GPU {one.gpu}</Link>)}</nav>}
       <Head row={row} />
       <div class="split">
-        <Panel id="chart" title={t("workload.chart")} tools={<RangeTools query={view.query} series={data} />} class="grow">
-          {series ? <Chart title={t("workload.chart")} series={series} stacked={false} which="maximum" tenantOf={() => row.tenant ?? ""} onZoom={zoomTo} table={view.query.get("as") === "table"}
-            {...(row.guarantee_bytes ? { levels: [{ label: t("column.guarantee"), bytes: row.guarantee_bytes }] } : {})} cli={`ration report --last ${view.name}`} /> : <div class="chart-wait" />}
+        <Panel id="chart" title={t("workload.chart")} tools={<><RangeTools query={view.query} series={data} />{series && <ChartTools {...chart(series)} />}</>}>
+          {series ? <Chart {...chart(series)} /> : <div class="chart-wait" />}
         </Panel>
         <Panel id="facts" title={t("workload.facts")}><Facts row={row} /></Panel>
       </div>

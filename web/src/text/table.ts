@@ -276,7 +276,7 @@ export const table = {
   "reports.notMeant": ["has no meaning for this row", "对此行无意义"],
   "reports.addsUp": ["adds up: {capacity} GiB·h", "合计相符：{capacity} GiB·h"],
   "reports.addsUpNot": ["does not add up to {capacity} GiB·h", "合计不等于 {capacity} GiB·h"],
-  "reports.gaps": ["{count} gaps, shown as a row", "{count} 处缺口，单列一行"],
+  "reports.gaps": ["gaps: {count}, shown as a row", "{count} 处缺口，单列一行"],
   "reports.closed": ["period {period} closed on {day}, seal {seal}", "周期 {period} 于 {day} 结账，封印 {seal}"],
   "queue.lease": ["Lease", "租约"],
   "queue.wants": ["Wants", "需要"],

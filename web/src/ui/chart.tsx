@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Series } from "../api/types";
 import { toCsv } from "../logic/export";
-import { formatSize } from "../logic/format";
+import { formatClock, formatDay, formatSize } from "../logic/format";
 import { canvasFill, colours, lookOf } from "../logic/palette";
 import { asRows, prepare, type Drawn } from "../logic/series";
 import { usePreferences } from "../state/preferences";
@@ -30,6 +30,14 @@ export interface ChartProps {
 
 const steps = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].flatMap((step) => [step * 2 ** 20]).concat([1, 2, 4, 5, 8, 10, 16, 20, 32, 40, 64, 80, 128, 256, 512].map((step) => step * 2 ** 30));
 const height = 320;
+// Largest step first: [step, text, text where the year, month, day … changes]; 24 hours, days as ISO 8601 writes them.
+const clockTicks: uPlot.Axis.Values = [
+  [86400 * 365, "{YYYY}", null, null, null, null, null, null, 1],
+  [86400 * 28, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+];
 
 interface Ink {
   text: string;
@@ -137,8 +145,8 @@ function makeOptions(latest: { current: Latest }, width: number, onCursor: (inde
     width, height, legend: { show: false }, padding: [12, 8, 0, 0],
     scales: { x: { time: true }, y: { range: () => [0, (latest.current.drawn.top || 2 ** 30) * 1.04] } },
     axes: [
-      { ...axis, space: 70 },
-      { ...axis, size: 68, space: 36, incrs: steps, values: (_plot, ticks) => ticks.map((tick) => formatSize(tick).replace(".0 ", " ")) },
+      { ...axis, space: 70, values: clockTicks },
+      { ...axis, size: 68, space: 36, incrs: steps, values: (_plot, ticks) => ticks.map((tick) => formatSize(tick).replace(/\.0+ /, " ")) },
     ],
     series: [
       {},
@@ -206,7 +214,7 @@ function Canvas(props: Latest) {
     <>
       <div ref={box} class="chart" role="img" aria-label={`${props.title}. ${t("chart.tableHint")}`} />
       <ul class="legend readout">
-        <li class="readout-time">{time === undefined ? "" : new Date(time * 1000).toLocaleString()}</li>
+        <li class="readout-time">{time === undefined ? "" : stamp(time)}</li>
         {drawn.names.map((name, line) => (
           <li key={name}>
             <i class={`swatch ${props.stacked ? "" : "line"} look-${lookOf(props.tenantOf(name))}`} aria-hidden="true" />
@@ -223,29 +231,38 @@ function Canvas(props: Latest) {
   );
 }
 
+const stamp = (seconds: number): string => {
+  const iso = new Date(seconds * 1000).toISOString();
+  return `${formatDay(iso)} ${formatClock(iso)}`;
+};
+
+/** Chart or table, and the same numbers for other programs. */
+export function ChartTools(props: ChartProps) {
+  const csv = () => {
+    const drawn = prepare(props.series, props.which);
+    return toCsv(["time", ...drawn.names.map((name) => `${name}_bytes`)], drawn.times.map((time, index) => [new Date(time * 1000).toISOString(), ...drawn.values.map((line) => line[index])]));
+  };
+  return (
+    <>
+      <Choices label={t("chart.view")} name="view" value={props.table ? "table" : "chart"}
+        choices={[{ value: "chart", label: t("chart.asChart") }, { value: "table", label: t("chart.asTable") }]}
+        onChange={(value) => setQuery({ as: value === "table" ? "table" : null })} />
+      <CopyMenu name={props.title} csv={csv} json={() => props.series} cli={props.cli} />
+    </>
+  );
+}
+
 export function Chart(props: ChartProps) {
   const drawn = prepare(props.series, props.which);
-  const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
-  const csv = () => toCsv(["time", ...drawn.names.map((name) => `${name}_bytes`)], drawn.times.map((time, index) => [iso(time), ...drawn.values.map((line) => line[index])]));
-  const rows = props.table ? asRows(drawn, 60) : [];
+  if (drawn.times.length === 0 || drawn.names.length === 0) return <p class="empty">{t("chart.empty")}</p>;
+  if (!props.table) return <Canvas {...props} drawn={drawn} />;
+  const rows = asRows(drawn, 60);
   const columns: Column<(typeof rows)[number]>[] = [
-    { id: "time", head: t("event.time"), value: (row) => iso(row.time), cell: (row) => new Date(row.time * 1000).toLocaleString(), header: true },
+    { id: "time", head: t("event.time"), value: (row) => stamp(row.time), header: true },
     ...drawn.names.map((name, line) => ({
       id: name, head: name, numeric: true, value: (row: (typeof rows)[number]) => row.values[line],
       cell: (row: (typeof rows)[number]) => <Amount bytes={row.values[line]} na={t("chart.nothingRecorded")} />,
     })),
   ];
-  return (
-    <div class="chart-box">
-      <div class="chart-tools">
-        <Choices label={t("chart.view")} name={`view-${props.title}`} value={props.table ? "table" : "chart"}
-          choices={[{ value: "chart", label: t("chart.asChart") }, { value: "table", label: t("chart.asTable") }]}
-          onChange={(value) => setQuery({ as: value === "table" ? "table" : null })} />
-        <CopyMenu name={props.title} csv={csv} json={() => props.series} cli={props.cli} />
-      </div>
-      {drawn.times.length === 0 ? <p class="empty">{t("chart.empty")}</p> : props.table
-        ? <div class="chart-table"><DataTable name="series" caption={props.title} columns={columns} rows={rows} keyOf={(row) => String(row.time)} /></div>
-        : <Canvas {...props} drawn={drawn} />}
-    </div>
-  );
+  return <div class="chart-table"><DataTable name="series" caption={props.title} columns={columns} rows={rows} keyOf={(row) => String(row.time)} /></div>;
 }

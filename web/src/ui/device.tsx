@@ -31,7 +31,7 @@ function Forecast({ device }: { device: Device }) {
   if (device.time_to_full_seconds !== null) {
     return <Badge tone={device.time_to_full_seconds < 3600 ? "warn" : "plain"}>{t("device.fullIn", { time: formatDuration(device.time_to_full_seconds) })}</Badge>;
   }
-  return <span class="faint">{t("device.forecast")} n/a ({device.time_to_full_seconds_na ?? t("na.noReason")})</span>;
+  return <span class="sensor"><span class="faint">{t("device.forecast")}</span> <NotKnown reason={device.time_to_full_seconds_na} full /></span>;
 }
 
 function Sensor({ value, unit, label, na }: { value: number | null; unit: string; label: string; na: string | undefined }) {
@@ -46,13 +46,14 @@ export function DeviceBar({ snapshot, device }: { snapshot: Snapshot; device: De
   const layout = layoutDevice(snapshot, device);
   const id = `device-${device.gpu}`;
   const spoken = layout.parts.map((part) => `${partLabel(part)} ${formatSize(part.bytes)}`).join(", ");
-  const others = layout.parts.filter((part) => part.kind !== "tenant");
+  const others = layout.parts.filter((part) => part.kind !== "tenant" && part.kind !== "free");
   return (
     <section class="device" aria-labelledby={id}>
       <header class="device-head">
         <h3 id={id}><Link to={`/timeline?gpu=${device.gpu}`}>GPU {device.gpu}</Link> <span class="device-name">{device.name}</span></h3>
         <Sensor label={t("device.utilisation")} value={device.utilisation_percent} unit="%" na={device.utilisation_percent_na} />
         <Sensor label={t("device.temperature")} value={device.temperature_celsius} unit=" °C" na={device.temperature_celsius_na} />
+        <Forecast device={device} />
         <span class="device-sum">
           <strong><Amount bytes={device.used_bytes} na={device.used_bytes_na} /></strong>
           <span class="faint"> {t("device.usedOf")} </span><Amount bytes={device.total_bytes} />
@@ -88,7 +89,7 @@ export function DeviceBar({ snapshot, device }: { snapshot: Snapshot; device: De
             <span class="legend-size"><Amount bytes={part.bytes} /></span>
           </li>
         ))}
-        <li class="forecast"><Forecast device={device} /></li>
+        {layout.reaches.length > 0 && <li class="lane-key faint" title={t("device.lanes")} aria-hidden="true"><i class="key-guarantee" />{t("column.guarantee")}<i class="key-limit" />{t("column.limit")}</li>}
       </ul>
     </section>
   );

@@ -19,13 +19,13 @@ export function EventBadge({ type }: { type: NodeEvent["type"] }) {
 }
 
 /** A line for each event; the text links to its permanent place. */
-export function EventLines({ events, selected }: { events: NodeEvent[]; selected?: number | null }) {
+export function EventLines({ events, selected, oneType }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean }) {
   return (
-    <ol class="events">
+    <ol class={oneType ? "events one-type" : "events"}>
       {events.map((event) => (
         <li key={event.id} class={event.id === selected ? "selected" : ""} data-event={event.id}>
           <Time time={event.time} />
-          <EventBadge type={event.type} />
+          {!oneType && <EventBadge type={event.type} />}
           <Link to={`/events?event=${event.id}`} current={event.id === selected}>{event.text}</Link>
         </li>
       ))}

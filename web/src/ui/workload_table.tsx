@@ -43,7 +43,7 @@ export function workloadColumns(): Column<WorkloadRow>[] {
   return [
     { id: "workload", head: t("column.workload"), header: true, value: (row) => (row.workload === null ? nameOf(row) : `${row.tenant ?? ""}/${row.workload}`), cell: (row) => <WorkloadName row={row} /> },
     { id: "state", head: t("column.state"), value: (row) => (row.governed ? row.state : "ungoverned"), cell: (row) => <StateBadge row={row} />, from: "medium" },
-    { id: "gpu", head: "GPU", numeric: true, value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
+    { id: "gpu", head: "GPU", numeric: true, from: "medium", value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
     { id: "used", head: t("column.used"), numeric: true, value: (row) => row.used_bytes, cell: (row) => <Amount bytes={row.used_bytes} na={row.used_bytes_na} /> },
     {
       id: "share", head: "", value: shareOf, from: "medium",
