@@ -173,7 +173,8 @@ export function App() {
     if (shown.current === place) return;
     shown.current = place;
     scrollTo(0, 0);
-    heading.current?.focus({ preventScroll: true });
+    // A page that has put the focus into a field of its own knows better.
+    if (document.activeElement?.tagName !== "INPUT") heading.current?.focus({ preventScroll: true });
   }, [place, host, preferences.language]);
   return (
     <>

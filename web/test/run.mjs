@@ -43,7 +43,7 @@ for (const room of rooms) {
 }
 
 for (const file of files) {
-  const done = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-reporter=spec", file], { encoding: "utf8", timeout: 420_000, env: { ...process.env, CHROMIUM: chromium } });
+  const done = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-reporter=spec", file], { encoding: "utf8", timeout: 900_000, env: { ...process.env, CHROMIUM: chromium } });
   process.stdout.write(done.stdout);
   process.stderr.write(done.stderr);
   const count = (word) => Number(new RegExp(`^. ${word} (\\d+)$`, "m").exec(done.stdout)?.[1] ?? 0);

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { request } from "../api/client";
 import type { Device, Snapshot, Tenant, TenantAccount } from "../api/types";
 import { formatPercent, formatSize, parseSize, typedSize } from "../logic/format";
@@ -24,7 +24,7 @@ function EditableSize({ row, field, device }: { row: Row; field: "limit" | "guar
   const input = useRef<HTMLInputElement>(null);
   const wasOpen = useRef(false);
   const open = text !== null;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open) input.current?.select();
     else if (wasOpen.current) button.current?.focus();
     wasOpen.current = open;

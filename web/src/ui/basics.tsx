@@ -1,7 +1,7 @@
 // The smallest things that pages are made of.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatClock, formatDay, formatDuration, formatExact, formatSize } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { navigate } from "../state/route";
@@ -174,7 +174,7 @@ export function CopyMenu({ name, csv, json, cli }: CopyChoices) {
 /** A modal dialog of the browser: focus stays inside, Escape closes, focus goes back. */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     return () => before?.focus();

@@ -77,23 +77,22 @@ function CommandCell({ row }: { row: WorkloadRow }) {
   return <code class="clip" title={command}>{command}</code>;
 }
 
-/** A text that the URL keeps, written to it a moment after the last key. */
+/** A text that the URL keeps. */
 export function FilterField({ value, problem, label, example }: { value: string; problem: FilterError | null; label: string; example: string }) {
   const [text, setText] = useState(value);
-  const typed = useRef(value);
+  const input = useRef<HTMLInputElement>(null);
+  // While somebody types, the field is ahead of the URL and must not be set back to it.
   useEffect(() => {
-    if (value !== typed.current) setText(value);
-    typed.current = value;
+    if (document.activeElement !== input.current) setText(value);
   }, [value]);
   const type = (fresh: string) => {
     setText(fresh);
-    typed.current = fresh;
     setQuery({ filter: fresh });
   };
   return (
     <div class="filter">
       <label class="hidden" for="filter">{label}</label>
-      <input id="filter" type="search" value={text} placeholder={example} spellcheck={false} autocomplete="off" aria-invalid={Boolean(problem)} aria-describedby="filter-problem" onInput={(event) => type(event.currentTarget.value)} />
+      <input id="filter" ref={input} type="search" value={text} placeholder={example} spellcheck={false} autocomplete="off" aria-invalid={Boolean(problem)} aria-describedby="filter-problem" onInput={(event) => type(event.currentTarget.value)} />
       <p id="filter-problem" class="remark error" role="status">{problem ? t(`filter.${problem.kind}`, { text: problem.text, hint: problem.hint }) : ""}</p>
     </div>
   );

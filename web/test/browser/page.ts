@@ -19,7 +19,8 @@ export interface Opened {
 export async function open(browser: Browser, daemon: Daemon, path: string, options: BrowserContextOptions & { operator?: boolean } = {}): Promise<Opened> {
   const { operator, ...contextOptions } = options;
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-US", ...contextOptions });
-  context.setDefaultTimeout(15_000);
+  // Long, as it is only ever waited out when something is broken: the machine may be busy with other work.
+  context.setDefaultTimeout(60_000);
   if (operator) await context.addInitScript((token) => sessionStorage.setItem("ration.token", token), daemon.token);
   const page = await context.newPage();
   const requests: string[] = [], errors: string[] = [];
