@@ -36,7 +36,8 @@ TEST(WebAssets, WhatThePageNamesIsThere) {
     for (std::size_t at = page->text.find(name); at != std::string_view::npos; at = page->text.find(name, at + 1)) {
       const std::size_t begin = at + name.size() - 1;
       const std::string_view path = page->text.substr(begin, page->text.find('"', begin) - begin);
-      if (path != "/") EXPECT_NE(find(path), nullptr) << path;
+      if (path == "/") continue;
+      EXPECT_NE(find(path), nullptr) << path;
     }
   }
 }
