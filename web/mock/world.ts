@@ -1,0 +1,230 @@
+// A node that lives only here: two devices, four tenants, their workloads, one process that nobody governs. What is used
+// at a time is a function of that time, so that the present and the history of the charts agree.
+
+import type { Denial, Device, EventType, Lease, NodeEvent, Snapshot, Tenant, WorkloadRow } from "../src/api/types";
+import { formatSize } from "../src/logic/format";
+
+export const gib = 2 ** 30;
+const mib = 2 ** 20;
+const granule = 2 * mib;
+
+export interface Workload {
+  name: string;
+  tenant: string;
+  user: string;
+  run: number;
+  gpu: number;
+  command: string;
+  labels: string;
+  pid: number;
+  limits: { since: number; bytes: number }[];
+  guarantee: number;
+  context: number;
+  pooled: number;
+  base: number;
+  swing: number;
+  period: number;
+  kind: "training" | "serving" | "idle" | "suspended";
+  idleSince: number | null;
+  denials: number;
+  lastDenial: string | null;
+  changes: number;
+  startedAgo: number;
+}
+
+export const tenants: { name: string; priority: number; limits: Record<number, number>; changes: number }[] = [
+  { name: "batch", priority: 1, limits: {}, changes: 0 },
+  { name: "jup", priority: 5, limits: { 0: 12 * gib }, changes: 0 },
+  { name: "nlp", priority: 10, limits: { 0: 20 * gib, 1: 24 * gib }, changes: 0 },
+  { name: "vision", priority: 20, limits: { 0: 10 * gib, 1: 12 * gib }, changes: 0 },
+];
+
+export const total = 39.4 * gib - ((39.4 * gib) % granule);
+
+const rows: [string, string, string, number, number, string, string, number, number, number, number, number, number, Workload["kind"]][] = [
+  ["train", "nlp", "alice", 17, 0, "python train.py --config bert-large.yaml", "exp=42", 16, 8, 0.31, 0, 11.2, 1.6, "training"],
+  ["serve", "vision", "svc", 4, 0, "python -m serving.app --port 8500", "", 10, 10, 0.31, 2.5, 10, 0, "serving"],
+  ["kernel-bob", "jup", "bob", 21, 0, "python -m ipykernel_launcher -f kernel.json", "", 8, 0, 0.31, 0, 5.1, 0, "idle"],
+  ["kernel-eve", "jup", "eve", 23, 0, "python -m ipykernel_launcher -f kernel.json", "", 4, 0, 0.31, 0, 0.31, 0, "suspended"],
+  ["train", "nlp", "alice", 17, 1, "python train.py --config bert-large.yaml", "exp=42", 16, 8, 0.31, 0, 10.4, 1.5, "training"],
+  ["tokenize", "nlp", "ali", 19, 1, "python tokenize.py --workers 8", "", 4, 0, 0.28, 0, 1.6, 0.5, "training"],
+  ["detect", "vision", "svc", 5, 1, "./detect --model yolo.plan", "", 6, 4, 0.26, 0, 4.2, 0.9, "serving"],
+  ["sweep-1", "batch", "dana", 30, 1, "python sweep.py --trial 1", "sweep=a", 4, 0, 0.31, 0, 3.1, 0.6, "training"],
+  ["sweep-2", "batch", "dana", 31, 1, "python sweep.py --trial 2", "sweep=a", 4, 0, 0.31, 0, 2.4, 1.1, "training"],
+];
+
+const whole = (bytes: number): number => Math.max(0, Math.round(bytes / granule) * granule);
+
+/** Smooth, between -1 and 1, always the same for the same place. */
+function wave(seconds: number, seed: number): number {
+  return (Math.sin(seconds / 61 + seed) + Math.sin(seconds / 233 + seed * 2.3) + Math.sin(seconds / 1871 + seed * 3.7)) / 3;
+}
+
+export class World {
+  readonly started = Date.now();
+  events: NodeEvent[] = [];
+  denials = new Map<string, Denial>();
+  queue: Lease[] = [];
+  workloads: Workload[];
+  private nextEvent = 1700;
+
+  constructor() {
+    const long = this.started - 500 * 86400_000;
+    this.workloads = rows.map(([name, tenant, user, run, gpu, command, labels, limit, guarantee, context, pooled, base, swing, kind], index) => ({
+      name, tenant, user, run, gpu, command, labels, pid: 4411 + index * 91, limits: [{ since: long, bytes: limit * gib }], guarantee: guarantee * gib,
+      context: whole(context * gib), pooled: pooled * gib, base: base * gib, swing: swing * gib, period: 300 + index * 70, kind,
+      idleSince: kind === "idle" ? this.started - 47 * 60_000 : kind === "suspended" ? this.started - 3 * 3600_000 : null,
+      denials: 0, lastDenial: null, changes: 0, startedAgo: 8040 + index * 811,
+    }));
+    this.queue = [
+      { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, reason: "best is GPU 1: 14.2 GiB free of 39.4 GiB", since: this.iso(-340), estimate_seconds: 660 },
+      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: 0, priority: 0, position: 2, of: 2, reason: "q-5 is before it", since: this.iso(-75), estimate_seconds: null, estimate_seconds_na: "fewer than 5 earlier waits" },
+    ];
+    this.past();
+  }
+
+  private iso(seconds: number): string {
+    return new Date(this.started + seconds * 1000).toISOString();
+  }
+
+  /** What has happened before anybody looked. */
+  private past(): void {
+    const sweep = this.workloads.find((one) => one.name === "sweep-1"), train = this.workloads[0];
+    if (!sweep || !train) return;
+    this.add("daemon", "rationd started: 2 devices, 9 accounts taken up", {}, -7300);
+    this.add("config", "ration.toml read: 14 settings, nothing refused", { by: "root" }, -7300);
+    this.workloads.forEach((one, index) => this.add("started", `${one.tenant}/${one.name} started on GPU ${one.gpu}: limit ${formatSize(this.limitAt(one, this.started))}`, this.of(one), -7200 + index * 200));
+    for (let index = 0; index < 16; index += 1) this.deny("serve", -5200 + index * 310);
+    train.limits.push({ since: this.started - 2400_000, bytes: 16 * gib });
+    const first = train.limits[0];
+    if (first) first.bytes = 14 * gib;
+    this.add("resized", "nlp/train: limit 14.0 → 16.0 GiB on GPU 0", { ...this.of(train), by: "ops", old: 14 * gib, new: 16 * gib }, -2400);
+    train.changes = 2;
+    this.add("ungoverned", "python (pid 6001, carol) uses 4.00 GiB of GPU 0 and was not started through ration", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
+    this.add("suspended", "jup/kernel-eve gave back 3.20 GiB: idle for 3h 00m", { ...this.of(this.workloads[3] as Workload), bytes: 3.2 * gib }, -900);
+    this.add("queued", "nlp/alice waits for 20.0 GiB on any GPU: position 1 of 1", { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
+    this.deny("sweep-2", -120);
+    this.add("queued", "batch/dana waits for 4.00 GiB on GPU 0: position 2 of 2", { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
+    this.events.sort((left, right) => Date.parse(left.time) - Date.parse(right.time));
+    this.events.forEach((event, index) => { event.id = 1701 + index; });
+  }
+
+  private of(one: Workload): Partial<NodeEvent> {
+    return { workload: one.name, tenant: one.tenant, user: one.user, gpu: one.gpu, pid: one.pid };
+  }
+
+  add(type: EventType, text: string, more: Partial<NodeEvent> = {}, secondsFromStart: number | null = null): NodeEvent {
+    this.nextEvent += 1;
+    const event: NodeEvent = {
+      id: this.nextEvent, time: secondsFromStart === null ? new Date().toISOString() : this.iso(secondsFromStart), type, workload: null, tenant: null, user: null, gpu: null,
+      pid: null, bytes: null, denial: null, by: null, text, old: null, new: null, fix: null, ...more,
+    };
+    this.events.push(event);
+    return event;
+  }
+
+  find(name: string): Workload[] {
+    return this.workloads.filter((one) => one.name === name);
+  }
+
+  limitAt(one: Workload, at: number): number {
+    let bytes = one.limits[0]?.bytes ?? 0;
+    for (const step of one.limits) if (step.since <= at) bytes = step.bytes;
+    return bytes;
+  }
+
+  usedAt(one: Workload, at: number): number {
+    const seed = one.run * 7 + one.gpu * 3;
+    const limit = this.limitAt(one, at);
+    const wanted = one.kind === "serving" && one.swing === 0 ? one.base + Math.max(0, limit - one.base) * 0.4 : one.base + one.swing * wave(at / 1000, seed);
+    return whole(Math.min(wanted, limit));
+  }
+
+  strangerAt(at: number): number {
+    return whole(4 * gib + 0.6 * gib * wave(at / 1000, 99));
+  }
+
+  /** `name` is refused memory; the event that says so. */
+  deny(name: string, secondsFromStart: number | null = null): NodeEvent | null {
+    const one = this.find(name)[0];
+    if (!one) return null;
+    const at = secondsFromStart === null ? Date.now() : this.started + secondsFromStart * 1000;
+    one.denials += 1;
+    const id = `d-${one.run}-${one.denials}`;
+    one.lastDenial = id;
+    const limit = this.limitAt(one, at), asked = 512 * mib, held = one.kind === "serving" ? limit : this.usedAt(one, at);
+    const fix = `ration set ${name} --limit ${Math.ceil((held + asked) / (256 * mib)) * 256}MiB`;
+    const event = this.add("denied", `${one.tenant}/${name} was refused 512 MiB: it held ${formatSize(held)} of its limit ${formatSize(limit)}`, { ...this.of(one), bytes: asked, denial: id, fix }, secondsFromStart);
+    this.denials.set(id, {
+      denial: id, time: event.time, workload: name, tenant: one.tenant, pid: one.pid, requested_bytes: asked, used_bytes: held, limit_bytes: limit, device_free_bytes: this.free(one.gpu, at),
+      function: "cudaMallocAsync", because: `${name} held ${formatSize(held)} of its limit ${formatSize(limit)}, and 512 MiB more would not fit`, then: null, fix,
+    });
+    return event;
+  }
+
+  held(gpu: number, at: number): number {
+    return this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + this.usedAt(one, at), 0);
+  }
+
+  free(gpu: number, at: number): number {
+    return Math.max(0, total - this.held(gpu, at) - (gpu === 0 ? this.strangerAt(at) : 0) - this.unexplained(gpu));
+  }
+
+  private unexplained(gpu: number): number {
+    return gpu === 0 ? 416 * mib : 288 * mib;
+  }
+
+  /** Now and then something happens by itself. */
+  tick(count: number): void {
+    if (count % 11 === 5) this.deny("serve");
+    if (count % 37 === 20) this.add("trimmed", "batch/sweep-2 gave back 256 MiB", { workload: "sweep-2", tenant: "batch", gpu: 1, bytes: 256 * mib });
+    if (count % 53 === 40) this.add("rebalanced", "GPU 1: limits of batch moved by 512 MiB", { tenant: "batch", gpu: 1, by: "balancer" });
+  }
+
+  private row(one: Workload, at: number): WorkloadRow {
+    const used = this.usedAt(one, at), limit = this.limitAt(one, at);
+    return {
+      workload: one.name, tenant: one.tenant, user: one.user, run: one.run, gpu: one.gpu, uuid: `GPU-sim-${one.gpu}`, device: "NVIDIA A100-40",
+      state: one.kind === "idle" || one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: "shim", slice: "", labels: one.labels,
+      command: one.command, started: this.iso(-one.startedAgo), used_bytes: used, limit_bytes: limit, configured_limit_bytes: limit, guarantee_bytes: one.guarantee,
+      peak_bytes: whole(Math.min(limit, one.base + one.swing)), context_bytes: one.context, pooled_bytes: Math.min(one.pooled, used), denials: one.denials, last_denial: one.lastDenial,
+      limit_changes: one.changes, idle_seconds: one.idleSince === null ? 0 : (at - one.idleSince) / 1000, shrinking: used > limit,
+      processes: [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, driver_used_bytes: used + 24 * mib }],
+    };
+  }
+
+  snapshot(operator: boolean): Snapshot {
+    const at = Date.now();
+    const devices: Device[] = [0, 1].map((gpu) => ({
+      gpu, uuid: `GPU-sim-${gpu}`, name: "NVIDIA A100-40", total_bytes: total, used_bytes: total - this.free(gpu, at), free_bytes: this.free(gpu, at),
+      utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
+      promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), governed_bytes: this.held(gpu, at),
+      ungoverned_bytes: gpu === 0 ? this.strangerAt(at) : 0, unexplained_bytes: this.unexplained(gpu), orphaned_bytes: 0,
+      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "use does not grow" }),
+    }));
+    const workloads = this.workloads.map((one) => this.row(one, at)).map((row): WorkloadRow => (operator ? row : {
+      ...row, user: null, user_na: "not yours", command: null, command_na: "not yours", labels: null, labels_na: "not yours", processes: null, processes_na: "not yours",
+    }));
+    const carol: WorkloadRow = {
+      workload: null, workload_na: "not started through ration", gpu: 0, governed: false, used_bytes: this.strangerAt(at), container: null, container_na: "in no container",
+      origin: "ssh session 3", policy: "report", ...(operator ? { user: "carol" } : { user: null, user_na: "not yours" }),
+      processes: [{ pid: 6001, command: operator ? "python notebook.py" : null, ...(operator ? {} : { command_na: "not yours" }), state: "unmanaged" }],
+    };
+    const books: Tenant[] = tenants.map((tenant) => ({
+      tenant: tenant.name, priority: tenant.priority, limit_changes: tenant.changes,
+      accounts: [0, 1].filter((gpu) => this.workloads.some((one) => one.tenant === tenant.name && one.gpu === gpu)).map((gpu) => {
+        const own = this.workloads.filter((one) => one.tenant === tenant.name && one.gpu === gpu);
+        const limit = tenant.limits[gpu];
+        return {
+          gpu, used_bytes: own.reduce((sum, one) => sum + this.usedAt(one, at), 0), ...(limit === undefined ? { limit_bytes: null, limit_bytes_na: "no limit is set" } : { limit_bytes: limit }),
+          guarantee_bytes: own.reduce((sum, one) => sum + one.guarantee, 0), peak_bytes: own.reduce((sum, one) => sum + whole(one.base + one.swing), 0), denials: own.reduce((sum, one) => sum + one.denials, 0),
+        };
+      }),
+    }));
+    return { devices, workloads: [...workloads, carol], tenants: books, queue: this.queue.map((lease) => (operator ? lease : { ...lease, user: null, command: null, command_na: "not yours" })), last_event: this.nextEventId() };
+  }
+
+  nextEventId(): number {
+    return this.events[this.events.length - 1]?.id ?? 0;
+  }
+}

@@ -1,0 +1,159 @@
+import { useEffect, useState } from "preact/hooks";
+import { request, withQuery } from "../api/client";
+import type { Envelope, Explained, ExplainRow, NodeEvent, Series, WorkloadRow } from "../api/types";
+import { formatPercent, formatSize } from "../logic/format";
+import { shareOf } from "../logic/workloads";
+import { isOperator, rowsOf, useStore } from "../state/store";
+import { workloadPath, type View } from "../state/route";
+import { t } from "../text";
+import { Amount, Badge, Command, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
+import { Chart, ChartTools, type ChartProps } from "../ui/chart";
+import { EventLines, describe } from "../ui/events";
+import { LimitForm } from "../ui/limit_form";
+import { useLoaded } from "../ui/load";
+import { DataTable, TableCopy, type Column } from "../ui/table";
+import { StateBadge } from "../ui/workload_table";
+import { lookOf } from "../logic/palette";
+import { RangeTools, rangeOf, refreshMs, zoomTo } from "./timeline";
+
+/** The rows for one account, whichever way the daemon nests them. */
+export function explainRows(data: Explained | Explained[] | ExplainRow[] | null, gpu: number | null): { rows: ExplainRow[]; total: number | null } {
+  if (data === null) return { rows: [], total: null };
+  if (!Array.isArray(data)) return { rows: data.rows, total: data.total_bytes ?? null };
+  const nested = data as Explained[];
+  if (nested.length > 0 && Array.isArray(nested[0]?.rows)) {
+    const one = nested.find((account) => account.gpu === gpu) ?? nested[0];
+    return { rows: one?.rows ?? [], total: one?.total_bytes ?? null };
+  }
+  return { rows: data as ExplainRow[], total: null };
+}
+
+function Explain({ row, name }: { row: WorkloadRow; name: string }) {
+  const { data, problem } = useLoaded<Explained | Explained[] | ExplainRow[]>(withQuery(`/api/v1/workloads/${encodeURIComponent(name)}/explain`, { gpu: row.gpu }), 10_000);
+  const { rows, total } = explainRows(data, row.gpu);
+  const known = rows.reduce((sum, one) => sum + (one.bytes ?? 0), 0);
+  const whole = total ?? known;
+  const columns: Column<ExplainRow>[] = [
+    { id: "part", head: t("explain.part"), header: true, value: (one) => one.label },
+    { id: "bytes", head: t("explain.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} na={one.bytes_na} /> },
+    { id: "share", head: "%", numeric: true, value: (one) => (one.bytes === null || !whole ? null : one.bytes / whole), cell: (one) => (one.bytes === null || !whole ? "" : formatPercent(one.bytes / whole)) },
+    { id: "source", head: t("explain.source"), value: (one) => one.source ?? one.bytes_na, cell: (one) => <span class="faint">{one.source ?? one.bytes_na}</span>, from: "medium" },
+  ];
+  const foot = <tr><th scope="row">{t("explain.total")}</th><td class="number"><Amount bytes={whole} /></td><td class="number">100%</td><td class="from-medium" /></tr>;
+  return (
+    <Panel id="explain" title={t("workload.explain")} tools={<TableCopy name={t("workload.explain")} columns={columns} rows={rows} cli={`ration explain ${name}`} />}>
+      {problem && <p class="notice bad">{problem}</p>}
+      {rows.length > 0 && <DataTable name="explain" caption={t("workload.explain")} columns={columns} rows={rows} keyOf={(one) => one.id} foot={foot} />}
+    </Panel>
+  );
+}
+
+function Head({ row }: { row: WorkloadRow }) {
+  const share = shareOf(row);
+  const differs = row.configured_limit_bytes != null && row.limit_bytes != null && row.configured_limit_bytes !== row.limit_bytes;
+  return (
+    <div class="workload-head">
+      <div class="figures">
+        <div class="figure"><span class="faint">{t("column.used")}</span><strong><Amount bytes={row.used_bytes} na={row.used_bytes_na} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.limit")}</span><strong><Amount bytes={row.limit_bytes} na={row.limit_bytes_na} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.guarantee")}</span><strong>{row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : "–"}</strong></div>
+        <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} na={row.peak_bytes_na} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.denied")}</span><strong class={row.denials ? "denied" : ""}>{row.denials ?? 0}</strong></div>
+      </div>
+      {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}
+      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0) })}</p>}
+    </div>
+  );
+}
+
+function Facts({ row }: { row: WorkloadRow }) {
+  return (
+    <dl class="facts">
+      <dt>{t("column.state")}</dt><dd><StateBadge row={row} /></dd>
+      <dt>{t("column.tenant")}</dt><dd>{row.tenant ? <><Swatch tenant={row.tenant} /> <Link to={`/tenants?tenant=${encodeURIComponent(row.tenant)}`}>{row.tenant}</Link></> : <NotKnown reason={undefined} />}</dd>
+      <dt>{t("column.user")}</dt><dd>{row.user ?? <NotKnown reason={row.user_na ?? row.command_na} full />}</dd>
+      <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={row.gpu_na} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
+      <dt>{t("workload.started")}</dt><dd>{row.started ? <Time time={row.started} day /> : <NotKnown reason={undefined} />}</dd>
+      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} na={row.idle_seconds_na} full />}</dd>
+      <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ?? <NotKnown reason={undefined} />}</dd>
+      <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={row.labels_na} full /> : row.labels || "–"}</dd>
+      <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={row.command_na} full />}</dd>
+      <dt>{t("workload.processes")}</dt>
+      <dd>{row.processes ? row.processes.map((process) => (
+        <span class="process" key={process.pid}>pid {process.pid} <Amount bytes={process.used_bytes} na={process.used_bytes_na} />{process.state !== "managed" && <Badge tone="bad">{t(`process.${process.state}`)}</Badge>}</span>
+      )) : <NotKnown reason={row.processes_na ?? row.command_na} full />}</dd>
+    </dl>
+  );
+}
+
+/** Denials of this workload: what the daemon kept, and what came in since. */
+function Denials({ name }: { name: string }) {
+  const live = useStore((state) => state.events);
+  const { data } = useLoaded<NodeEvent[]>(withQuery("/api/v1/events", { workload: name, type: "denied", limit: 20 }));
+  const byId = new Map([...(data ?? []), ...live.filter((event) => event.workload === name && event.type === "denied")].map((event) => [event.id, event]));
+  const events = [...byId.values()].sort((left, right) => right.id - left.id).slice(0, 10);
+  return (
+    <Panel id="denials" title={t("workload.denials")} tools={<Link to={`/events?workload=${encodeURIComponent(name)}`}>{t("now.allEvents")}</Link>}>
+      {events.length > 0 ? <EventLines events={events} oneType /> : <p class="empty">{t("workload.noDenials")}</p>}
+    </Panel>
+  );
+}
+
+function Actions({ row, name }: { row: WorkloadRow; name: string }) {
+  const [said, setSaid] = useState<string | null>(null);
+  const act = (verb: "trim" | "suspend" | "resume") => {
+    request(`/api/v1/${verb}`, { method: "POST", body: { workload: name } })
+      .then((answer: Envelope<unknown>) => setSaid(answer.warnings?.[0]?.message ?? t("workload.asked", { verb: t(`workload.${verb}`) })))
+      .catch((cause: unknown) => setSaid(describe(cause)));
+  };
+  return (
+    <div class="actions">
+      <button type="button" onClick={() => act("trim")}>{t("workload.trim")}</button>
+      {row.state === "suspended" ? <button type="button" onClick={() => act("resume")}>{t("workload.resume")}</button> : <button type="button" onClick={() => act("suspend")}>{t("workload.suspend")}</button>}
+      <span role="status" class="faint">{said}</span>
+    </div>
+  );
+}
+
+export function Workload({ view }: { view: View }) {
+  const snapshot = useStore((state) => state.snapshot);
+  const operator = useStore(isOperator);
+  const rows = rowsOf(snapshot, view.name);
+  const wanted = Number(view.query.get("gpu") ?? Number.NaN);
+  const row = rows.find((one) => one.gpu === wanted) ?? rows[0];
+  const { from, to, fixed } = rangeOf(view.query);
+  const { data } = useLoaded<Series>(row ? withQuery("/api/v1/series", { metric: "used_bytes", by: "workload", workload: view.name, gpu: row.gpu, from, to, points: 600 }) : null, refreshMs(from, fixed));
+  useEffect(() => {
+    if (view.query.get("limit")) document.getElementById("limit")?.focus();
+  }, [view.name]);
+  if (!snapshot) return null;
+  if (!row) return <Empty command="ration ps">{t("workload.gone", { name: view.name })}</Empty>;
+  const own = (name: string) => name === view.name;
+  const series = data && { ...data, lines: data.lines.filter((line) => own(line.name)), limits: data.limits.filter((limit) => own(limit.name)), denials: data.denials.filter((denial) => own(denial.name)), capacity_bytes: row.limit_bytes ?? data.capacity_bytes };
+  const chart = (shown: Series): ChartProps => ({
+    title: t("workload.chart"), series: shown, stacked: false, which: "maximum", tenantOf: () => row.tenant ?? "", onZoom: zoomTo, table: view.query.get("as") === "table",
+    levels: row.guarantee_bytes ? [{ label: t("column.guarantee"), bytes: row.guarantee_bytes }] : [], cli: `ration report --last ${view.name}`,
+  });
+  return (
+    <>
+      {rows.length > 1 && <nav class="tabs" aria-label="GPU">{rows.map((one) => <Link key={one.gpu} to={`${workloadPath(view.name)}?gpu=${one.gpu}`} current={one === row}>GPU {one.gpu}</Link>)}</nav>}
+      <Head row={row} />
+      <div class="split">
+        <Panel id="chart" title={t("workload.chart")} tools={<><RangeTools query={view.query} series={data} />{series && <ChartTools {...chart(series)} />}</>}>
+          {series ? <Chart {...chart(series)} /> : <div class="chart-wait" />}
+        </Panel>
+        <Panel id="facts" title={t("workload.facts")}><Facts row={row} /></Panel>
+      </div>
+      <div class="split even">
+        <Explain row={row} name={view.name} />
+        <div>
+          <Panel id="set-limit" title={t("workload.setLimit")}>
+            {operator ? <><LimitForm key={`${view.name}-${row.gpu}`} row={row} device={snapshot.devices.find((device) => device.gpu === row.gpu)} proposed={view.query.get("limit")} /><Actions row={row} name={view.name} /></>
+              : <div class="read-only"><p class="faint">{t("workload.readOnly")}</p><Command line={`ration set ${view.name} --limit SIZE`} /></div>}
+          </Panel>
+          <Denials name={view.name} />
+        </div>
+      </div>
+    </>
+  );
+}

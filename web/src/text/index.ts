@@ -1,0 +1,13 @@
+// t("key", {values}): the text of a key in the language chosen. A key that does not exist does not compile.
+
+import { readPreferences } from "../state/preferences";
+import { table } from "./table";
+
+export type Key = keyof typeof table;
+
+export function t(key: Key, values: Record<string, string | number> = {}): string {
+  // The daemon may be newer than this page and say a word (a type of event) that is not in the table: shown as it is.
+  const pair = table[key] as readonly [string, string] | undefined;
+  const text = pair ? pair[readPreferences().language === "zh-CN" ? 1 : 0] : key.slice(key.lastIndexOf(".") + 1);
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}

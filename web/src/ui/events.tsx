@@ -1,0 +1,89 @@
+// Events as lines, and the panel that answers "why".
+
+import { useEffect, useState } from "preact/hooks";
+import { request, RequestError } from "../api/client";
+import type { Denial, NodeEvent } from "../api/types";
+import { workloadPath } from "../state/route";
+import { t } from "../text";
+import { Amount, Badge, Command, Link, Time } from "./basics";
+
+const bad = ["denied", "violation", "guard_lost", "alert", "orphaned", "gap"];
+const warned = ["ungoverned", "shrinking", "waited", "suspended"];
+
+export function toneOf(type: string): "bad" | "warn" | "plain" {
+  return bad.includes(type) ? "bad" : warned.includes(type) ? "warn" : "plain";
+}
+
+export function EventBadge({ type }: { type: NodeEvent["type"] }) {
+  return <Badge tone={toneOf(type)}>{t(`event.${type}`)}</Badge>;
+}
+
+/** A line for each event; the text links to its permanent place. */
+export function EventLines({ events, selected, oneType }: { events: NodeEvent[]; selected?: number | null; oneType?: boolean }) {
+  return (
+    <ol class={oneType ? "events one-type" : "events"}>
+      {events.map((event) => (
+        <li key={event.id} class={event.id === selected ? "selected" : ""} data-event={event.id}>
+          <Time time={event.time} />
+          {!oneType && <EventBadge type={event.type} />}
+          <Link to={`/events?event=${event.id}`} current={event.id === selected}>{event.text}</Link>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+export function describe(cause: unknown): string {
+  if (!(cause instanceof RequestError)) return String(cause);
+  const { problem } = cause;
+  if (problem.status === 0) return t("error.unreachable");
+  return [problem.id, problem.detail ?? problem.title].filter(Boolean).join(" · ");
+}
+
+/** The limit in the text of a fix such as `ration set serve --limit 12GiB`. */
+export function limitIn(fix: string | null): string | null {
+  return /--limit[= ](\S+)/.exec(fix ?? "")?.[1] ?? null;
+}
+
+export function Why({ event }: { event: NodeEvent }) {
+  const [denial, setDenial] = useState<Denial | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    setDenial(null);
+    setProblem(null);
+    if (!event.denial) return undefined;
+    const abort = new AbortController();
+    request<Denial>(`/api/v1/denials/${encodeURIComponent(event.denial)}`, { signal: abort.signal })
+      .then((answer) => setDenial(answer.data))
+      .catch((cause: unknown) => abort.signal.aborted || setProblem(describe(cause)));
+    return () => abort.abort();
+  }, [event.id, event.denial]);
+  const fix = denial?.fix ?? event.fix;
+  const limit = limitIn(fix);
+  return (
+    <article class="why" aria-labelledby="why-title">
+      <h3 id="why-title"><EventBadge type={event.type} /> {event.denial ?? `#${event.id}`}</h3>
+      <p class="why-text">{event.text}</p>
+      <dl class="facts">
+        <dt>{t("event.time")}</dt><dd><Time time={event.time} day /></dd>
+        {event.workload && <><dt>{t("column.workload")}</dt><dd><Link to={workloadPath(event.workload)}>{event.tenant ? `${event.tenant}/` : ""}{event.workload}</Link>{event.pid !== null && <span class="faint"> pid {event.pid}</span>}</dd></>}
+        {event.gpu !== null && <><dt>GPU</dt><dd>{event.gpu}</dd></>}
+        {event.by && <><dt>{t("event.by")}</dt><dd>{event.by}</dd></>}
+        {typeof event.old === "number" && typeof event.new === "number" && <><dt>{t("event.change")}</dt><dd><Amount bytes={event.old} /> → <Amount bytes={event.new} /></dd></>}
+        {denial && <>
+          <dt>{t("why.asked")}</dt><dd><Amount bytes={denial.requested_bytes} />{denial.function && <code> {denial.function}</code>}</dd>
+          <dt>{t("why.because")}</dt><dd class="because">{denial.because}</dd>
+          <dt>{t("why.held")}</dt><dd><Amount bytes={denial.used_bytes} /> {t("why.ofLimit")} <Amount bytes={denial.limit_bytes} /></dd>
+          <dt>{t("why.deviceFree")}</dt><dd><Amount bytes={denial.device_free_bytes} na={denial.device_free_bytes_na} full /></dd>
+          {denial.then && <><dt>{t("why.then")}</dt><dd>{denial.then}</dd></>}
+        </>}
+        {!denial && event.bytes !== null && <><dt>{t("event.bytes")}</dt><dd><Amount bytes={event.bytes} /></dd></>}
+      </dl>
+      {problem && <p class="notice bad">{problem}</p>}
+      {fix && <div class="fix"><h4>{t("why.fix")}</h4><Command line={fix} />
+        {limit && event.workload && <Link class="button" to={`${workloadPath(event.workload)}?limit=${encodeURIComponent(limit)}`}>{t("why.openLimit", { limit })}</Link>}
+      </div>}
+      <p class="faint">{t("event.permalink")} <Link to={`/events?event=${event.id}`}>{`${location.origin}/events?event=${event.id}`}</Link></p>
+    </article>
+  );
+}

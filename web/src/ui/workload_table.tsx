@@ -1,0 +1,119 @@
+// The table of workloads: sorted by its heads, narrowed by the filter language, both in the URL.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { WorkloadRow } from "../api/types";
+import { compileFilter, type FilterError } from "../logic/filter";
+import { formatDuration } from "../logic/format";
+import { lookOf } from "../logic/palette";
+import { nameOf, pidsOf, shareOf, workloadFields } from "../logic/workloads";
+import { setQuery, workloadPath } from "../state/route";
+import { t } from "../text";
+import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "./basics";
+import { DataTable, TableCopy, type Column } from "./table";
+
+function WorkloadName({ row }: { row: WorkloadRow }) {
+  if (row.workload === null) {
+    return (
+      <span class="workload">
+        <i class="swatch part-ungoverned" aria-hidden="true" />
+        <span class="workload-name"><span title={row.workload_na}>{nameOf(row)}</span> <span class="faint">pid {pidsOf(row)}</span></span>
+      </span>
+    );
+  }
+  return (
+    <span class="workload">
+      {row.tenant ? <Swatch tenant={row.tenant} /> : null}
+      <span class="workload-name"><span class="faint">{row.tenant}/</span><Link to={workloadPath(row.workload)}>{row.workload}</Link></span>
+    </span>
+  );
+}
+
+export function StateBadge({ row }: { row: WorkloadRow }) {
+  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: row.workload_na } : {})}>{t("state.ungoverned")}</Badge>;
+  if (row.state === "idle" && row.idle_seconds) return <Badge tone="plain">{t("state.idleFor", { time: formatDuration(row.idle_seconds) })}</Badge>;
+  if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
+  if ((shareOf(row) ?? 0) >= 1) return <Badge tone="bad">{t("device.atLimit")}</Badge>;
+  if (row.state === "suspended" || row.state === "idle") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
+  return <span class="faint">{t("state.running")}</span>;
+}
+
+const none = <span class="faint" aria-hidden="true">–</span>;
+
+export function workloadColumns(): Column<WorkloadRow>[] {
+  return [
+    { id: "workload", head: t("column.workload"), header: true, value: (row) => (row.workload === null ? nameOf(row) : `${row.tenant ?? ""}/${row.workload}`), cell: (row) => <WorkloadName row={row} /> },
+    { id: "state", head: t("column.state"), value: (row) => (row.governed ? row.state : "ungoverned"), cell: (row) => <StateBadge row={row} />, from: "medium" },
+    { id: "gpu", head: "GPU", numeric: true, from: "medium", value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
+    { id: "used", head: t("column.used"), numeric: true, value: (row) => row.used_bytes, cell: (row) => <Amount bytes={row.used_bytes} na={row.used_bytes_na} /> },
+    {
+      id: "share", head: "", value: shareOf, from: "medium",
+      cell: (row) => {
+        const share = shareOf(row);
+        return share === null ? null : <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />;
+      },
+    },
+    {
+      id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.limit_bytes,
+      cell: (row) => (row.governed ? <Amount bytes={row.limit_bytes} na={row.limit_bytes_na} /> : none),
+    },
+    { id: "guarantee", head: t("column.guarantee"), numeric: true, from: "wide", value: (row) => row.guarantee_bytes, cell: (row) => (row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : none) },
+    { id: "peak", head: t("column.peak"), numeric: true, from: "medium", value: (row) => row.peak_bytes, cell: (row) => (row.governed ? <Amount bytes={row.peak_bytes} na={row.peak_bytes_na} /> : none) },
+    {
+      id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.denials,
+      cell: (row) => {
+        if (!row.denials) return row.governed ? <span class="faint">0</span> : none;
+        const text = String(row.denials);
+        return row.workload ? <Link class="denied" to={`/events?type=denied&workload=${encodeURIComponent(row.workload)}`} label={t("column.deniedOf", { count: row.denials, name: row.workload })}>{text}</Link> : text;
+      },
+    },
+    { id: "user", head: t("column.user"), from: "wide", value: (row) => row.user, cell: (row) => row.user ?? <NotKnown reason={row.user_na ?? row.command_na} /> },
+    { id: "command", head: t("column.command"), from: "wide", value: (row) => row.command ?? row.processes?.[0]?.command, cell: (row) => <CommandCell row={row} /> },
+  ];
+}
+
+function CommandCell({ row }: { row: WorkloadRow }) {
+  const command = row.command ?? row.processes?.[0]?.command;
+  if (!command) return <NotKnown reason={row.command_na ?? row.processes_na ?? row.processes?.[0]?.command_na} />;
+  return <code class="clip" title={command}>{command}</code>;
+}
+
+/** A text that the URL keeps. */
+export function FilterField({ value, problem, label, example }: { value: string; problem: FilterError | null; label: string; example: string }) {
+  const [text, setText] = useState(value);
+  const input = useRef<HTMLInputElement>(null);
+  // While somebody types, the field is ahead of the URL and must not be set back to it.
+  useEffect(() => {
+    if (document.activeElement !== input.current) setText(value);
+  }, [value]);
+  const type = (fresh: string) => {
+    setText(fresh);
+    setQuery({ filter: fresh });
+  };
+  return (
+    <div class="filter">
+      <label class="hidden" for="filter">{label}</label>
+      <input id="filter" ref={input} type="search" value={text} placeholder={example} spellcheck={false} autocomplete="off" aria-invalid={Boolean(problem)} aria-describedby="filter-problem" onInput={(event) => type(event.currentTarget.value)} />
+      <p id="filter-problem" class="remark error" role="status">{problem ? t(`filter.${problem.kind}`, { text: problem.text, hint: problem.hint }) : ""}</p>
+    </div>
+  );
+}
+
+export function WorkloadPanel({ rows, filter, sort, gpus }: { rows: WorkloadRow[]; filter: string; sort: string | null; gpus: number }) {
+  const compiled = compileFilter(filter, workloadFields);
+  const problem = "error" in compiled ? compiled.error : null;
+  const shown = "matches" in compiled ? rows.filter(compiled.matches) : rows;
+  const columns = workloadColumns().filter((column) => column.id !== "gpu" || gpus > 1);
+  const tools = (
+    <>
+      <FilterField value={filter} problem={problem} label={t("filter.label")} example="used>4GiB & denied>0" />
+      <TableCopy name={t("now.workloads")} columns={columns} rows={shown} cli="ration ps" />
+    </>
+  );
+  return (
+    <Panel id="workloads" title={<>{t("now.workloads")} <span class="count">{shown.length === rows.length ? rows.length : `${shown.length} / ${rows.length}`}</span></>} tools={tools}>
+      <DataTable name="workloads" caption={t("now.workloads")} columns={columns} rows={shown} sort={sort ?? "-used"}
+        keyOf={(row) => `${row.workload ?? "pid"}-${row.run ?? pidsOf(row)}-${row.gpu}`} rowClass={(row) => (row.governed ? "" : "stranger")} />
+      {shown.length === 0 && <p class="empty">{rows.length === 0 ? t("now.nothingRuns") : t("filter.none")}</p>}
+    </Panel>
+  );
+}

@@ -1,0 +1,50 @@
+// The daemon under test, and all that tests do to it from outside. Without RATION_WEB_URL it is the mock. For a real rationd:
+//   RATION_WEB_URL      where it listens, RATION_WEB_TOKEN its operator token
+//   RATION_WEB_STOP     command lines (sh -c) that stop it, start it with the same state, and make a workload be refused
+//   RATION_WEB_START    memory ("$1": the name of the workload); tests that need one that is not given are skipped
+//   RATION_WEB_DENY
+
+import { execFileSync } from "node:child_process";
+import { MockDaemon } from "../../mock/daemon";
+import type { Snapshot } from "../../src/api/types";
+
+export interface Daemon {
+  url: string;
+  token: string;
+  /** null: cannot be done to this daemon. */
+  stop: (() => Promise<void>) | null;
+  start: () => Promise<void>;
+  deny: ((workload: string) => Promise<void>) | null;
+  close: () => Promise<void>;
+}
+
+function shell(command: string | undefined): ((argument?: string) => Promise<void>) | null {
+  if (!command) return null;
+  return async (argument = "") => void execFileSync("sh", ["-c", command, "sh", argument], { stdio: "inherit", timeout: 60_000 });
+}
+
+export async function openDaemon(): Promise<Daemon> {
+  const url = process.env["RATION_WEB_URL"], token = process.env["RATION_WEB_TOKEN"] ?? "";
+  if (url) {
+    const start = shell(process.env["RATION_WEB_START"]);
+    return { url, token, stop: start && shell(process.env["RATION_WEB_STOP"]), start: start ?? (async () => undefined), deny: shell(process.env["RATION_WEB_DENY"]), close: async () => undefined };
+  }
+  const mock = new MockDaemon({ dist: "dist", token: "token-of-the-tests", lively: false });
+  await mock.start();
+  return {
+    url: mock.url, token: "token-of-the-tests", stop: () => mock.stop(), start: () => mock.start(), close: () => mock.stop(),
+    deny: async (workload) => {
+      mock.world.deny(workload);
+      mock.flush();
+    },
+  };
+}
+
+/** What the daemon says at this moment. */
+export async function ask<Data>(daemon: Daemon, path: string): Promise<Data> {
+  const answer = await fetch(daemon.url + path, { headers: { Authorization: `Bearer ${daemon.token}` } });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return ((await answer.json()) as { data: Data }).data;
+}
+
+export const snapshotOf = (daemon: Daemon): Promise<Snapshot> => ask<Snapshot>(daemon, "/api/v1/snapshot");

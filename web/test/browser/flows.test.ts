@@ -1,0 +1,297 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Browser } from "playwright-core";
+import type { NodeEvent, WorkloadRow } from "../../src/api/types";
+import { formatSize } from "../../src/logic/format";
+import { ask, openDaemon, snapshotOf, type Daemon } from "./daemon";
+import { live, open, openBrowser } from "./page";
+
+let daemon: Daemon, browser: Browser;
+before(async () => {
+  daemon = await openDaemon();
+  browser = await openBrowser();
+});
+after(async () => {
+  await browser?.close();
+  await daemon?.close();
+});
+
+/** The workload that tests look at: governed, with denials where there is one. */
+async function subject(): Promise<WorkloadRow & { workload: string }> {
+  const { workloads } = await snapshotOf(daemon);
+  const governed = workloads.filter((row): row is WorkloadRow & { workload: string } => row.governed && row.workload !== null);
+  const row = [...governed].sort((left, right) => (right.denials ?? 0) - (left.denials ?? 0))[0];
+  assert.ok(row, "no workload runs");
+  return row;
+}
+
+const pages = ["/", "/timeline", "/map", "/events", "/tenants", "/plan", "/reports", "/queue", "/health"];
+
+test("the first frame is readable without JavaScript", async () => {
+  const { page, close } = await open(browser, daemon, "/", { javaScriptEnabled: false });
+  const row = await subject();
+  const text = await page.locator("main").innerText();
+  assert.match(text, /GiB/);
+  assert.ok(text.includes(row.workload));
+  assert.match(text, /JavaScript/);
+  await close();
+});
+
+test("who holds the card: the bar names every holder with its size, the table says who they are", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  const { devices, tenants, workloads } = await snapshotOf(daemon);
+  for (const device of devices) {
+    const label = (await page.getByRole("img", { name: `Memory of GPU ${device.gpu}` }).getAttribute("aria-label")) ?? "";
+    for (const tenant of tenants) {
+      if (tenant.accounts.some((account) => account.gpu === device.gpu && (account.used_bytes ?? 0) > 0)) assert.match(label, new RegExp(`${tenant.tenant} [\\d.]+ [KMG]iB`));
+    }
+  }
+  assert.equal(await page.locator("table[data-name=workloads] tbody tr").count(), workloads.length);
+  for (const row of workloads.filter((one) => !one.governed)) assert.ok(await page.getByText(`pid ${row.processes?.[0]?.pid}`).first().isVisible());
+  const exact = await page.locator("table[data-name=workloads] tbody data").first().getAttribute("title");
+  assert.match(exact ?? "", /^[\d\u202f]+ bytes$/);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("a filter and a sorting are in the URL and come back with it", async () => {
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  await page.keyboard.press("/");
+  await page.keyboard.type("governed==yes & used>0");
+  await page.getByRole("button", { name: "Limit" }).click();
+  const rows = page.locator("table[data-name=workloads] tbody tr");
+  const governed = (await snapshotOf(daemon)).workloads.filter((row) => row.governed && (row.used_bytes ?? 0) > 0).length;
+  await page.waitForFunction((count) => document.querySelectorAll("table[data-name=workloads] tbody tr").length === count, governed);
+  const url = page.url();
+  assert.match(url, /filter=governed/);
+  assert.match(url, /sort=-limit/);
+  const first = await rows.first().innerText();
+  await page.goto(url);
+  await live(page);
+  assert.equal(await rows.count(), governed);
+  assert.equal((await rows.first().innerText()).split("\n")[0], first.split("\n")[0]);
+  assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "Limit\n▼");
+  await page.locator("#filter").fill("usd>4GiB");
+  await page.getByText("Did you mean ‘used’?").waitFor();
+  await close();
+});
+
+test("a denial is followed to its reason and to what helps", async (context) => {
+  const row = await subject();
+  if (!row.denials) return context.skip("nobody was refused memory");
+  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  await page.getByRole("link", { name: `${row.denials} denials of ${row.workload}` }).first().click();
+  await page.locator(".events a").first().click();
+  const why = page.locator("article.why");
+  await why.getByText("would not fit").waitFor();
+  assert.match(await why.innerText(), /Held\s+[\d.]+ GiB of its limit [\d.]+ GiB/);
+  assert.match(await why.locator(".fix code").innerText(), new RegExp(`^ration set ${row.workload} --limit \\d+MiB$`));
+  const permalink = page.url();
+  await why.getByRole("link", { name: /Set the limit to/ }).click();
+  await page.waitForFunction(() => document.activeElement?.id === "limit");
+  assert.match(await page.locator("#limit").inputValue(), /^\d+MiB$/);
+  await page.goto(permalink);
+  await page.locator("article.why .because").waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("the limit is raised with the keyboard alone, with a preview before", async () => {
+  const row = await subject();
+  const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  // From the head of the page by Tab to the workload's link, as somebody without a mouse does.
+  const reach = async (what: string, matches: () => Promise<boolean>) => {
+    for (let presses = 0; presses < 120; presses += 1) {
+      if (await matches()) return;
+      await page.keyboard.press("Tab");
+    }
+    assert.fail(`${what} cannot be reached by Tab`);
+  };
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Skip to content");
+  await page.keyboard.press("Enter");
+  await reach(row.workload, () => page.evaluate((name) => document.activeElement?.tagName === "A" && document.activeElement.getAttribute("href") === `/workloads/${name}`, row.workload));
+  await page.keyboard.press("Enter");
+  await page.locator("#limit").waitFor();
+  await page.keyboard.press("s");
+  const wanted = (row.configured_limit_bytes ?? row.limit_bytes ?? 0) + 2 ** 30;
+  await page.keyboard.type(`${wanted / 2 ** 20}MiB`);
+  await page.locator("#limit-preview strong").getByText(formatSize(wanted)).waitFor();
+  await page.locator("#limit-preview .remark").first().waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByText(`the limit is ${formatSize(wanted)} now`).waitFor();
+  const after = (await snapshotOf(daemon)).workloads.find((one) => one.workload === row.workload && one.gpu === row.gpu);
+  assert.equal(after?.configured_limit_bytes, wanted);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("a change by somebody else in between is refused, not overwritten", async () => {
+  const row = await subject();
+  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true });
+  await page.locator("#limit").fill("11GiB");
+  await page.locator("#limit-preview .remark").first().waitFor();
+  const limit = (row.configured_limit_bytes ?? 0) + 2 ** 29;
+  const other = await fetch(`${daemon.url}/api/v1/workloads/${row.workload}`, { method: "PATCH", headers: { Authorization: `Bearer ${daemon.token}`, "Content-Type": "application/json" }, body: JSON.stringify({ limit: `${limit / 2 ** 20}MiB`, gpu: String(row.gpu) }) });
+  assert.ok(other.ok);
+  await page.locator("#limit").press("Enter");
+  await page.locator("#limit-preview .remark.error").getByText("E1503").waitFor();
+  assert.equal((await snapshotOf(daemon)).workloads.find((one) => one.workload === row.workload && one.gpu === row.gpu)?.configured_limit_bytes, limit);
+  await close();
+});
+
+test("the daemon restarts: the page greys out, comes back by itself and has every event once", async (context) => {
+  if (!daemon.stop || !daemon.deny) return context.skip("this daemon cannot be stopped from here");
+  const row = await subject();
+  const { page, errors, close } = await open(browser, daemon, "/events?type=denied", { operator: true });
+  await live(page);
+  const numbers = () => page.locator("[data-event]").evaluateAll((items) => items.map((item) => Number(item.getAttribute("data-event"))).reverse());
+  const start = Math.max(...(await numbers()));
+  for (let round = 0; round < 3; round += 1) await daemon.deny(row.workload);
+  await daemon.stop();
+  await page.locator(".connection.lost").waitFor();
+  await page.waitForFunction(() => document.documentElement.classList.contains("stale"));
+  assert.match(await page.locator(".connection").innerText(), /^\d+s old$/);
+  // Refused while nobody looked: a real daemon reads this from the books when it is back.
+  for (let round = 0; round < 4; round += 1) await daemon.deny(row.workload);
+  await daemon.start();
+  await live(page);
+  const expected = (await ask<NodeEvent[]>(daemon, "/api/v1/events?type=denied&limit=200")).map((event) => event.id).filter((id) => id > start);
+  assert.ok(expected.length >= 7);
+  await page.waitForFunction((last) => document.querySelector(`[data-event="${last}"]`) !== null, expected[expected.length - 1]);
+  assert.deepEqual((await numbers()).filter((id) => id > start), expected);
+  assert.equal(await page.evaluate(() => document.documentElement.classList.contains("stale")), false);
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("denials are spoken politely, many as one sentence", async (context) => {
+  if (!daemon.deny) return context.skip("this daemon cannot be made to refuse");
+  const row = await subject();
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
+  await live(page);
+  const announcer = page.locator("[data-announcer]");
+  assert.equal(await announcer.getAttribute("aria-live"), "polite");
+  assert.equal(await announcer.innerText(), "");
+  await daemon.deny(row.workload);
+  await announcer.getByText("was refused").waitFor();
+  const first = await announcer.innerText();
+  for (let round = 0; round < 3; round += 1) await daemon.deny(row.workload);
+  await page.locator(".events li").nth(3).waitFor();
+  assert.equal(await announcer.innerText(), first, "spoken again at once");
+  await announcer.getByText("3 denials, the last:").waitFor();
+  await close();
+});
+
+test("whoever has no token sees totals and changes nothing; the token makes an operator until it is forgotten", async () => {
+  const row = await subject();
+  const { page, close } = await open(browser, daemon, `/workloads/${row.workload}`);
+  await live(page);
+  await page.getByText("Limits are changed by operators").waitFor();
+  assert.equal(await page.locator("#limit").count(), 0);
+  assert.match(await page.locator("#facts + *, .facts").last().innerText(), /n\/a \(not yours\)/);
+  await page.getByRole("button", { name: "Enter token" }).click();
+  await page.getByLabel("Token").fill("wrong");
+  await page.keyboard.press("Enter");
+  await page.getByText("does not accept this token").waitFor();
+  await page.getByLabel("Token").fill(daemon.token);
+  await page.keyboard.press("Enter");
+  await page.locator("#limit").waitFor();
+  await page.getByRole("button", { name: "Forget token" }).click();
+  await page.locator("#limit").waitFor({ state: "detached" });
+  await close();
+});
+
+test("a tenant's limit is edited in place; Escape leaves it", async () => {
+  const { page, close } = await open(browser, daemon, "/tenants", { operator: true });
+  await live(page);
+  const account = (await snapshotOf(daemon)).tenants.flatMap((tenant) => tenant.accounts.map((one) => ({ name: tenant.tenant, ...one }))).find((one) => one.limit_bytes !== null);
+  assert.ok(account?.limit_bytes);
+  const button = page.getByRole("button", { name: `Change the limit of ${account.name} on GPU ${account.gpu}` });
+  await button.press("Enter");
+  await page.keyboard.type("1GiB");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.activeElement?.classList.contains("edit"));
+  const wanted = account.limit_bytes + 2 ** 30;
+  await button.press("Enter");
+  await page.keyboard.type(`${wanted / 2 ** 20}MiB`);
+  await page.keyboard.press("Enter");
+  await button.getByText(formatSize(wanted)).waitFor();
+  await close();
+});
+
+test("a plan names the same plan on the command line, and its link shows its answer", async () => {
+  const { page, close } = await open(browser, daemon, "/plan?tenant=" + encodeURIComponent("nlp=16GiB:30GiB;jup=4GiB*6"), { operator: true });
+  await page.getByText("needs").waitFor();
+  assert.match(await page.locator(".plan-verdict").innerText(), /needs 40.0 GiB/);
+  await page.getByText("ration plan --tenant nlp=16GiB:30GiB --tenant 'jup=4GiB*6'").waitFor();
+  await close();
+});
+
+test("the rows of a report add up, and it is saved as a file", async () => {
+  const { page, close } = await open(browser, daemon, "/reports", { operator: true });
+  await page.getByText("adds up:").waitFor();
+  const cells = await page.locator("table[data-name=usage] tbody td:nth-child(4)").allInnerTexts();
+  const number = (text: string) => Number(text.replace(/\u202f/g, ""));
+  const total = number(await page.locator("table[data-name=usage] tfoot td:nth-child(4)").innerText());
+  assert.ok(Math.abs(cells.map(number).reduce((sum, one) => sum + one, 0) - total) < 0.05 * cells.length + 0.06);
+  const saved = page.waitForEvent("download");
+  await page.getByRole("link", { name: "CSV" }).click();
+  assert.equal((await saved).suggestedFilename(), "ration-usage-24h-by-tenant.csv");
+  await close();
+});
+
+test("a chart is a table as well, and is zoomed by dragging", async () => {
+  const { page, close } = await open(browser, daemon, "/timeline?from=-10m", { operator: true });
+  await page.locator(".uplot canvas").waitFor();
+  const over = page.locator(".u-over");
+  const box = await over.boundingBox();
+  assert.ok(box);
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await page.getByRole("button", { name: "Back to now" }).waitFor();
+  const query = new URL(page.url()).searchParams;
+  const seconds = (Date.parse(query.get("to") ?? "") - Date.parse(query.get("from") ?? "")) / 1000;
+  assert.ok(seconds > 150 && seconds < 210, String(seconds));
+  await page.getByRole("radio", { name: "As table" }).check();
+  await page.locator("table[data-name=series] tbody tr").first().waitFor();
+  assert.match(page.url(), /as=table/);
+  await close();
+});
+
+test("every page in Chinese, without a text left in a key's form", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/", { operator: true, locale: "zh-CN" });
+  await live(page);
+  assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");
+  await page.getByRole("link", { name: "时间线" }).waitFor();
+  await page.getByRole("radio", { name: "EN" }).check();
+  await page.getByRole("link", { name: "Timeline" }).waitFor();
+  assert.equal(await page.locator("html").getAttribute("lang"), "en");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("no request leaves the origin, and nothing breaks the content policy", async () => {
+  const row = await subject();
+  const { page, requests, errors, close } = await open(browser, daemon, "/", { operator: true });
+  const answer = await page.request.get(daemon.url);
+  const policy = answer.headers()["content-security-policy"] ?? "";
+  for (const part of ["default-src 'self'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]) assert.ok(policy.includes(part), part);
+  assert.ok(!policy.includes("unsafe"));
+  for (const path of [...pages, `/workloads/${row.workload}`]) {
+    await page.goto(daemon.url + path);
+    await live(page);
+    await page.locator("main h1").waitFor({ state: "attached" });
+    await page.locator(".panel, .device").first().waitFor();
+  }
+  const origin = new URL(daemon.url).origin;
+  assert.deepEqual([...new Set(requests.filter((url) => !url.startsWith("data:") && !url.startsWith("blob:")).map((url) => new URL(url).origin))], [origin]);
+  assert.deepEqual(errors, []);
+  await close();
+});

@@ -1,0 +1,36 @@
+// A browser with the switches that keep it from talking to anybody but the daemon, and pages that record what they ask for.
+
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import type { Daemon } from "./daemon";
+
+export const openBrowser = (): Promise<Browser> => chromium.launch({
+  executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+
+export interface Opened {
+  page: Page;
+  requests: string[];
+  /** Errors of the page and refusals of its content policy. */
+  errors: string[];
+  close: () => Promise<void>;
+}
+
+export async function open(browser: Browser, daemon: Daemon, path: string, options: BrowserContextOptions & { operator?: boolean } = {}): Promise<Opened> {
+  const { operator, ...contextOptions } = options;
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-US", ...contextOptions });
+  // Long, as it is only ever waited out when something is broken: the machine may be busy with other work.
+  context.setDefaultTimeout(60_000);
+  if (operator) await context.addInitScript((token) => sessionStorage.setItem("ration.token", token), daemon.token);
+  const page = await context.newPage();
+  const requests: string[] = [], errors: string[] = [];
+  page.on("request", (request) => requests.push(request.url()));
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/Failed to load resource|net::ERR/.test(message.text())) errors.push(message.text());
+  });
+  await page.goto(daemon.url + path);
+  return { page, requests, errors, close: () => context.close() };
+}
+
+export const live = (page: Page): Promise<void> => page.locator(".connection.live").waitFor();

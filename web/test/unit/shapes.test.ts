@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Series, Snapshot } from "../../src/api/types";
+import { shellWord, toCsv } from "../../src/logic/export";
+import { blocksOf, flow, layoutDevice, type Block } from "../../src/logic/layout";
+import { bodyOf, commandOf, readTenant, writeTenant } from "../../src/logic/plan";
+import { asRows, prepare } from "../../src/logic/series";
+import { table } from "../../src/text/table";
+import { World } from "../../mock/world";
+
+const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
+
+test("the parts of a device's bar add up to the device", () => {
+  const snapshot: Snapshot = new World().snapshot(true);
+  for (const device of snapshot.devices) {
+    const layout = layoutDevice(snapshot, device);
+    assert.equal(sum(layout.parts.map((part) => part.bytes)), device.total_bytes);
+    assert.equal(sum(blocksOf(snapshot, device).map((block) => block.bytes)), device.total_bytes);
+  }
+});
+
+test("what is guaranteed and not held is shown as promised, not as free", () => {
+  const snapshot: Snapshot = new World().snapshot(true);
+  const device = snapshot.devices[1], tenant = snapshot.tenants.find((one) => one.tenant === "vision");
+  const account = tenant?.accounts.find((one) => one.gpu === 1);
+  assert.ok(device && account);
+  account.guarantee_bytes = (account.used_bytes ?? 0) + 2 ** 30;
+  const reserved = layoutDevice(snapshot, device).parts.find((part) => part.kind === "reserved");
+  assert.ok(reserved && reserved.bytes >= 2 ** 30);
+});
+
+test("blocks flow through rows without losing or inventing a byte", () => {
+  let seed = 3;
+  const next = (limit: number) => (seed = (seed * 48271) % 2147483647) % limit;
+  for (let round = 0; round < 300; round += 1) {
+    const blocks = Array.from({ length: 1 + next(9) }, (_, index): Block => ({ id: String(index), kind: "allocated", owner: "", tenant: null, bytes: 1 + next(1000) }));
+    const total = sum(blocks.map((block) => block.bytes)), rows = 1 + next(9);
+    const cuts = flow(blocks, total, rows);
+    for (const block of blocks) {
+      const shown = sum(cuts.filter((cut) => cut.block === block).map((cut) => cut.width)) * (total / rows);
+      assert.ok(Math.abs(shown - block.bytes) < 1e-6 * total, `${shown} of ${block.bytes}`);
+    }
+    for (const cut of cuts) assert.ok(cut.from >= -1e-6 && cut.from + cut.width <= 1 + 1e-6);
+    assert.equal(cuts.filter((cut) => cut.first).length, blocks.length);
+  }
+});
+
+const series: Series = {
+  metric: "used_bytes", by: "tenant", gpu: 0, from: "2026-01-01T00:00:00.000Z", to: "2026-01-01T00:00:04.000Z", step_seconds: 1,
+  lines: [{ name: "a", maximum: [1, 2, null, null], average: [1, 1, null, null] }, { name: "b", maximum: [5, null, null, 7], average: [4, null, null, 7] }],
+  limits: [{ name: "a", values: [10, 10, 10, 10] }, { name: "b", values: [10, null, 20, 20] }], denials: [], gaps: [], capacity_bytes: 40,
+};
+
+test("a stack adds what is known; where nothing was recorded there is nothing", () => {
+  const drawn = prepare(series, "maximum");
+  assert.deepEqual(drawn.stacked, [[1, 2, null, 0], [6, 2, null, 7]]);
+  assert.deepEqual(drawn.limitSum, [20, null, 30, 30]);
+  assert.equal(drawn.top, 40);
+});
+
+test("a coarse table keeps peaks", () => {
+  assert.deepEqual(asRows(prepare(series, "maximum"), 2).map((one) => one.values), [[null, 7], [2, 5]]);
+});
+
+test("CSV: quotes, and no formula for a spreadsheet", () => {
+  assert.equal(toCsv(["a", "b"], [['say "hi"', 1], ["=cmd()", null], ["x,y", -3]]), 'a,b\r\n"say ""hi""",1\r\n\'=cmd(),\r\n"x,y",-3\r\n');
+});
+
+test("words of a shell", () => {
+  assert.equal(shellWord("nlp=16GiB:30GiB"), "nlp=16GiB:30GiB");
+  assert.equal(shellWord("jup=4GiB*6"), "'jup=4GiB*6'");
+  assert.equal(shellWord("it's"), `'it'\\''s'`);
+});
+
+test("a plan is the same in the URL, on the command line and in the request", () => {
+  const tenants = ["nlp=16GiB:30GiB", "vision=10GiB", "jup=4GiB*6"].map(readTenant);
+  assert.deepEqual(tenants.map(writeTenant), ["nlp=16GiB:30GiB", "vision=10GiB", "jup=4GiB*6"]);
+  const wish = { gpus: "A100-40:2", tenants: [...tenants, readTenant("=")], spread: true };
+  assert.equal(commandOf(wish), "ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant vision=10GiB --tenant 'jup=4GiB*6' --spread");
+  assert.deepEqual(bodyOf(wish).tenants[2], { tenant: "jup", guarantee: "4GiB", limit: null, count: 6 });
+});
+
+test("both languages have the same places to fill", () => {
+  const places = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort().join(" ");
+  for (const [key, [english, chinese]] of Object.entries(table)) {
+    assert.equal(places(chinese), places(english), key);
+    assert.ok(english !== "" && chinese !== "", key);
+  }
+});
