@@ -33,6 +33,7 @@ struct Typed {
   cli::ServeOptions serve;
   cli::ServiceOptions service;
   cli::EventsOptions events;
+  cli::ReportOptions report;
   std::vector<std::string> topic;
   int index = 0;
   bool json = false;
@@ -172,6 +173,29 @@ void add_daemon_verbs(CLI::App& app) {
       ->type_name("NAME");
   add_socket(events);
   add_output(events, false);
+
+  auto* report = add_verb(app, "report", [] { return cli::report(session, typed.report); });
+  report->add_option("action", typed.report.action, "close: seal a month")->check(CLI::IsMember({"close"}));
+  report->add_option("period", typed.report.period, "the month to close: 2026-01");
+  report->add_option("--last", typed.report.workload, "the newest run, of all or of one workload")
+      ->expected(0, 1)
+      ->type_name("WORKLOAD");
+  report->add_option("--by", typed.report.by, "tenant, user, workload, label:KEY, gpu or day")->type_name("WHAT");
+  report->add_option("--window", typed.report.window, "24h, 7d, 2026-01, thismonth, lastmonth")->type_name("TIME");
+  report->add_option("--basis", typed.report.basis, "used, limit, guarantee, max(used,guarantee) or peak")
+      ->type_name("BASIS");
+  report->add_option("--price", typed.report.price, "of one GiB for an hour: 0.031")->type_name("PRICE");
+  report->add_option("--share-idle", typed.report.share_idle, "who pays for what nobody held: none, even or weighted")
+      ->check(CLI::IsMember({"none", "even", "weighted"}))
+      ->type_name("HOW");
+  add_socket(report);
+  report->add_option("-o,--output", session.output, "text, json, csv, md, html, focus (FOCUS 1.2) or opencost")
+      ->check(CLI::IsMember({"text", "json", "csv", "md", "html", "focus", "opencost"}))
+      ->type_name("FORMAT");
+  report->parse_complete_callback([report] {
+    typed.report.last = report->count("--last") > 0;
+    chosen = [] { return cli::report(session, typed.report); };
+  });
 
   auto* recommend = add_verb(app, "recommend", [] { return cli::recommend(session, typed.target); });
   recommend->add_option("workload", typed.target, "its name, or TENANT/NAME")->required();

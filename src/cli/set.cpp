@@ -100,22 +100,23 @@ Result<int> set_through(NodeClient& daemon, const Session& session, const SetOpt
   for (const auto& [field, text] :
        {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
     if (!text.empty()) wish[field] = text;
-  auto rows = daemon.patch(path + "?dry_run=1", wish);
-  if (!rows) return tl::unexpected(rows.error());
-  for (const auto& row : *rows) {
+  auto answer = daemon.patch(path + "?dry_run=1", wish);
+  if (!answer) return tl::unexpected(answer.error());
+  for (const auto& row : answer->at("changes")) {
     const Bytes used{row.at("used_bytes").get<std::uint64_t>()}, limit{row.at("limit_bytes").get<std::uint64_t>()};
     if (session.dry_run || !row.at("shrinking").get<bool>() ||
         limit >= Bytes{row.at("old_limit_bytes").get<std::uint64_t>()})
       continue;
     if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
   }
-  if (!session.dry_run) rows = daemon.patch(path, wish);
-  if (!rows) return tl::unexpected(rows.error());
+  if (!session.dry_run) answer = daemon.patch(path, wish);
+  if (!answer) return tl::unexpected(answer.error());
+  const nlohmann::json& rows = answer->at("changes");
   if (session.format() == Format::kJson) {
-    session.print_json("set", *rows, {{"source", "daemon"}});
+    session.print_json("set", rows, {{"source", "daemon"}});
     return 0;
   }
-  for (const auto& row : *rows) {
+  for (const auto& row : rows) {
     const auto bytes = [&](const char* field) { return Bytes{row.at(field).get<std::uint64_t>()}; };
     fmt::print("{}: limit {} → {}, guarantee {} on GPU {} ({}).", row.at("workload").get<std::string>(),
                session.size(bytes("old_limit_bytes")), session.size(bytes("limit_bytes")),

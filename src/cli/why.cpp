@@ -16,7 +16,7 @@ Result<int> why_from(NodeClient& daemon, const Session& session, const std::stri
     session.print_json("why", *event, {{"source", "daemon"}});
     return 0;
   }
-  const nlohmann::json why = event->value("why", nlohmann::json::object());
+  const nlohmann::json& why = *event;
   fmt::print("DENIED   {}  {}/{}  {}  {}\n", event->at("time").get<std::string>(), event->value("tenant", ""),
              event->value("workload", ""), session.size(Bytes{event->value("bytes", std::uint64_t{0})}),
              why.value("function", ""));

@@ -196,6 +196,9 @@ void Api::install(http::Server& server) {
   install_changes(server);
   install_leases(server);
   install_past(server);
+  install_reports(server);
+  install_plan(server);
+  install_pages(server);
 }
 
 }  // namespace ration::node

@@ -56,6 +56,9 @@ class Api {
   void install_changes(http::Server& server);
   void install_leases(http::Server& server);
   void install_past(http::Server& server);
+  void install_reports(http::Server& server);
+  void install_plan(http::Server& server);
+  void install_pages(http::Server& server);
 
   [[nodiscard]] nlohmann::json tenants();
   [[nodiscard]] http::Response answer(const std::string& schema, nlohmann::json data, int status = 200) const;

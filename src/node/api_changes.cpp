@@ -76,6 +76,26 @@ json changed_json(const LimitChanged& change, bool applied) {
   return row;
 }
 
+/// What a change means, in one sentence.
+json consequence(const LimitChanged& change) {
+  if (change.used > change.limit)
+    return {
+        {"level", "warn"},
+        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is refused until it is under.",
+                             change.workload, format_size(change.used), format_size(change.used - change.limit))}};
+  if (!change.held_back_by.empty())
+    return {{"level", "info"},
+            {"text",
+             fmt::format("It may hold {} at this moment: {}.", format_size(change.effective), change.held_back_by)}};
+  const Bytes more = change.limit - change.used;
+  if (more > change.device_free)
+    return {{"level", "info"},
+            {"text", fmt::format("GPU {} has {} free: {} cannot be reached at this moment.", change.gpu,
+                                 format_size(change.device_free), format_size(change.limit))}};
+  return {{"level", "info"},
+          {"text", fmt::format("The next allocation on GPU {} sees {}.", change.gpu, format_size(change.limit))}};
+}
+
 }  // namespace
 
 void Api::install_changes(http::Server& server) {
@@ -107,9 +127,12 @@ void Api::install_changes(http::Server& server) {
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!wish.dry_run) host_.look_now();
-    json rows = json::array();
-    for (const LimitChanged& change : *changes) rows.push_back(changed_json(change, !wish.dry_run));
-    return answer("set", rows);
+    json rows = json::array(), consequences = json::array();
+    for (const LimitChanged& change : *changes) {
+      rows.push_back(changed_json(change, !wish.dry_run));
+      consequences.push_back(consequence(change));
+    }
+    return answer("set", {{"changes", rows}, {"consequences", consequences}});
   });
 
   // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.

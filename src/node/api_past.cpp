@@ -143,7 +143,11 @@ void Api::install_past(http::Server& server) {
                   if (!may_see_details(*event, viewer))
                     return fail("E1502", fmt::format("{} is a denial of {}.", id, event->user),
                                 "Ask root or a member of group ration.", 5);
-                  return event_json(*event, true);
+                  json row = event_json(*event, true);
+                  if (row.contains("why") && row["why"].is_object()) row.update(row["why"]);
+                  row["requested_bytes"] = row["bytes"];
+                  row.erase("why");
+                  return row;
                 });
   });
 

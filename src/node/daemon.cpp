@@ -354,7 +354,7 @@ json Daemon::health() const {
   if (last_problem_.empty()) data["problem_na"] = "none";
   json checks = json::array();
   const auto check = [&](const char* id, bool good, const std::string& text) {
-    checks.push_back({{"id", id}, {"state", good ? "ok" : "warn"}, {"text", text}});
+    checks.push_back({{"id", id}, {"status", good ? "ok" : "warn"}, {"text", text}});
   };
   check("gpu.driver", now.machine_problem.empty(),
         now.machine_problem.empty() ? "driver " + now.driver_version : now.machine_problem);

@@ -237,7 +237,7 @@ class Changing(Case):
     def test_a_dry_run_changes_nothing(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
         status, answer = self.ask("PATCH", "/api/v1/workloads/train?dry_run=1", {"limit": "512MiB"})
-        self.assertEqual((status, answer["data"][0]["shrinking"], answer["data"][0]["applied"]), (200, True, False))
+        self.assertEqual((status, answer["data"]["changes"][0]["shrinking"], answer["data"]["changes"][0]["applied"]), (200, True, False))
         self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
 
     def test_a_guarantee_is_kept_free_of_others(self):

@@ -1,0 +1,165 @@
+// Accounts: who had how much for how long, in every form; closing a month.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "node/api.hpp"
+#include "node/history/export/writers.hpp"
+#include "node/http/problem.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Reader;
+using history::ReportQuestion;
+using history::TimeMs;
+using http::Request;
+using http::Responder;
+using http::Response;
+using nlohmann::json;
+
+TimeMs now_ms() { return static_cast<TimeMs>(std::time(nullptr)) * history::kSecondMs; }
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// `24h`, `7d`, `thismonth`, `lastmonth`, `2026-01`.
+Result<history::Window> window_of(const std::string& text) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  const int year = parts.tm_year + 1900, month = parts.tm_mon + 1;
+  if (text.empty() || text == "thismonth") return history::Window{history::month_start(year, month), now_ms()};
+  if (text == "lastmonth")
+    return history::Window{month == 1 ? history::month_start(year - 1, 12) : history::month_start(year, month - 1),
+                           history::month_start(year, month)};
+  if (std::tm given{}; ::strptime(text.c_str(), "%Y-%m", &given) != nullptr && text.size() == 7)
+    return history::Window{history::month_start(given.tm_year + 1900, given.tm_mon + 1),
+                           history::month_start(given.tm_year + 1900, given.tm_mon + 2)};
+  const auto span = policy::parse_span(text);
+  if (!span)
+    return fail("E1916", fmt::format("'{}' is no window.", text), "Write 24h, 7d, 2026-01, thismonth or lastmonth.", 2);
+  return history::Window{now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count(), now_ms()};
+}
+
+Result<ReportQuestion> question_of(const Request& request, const policy::Report& settings) {
+  const auto text = [&](const char* name) {
+    const std::string* given = request.parameter(name);
+    return given == nullptr ? std::string{} : *given;
+  };
+  ReportQuestion question;
+  const auto window = window_of(text("window"));
+  if (!window) return tl::unexpected(window.error());
+  question.window = *window;
+  if (const std::string by = text("by"); !by.empty())
+    if (auto good = history::parse_by(by, question); !good) return tl::unexpected(good.error());
+  if (const std::string basis = text("basis"); basis == "max") {
+    question.basis = history::Basis::kMaxUsedGuarantee;
+  } else if (!basis.empty()) {
+    const auto parsed = history::parse_basis(basis);
+    if (!parsed) return tl::unexpected(parsed.error());
+    question.basis = *parsed;
+  } else {
+    constexpr history::Basis kInOrder[] = {history::Basis::kUsed, history::Basis::kLimit,
+                                           history::Basis::kMaxUsedGuarantee, history::Basis::kPeak};
+    question.basis = kInOrder[static_cast<int>(settings.basis.value)];
+  }
+  question.currency = settings.currency.value;
+  if (settings.price.value) question.price_nano = static_cast<std::int64_t>(settings.price.value->billionths);
+  if (const std::string price = text("price"); !price.empty()) {
+    const auto parsed = history::parse_price(price);
+    if (!parsed) return tl::unexpected(parsed.error());
+    question.price_nano = *parsed;
+  }
+  const std::string share = text("share_idle");
+  using ShareIdle = ReportQuestion::ShareIdle;
+  if (share == "even" || share == "weighted")
+    question.share_idle = share == "even" ? ShareIdle::kEven : ShareIdle::kWeighted;
+  else if (share.empty())
+    question.share_idle = static_cast<ShareIdle>(settings.share_idle.value);
+  else if (share != "none")
+    return fail("E1916", fmt::format("idle memory cannot be shared '{}'.", share), "Write none, even or weighted.", 2);
+  return question;
+}
+
+Response document(const char* type, std::string text) {
+  Response response;
+  response.content_type = type;
+  response.body = std::move(text);
+  return response;
+}
+
+/// The report in a form that is no document of ours.
+Result<Response> exported(Reader& reader, const ReportQuestion& question, const std::string& format) {
+  if (format == "focus" || format == "opencost") {
+    const auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
+    if (!charges) return tl::unexpected(charges.error());
+    const history::ExportFacts facts{host_name(), question.price_nano, question.currency, question.basis};
+    if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(*charges, facts));
+    return document("application/json", history::to_opencost(*charges, facts).dump());
+  }
+  const auto report = reader.usage(question);
+  if (!report) return tl::unexpected(report.error());
+  if (format == "csv") return document("text/csv; charset=utf-8", history::to_csv(*report));
+  if (format == "md") return document("text/markdown; charset=utf-8", history::to_markdown(*report));
+  if (format == "html") return document("text/html; charset=utf-8", history::to_html(*report));
+  return fail("E1916", fmt::format("'{}' is no form of a report.", format),
+              "Use json, csv, md, html, focus or opencost.", 2);
+}
+
+}  // namespace
+
+void Api::install_reports(http::Server& server) {
+  server.route_deferred("GET", "/api/v1/reports/usage", [this](const Request& request, const Responder& responder) {
+    const auto question = question_of(request, host_.node().configuration().report);
+    if (!question) return responder.fail(question.error());
+    const std::string* format = request.parameter("format");
+    if (format == nullptr || *format == "json") {
+      return ask_history(responder, "report", [question = *question](Reader& reader) -> Result<json> {
+        const auto report = reader.usage(question);
+        if (!report) return tl::unexpected(report.error());
+        return history::to_json(*report);
+      });
+    }
+    const auto job = [responder, question = *question, format = *format, path = host_.database()] {
+      auto reader = Reader::open(path);
+      if (!reader) return responder.fail(reader.error());
+      auto response = exported(*reader, question, format);
+      if (!response) return responder.fail(response.error());
+      responder.respond(std::move(*response));
+    };
+    if (!host_.worker().post(job))
+      responder.fail({"E1517", "too many questions wait already.", "Try again soon.", 1}, 503);
+  });
+
+  server.route("POST", "/api/v1/reports/periods/{period}:close", [this](const Request& request) {
+    if (!viewer_of(request.peer).is_operator)
+      return http::problem({"E1502", "you may not close a period.", "Ask root or a member of group ration.", 5});
+    const auto closed = host_.close_period(request.captures.at("period"));
+    if (!closed) return http::problem(closed.error());
+    return answer("period",
+                  {{"period", closed->name}, {"closed", history::rfc3339(closed->closed)}, {"seal", closed->seal}});
+  });
+
+  server.route_deferred("GET", "/api/v1/runs/last", [this](const Request& request, const Responder& responder) {
+    const std::string* workload = request.parameter("workload");
+    ask_history(responder, "run",
+                [workload = workload == nullptr ? "" : *workload,
+                 viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+                  const auto run = reader.last_run(workload);
+                  if (!run) return tl::unexpected(run.error());
+                  if (!viewer.is_operator && !(viewer.user && user_name(*viewer.user) == run->run.user))
+                    return fail("E1502", fmt::format("that run is {}'s.", run->run.user),
+                                "ration report --last NAME   of a workload of yours", 5);
+                  return json{{"workload", run->run.workload}, {"tenant", run->run.tenant},
+                              {"user", run->run.user},         {"run", run->run.number},
+                              {"notes", run->notes},           {"text", history::to_text(*run)}};
+                });
+  });
+}
+
+}  // namespace ration::node
