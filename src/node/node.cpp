@@ -84,6 +84,10 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   if (machine_) balance_devices(*machine_, events);
 
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
+  for (DeviceView& device : snapshot_.devices) {
+    forecast_.note(device.device.uuid, device.used(), now_ns);
+    device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
+  }
   note_ungoverned(events);
   note_violators(events);
   raise_alerts(events);

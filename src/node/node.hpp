@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "node/decisions/idle.hpp"
+#include "node/forecast.hpp"
 #include "node/history/sample.hpp"
 #include "node/limits.hpp"
 #include "node/snapshot.hpp"
@@ -97,6 +98,7 @@ class Node {
   Limits limits_;
   policy::Alerts alerts_;
   IdleWatch idle_;
+  Forecast forecast_;
   Result<policy::Machine> machine_ = fail("E1403", "the devices were not looked at yet.");
   Snapshot snapshot_;
   std::uint64_t now_ns_ = 0, first_look_ns_ = 0;

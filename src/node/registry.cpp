@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 
 namespace ration::node {
@@ -20,6 +21,13 @@ constexpr std::size_t kExaminedAtOnce = 512;
 
 bool contains(const std::vector<ProcessIdentity>& list, const ProcessIdentity& process) {
   return std::any_of(list.begin(), list.end(), [&](const ProcessIdentity& each) { return each.same_as(process); });
+}
+
+/// Whether the file is so young that somebody may still be writing it.
+bool is_being_made(const std::string& path) {
+  constexpr std::time_t kYoungSeconds = 2;
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && ::time(nullptr) - status.st_ctim.tv_sec <= kYoungSeconds;
 }
 
 }  // namespace
@@ -89,6 +97,7 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
     if (status == BookStatus::kOk) status = source.reader.read(book);
     if (status == BookStatus::kOk && source.reader.owner() != owner) status = BookStatus::kForeign;
     if (status != BookStatus::kOk) {
+      if (is_being_made(path)) continue;  // the next look will tell
       changes.damaged.push_back(fmt::format("{}: {}", path, ledger::describe(status)));
       passed_over_.insert(path);
       continue;

@@ -27,7 +27,7 @@ struct Workload {
 struct Changes {
   std::vector<std::string> started;  ///< paths
   std::vector<Workload> ended;       ///< as they were last seen
-  std::vector<std::string> damaged;  ///< path and reason, once a file
+  std::vector<std::string> damaged;  ///< path and reason, once a file that is not being made at this moment
 };
 
 class Registry {

@@ -111,7 +111,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
   if (machine) {
     snapshot.driver_version = machine->driver_version;
     for (const policy::Device& device : machine->devices) {
-      snapshot.devices.push_back({device, {}, {}, {}, {}});
+      snapshot.devices.push_back({device, {}, {}, {}, {}, {}});
       by_driver.push_back(processes_on(device, in_books));
     }
   } else {

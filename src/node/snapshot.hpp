@@ -56,10 +56,11 @@ struct UngovernedView {
 
 struct DeviceView {
   policy::Device device;
-  Bytes governed;     ///< by the books
-  Bytes ungoverned;   ///< by the driver, of processes in no book
-  Bytes unexplained;  ///< the driver's own, and what nobody accounts for
-  Bytes promised;     ///< guarantees and slices
+  Bytes governed;                                ///< by the books
+  Bytes ungoverned;                              ///< by the driver, of processes in no book
+  Bytes unexplained;                             ///< the driver's own, and what nobody accounts for
+  Bytes promised;                                ///< guarantees and slices
+  std::optional<std::uint64_t> seconds_to_full;  ///< if its use goes on growing; absent: it does not grow
   [[nodiscard]] Bytes used() const { return device.total - device.free; }
 };
 

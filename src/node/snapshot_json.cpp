@@ -80,6 +80,8 @@ json device_json(const DeviceView& view) {
            {"governed_bytes", view.governed.count()}};
   put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");
   put(row, "temperature_celsius", view.device.temperature, "the driver does not say");
+  row["time_to_full_seconds"] = view.seconds_to_full ? json(*view.seconds_to_full) : json(nullptr);
+  if (!view.seconds_to_full) row["time_to_full_seconds_na"] = "its use has not grown steadily for a minute";
   const bool processes = view.device.processes.has_value();
   put(row, "ungoverned_bytes", processes ? std::optional(view.ungoverned) : std::nullopt,
       "without NVML nobody names the processes");

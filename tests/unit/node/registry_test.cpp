@@ -143,8 +143,10 @@ TEST_F(RegistryTest, ADamagedBookIsReportedOnceAndHarmsNobodyElse) {
   std::ofstream(folder_ + "/books/bad.2.book") << "not a book at all";
   ASSERT_EQ(::symlink(good.c_str(), (folder_ + "/books/link.3.book").c_str()), 0);
   ASSERT_EQ(::mkfifo((folder_ + "/books/pipe.4.book").c_str(), 0600), 0);
-  const Changes changes = registry_.refresh();
+  Changes changes = registry_.refresh();
   EXPECT_EQ(changes.started, std::vector{good});
+  EXPECT_TRUE(changes.damaged.empty()) << "they may be being made";
+  while (changes.damaged.empty()) changes = registry_.refresh();
   EXPECT_EQ(changes.damaged.size(), 3U);
   EXPECT_TRUE(registry_.refresh().damaged.empty());
   // One that was sound and is cut short while it is watched.
@@ -152,6 +154,20 @@ TEST_F(RegistryTest, ADamagedBookIsReportedOnceAndHarmsNobodyElse) {
   const Changes after = registry_.refresh();
   EXPECT_EQ(after.damaged.size(), 1U);
   EXPECT_EQ(after.ended.size(), 1U);
+}
+
+TEST_F(RegistryTest, ABookThatIsBeingMadeIsTakenUpWhenItIsDone) {
+  const std::string done = make("train", 1, 1_GiB);
+  std::string content;
+  {
+    std::ifstream file(done, std::ios::binary);
+    content.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const std::string path = folder_ + "/books/serve.2.book";
+  { std::ofstream(path, std::ios::binary) << std::string(content.size(), '\0'); }
+  EXPECT_EQ(registry_.refresh().started, std::vector{done});
+  { std::ofstream(path, std::ios::binary) << content; }
+  EXPECT_EQ(registry_.refresh().started, std::vector{path});
 }
 
 TEST_F(RegistryTest, OnlyFoldersOfTheUserAreAdopted) {
