@@ -101,7 +101,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1507", "the daemon cannot listen there", "give another --listen or --socket"},
       {"E1508", "the daemon did not answer", "ration doctor; its log says more"},
       {"E1510", "not a request of HTTP/1.1", "curl --unix-socket … http://localhost/api/v1/snapshot"},
-      {"E1511", "no such path", "GET /openapi.json lists them"},
+      {"E1511", "no such path", "docs/http-api.md lists them"},
       {"E1512", "the path is there, but not with that method", "the answer's Allow header lists them"},
       {"E1513", "a Host that is not the daemon's", "use the address it was started with"},
       {"E1514", "a page of another origin asks", "open the daemon's own dashboard"},

@@ -82,7 +82,9 @@ void Api::install_now(http::Server& server) {
     return answer("explain", rows);
   });
   server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
-  server.route("GET", "/api/v1/health", [this](const Request&) { return answer("health", host_.health()); });
+  server.route("GET", "/api/v1/health", [this](const Request& request) {
+    return answer("health", host_.health(viewer_of(request.peer).is_operator));
+  });
   server.route_deferred(
       "GET", "/api/v1/stream",
       [this](const Request& request, const http::Responder& responder) {

@@ -80,14 +80,17 @@ json gaps_json(const std::vector<history::Gap>& gaps) {
   return list;
 }
 
-json series_json(const history::Series& series, const json& gpu, const std::string& by) {
+/// `bare`: one workload was asked for, its lines go by its own name.
+json series_json(const history::Series& series, const json& gpu, const std::string& by, bool bare) {
+  const auto name_of = [bare](const std::string& name) { return bare ? name.substr(name.rfind('/') + 1) : name; };
   json lines = json::array(), limits = json::array(), denials = json::array();
   for (const auto& line : series.lines) {
-    lines.push_back({{"name", line.name}, {"maximum", values(line.maximum)}, {"average", values(line.average)}});
-    limits.push_back({{"name", line.name}, {"values", values(line.limit)}});
+    lines.push_back(
+        {{"name", name_of(line.name)}, {"maximum", values(line.maximum)}, {"average", values(line.average)}});
+    limits.push_back({{"name", name_of(line.name)}, {"values", values(line.limit)}});
   }
   for (const auto& mark : series.denials)
-    denials.push_back({{"time", history::rfc3339(mark.time)}, {"event", mark.event}, {"name", mark.name}});
+    denials.push_back({{"time", history::rfc3339(mark.time)}, {"event", mark.event}, {"name", name_of(mark.name)}});
   return {{"metric", "used_bytes"},
           {"by", by},
           {"gpu", gpu},
@@ -170,6 +173,11 @@ void Api::install_past(http::Server& server) {
     else if (by_name != "tenant")
       return responder.fail(bad_parameter("by", by_name, "by=tenant, by=workload or by=device").value());
     if (const std::string* name = request.parameter("name"); name != nullptr) question.name = *name;
+    if (const std::string* name = request.parameter("workload"); name != nullptr) {
+      question.by = history::SeriesQuestion::By::kWorkload;
+      const Workload* running = host_.node().registry().find(*name);
+      question.name = running == nullptr ? *name : running->book.tenant + "/" + running->book.name;
+    }
     json gpu = nullptr;
     if (const std::string* wanted = request.parameter("gpu"); wanted != nullptr && !wanted->empty()) {
       for (const DeviceView& device : host_.node().snapshot().devices) {
@@ -180,11 +188,13 @@ void Api::install_past(http::Server& server) {
       if (question.uuid.empty())
         return responder.fail({"E1407", fmt::format("there is no GPU '{}'.", *wanted), "ration ps", 3});
     }
-    ask_history(responder, "series", [question, gpu, by_name](Reader& reader) -> Result<json> {
-      const auto series = reader.series(question);
-      if (!series) return tl::unexpected(series.error());
-      return series_json(*series, gpu, by_name);
-    });
+    ask_history(
+        responder, "series",
+        [question, gpu, by_name, bare = request.parameter("workload") != nullptr](Reader& reader) -> Result<json> {
+          const auto series = reader.series(question);
+          if (!series) return tl::unexpected(series.error());
+          return series_json(*series, gpu, by_name, bare);
+        });
   });
 
   server.route_deferred("GET", "/api/v1/recommendations/{workload}",

@@ -332,7 +332,7 @@ Result<history::ClosedPeriod> Daemon::close_period(const std::string& name) {
   return history_.close_period(name, static_cast<history::TimeMs>(now_ns() / 1'000'000));
 }
 
-json Daemon::health() const {
+json Daemon::health(bool with_folders) const {
   const Snapshot& now = node_.snapshot();
   json folders = json::array();
   for (const auto& [folder, owner] : node_.registry().folders())
@@ -344,7 +344,6 @@ json Daemon::health() const {
             {"looks", counters_.looks},
             {"look_seconds", counters_.look_seconds},
             {"workloads", node_.registry().workloads().size()},
-            {"folders", folders},
             {"stream_clients", stream_.subscribers()},
             {"connections", server_.connections()},
             {"recorded_to", history::rfc3339(history_.committed_to())},
@@ -352,6 +351,7 @@ json Daemon::health() const {
   if (now.driver_version.empty()) data["driver_na"] = now.machine_problem.empty() ? "not told" : now.machine_problem;
   data["problem"] = last_problem_.empty() ? json(nullptr) : json(last_problem_);
   if (last_problem_.empty()) data["problem_na"] = "none";
+  if (with_folders) data["folders"] = folders;
   json checks = json::array();
   const auto check = [&](const char* id, bool good, const std::string& text) {
     checks.push_back({{"id", id}, {"status", good ? "ok" : "warn"}, {"text", text}});

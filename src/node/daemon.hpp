@@ -66,7 +66,7 @@ class Daemon final : private ApiHost {
   void look_soon() override;
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
-  nlohmann::json health() const override;
+  nlohmann::json health(bool folders) const override;
 
   DaemonOptions options_;
   std::string state_, socket_, listen_, token_file_, database_;

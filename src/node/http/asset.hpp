@@ -1,4 +1,4 @@
-// Static content with a validator, kept compressed. Used for the dashboard's embedded files and openapi.json.
+// Static content with a validator, kept compressed. Used for the dashboard's embedded files.
 // Promises: a client that has the content gets 304 without it; one that does not take gzip gets it inflated.
 #pragma once
 
