@@ -269,8 +269,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, """\
 needs 50.0 GiB guaranteed on 78.8 GiB  → fits
-  GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·   nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
-  GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························   jup×3 12.0 GiB   27.4 GiB spare
+  GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·  nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
+  GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························  jup×3 12.0 GiB   27.4 GiB spare
 note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 GiB at most).
       ration plan … --spread  → nlp 16.0 GiB on GPU 0, vision 10.0 GiB · jup×6 24.0 GiB on GPU 1
 """)
