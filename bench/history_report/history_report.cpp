@@ -22,6 +22,13 @@ using namespace ration::history;
 constexpr int kDays = 400, kWorkloads = 200, kDevices = 8, kRounds = 7;
 constexpr TimeMs kBegin = 1'767'571'200'000;  // 2026-01-05
 
+// Of this thread: beside the clock's, as what a quiet machine would show.
+double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -79,16 +86,19 @@ int main() {
 
   Reader reader = or_exit(Reader::open(path));
   bool exact = true;
+  // By the clock, by the processor.
   const auto median = [&](By by) {
-    std::vector<double> runs;
+    std::vector<double> runs, processor;
     for (int round = 0; round < kRounds; ++round) {
       ReportQuestion question;
       question.window = {kBegin, kBegin + kDays * kDayMs};
       question.by = by, question.label = "team";
       question.price_nano = 31'000'000;
+      const double worked = processor_seconds();
       const auto begin = std::chrono::steady_clock::now();
       const Report report = or_exit(reader.usage(question));
       runs.push_back(seconds_since(begin));
+      processor.push_back(processor_seconds() - worked);
       ByteTime used;
       for (const auto& row : report.rows) {
         if (row.kind == Kind::kGoverned) used += row.used;
@@ -96,18 +106,20 @@ int main() {
       exact = exact && report.adds_up && used == ByteTime{held};
     }
     std::sort(runs.begin(), runs.end());
-    return runs[kRounds / 2];
+    std::sort(processor.begin(), processor.end());
+    return std::pair{runs[kRounds / 2], processor[kRounds / 2]};
   };
-  const double by_tenant = median(By::kTenant), by_day = median(By::kDay);
+  const auto by_tenant = median(By::kTenant), by_day = median(By::kDay);
   const double mebibytes = static_cast<double>(std::filesystem::file_size(path)) / (1 << 20);
+  const bool good = exact && by_tenant.first <= 2 && by_day.first <= 2;
   std::printf(
-      "| history | generated in | report by tenant | by day | database | sums | must be | |\n"
+      "| history | generated in | report by tenant (processor) | by day (processor) | database | sums | must be | |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-      "| %d days of %d workloads on %d devices, %d hours of runs | %.1f s | %.2f s | %.2f s | %.0f MiB | %s | ≤ 2 s, "
-      "exact | %s "
-      "|\n",
-      kDays, kWorkloads, kDevices, kDays * 24 * kWorkloads, generated, by_tenant, by_day, mebibytes,
-      exact ? "exact" : "WRONG", exact && by_tenant <= 2 && by_day <= 2 ? "ok" : "MISSED");
+      "| %d days of %d workloads on %d devices, %d hours of runs | %.1f s | %.2f s (%.2f s) | %.2f s (%.2f s) | %.0f "
+      "MiB "
+      "| %s | ≤ 2 s, exact | %s |\n",
+      kDays, kWorkloads, kDevices, kDays * 24 * kWorkloads, generated, by_tenant.first, by_tenant.second, by_day.first,
+      by_day.second, mebibytes, exact ? "exact" : "WRONG", good ? "ok" : "MISSED");
   std::filesystem::remove_all(folder);
   return 0;
 }

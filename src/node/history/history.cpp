@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 
 #include "node/history/schema.hpp"
 #include "node/history/upkeep.hpp"
@@ -17,6 +18,10 @@ namespace ration::history {
 namespace {
 
 constexpr int kTenantLine = 1, kWorkloadLine = 2;
+
+// A clock that leaps further may be wrong, and removing what is old by a wrong clock would remove everything: nothing
+// is removed before it has run on for so long.
+constexpr TimeMs kTrustAfter = 7 * kDayMs;
 
 std::int64_t mark(Database& database, const char* name) {
   Statement asked(database, "SELECT value FROM marks WHERE name = ?");
@@ -120,6 +125,7 @@ Result<void> History::load() {
   while (lines.row())
     lines_[{static_cast<int>(lines.integer(1)), lines.text(2), lines.integer(3)}] = {lines.integer(0), true};
 
+  prune_from_ = mark(database_, "prune_from");
   Instant last;
   last.time = committed_to_ = mark(database_, "recorded_to");
   Statement present(database_,
@@ -231,29 +237,41 @@ Result<Recorded> History::record(const Sample& sample) {
     holding.tenant_line = line(kTenantLine, run.facts.tenant, id);
     now.holdings.push_back(holding);
   }
-  return integrator_.take(std::move(now));
+  const TimeMs before = integrator_.last().time;
+  const TimeMs at = now.time;
+  const Recorded outcome = integrator_.take(std::move(now));
+  if (outcome == Recorded::kGap && at - before > kTrustAfter) prune_from_ = at + kTrustAfter;
+  return outcome;
 }
 
 void History::run_ended(const RunKey& run, TimeMs ended, int exit_code) { ended_.push_back({run, ended, exit_code}); }
 
-Result<void> History::commit() {
-  database_.run("BEGIN IMMEDIATE");
-  store_names();
-  store_sums();
-  store_last();
-  const TimeMs recorded_to = integrator_.last().time;
-  roll_up(database_, recorded_to);
-  if (recorded_to / kHourMs != pruned_hour_) prune(database_, recorded_to);
-  database_.run("COMMIT");
-  if (auto good = database_.outcome(); !good) {
-    if (database_.damaged()) {
-      if (auto fresh = start_afresh(); !fresh) return fresh;
-      return commit();
+Result<void> History::transaction(const std::function<void()>& write) {
+  for (bool again = false;; again = true) {
+    database_.run("BEGIN IMMEDIATE");
+    write();
+    database_.run("COMMIT");
+    auto good = database_.outcome();
+    if (good) return good;
+    if (!database_.damaged() || again) {
+      database_.run("ROLLBACK");
+      (void)database_.outcome();
+      return good;
     }
-    database_.run("ROLLBACK");
-    (void)database_.outcome();
-    return good;
+    if (auto fresh = start_afresh(); !fresh) return fresh;
   }
+}
+
+Result<void> History::commit() {
+  const TimeMs recorded_to = integrator_.last().time;
+  const auto stored = transaction([&] {
+    store_names();
+    store_sums();
+    store_last();
+    roll_up(database_, recorded_to);
+    if (recorded_to / kHourMs != pruned_hour_ && recorded_to >= prune_from_) prune(database_, recorded_to);
+  });
+  if (!stored) return stored;
   for (auto& [uuid, device] : devices_) device.stored = true;
   for (auto& [name, line] : lines_) line.stored = true;
   std::map<std::int64_t, bool> alive;

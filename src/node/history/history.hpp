@@ -13,6 +13,7 @@
 // commit). Not thread-safe: one thread owns it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -125,6 +126,8 @@ class History {
                                                   bool again);
   [[nodiscard]] Result<void> load();
   [[nodiscard]] Result<void> start_afresh();
+  /// Begin, write, commit; once more in a new file when this one turns out to be damaged.
+  [[nodiscard]] Result<void> transaction(const std::function<void()>& write);
   const Run& known_run(const WorkloadSample& workload);
   void store_names();
   void store_sums();
@@ -141,7 +144,7 @@ class History {
   std::map<LineName, Numbered> lines_;
   std::vector<Ended> ended_;
   std::int64_t last_run_ = 0, last_device_ = 0, last_line_ = 0;
-  TimeMs committed_to_ = 0, pruned_hour_ = 0;
+  TimeMs committed_to_ = 0, pruned_hour_ = 0, prune_from_ = 0;
 };
 
 }  // namespace ration::history

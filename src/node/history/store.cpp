@@ -92,32 +92,24 @@ void History::store_last() {
   for (const auto& now : last.holdings) {
     holding.with(now.run, now.device, now.used, now.limited, now.guaranteed, now.workload_line, now.tenant_line).done();
   }
-  Statement(database_, "INSERT OR REPLACE INTO marks VALUES('recorded_to', ?)").with(last.time).done();
+  Statement mark(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)");
+  mark.with("recorded_to", last.time).done();
+  mark.with("prune_from", prune_from_).done();
 }
 
 Result<void> History::append(std::vector<Event>& events) {
-  database_.run("BEGIN IMMEDIATE");
-  Statement insert(
-      database_,
-      "INSERT INTO events(time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old,"
-      "new, fix, why) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
-  for (Event& event : events) {
-    insert.with(event.time, event.type, event.workload, event.tenant, event.user, event.gpu, event.pid, event.bytes,
-                event.denial, event.by, event.text, event.old_value, event.new_value, event.fix, event.why);
-    if (insert.row()) event.id = insert.integer(0);
-    insert.with();  // lets go of the row
-  }
-  database_.run("COMMIT");
-  if (auto good = database_.outcome(); !good) {
-    if (database_.damaged()) {
-      if (auto fresh = start_afresh(); !fresh) return fresh;
-      return append(events);
+  return transaction([&] {
+    Statement insert(
+        database_,
+        "INSERT INTO events(time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old,"
+        "new, fix, why) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
+    for (Event& event : events) {
+      insert.with(event.time, event.type, event.workload, event.tenant, event.user, event.gpu, event.pid, event.bytes,
+                  event.denial, event.by, event.text, event.old_value, event.new_value, event.fix, event.why);
+      if (insert.row()) event.id = insert.integer(0);
+      insert.with();  // lets go of the row
     }
-    database_.run("ROLLBACK");
-    (void)database_.outcome();
-    return good;
-  }
-  return {};
+  });
 }
 
 }  // namespace ration::history

@@ -140,7 +140,7 @@ void compare(const Model& model, Reader reader) {
 
 TEST_F(HistoryTest, RandomSamplesAgreeWithASimpleModel) {
   constexpr TimeMs kLongest = 1500;
-  for (unsigned seed = 1; seed <= 20; ++seed) {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
     std::filesystem::remove(path_), std::filesystem::remove(path_ + "-wal"), std::filesystem::remove(path_ + "-shm");
     std::mt19937 random(seed);
     Model model;

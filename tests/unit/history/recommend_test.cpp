@@ -41,7 +41,7 @@ TEST_F(HistoryTest, ALimitComesWithItsReasonAndABackTest) {
   EXPECT_EQ(found->peak_p50, Bytes{11'520ull << 20});
   EXPECT_EQ(found->limit, Bytes{13'568ull << 20}) << "12800 + 640 + 2 MiB, in steps of 256";
   EXPECT_NE(found->limit_reason.find("max 12.5 GiB + 5% spread"), std::string::npos) << found->limit_reason;
-  EXPECT_EQ(found->guarantee, 10_GiB) << "the level that all of its time was above";
+  EXPECT_EQ(found->guarantee, Bytes{10'496ull << 20}) << "the level that 19 of the 20 hours were at or above";
   ASSERT_GE(found->checks.size(), 3u);
   EXPECT_EQ(found->checks[0].denied, 0u);
   EXPECT_EQ(found->checks.back().limit, Bytes{11'520ull << 20});
@@ -51,7 +51,7 @@ TEST_F(HistoryTest, ALimitComesWithItsReasonAndABackTest) {
   const std::string text = to_text(*found, at);
   for (const char* part : {"nlp/train - 20 runs in 5 days", "confidence: good", "→ limit 13.2 GiB",
                            "replaying 20 recorded runs at 13.2 GiB → 0 denied", "at 11.2 GiB → 10",
-                           "apply:  ration set nlp/train --limit 13568MiB --guarantee 10240MiB"})
+                           "apply:  ration set nlp/train --limit 13568MiB --guarantee 10496MiB"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 

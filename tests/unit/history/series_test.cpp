@@ -18,7 +18,9 @@ TEST_F(HistoryTest, APeakIsInEveryResolutionThatHoldsIt) {
     auto sample = sample_at(at, {workload(1, "train", 1_GiB)});
     if (at == peak_at) sample.workloads[0].peak = 9_GiB;
     ASSERT_TRUE(history->record(sample));
-    if (at % kHourMs == 0) ASSERT_TRUE(history->commit());
+    if (at % kHourMs == 0) {
+      ASSERT_TRUE(history->commit());
+    }
     if (at == kStart + 6 * kHourMs) {
       ASSERT_TRUE(history->commit());
       history.reset();
@@ -43,9 +45,12 @@ TEST_F(HistoryTest, APeakIsInEveryResolutionThatHoldsIt) {
         }
         EXPECT_EQ(maximum, static_cast<std::int64_t>((9_GiB).count())) << points;
         const TimeMs begins = series->from + place * series->step;
-        EXPECT_LE(begins, peak_at), EXPECT_GE(begins + series->step, peak_at - 10'000);
+        EXPECT_LE(begins, peak_at);
+        EXPECT_GE(begins + series->step, peak_at - 10'000);
         for (const auto& average : line.average) {
-          if (average) EXPECT_EQ(*average, static_cast<std::int64_t>((1_GiB).count()));
+          if (average) {
+            EXPECT_EQ(*average, static_cast<std::int64_t>((1_GiB).count()));
+          }
         }
       }
     }
@@ -78,10 +83,13 @@ TEST_F(HistoryTest, WhatWasNotRecordedIsEmptyNeverZero) {
   const auto series = reader().series(chart(SeriesQuestion::By::kTenant, kStart, kStart + 40'000, 40));
   ASSERT_EQ(series->step, 1000);
   const auto& line = series->lines[0];
-  EXPECT_TRUE(line.maximum[1]), EXPECT_FALSE(line.maximum[10]), EXPECT_FALSE(line.average[39]);
+  EXPECT_TRUE(line.maximum[1]);
+  EXPECT_FALSE(line.maximum[10]);
+  EXPECT_FALSE(line.average[39]);
   EXPECT_EQ(line.limit[1], static_cast<std::int64_t>((10_GiB).count()));
   ASSERT_EQ(series->gaps.size(), 1u);
-  EXPECT_EQ(series->gaps[0].from, kStart + 2000), EXPECT_EQ(series->gaps[0].to, kStart + 32'000);
+  EXPECT_EQ(series->gaps[0].from, kStart + 2000);
+  EXPECT_EQ(series->gaps[0].to, kStart + 32'000);
 }
 
 TEST_F(HistoryTest, LinesOfATenantAreTheSumOfItsWorkloadsAndOfADeviceWhatTheDriverSays) {

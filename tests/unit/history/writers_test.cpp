@@ -35,9 +35,12 @@ TEST(Cells, AreHarmlessInEveryForm) {
   EXPECT_EQ(CsvRow().text("a\"b,c\nd").number(-5).empty().line(), "\"a\"\"b,c\nd\",-5,\r\n");
   EXPECT_EQ(html_text("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
   EXPECT_EQ(markdown_cell("a|b*c<d\n"), "a\\|b\\*c&lt;d ");
-  EXPECT_EQ(grouped(5120.44), "5\u00a0120.4"), EXPECT_EQ(grouped(12.0), "12.0");
-  EXPECT_EQ(grouped(29313600.06), "29\u00a0313\u00a0600.1"), EXPECT_EQ(grouped(-0.01), "0.0");
-  EXPECT_EQ(cents(15873), "158.73"), EXPECT_EQ(cents(-5), "-0.05");
+  EXPECT_EQ(grouped(5120.44), "5\u00a0120.4");
+  EXPECT_EQ(grouped(12.0), "12.0");
+  EXPECT_EQ(grouped(29313600.06), "29\u00a0313\u00a0600.1");
+  EXPECT_EQ(grouped(-0.01), "0.0");
+  EXPECT_EQ(cents(15873), "158.73");
+  EXPECT_EQ(cents(-5), "-0.05");
   EXPECT_EQ(exact_gib_hours(ByteTime{(__int128{1} << 30) * kHourMs * 5 / 2}), "2.5");
   EXPECT_EQ(exact_cost(ByteTime{(__int128{1} << 30) * kHourMs}, 31'000'000), "0.031");
   EXPECT_EQ(exact_cost(ByteTime{-(__int128{1} << 30) * kHourMs}, 1'000'000'000), "-1");
@@ -72,14 +75,18 @@ TEST_F(WritersTest, ThePageAsksNobodyForAnythingAndRunsNothing) {
 
 TEST_F(WritersTest, JsonIsAsTheInterfaceSays) {
   const auto document = to_json(report_of(reader()));
-  EXPECT_EQ(document["by"], "tenant"), EXPECT_EQ(document["basis"], "used"), EXPECT_EQ(document["adds_up"], true);
+  EXPECT_EQ(document["by"], "tenant");
+  EXPECT_EQ(document["basis"], "used");
+  EXPECT_EQ(document["adds_up"], true);
   EXPECT_EQ(document["sum_byte_seconds"], seconds(40_GiB, 30 * kHourMs));
   EXPECT_EQ(document["sum_byte_seconds"], document["capacity_byte_seconds"]);
-  EXPECT_EQ(document["rows"][0]["name"], "nlp"), EXPECT_EQ(document["rows"][0]["kind"], "governed");
+  EXPECT_EQ(document["rows"][0]["name"], "nlp");
+  EXPECT_EQ(document["rows"][0]["kind"], "governed");
   EXPECT_EQ(document["rows"][0]["cost"], 7.44);
   const auto& idle = document["rows"].back();
   EXPECT_EQ(idle["kind"], "idle");
-  EXPECT_TRUE(idle["limit_byte_seconds"].is_null()), EXPECT_EQ(idle["limit_byte_seconds_na"], "not governed");
+  EXPECT_TRUE(idle["limit_byte_seconds"].is_null());
+  EXPECT_EQ(idle["limit_byte_seconds_na"], "not governed");
   EXPECT_TRUE(document["seal"].is_null());
 }
 
@@ -132,14 +139,17 @@ TEST_F(WritersTest, FocusHasItsColumnsAndItsCostsMatchQuantityTimesPrice) {
   for (std::size_t line = 1; line < rows.size(); ++line) {
     const auto cell = [&](const char* name) { return rows[line][column.at(name)]; };
     ASSERT_EQ(rows[line].size(), rows[0].size());
-    EXPECT_EQ(cell("ResourceId"), "GPU-0"), EXPECT_EQ(cell("PricingUnit"), "GiB-Hours");
+    EXPECT_EQ(cell("ResourceId"), "GPU-0");
+    EXPECT_EQ(cell("PricingUnit"), "GiB-Hours");
     EXPECT_EQ(cell("BillingPeriodStart"), "2026-01-01T00:00:00Z");
     EXPECT_EQ(cell("ChargePeriodStart").substr(10), "T00:00:00Z");
     EXPECT_NEAR(std::stod(cell("BilledCost")), std::stod(cell("PricingQuantity")) * 0.031, 1e-8);
     quantity += std::stod(cell("PricingQuantity"));
     if (cell("x_Workload") == "train" && cell("ChargePeriodStart") == "2026-01-05T00:00:00Z") {
-      EXPECT_EQ(cell("SubAccountId"), "nlp"), EXPECT_EQ(cell("Tags"), R"({"exp":"42","team":"x"})");
-      EXPECT_EQ(cell("PricingQuantity"), "240"), EXPECT_EQ(cell("ConsumedQuantity"), "192");
+      EXPECT_EQ(cell("SubAccountId"), "nlp");
+      EXPECT_EQ(cell("Tags"), R"({"exp":"42","team":"x"})");
+      EXPECT_EQ(cell("PricingQuantity"), "240");
+      EXPECT_EQ(cell("ConsumedQuantity"), "192");
       EXPECT_EQ(cell("ChargePeriodEnd"), "2026-01-06T00:00:00Z");
     }
   }
