@@ -134,7 +134,8 @@ std::string topic_page(const Topic& topic) {
 
 std::string configuration_page() {
   std::string out = page_head("ration.toml", 5, "configuration of ration");
-  out += ".SH DESCRIPTION\n.nf\n" + roff(policy::layers_text()) + ".fi\n";
+  // Examples are to be copied: no hyphens, no stretched blanks.
+  out += ".nh\n.ad l\n.SH DESCRIPTION\n.nf\n" + roff(policy::layers_text()) + ".fi\n";
   for (const auto& section : policy::reference()) {
     out += fmt::format(".SH {}\n{}\n", roff(section.header), roff(section.meaning));
     for (const auto& key : section.keys) {

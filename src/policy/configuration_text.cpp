@@ -190,7 +190,8 @@ std::vector<SectionText> reference() {
 std::string layers_text() {
   return "/etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG) over it; what is typed "
          "wins over both.\n"
-         "Key by key the later file wins. A tenant of the same name, a device of the same match is the same one in "
+         "A file begins with schema = 1. Key by key the later file wins. A tenant of the same name, a device of the "
+         "same match is the same one in "
          "both. "
          "Tenants, devices,\npolicies and schedules that only the later file has stand in front. Where several fit, "
          "the "
