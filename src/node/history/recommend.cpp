@@ -172,7 +172,7 @@ std::string to_text(const Recommendation& found, TimeMs now) {
   if (!found.enough) {
     return fmt::format(
         "not enough history: {} run{} (need {}) - showing the largest peak seen, {}. Give a limit of at least {}, or "
-        "record a run: ration run --record …\n",
+        "let it run more often.\n",
         found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max), size(found.limit));
   }
   const TimeMs ago = std::max<TimeMs>(now - found.last_run, 0), seen = std::max<TimeMs>(now - found.first_run, 0);

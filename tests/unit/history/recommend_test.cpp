@@ -20,7 +20,7 @@ TEST_F(HistoryTest, TooFewRunsAreSaidToBeTooFew) {
   EXPECT_FALSE(found->enough);
   EXPECT_EQ(to_text(*found, kStart + 2 * kDayMs),
             "not enough history: 2 runs (need 5) - showing the largest peak seen, 9.00 GiB. Give a limit of at least "
-            "9.50 GiB, or record a run: ration run --record …\n");
+            "9.50 GiB, or let it run more often.\n");
   RecommendQuestion other = ask(kStart);
   other.workload = "nobody";
   EXPECT_EQ(reader().recommend(other).error().id, "E1917");
