@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <tuple>
 #include <unordered_set>
 
 #include "arrays.hpp"
@@ -28,7 +27,6 @@ constexpr int kClasses = 12;               // 512 B, 1 KiB, … 1 MiB
 struct Arena {
   Block block;
   int piece_class = 0;
-  bool managed = false;
   std::vector<std::uint32_t> unused;
   std::vector<bool> taken;  // by piece: a second free is refused
   std::uint32_t pieces = 0;
@@ -36,9 +34,10 @@ struct Arena {
 
 std::unordered_map<std::uint64_t, Arena*> arenas;  // by granule address
 std::unordered_set<std::uint64_t> managed;         // addresses of managed allocations
-std::map<std::tuple<Context*, int, bool>, std::vector<Arena*>>
-    with_room;  // arenas of a context and class, managed or not, that have a piece left
+std::map<std::pair<Context*, int>, std::vector<Arena*>>
+    with_room;  // arenas of a context and class that have a piece left
 
+/// A small managed block lies among the plain ones, and counts towards a cgroup's limit as they do.
 CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
                   const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
@@ -57,14 +56,13 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
     return CUDA_SUCCESS;
   }
   const int piece_class = std::max(0, static_cast<int>(std::bit_width(size - 1)) - 9);
-  auto& candidates = with_room[{context, piece_class, as_managed}];
+  auto& candidates = with_room[{context, piece_class}];
   if (candidates.empty()) {
     Block block;
-    if (!take_block(context->device, kGranule.count(), block, as_managed)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!take_block(context->device, kGranule.count(), block)) return CUDA_ERROR_OUT_OF_MEMORY;
     block.context = context;
     auto* arena = new Arena;
     arena->piece_class = piece_class;
-    arena->managed = as_managed;
     arena->pieces = static_cast<std::uint32_t>(kGranule.count() >> (9 + piece_class));
     for (std::uint32_t i = arena->pieces; i > 0; --i) arena->unused.push_back(i - 1);
     arena->taken.resize(arena->pieces);
@@ -207,7 +205,7 @@ bool free_small(std::uint64_t address) {
   const bool begins = address == arena->block.address + (std::uint64_t{piece} << (9 + arena->piece_class));
   if (!begins || !arena->taken[piece]) return false;  // no block begins there, or it was freed already
   arena->taken[piece] = false;
-  auto& candidates = with_room[{arena->block.context, arena->piece_class, arena->managed}];
+  auto& candidates = with_room[{arena->block.context, arena->piece_class}];
   if (arena->unused.empty()) candidates.push_back(arena);
   arena->unused.push_back(piece);
   if (arena->unused.size() == arena->pieces) {
@@ -230,7 +228,7 @@ void clear_small(Context* context) {
     delete arena;
     entry = arenas.erase(entry);
   }
-  std::erase_if(with_room, [&](const auto& item) { return std::get<0>(item.first) == context; });
+  std::erase_if(with_room, [&](const auto& item) { return item.first.first == context; });
 }
 
 void clear_context(Context* context) {

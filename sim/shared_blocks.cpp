@@ -156,7 +156,7 @@ void SharedBlocks::reclaim() {
     if (!held) {
       ::unlink(path.c_str());
       Granules granules;
-      for (std::uint32_t granule = 0; granule < kMaxPlaces; ++granule) {
+      for (std::uint32_t granule = 0; granule < Node::get()->places(static_cast<int>(record.device)); ++granule) {
         if (table_->record_of[record.device][granule] != index + 1) continue;
         table_->record_of[record.device][granule] = 0;
         granules.scattered.push_back(granule);

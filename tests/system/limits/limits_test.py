@@ -5,8 +5,12 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sim"))
+from actor import Actor  # noqa: E402
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
@@ -129,6 +133,23 @@ class Governed(unittest.TestCase):
         self.assertEqual(self.used("one"), 576 * MIB)
         self.assertEqual([ask("take 2"), ask("free")], [2, 0])
         self.assertEqual(self.used("one"), 64 * MIB)
+
+    def test_a_checkpoint_by_another_process_leaves_the_charges(self):
+        ask = self.steered("one", "1GiB")
+        self.assertEqual(ask("take 512"), 0)
+        environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
+
+        def held():
+            told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=environment, capture_output=True, text=True, check=True)
+            process, = json.loads(told.stdout)["devices"][0]["processes"]
+            return process["pid"], process["bytes"] // MIB, process["host_bytes"] // MIB
+        pid, *_ = held()
+        manager = Actor(environment)
+        self.addCleanup(manager.kill)
+        self.assertEqual([manager.ask(step, *of) for step, *of in (("load",), ("lock", pid), ("checkpoint", pid))], [0, 0, 0])
+        self.assertEqual(held(), (pid, 0, 576))
+        self.assertEqual(self.used("one"), 576 * MIB, "what counts is the daemon's to say")
+        self.assertEqual([manager.ask("restore", pid), manager.ask("unlock", pid), ask("take 448"), ask("take 2")], [0, 0, 0, 2])
 
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
