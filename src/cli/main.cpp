@@ -166,7 +166,7 @@ void add_daemon_verbs(CLI::App& app) {
   events->add_option("-n,--lines", typed.events.lines, "so many of the newest")
       ->check(CLI::Range(0, 10000))
       ->type_name("N");
-  events->add_option("--type", typed.events.types, "denied,resized,…")->delimiter(',')->type_name("TYPE");
+  events->add_option("--type", typed.events.types, "denied, resized and so on")->delimiter(',')->type_name("TYPE");
   events->add_option("--tenant", typed.events.tenants, "only of these tenants")->delimiter(',')->type_name("TENANT");
   events->add_option("--workload", typed.events.workloads, "only of these workloads")
       ->delimiter(',')

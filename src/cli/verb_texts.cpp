@@ -50,7 +50,7 @@ const std::vector<VerbText>& verb_texts() {
         {"ration split 0 --off", "whole again"}}},
       {"plan",
        "will these tenants fit? (changes nothing)",
-       "--tenant NAME=GUARANTEE[:LIMIT][*COUNT] … [OPTIONS]",
+       "--tenant NAME=GUARANTEE[:LIMIT][*COUNT] ... [OPTIONS]",
        "Puts tenants with guarantees onto GPUs and says what is left, and which limits cannot be reached beside the "
        "neighbours. Hardware is named, so no GPU is needed; without --gpu it is this machine's, less what is promised "
        "already. Exit code 4 if they do not fit, with the smallest change that would.",

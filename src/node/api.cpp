@@ -1,13 +1,12 @@
 #include "node/api.hpp"
 
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <ctime>
 
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {
@@ -21,18 +20,8 @@ std::string host_name() {
 }
 
 bool in_group_ration(uid_t user) {
-  const group* wanted = ::getgrnam("ration");
-  if (wanted == nullptr) return false;
-  const gid_t id = wanted->gr_gid;
-  const passwd* entry = ::getpwuid(user);
-  if (entry == nullptr) return false;
-  std::vector<gid_t> groups(64);
-  int count = static_cast<int>(groups.size());
-  if (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0) {
-    groups.resize(static_cast<std::size_t>(count));
-    if (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0) return false;
-  }
-  return std::find(groups.begin(), groups.begin() + count, id) != groups.begin() + count;
+  const auto groups = groups_of(user);
+  return std::find(groups.begin(), groups.end(), "ration") != groups.end();
 }
 
 std::uint64_t now_ns() {

@@ -1,12 +1,10 @@
 // What changes something: limits, registrations, the configuration.
 #include <fmt/format.h>
-#include <grp.h>
-#include <pwd.h>
-
-#include <fstream>
 
 #include "node/api.hpp"
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
+#include "node/subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -22,43 +20,6 @@ Caller caller_of(const Request& request) {
   caller.is_operator = viewer.is_operator;
   caller.name = viewer.user ? user_name(*viewer.user) : viewer.is_operator ? "token" : "nobody";
   return caller;
-}
-
-std::vector<std::string> groups_of(uid_t user) {
-  std::vector<std::string> names;
-  const passwd* entry = ::getpwuid(user);
-  if (entry == nullptr) return names;
-  std::vector<gid_t> groups(256);
-  int count = static_cast<int>(groups.size());
-  if (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0) count = static_cast<int>(groups.size());
-  for (int i = 0; i < count; ++i)
-    if (const group* each = ::getgrgid(groups[static_cast<std::size_t>(i)]); each != nullptr)
-      names.emplace_back(each->gr_name);
-  return names;
-}
-
-std::string cgroup_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("0::", 0) == 0) return line.substr(3);
-  return {};
-}
-
-policy::Subject subject_of(const Request& request, const std::string& asked_tenant, const std::string& labels) {
-  policy::Subject subject;
-  subject.uid = *request.peer.uid;
-  subject.user = user_name(subject.uid);
-  subject.groups = groups_of(subject.uid);
-  if (request.peer.pid) subject.cgroup = cgroup_of(*request.peer.pid);
-  subject.asked_tenant = asked_tenant;
-  for (std::size_t at = 0; at < labels.size();) {
-    const std::size_t comma = std::min(labels.find(',', at), labels.size());
-    const std::string label = labels.substr(at, comma - at);
-    if (const std::size_t equals = label.find('='); equals != std::string::npos)
-      subject.labels[label.substr(0, equals)] = label.substr(equals + 1);
-    at = comma + 1;
-  }
-  return subject;
 }
 
 json changed_json(const LimitChanged& change, bool applied) {
@@ -150,12 +111,13 @@ void Api::install_changes(http::Server& server) {
       *field = *text;
     }
     if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
-    const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request, tenant, labels));
+    const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
     if (!lease.empty() && !host_.leases().take_up(lease, name, *request.peer.uid)) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
+    host_.node().allow(*request.peer.uid, assigned->tenant);
     host_.look_soon();
     return answer("registered", {{"tenant", assigned->tenant}});
   });

@@ -4,6 +4,8 @@
 #include "base/units.hpp"
 #include "node/api.hpp"
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
+#include "node/subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -45,13 +47,18 @@ void Api::install_leases(http::Server& server) {
       if (!text) return http::problem(text.error());
       *field = *text;
     }
+    constexpr std::size_t kLongestGpus = 64;
+    if (wish.gpu.size() > kLongestGpus)
+      return http::problem({"E1407", "that are too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});
     wish.command.resize(std::min<std::size_t>(wish.command.size(), 200));
     for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
       const auto size = size_field(*body, key);
       if (!size) return http::problem(size.error());
       *field = *size;
     }
-    if (wish.tenant.empty()) wish.tenant = wish.user;
+    const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, wish.tenant, ""));
+    if (!assigned) return http::problem(assigned.error());
+    wish.tenant = assigned->tenant;
     for (const policy::Tenant& tenant : host_.node().configuration().tenants)
       if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
     // A person may let others go first; only an operator may go before others of the tenant's priority.

@@ -4,6 +4,7 @@
 #include "node/api.hpp"
 #include "node/explain.hpp"
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {

@@ -7,6 +7,7 @@
 #include "node/api.hpp"
 #include "node/history/export/writers.hpp"
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
 #include "policy/configuration_text.hpp"
 
 namespace ration::node {

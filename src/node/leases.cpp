@@ -43,6 +43,11 @@ Event event_of(const LeaseWish& wish, const char* type, std::string text) {
 Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) {
   const auto gpus = parse_gpus(wish.gpu);
   if (!gpus) return tl::unexpected(gpus.error());
+  const auto of_user = std::count_if(entries_.begin(), entries_.end(),
+                                     [&](const auto& each) { return each.second.wish.owner == wish.owner; });
+  if (of_user >= static_cast<std::ptrdiff_t>(kMostOfAUser))
+    return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, wish.user),
+                "ration ps   shows them", 4);
   LeaseRequest request;
   request.id = fmt::format("q-{}", ++last_);
   request.tenant = wish.tenant;

@@ -27,7 +27,10 @@ struct LeaseWish {
 
 class Leases {
  public:
-  /// The id, `q-5`. E1104 E1105 E1407.
+  /// Of one user at a time, waiting or granted.
+  static constexpr std::size_t kMostOfAUser = 256;
+
+  /// The id, `q-5`. E1104 E1105 E1407, E1528: too many of that user.
   [[nodiscard]] Result<std::string> submit(const LeaseWish& wish, std::uint64_t now_ns);
   /// False: no such lease, or not of that user (an operator may cancel any).
   bool cancel(const std::string& id, std::optional<std::uint32_t> user);

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "node/decisions/balance.hpp"
+#include "node/people.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -37,7 +39,27 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
     : options_(std::move(options)),
       configuration_(std::move(configuration)),
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
-      alerts_(configuration_.alerts.rules.value) {}
+      alerts_(configuration_.alerts.rules.value) {
+  registry_.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
+}
+
+// A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
+std::string Node::tenant_of(const Workload& workload) {
+  const std::string& named = workload.book.tenant;
+  if (allowed_.count({workload.owner, named}) != 0) return named;
+  policy::Subject subject;
+  subject.user = workload.user;
+  subject.uid = workload.owner;
+  subject.groups = groups_of(workload.owner);
+  if (named != workload.user) subject.asked_tenant = named;  // its user's own name is what a run without a daemon has
+  if (const auto assigned = policy::tenant_for(configuration_, subject)) return assigned->tenant;
+  Event event = event_of(workload, "violation",
+                         fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
+                                     workload.book.name, named, workload.user, workload.user));
+  event.tenant = workload.user;
+  refused_tenants_.push_back(std::move(event));
+  return workload.user;
+}
 
 Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) { return registry_.adopt(folder, owner); }
 
@@ -51,6 +73,8 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   if (first_look_ns_ == 0) first_look_ns_ = now_ns;
   std::vector<Event> events;
   Changes changes = registry_.refresh();
+  std::move(refused_tenants_.begin(), refused_tenants_.end(), std::back_inserter(events));
+  refused_tenants_.clear();
   machine_ = policy::look_at_machine(options_.driver_folder);
   if (!machine_ && !machine_lost_)
     events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));

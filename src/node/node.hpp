@@ -55,6 +55,8 @@ class Node {
   Node(NodeOptions options, policy::Configuration configuration);
 
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
+  /// That user was found to belong to the tenant, by more than can be told later (its cgroup, its labels).
+  void allow(std::uint32_t user, const std::string& tenant) { allowed_.emplace(user, tenant); }
 
   /// Reads everything again, decides and writes. Returns what happened, oldest first.
   std::vector<history::Event> look(std::uint64_t now_ns);
@@ -90,6 +92,7 @@ class Node {
   void raise_alerts(std::vector<history::Event>& events);
   [[nodiscard]] history::Event event_of(const Workload& workload, const char* type, std::string text) const;
   [[nodiscard]] std::map<std::string, Knowledge> knowledge() const;
+  [[nodiscard]] std::string tenant_of(const Workload& workload);
   [[nodiscard]] std::optional<int> gpu_of(const ledger::DeviceUuid& uuid) const;
 
   NodeOptions options_;
@@ -110,6 +113,8 @@ class Node {
   std::map<std::string, Activity> activity_;          // by path
   std::map<std::string, std::vector<Bytes>> wanted_;  // by path and account: refused since the last look
   std::set<std::pair<int, std::int32_t>> known_ungoverned_, known_violators_;  // GPU and pid
+  std::set<std::pair<std::uint32_t, std::string>> allowed_;                    // user and tenant
+  std::vector<history::Event> refused_tenants_;                                // not yet told
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
 };

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "node/registry.hpp"
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {

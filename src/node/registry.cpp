@@ -1,12 +1,13 @@
 #include "node/registry.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {
@@ -32,14 +33,6 @@ bool is_being_made(const std::string& path) {
 
 }  // namespace
 
-std::string user_name(std::uint32_t user) {
-  static std::map<std::uint32_t, std::string> known;
-  const auto found = known.find(user);
-  if (found != known.end()) return found->second;
-  const passwd* entry = ::getpwuid(user);
-  return known[user] = entry != nullptr ? entry->pw_name : fmt::format("uid {}", user);
-}
-
 Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   struct stat status {};
   if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
@@ -51,6 +44,12 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
         "E1530",
         fmt::format("the folder '{}' belongs to {}, not to {}.", folder, user_name(status.st_uid), user_name(owner)),
         "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
+  }
+  const auto of_owner =
+      std::count_if(folders_.begin(), folders_.end(), [&](const auto& each) { return each.second == owner; });
+  if (folders_.count(folder) == 0 && of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
+    return fail("E1530", fmt::format("{} has {} folders of books already.", user_name(owner), of_owner),
+                "export RATION_RUNTIME_DIR=<one of them>", 5);
   }
   folders_[folder] = owner;
   return {};
@@ -89,6 +88,7 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
   for (std::filesystem::directory_iterator each(folder + "/books", error), end; !error && each != end;
        each.increment(error)) {
     const std::string path = each->path();
+    if (present.size() >= kMostBooks) break;
     present.insert(path);
     if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
     Source source;
@@ -107,6 +107,8 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
     workload.owner = owner;
     workload.user = user_name(owner);
     workload.limit_changes_seen = book.limit_changes;
+    workload.book = std::move(book);
+    source.tenant = tenant_rule_(workload);
     // What it was refused before is read again by read_one(), and so reported.
     workload.book.denial_count = 0;
     changes.started.push_back(path);
@@ -127,6 +129,7 @@ bool Registry::read_one(Workload& workload, const Source& source, Changes& chang
     changes.damaged.push_back(fmt::format("{}: {}", workload.path, ledger::describe(status)));
     return false;
   }
+  book.tenant = source.tenant;
   workload.book = std::move(book);
   return true;
 }

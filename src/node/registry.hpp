@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -32,7 +33,16 @@ struct Changes {
 
 class Registry {
  public:
-  /// From now on the books in `folder`/books are watched. E1530: the folder is not `owner`'s, or no folder.
+  /// Of one user; more are refused, or left out. A job array of a busy user has hundreds.
+  static constexpr std::size_t kMostFolders = 16, kMostBooks = 4096;
+
+  /// Who may be charged for a workload: asked once for each book, with what the book says. Without a rule the book is
+  /// believed.
+  using TenantRule = std::function<std::string(const Workload& workload)>;
+  void set_tenant_rule(TenantRule rule) { tenant_rule_ = std::move(rule); }
+
+  /// From now on the books in `folder`/books are watched. E1530: the folder is not `owner`'s, or no folder, or one too
+  /// many.
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
   [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
 
@@ -49,6 +59,7 @@ class Registry {
     ledger::BookReader reader;
     std::vector<ProcessIdentity> dead;  ///< still entered in the book
     bool creator_dead = false;
+    std::string tenant;  ///< who is charged, whatever the book says later
   };
 
   void look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes);
@@ -62,9 +73,7 @@ class Registry {
   std::map<std::string, Source> sources_;  // by path, as workloads_
   std::set<std::string> passed_over_;      // ended or damaged files
   std::string examined_last_;
+  TenantRule tenant_rule_ = [](const Workload& workload) { return workload.book.tenant; };
 };
-
-/// `alice`, or `uid 1004` where nobody knows the name.
-[[nodiscard]] std::string user_name(std::uint32_t user);
 
 }  // namespace ration::node

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "node/origin.hpp"
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {

@@ -1,7 +1,7 @@
 #include "node/history/periods.hpp"
 
 #include <fmt/format.h>
-#include <nettle/sha2.h>
+#include <sodium/crypto_hash_sha256.h>
 
 #include <algorithm>
 #include <array>
@@ -54,13 +54,10 @@ Result<std::pair<TimeMs, TimeMs>> month_of(const std::string& name) {
 std::string month_name(TimeMs time) { return rfc3339(time).substr(0, 7); }
 
 std::string sha256(const std::string& text) {
-  sha256_ctx context;
-  ::nettle_sha256_init(&context);
-  ::nettle_sha256_update(&context, text.size(), reinterpret_cast<const std::uint8_t*>(text.data()));
-  std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
-  ::nettle_sha256_digest(&context, digest.size(), digest.data());
+  std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
+  ::crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size());
   std::string hexadecimal;
-  for (const std::uint8_t byte : digest) hexadecimal += fmt::format("{:02x}", byte);
+  for (const unsigned char byte : digest) hexadecimal += fmt::format("{:02x}", byte);
   return hexadecimal;
 }
 

@@ -17,6 +17,7 @@ BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 MIB, GIB = 1 << 20, 1 << 30
 NODE = "--sim=T4:16GiB:context=64MiB"
+NOBODY = 65534
 PATIENCE = 30  # seconds until a condition that is polled counts as never
 
 
@@ -94,6 +95,16 @@ class Case(unittest.TestCase):
                 return found
         self.fail("never: " + what)
 
+    def as_nobody(self, method, path, body=None):
+        script = ("import json,sys;sys.path.insert(0,%r);import node_test as n;c=n.UnixConnection(%r);"
+                  "c.request(%r,%r,%r,{'Content-Type':'application/json'});a=c.getresponse();print(a.status);print(a.read().decode())"
+                  % (str(SOURCE / "tests/system/node"), str(self.folder / "ration.sock"), method, path, body))
+        done = subprocess.run(["/usr/bin/python3", "-c", script], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                              env={"BUILD_BIN": "/", "SOURCE": "/", "PYTHONDONTWRITEBYTECODE": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status, text = done.stdout.split("\n", 1)
+        return int(status), json.loads(text)
+
     # ------------------------------------------------------------------------------------------------------ the programs
 
     def ration(self, *arguments, **options):
@@ -112,6 +123,7 @@ class Case(unittest.TestCase):
         return next((self.folder / "books").glob(name + ".*.book"))
 
 
+NAME_OFFSET, TENANT_OFFSET = 96, 160  # of a book's header
 LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header page, UUID, name, two words before it
 
 
@@ -266,6 +278,27 @@ match = { users = ["nobody-of-that-name"] }
         self.until(lambda: sum(row["limit_bytes"] for row in self.rows().values()) <= 4 * GIB, "limits within the tenant's")
         self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 4 * GIB)
 
+    @unittest.skipUnless(os.getuid() == 0, "needs to become another user")
+    def test_nobody_is_charged_for_a_book_that_somebody_else_wrote(self):
+        os.chmod(self.folder, 0o755)
+        self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")
+        forged = bytearray(self.book("train").read_bytes())
+        forged[TENANT_OFFSET:TENANT_OFFSET + 4] = b"ops\0"
+        forged[NAME_OFFSET:NAME_OFFSET + 7] = b"forged\0"
+        folder = self.folder / "theirs"
+        (folder / "books").mkdir(parents=True)
+        (folder / "books" / "forged.1.book").write_bytes(forged)
+        for path in (folder, folder / "books", folder / "books" / "forged.1.book"):
+            os.chown(path, NOBODY, NOBODY)
+        status, answer = self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(folder), "tenant": "nlp"}))
+        self.assertEqual(status, 200, answer)
+        row = self.row("forged")
+        self.assertEqual((row["user"], row["tenant"]), ("nobody", "nobody"))
+        self.assertIn("ops", self.until(lambda: self.events("violation"), "the violation")[0]["text"])
+        # Somebody else's folder is not theirs to show.
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.folder)}))[0], 403)
+        self.assertEqual(self.as_nobody("POST", "/api/v1/leases", json.dumps({"bytes": GIB, "tenant": "ops"}))[0], 403)
+
     def test_an_unknown_tenant_is_refused_with_the_nearest_name(self):
         done = self.ration("run", NODE, "--tenant", "nlq", "--limit", "1GiB", "--", "true")
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -390,23 +423,13 @@ class Hostile(Case):
         os.chmod(self.folder, 0o755)
         self.holding("train", "1GiB", "--limit", "2GiB", "--label", "secret=42")
 
-        def as_nobody(method, path, body=None):
-            script = ("import json,sys;sys.path.insert(0,%r);import node_test as n;c=n.UnixConnection(%r);"
-                      "c.request(%r,%r,%r,{'Content-Type':'application/json'});a=c.getresponse();print(a.status);print(a.read().decode())"
-                      % (str(SOURCE / "tests/system/node"), str(self.folder / "ration.sock"), method, path, body))
-            done = subprocess.run(["/usr/bin/python3", "-c", script], user=65534, group=65534, extra_groups=[], capture_output=True, text=True,
-                                  env={"BUILD_BIN": "/", "SOURCE": "/", "PYTHONDONTWRITEBYTECODE": "1"})
-            self.assertEqual(done.returncode, 0, done.stderr)
-            status, text = done.stdout.split("\n", 1)
-            return int(status), json.loads(text)
-
-        status, answer = as_nobody("GET", "/api/v1/snapshot")
+        status, answer = self.as_nobody("GET", "/api/v1/snapshot")
         row = answer["data"]["workloads"][0]
         self.assertEqual((status, row["used_bytes"], row["command"], row["labels"], row["processes"]), (200, GIB + 64 * MIB, None, None, None))
         for method, path, body in (("PATCH", "/api/v1/workloads/train", '{"limit":"8GiB"}'), ("POST", "/api/v1/reload", "{}"),
                                    ("POST", "/api/v1/workloads", json.dumps({"folder": str(self.folder)}))):
-            self.assertEqual(as_nobody(method, path, body)[0], 403, path)
-        self.assertEqual(as_nobody("GET", "/api/v1/workloads/train/explain")[0], 403)
+            self.assertEqual(self.as_nobody(method, path, body)[0], 403, path)
+        self.assertEqual(self.as_nobody("GET", "/api/v1/workloads/train/explain")[0], 403)
         self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
 
     def test_the_port_is_no_way_in(self):

@@ -217,7 +217,8 @@ TEST_F(StreamTest, AClientThatDoesNotReadIsTheOnlyOneToMissSomething) {
   const std::string text(8000, 'x');
   std::uint64_t id = 0;
   for (int round = 0; round < 200; ++round) {
-    publish(++id, std::to_string(id) + text);
+    ++id;
+    publish(id, std::to_string(id) + text);
     snapshot(std::to_string(round) + text);
     EXPECT_EQ(reading.next(), "event " + std::to_string(id) + text);
     EXPECT_EQ(reading.next(), "snapshot " + std::to_string(round) + text);

@@ -1,0 +1,33 @@
+#include "node/people.hpp"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+
+#include <map>
+
+namespace ration::node {
+
+std::string user_name(std::uint32_t user) {
+  static std::map<std::uint32_t, std::string> known;
+  const auto found = known.find(user);
+  if (found != known.end()) return found->second;
+  const passwd* entry = ::getpwuid(user);
+  return known[user] = entry != nullptr ? entry->pw_name : fmt::format("uid {}", user);
+}
+
+std::vector<std::string> groups_of(std::uint32_t user) {
+  const passwd* entry = ::getpwuid(user);
+  if (entry == nullptr) return {};
+  std::vector<gid_t> groups(64);
+  int count = static_cast<int>(groups.size());
+  while (::getgrouplist(entry->pw_name, entry->pw_gid, groups.data(), &count) < 0)
+    groups.resize(static_cast<std::size_t>(count));
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i)
+    if (const group* each = ::getgrgid(groups[static_cast<std::size_t>(i)]); each != nullptr)
+      names.emplace_back(each->gr_name);
+  return names;
+}
+
+}  // namespace ration::node
