@@ -98,7 +98,9 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   }
   if (topic.size() == 2 && topic[0] == "schema") return print_schema(topic[1]);
   const std::string& name = topic.front();
-  if (find_verb(app, name) != nullptr && name != "env") {
+  const bool is_topic =
+      name == "env" || name == "config";  // topics that share a verb's name: ration VERB --help is the verb
+  if (find_verb(app, name) != nullptr && !is_topic) {
     fmt::print("{}", verb_help(*find_verb(app, name), true));
     return 0;
   }
