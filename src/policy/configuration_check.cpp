@@ -233,7 +233,10 @@ class Together {
 
 /// A schedule without its hours, or without limits.
 void check_needed(const Item& item, std::vector<Problem>& problems) {
-  if (std::string_view(item.section->name) != "schedule") return;
+  const std::string_view section = item.section->name;
+  if (section == "policy" && item.leaves.empty())
+    problems.push_back({item.origin.file, item.origin.place, "a policy that says nothing", "limit = \"8GiB\""});
+  if (section != "schedule") return;
   const bool sets = std::any_of(item.leaves.begin(), item.leaves.end(),
                                 [](const auto& entry) { return entry.first.rfind("set.", 0) == 0; });
   if (item.leaves.count("when") == 0)
