@@ -54,6 +54,11 @@ OwnedWorkload from_json(const json& entry) {
 
 }  // namespace
 
+// What is promised to somebody who is away could be promised to nobody else.
+Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee};
+}
+
 Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
 
 void Limits::load() {
@@ -75,7 +80,7 @@ bool Limits::take_up(const Workload& workload) {
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.created_ns == workload.book.created_ns &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
-    for (const OwnedLimit& limit : known->second.accounts) written.push_back({limit.effective, limit.guarantee});
+    for (const OwnedLimit& limit : known->second.accounts) written.push_back(to_write(known->second, limit));
     written_[workload.path] = std::move(written);
     return false;
   }
@@ -122,8 +127,8 @@ Result<void> Limits::write(const Workload& workload) {
   std::vector<Written>& written = written_[workload.path];
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
-    const OwnedLimit& mine = owned->accounts[account];
-    changes.push_back({account, mine.effective, mine.guarantee});
+    const Written mine = to_write(*owned, owned->accounts[account]);
+    changes.push_back({account, mine.limit, mine.guarantee});
   }
   if (const auto status = ledger::store_limits(workload.path, workload.owner, changes);
       status != ledger::BookStatus::kOk) {
@@ -132,7 +137,7 @@ Result<void> Limits::write(const Workload& workload) {
                 "ration doctor");
   }
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
-    written[account] = {owned->accounts[account].effective, owned->accounts[account].guarantee};
+    written[account] = to_write(*owned, owned->accounts[account]);
   return {};
 }
 
@@ -146,12 +151,12 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
     const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
     for (std::uint32_t account = 0; account < count; ++account) {
       const auto& book = workload.book.accounts[account];
-      const OwnedLimit& mine = owned->accounts[account];
-      if (book.limit != written[account].limit && book.limit != mine.effective)
-        alterations.push_back({path, account, book.limit, mine.effective, false});
+      const Written mine = to_write(*owned, owned->accounts[account]);
+      if (book.limit != written[account].limit && book.limit != mine.limit)
+        alterations.push_back({path, account, book.limit, mine.limit, false});
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
         alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
-      differs = differs || book.limit != mine.effective || book.guarantee != mine.guarantee;
+      differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee;
     }
     if (!differs) continue;
     if (const auto done = write(workload); !done) failed.push_back(done.error().what);

@@ -28,6 +28,7 @@ struct OwnedWorkload {
   std::uint64_t changed_ns = 0;
   bool suspended = false;  ///< its memory is in host memory, or on its way there or back
   bool held = false;       ///< suspended by a person, until a person wants it back
+  bool away = false;       ///< suspended, and not on its way back: its book promises nothing meanwhile
   std::vector<OwnedLimit> accounts;
 };
 
@@ -71,6 +72,7 @@ class Limits {
     Bytes limit, guarantee;
   };
   void load();
+  [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);
 
   std::string file_;
   std::map<std::string, OwnedWorkload> owned_;           // by path of the book

@@ -96,8 +96,6 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     events.push_back(plain_event("guard_lost", "a book cannot be read: " + damaged));
   for (const auto& [path, workload] : registry_.workloads()) note_denials(workload, events);
   note_activity();
-  note_suspension(events);
-
   std::vector<std::string> failed;
   for (const Alteration& altered : limits_.enforce(registry_, failed)) {
     const Workload& workload = registry_.workloads().at(altered.path);
@@ -112,6 +110,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   }
   for (const std::string& book : failed)
     events.push_back(plain_event("guard_lost", "a limit cannot be written: " + book));
+  note_suspension(events);  // after the books were compared: it writes some
   if (machine_) balance_devices(*machine_, events);
 
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
@@ -123,7 +122,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   note_violators(events);
   note_trims(events);
   mind_the_idle(events);
-  bring_back();
+  bring_back(events);
   raise_alerts(events);
   if (const auto saved = limits_.save(); !saved) events.push_back(plain_event("daemon", saved.error().what));
   for (Event& event : events)

@@ -119,7 +119,8 @@ class Node {
   void mind_the_idle(std::vector<history::Event>& events);
   void note_suspension(std::vector<history::Event>& events);
   void note_trims(std::vector<history::Event>& events);
-  void bring_back();
+  void bring_back(std::vector<history::Event>& events);
+  void set_away(const Workload& workload, OwnedWorkload& owned, bool away, std::vector<history::Event>& events);
   [[nodiscard]] Result<void> begin_suspension(const Workload& workload, bool held);
   void begin_trim(const Workload& workload, const std::string& by);
   [[nodiscard]] Result<const Workload*> workload_for(const std::string& name, const Caller& caller) const;

@@ -71,7 +71,8 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
       change.guarantee = *guarantee;
       Bytes promised;
       for (const AccountView& other : snapshot_.accounts) {
-        if (other.gpu == device->index && !(other.path == workload->path && other.account == account))
+        if (other.gpu == device->index && !other.suspended &&
+            !(other.path == workload->path && other.account == account))
           promised += other.guarantee;
       }
       if (promised + *guarantee > device->total) {

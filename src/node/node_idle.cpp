@@ -197,13 +197,22 @@ void Node::note_trims(std::vector<Event>& events) {
   }
 }
 
+void Node::set_away(const Workload& workload, OwnedWorkload& owned, bool away, std::vector<Event>& events) {
+  owned.away = away;
+  if (const auto written = limits_.write(workload); !written)
+    events.push_back(event_of(workload, "guard_lost", written.error().what));
+}
+
 void Node::note_suspension(std::vector<Event>& events) {
   using What = Suspension::Change::What;
   // Of before a restart: where they are cannot be told, so they are brought to where they were.
   for (const auto& [path, workload] : registry_.workloads()) {
-    const OwnedWorkload* owned = limits_.find(path);
+    OwnedWorkload* owned = limits_.find(path);
     if (owned == nullptr || !owned->suspended || suspension_.state_of(path) != Suspension::State::kHere) continue;
-    if (const auto processes = processes_of(workload)) suspension_.adopt(path, *processes, owned->held);
+    if (const auto processes = processes_of(workload)) {
+      suspension_.adopt(path, *processes, owned->held);
+      owned->away = true;
+    }
   }
   for (const Suspension::Change& change : suspension_.look(now_ns_)) {
     const auto found = registry_.workloads().find(change.id);
@@ -219,6 +228,7 @@ void Node::note_suspension(std::vector<Event>& events) {
                                      format_size(sum(workload.used))));
         event.bytes = static_cast<std::int64_t>(sum(workload.used).count());
         moves_.left.push_back(change.id);
+        set_away(workload, *owned, true, events);
         break;
       case What::kNotSuspended:
         event = event_of(workload, "suspend_failed", fmt::format("{} was not suspended: {}", who, change.error->what));
@@ -241,6 +251,7 @@ void Node::note_suspension(std::vector<Event>& events) {
                          fmt::format("{} could not be brought back yet: {}", who, change.error->what));
         event.fix = change.error->fix;
         moves_.left.push_back(change.id);
+        set_away(workload, *owned, true, events);
         break;
     }
     events.push_back(std::move(event));
@@ -249,7 +260,7 @@ void Node::note_suspension(std::vector<Event>& events) {
 
 // What was promised has to be there, too: after a restore that finds no room, drivers up to 580 at least can do no
 // other.
-void Node::bring_back() {
+void Node::bring_back(std::vector<Event>& events) {
   if (!machine_) return;
   std::map<ledger::DeviceUuid, Bytes> free;
   for (const policy::Device& device : machine_->devices) free[device.bytes] = device.free;
@@ -263,6 +274,7 @@ void Node::bring_back() {
       continue;
     }
     for (std::size_t i = 0; i < accounts.size(); ++i) free[accounts[i].device] -= workload.used[i];
+    if (OwnedWorkload* owned = limits_.find(*each)) set_away(workload, *owned, false, events);
     each = returning_.erase(each);
   }
 }
