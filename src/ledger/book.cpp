@@ -166,8 +166,17 @@ std::uint64_t Book::trim_requests() const noexcept { return layout_->header.trim
 std::uint64_t Book::denial_count() const noexcept { return layout_->header.denial_count.load(kRelaxed); }
 std::uint32_t Book::generation() const noexcept { return layout_->header.generation.load(std::memory_order_seq_cst); }
 
-void Book::begin_waiting() noexcept {
+Bytes Book::ceiling(std::uint32_t account) const noexcept {
+  if (account >= account_count_) return {};
+  return std::max(limit(account), Bytes{layout_->header.ceiling[account].load(kRelaxed)});
+}
+
+void Book::begin_waiting(std::uint32_t account, Bytes wanted) noexcept {
   if (slot_ == kNoSlot || !lock()) return;
+  if (account < account_count_) {
+    Word& largest = layout_->header.wanted[account];
+    largest.store(std::max(largest.load(kRelaxed), wanted.count()), kRelaxed);
+  }
   layout_->slots[slot_].waiting.fetch_add(1, kRelaxed);
   layout_->header.waiters.fetch_add(1, std::memory_order_seq_cst);
   unlock();
@@ -176,7 +185,9 @@ void Book::begin_waiting() noexcept {
 void Book::end_waiting() noexcept {
   if (slot_ == kNoSlot || !lock()) return;
   layout_->slots[slot_].waiting.fetch_sub(1, kRelaxed);
-  layout_->header.waiters.fetch_sub(1, std::memory_order_seq_cst);
+  if (layout_->header.waiters.fetch_sub(1, std::memory_order_seq_cst) <= 1) {
+    for (Word& wanted : layout_->header.wanted) wanted.store(0, kRelaxed);
+  }
   unlock();
 }
 

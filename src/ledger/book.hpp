@@ -130,6 +130,7 @@ struct BookSnapshot {
   OnDeny on_deny = OnDeny::kFail;
   AccountMode account_mode = AccountMode::kDevice;
   std::vector<AccountSnapshot> accounts;
+  std::vector<Bytes> wanted;  ///< by account: the largest charge that sleeps until bytes come back
   std::vector<ProcessSnapshot> processes;
   std::vector<Denial> denials;  // oldest first
 };
@@ -194,7 +195,7 @@ class Book {
   void note_import_closed() noexcept;
 
   /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
-  void begin_waiting() noexcept;
+  void begin_waiting(std::uint32_t account, Bytes wanted) noexcept;
   void end_waiting() noexcept;
   /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is generation() from before the charge
   /// that failed; call it between begin_waiting() and end_waiting().
@@ -202,6 +203,8 @@ class Book {
   [[nodiscard]] std::uint32_t generation() const noexcept;
   /// Whether some process of the workload sleeps until bytes come back.
   [[nodiscard]] bool somebody_waits() const noexcept;
+  /// What a daemon may raise the account's limit to when somebody waits for it; never below the limit.
+  [[nodiscard]] Bytes ceiling(std::uint32_t account) const noexcept;
   /// How often an outsider asked for what is not used.
   [[nodiscard]] std::uint64_t trim_requests() const noexcept;
   /// Refused charges so far.

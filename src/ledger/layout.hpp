@@ -112,6 +112,8 @@ struct BookHeader {
   std::atomic<std::uint32_t> fold_slot;   // under the lock: slot + 1 whose spare bytes are being taken away; 0 = none
   Word fold_account, fold_spare, fold_held;  // under the lock: of which account, and both words before it
   Word trim_requests;                        // the daemon: cooperating programs give back what they do not use
+  Word ceiling[kMaxAccounts];                // the daemon: what it may raise the limit to if asked; 0: not above it
+  Word wanted[kMaxAccounts];                 // under the lock: the largest charge that sleeps; 0: none does
   alignas(64) pthread_mutex_t lock;          // robust, process-shared, error-checking
 };
 

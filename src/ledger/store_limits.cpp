@@ -84,6 +84,7 @@ BookStatus store_limits(const std::string& path, std::uint32_t owner, const std:
       if (change.account >= layout.header.account_count) continue;
       AccountRecord& account = layout.accounts[change.account];
       if (change.guarantee) account.guarantee.store(change.guarantee->count());
+      layout.header.ceiling[change.account].store(change.ceiling.count());
       if (change.limit) account.limit.store(change.limit->count());
     }
     layout.header.limit_changes.fetch_add(1);

@@ -198,7 +198,8 @@ void Daemon::run(const std::function<void()>& ready) {
 // Half a second while somebody looks or anything changes, else the slower rate.
 void Daemon::schedule_look() {
   const policy::Daemon& settings = node_.configuration().daemon;
-  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || node_.anything_moves();
+  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || node_.anything_moves() ||
+                     node_.anybody_held_back();
   next_look_ =
       loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
 }

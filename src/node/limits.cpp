@@ -128,7 +128,8 @@ Result<void> Limits::write(const Workload& workload) {
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
     const Written mine = to_write(*owned, owned->accounts[account]);
-    changes.push_back({account, mine.limit, mine.guarantee});
+    const Bytes configured = owned->accounts[account].configured;
+    changes.push_back({account, mine.limit, mine.guarantee, configured > mine.limit ? configured : Bytes{0}});
   }
   if (const auto status = ledger::store_limits(workload.path, workload.owner, changes);
       status != ledger::BookStatus::kOk) {

@@ -17,9 +17,6 @@ using history::Event;
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 
-/// What a sleeping request is taken to want: its size stands in no book. Frameworks ask in segments of 20 to 512 MiB.
-constexpr Bytes kWantedWhileWaiting{std::uint64_t{512} << 20};
-
 std::string text_of(Bytes bytes) { return format_size(bytes); }
 
 Event plain_event(const char* type, std::string text) {
@@ -193,7 +190,8 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
 void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
   auto& wanted = wanted_[workload.path];
   wanted.assign(workload.book.accounts.size(), Bytes{0});
-  if (workload.book.waiting > 0) std::fill(wanted.begin(), wanted.end(), kWantedWhileWaiting);
+  for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
+    wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
     const auto explained = policy::explain_denial(denial, workload.book, true);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
@@ -369,6 +367,11 @@ void Node::raise_alerts(std::vector<Event>& events) {
     events.push_back(plain_event(
         "alert", fmt::format("{}: {} ({})", change.about, change.raised ? "raised" : "cleared", change.rule)));
   }
+}
+
+bool Node::anybody_held_back() const {
+  return std::any_of(snapshot_.accounts.begin(), snapshot_.accounts.end(),
+                     [](const AccountView& account) { return !account.held_back_by.empty(); });
 }
 
 std::map<std::string, Knowledge> Node::knowledge() const {

@@ -97,6 +97,8 @@ class Node {
   [[nodiscard]] Moves take_moves() { return std::exchange(moves_, {}); }
   /// There is room for one that asked.
   void let_return(const std::string& path) { returning_.insert(path); }
+  /// Whether somebody's limit is lower than it was set, and could be raised when it asks.
+  [[nodiscard]] bool anybody_held_back() const;
   /// Whether memory of programs is on its way at this moment.
   [[nodiscard]] bool anything_moves() const { return suspension_.anything_moves() || !trims_.empty(); }
 

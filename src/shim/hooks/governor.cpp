@@ -107,19 +107,35 @@ bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept
   return admit_quietly(account, size, kind);
 }
 
-// Sleeps until the charge succeeds or the workload's patience ends. Returns the time waited in `waited_ns`.
-bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
+// Where the daemon divides what a tenant or a device has left, it raises a limit when somebody waits for it, at one of
+// its next looks.
+constexpr std::uint64_t kDaemonsTurnNs = 2'000'000'000;
+
+// How long a charge that is over the limit may sleep. What is beyond all limits never fits: waiting for it would be for
+// ever.
+std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
+  const ledger::Book& own_book = state().book;
+  const Bytes ceiling = own_book.ceiling(account);
+  if (size > ceiling) return 0;
+  if (own_book.on_deny() == ledger::OnDeny::kWait) return own_book.wait_ns();
+  const bool could_be_raised = ceiling > own_book.limit(account) && own_book.used(account) + size <= ceiling;
+  return could_be_raised ? kDaemonsTurnNs : 0;
+}
+
+// Sleeps until the charge succeeds or the patience ends. Returns the time waited in `waited_ns`.
+bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t patience_ns,
+                          std::uint64_t& waited_ns) noexcept {
   ledger::Book& own_book = state().book;
   const std::uint64_t started = monotonic_ns();
   bool granted = false;
-  own_book.begin_waiting();
-  while (!granted && waited_ns < own_book.wait_ns()) {
+  own_book.begin_waiting(account, size);
+  while (!granted && waited_ns < patience_ns) {
     const std::uint32_t seen = own_book.generation();
     granted = admit_quietly(account, size, kind);
     if (!granted) {
       {
         const NotInFlight asleep;
-        own_book.wait_for_change(seen, std::min(kLookForDeadNs, own_book.wait_ns() - waited_ns));
+        own_book.wait_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
       }
       granted = charge_after_refresh(account, size, kind);
     }
@@ -139,11 +155,8 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   }
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
-  // More than the limit itself will never fit: waiting for it would be for ever.
-  if (own_book.on_deny() == ledger::OnDeny::kWait && size <= own_book.limit(account) &&
-      charge_after_waiting(account, size, kind, waited_ns)) {
-    return true;
-  }
+  const std::uint64_t patience_ns = patience_for(account, size);
+  if (patience_ns > 0 && charge_after_waiting(account, size, kind, patience_ns, waited_ns)) return true;
   own_book.record_denial(account, size, ledger::DenialReason::kLimit, function, free_on_device(), waited_ns);
   return false;
 }
@@ -215,7 +228,7 @@ bool device_was_full(std::uint32_t account, Bytes size, const char* function, st
   if (started_ns == 0) started_ns = now;
   const std::uint64_t waited = now - started_ns;
   if (own_book.on_deny() == ledger::OnDeny::kWait && waited < own_book.wait_ns()) {
-    own_book.begin_waiting();
+    own_book.begin_waiting(account, size);
     const NotInFlight asleep;
     own_book.wait_for_change(own_book.generation(), std::min(kLookForDeadNs, own_book.wait_ns() - waited));
     own_book.end_waiting();

@@ -258,7 +258,7 @@ class Changing(Case):
         row = self.until(lambda: (lambda row: row if row["limit_bytes"] <= 10 * GIB else None)(self.row("burst")), "a lower limit")
         self.assertEqual(row["configured_limit_bytes"], 16 * GIB)
         self.assertIn("serve", row["held_back_by"])
-        total = sum(max(each["limit_bytes"], each["used_bytes"]) for each in self.rows().values())
+        total = sum(max(each["limit_bytes"], each["used_bytes"]) for each in self.rows().values() if each["governed"])
         self.assertLessEqual(total, 16 * GIB)
 
 
@@ -277,6 +277,22 @@ match = { users = ["nobody-of-that-name"] }
         self.holding("two", "1GiB", "--limit", "4GiB", "--tenant", "nlp")
         self.until(lambda: sum(row["limit_bytes"] for row in self.rows().values()) <= 4 * GIB, "limits within the tenant's")
         self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 4 * GIB)
+
+    def test_what_the_tenant_has_left_is_there_for_whoever_asks(self):
+        self.holding("one", "1GiB", "--limit", "4GiB", "--tenant", "nlp")
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "two", "--limit", "4GiB", "--tenant", "nlp", "--",
+                                    BIN / "ration-workload", "obey"], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+
+        def take(mib):
+            program.stdin.write(f"take {mib}\n")
+            program.stdin.flush()
+            return int(program.stdout.readline())
+        self.assertEqual(take(1), 0)
+        self.until(lambda: self.row("two")["limit_bytes"] < 2 * GIB, "the tenant's room was divided")
+        self.assertEqual(take(2560), 0, "more than its part, and there for it")
+        self.assertEqual(take(1024), 2, "more than the tenant has")
+        self.until(lambda: self.events("denied", "waited"), "its refusal")
 
     @unittest.skipUnless(os.getuid() == 0, "needs to become another user")
     def test_nobody_is_charged_for_a_book_that_somebody_else_wrote(self):

@@ -354,7 +354,7 @@ TEST_F(BookTest, AWaiterIsWokenByARefundAndByARaisedLimit) {
     const pid_t child = start([&] {
       Book own;
       if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-      own.begin_waiting();
+      own.begin_waiting(0, 1_MiB);
       (*waiting).store(1);
       for (;;) {
         const std::uint32_t seen = own.generation();

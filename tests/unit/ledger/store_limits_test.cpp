@@ -32,7 +32,7 @@ TEST_F(StoreLimits, SomebodySleepingForBytesIsWoken) {
   std::atomic<bool> waits{false};
   std::thread sleeper([&] {
     const std::uint32_t seen = book.generation();
-    book.begin_waiting();
+    book.begin_waiting(0, 1_MiB);
     waits = true;
     while (book.charge(0, 4_MiB) != Charged::kGranted) book.wait_for_change(seen, 60'000'000'000U);
     book.end_waiting();
