@@ -102,7 +102,7 @@ void Api::install_changes(http::Server& server) {
                  [this, action = std::string(action), state = std::string(state)](const Request& request) {
                    Node& node = host_.node();
                    const std::string& name = request.captures.at("name");
-                   if (node.registry().find(name) == nullptr) host_.look_now();  // it may have begun just now
+                   host_.look_now();  // what it holds at this moment is what is moved, or given back
                    const Caller caller = caller_of(request);
                    std::vector<history::Event> events;
                    const auto done = action == "suspend"  ? node.suspend(name, caller, events)

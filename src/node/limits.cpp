@@ -1,14 +1,12 @@
 #include "node/limits.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ledger/store_limits.hpp"
+#include "node/whole_file.hpp"
 
 namespace ration::node {
 namespace {
@@ -169,14 +167,9 @@ Result<void> Limits::save() {
   if (!dirty_ || file_.empty()) return {};
   json document = json::object();
   for (const auto& [path, owned] : owned_) document[path] = to_json(owned);
-  const std::string text = document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const std::string fresh = file_ + ".new";
-  const FileDescriptor file{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::rename(fresh.c_str(), file_.c_str()) != 0) {
-    return fail("E1531", fmt::format("{} cannot be written: {}.", file_, std::strerror(errno)),
-                "Free some space there: limits that were changed would be lost at the daemon's next start.", 1);
-  }
+  if (auto written = write_whole_file(file_, document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+      !written)
+    return written;
   dirty_ = false;
   return {};
 }
