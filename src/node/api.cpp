@@ -149,7 +149,8 @@ json Api::tenants() {
       if (entry != configured.end()) {
         const auto& device_now = device.device;
         if (entry->second->limit.value.is_set()) {
-          if (const auto limit = entry->second->limit.value.on(device_now.total, device_now.free)) {
+          const auto limit = entry->second->limit.value.on(device_now.total, device_now.free);
+          if (limit && *limit < kUnlimited) {
             account["limit_bytes"] = limit->count();
             account.erase("limit_bytes_na");
           }
@@ -175,7 +176,8 @@ json Api::snapshot(const Viewer& viewer) {
   json data{{"devices", devices},
             {"workloads", rows_json(now, viewer)},
             {"tenants", tenants()},
-            {"queue", host_.leases().describe_waiting(viewer)}};
+            {"queue", host_.leases().describe_waiting(viewer)},
+            {"last_event", host_.stream().newest_id()}};
   if (!now.machine_problem.empty()) data["devices_na"] = now.machine_problem;
   return data;
 }

@@ -93,7 +93,7 @@ void Api::install_changes(http::Server& server) {
       rows.push_back(changed_json(change, !wish.dry_run));
       consequences.push_back(consequence(change));
     }
-    return answer("set", {{"changes", rows}, {"consequences", consequences}});
+    return answer("change", {{"changes", rows}, {"consequences", consequences}});
   });
 
   // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.

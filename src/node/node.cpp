@@ -112,6 +112,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     forecast_.note(device.device.uuid, device.used(), now_ns);
     device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
   }
+  forecast_limits(forecast_, snapshot_);
   note_ungoverned(events);
   note_violators(events);
   raise_alerts(events);
@@ -202,6 +203,9 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
                                {"function", denial.function},
                                {"used_bytes", denial.used.count()},
                                {"limit_bytes", denial.limit.count()},
+                               {"device_free_bytes", denial.device_free == ledger::kUnknownBytes
+                                                         ? nlohmann::json(nullptr)
+                                                         : nlohmann::json(denial.device_free)},
                                {"waited_seconds", static_cast<double>(denial.waited_ns) / 1e9}}
                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     events.push_back(std::move(event));
