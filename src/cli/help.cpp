@@ -50,8 +50,7 @@ Result<int> print_schema(const std::string& name) {
       return 0;
     }
   }
-  return fail("E1422", fmt::format("there is no schema '{}'.", name),
-              "ration help schema   lists them", 3);
+  return fail("E1422", fmt::format("there is no schema '{}'.", name), "ration help schema   lists them", 3);
 }
 
 std::vector<std::string> verb_names() {

@@ -94,7 +94,11 @@ json event_json(const history::Event& event, bool with_details) {
     if (event.type == "ungoverned") row["text"] = "a process that was not started through ration holds memory";
     return row;
   }
-  if (!event.why.empty()) row["why"] = json::parse(event.why, nullptr, false);
+  if (event.why.empty()) return row;
+  json why = json::parse(event.why, nullptr, false);
+  if (why.is_object() && why.value("device_free_bytes", json(0)).is_null())
+    why["device_free_bytes_na"] = "the driver did not say";
+  row["why"] = std::move(why);
   return row;
 }
 

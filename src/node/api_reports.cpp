@@ -143,7 +143,8 @@ void Api::install_reports(http::Server& server) {
     const auto closed = host_.close_period(request.captures.at("period"));
     if (!closed) {
       // The month is one, but it is closed already or not over: the request is right, the state is not.
-      const bool conflict = closed.error().exit_code == 1 && (closed.error().id == "E1914" || closed.error().id == "E1915");
+      const bool conflict =
+          closed.error().exit_code == 1 && (closed.error().id == "E1914" || closed.error().id == "E1915");
       return http::problem(closed.error(), conflict ? 409 : 0);
     }
     return answer("period",

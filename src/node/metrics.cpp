@@ -124,7 +124,8 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
        [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
   out.family("ration_time_to_limit_seconds", "gauge",
              "When the tenant is at its workloads' limits if its use goes on growing as it does.");
-  for (const auto& [place, seconds] : snapshot.seconds_to_limit) out.sample(where({place.first, place.second}), seconds);
+  for (const auto& [place, seconds] : snapshot.seconds_to_limit)
+    out.sample(where({place.first, place.second}), seconds);
   out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose book can be read.");
   std::map<std::string, std::set<std::string>> guarded;
   for (const AccountView& account : snapshot.accounts) guarded[account.tenant].insert(account.path);

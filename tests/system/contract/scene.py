@@ -1,6 +1,7 @@
 """A daemon on two simulated GPUs with everything that its answers can be about: tenants of a configuration, workloads, a
 refusal, one after a wait, a process outside, a lease that was granted and one that waits, a limit that was changed, a book
 that was altered, a closed month. Used by the tests of this folder; made once for all of their cases."""
+import datetime
 import http.client
 import json
 import os
@@ -11,7 +12,6 @@ import struct
 import subprocess
 import tempfile
 import time
-import datetime
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SOURCE = pathlib.Path(os.environ["SOURCE"])
@@ -124,9 +124,12 @@ class Scene:
     def ration(self, *arguments):
         return subprocess.run([BIN / "ration", *map(str, arguments)], env=self.environment, capture_output=True, text=True, timeout=120)
 
+    def connection(self, tcp=False):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE) if tcp else UnixConnection(self.folder / "ration.sock")
+
     def raw(self, method, path, body=None, tcp=False, **headers):
         """Status, headers and text of an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE) if tcp else UnixConnection(self.folder / "ration.sock")
+        connection = self.connection(tcp)
         text = body if body is None or isinstance(body, str) else json.dumps(body)
         connection.request(method, path, text, {"Content-Type": "application/json", **headers} if text else headers)
         answer = connection.getresponse()
