@@ -195,8 +195,6 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   tenants(out, snapshot);
   counters(out, counted);
   waits(out, options.queue_waits, counted.refused_after);
-  out.family("ration_last_look_timestamp_seconds", "gauge", "When the numbers here were last looked at, since 1970.");
-  if (snapshot.time_ns != 0) out.sample("", static_cast<double>(snapshot.time_ns) / 1e9);
   out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
   out.sample("", options.queue_length);
   out.family("ration_stream_clients", "gauge", "Clients of the event stream.");

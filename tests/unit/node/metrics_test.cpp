@@ -55,9 +55,8 @@ TEST(Metrics, WhatIsNotKnownHasNoSample) {
   Snapshot now;
   now.devices.emplace_back();
   const std::string text = metrics_text(now, {}, {});
-  for (const char* name :
-       {"ration_device_temperature_celsius{", "ration_device_utilisation_ratio{", "ration_device_time_to_full_seconds{",
-        "ration_ungoverned_memory_bytes{", "ration_last_look_timestamp_seconds "})
+  for (const char* name : {"ration_device_temperature_celsius{", "ration_device_utilisation_ratio{",
+                           "ration_device_time_to_full_seconds{", "ration_ungoverned_memory_bytes{"})
     EXPECT_EQ(text.find(std::string("\n") + name), std::string::npos) << name;
 }
 
