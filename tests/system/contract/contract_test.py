@@ -131,7 +131,7 @@ class Contract(unittest.TestCase):
     def test_a_denial_that_only_the_daemon_remembers_has_the_same_schema(self):
         denial = scene.events("waited")[0]["denial"]
         book = next((scene.folder / "books").glob("patient.*.book"))
-        hidden = book.rename(book.with_suffix(".away"))
+        hidden = book.rename(scene.folder / "away.book")
         self.addCleanup(hidden.rename, book)
         document = json.loads(scene.ration("why", denial, "-o", "json").stdout)
         self.assertEqual((documents.check(document), document["source"]), ("why", "daemon"))
@@ -147,7 +147,7 @@ class Contract(unittest.TestCase):
         made = set()
         for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").glob("*.cpp")]:
             text = path.read_text()
-            made |= set(re.findall(r'(?:print_json\(|answer\(|ask_history\(responder, )\s*"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
+            made |= set(re.findall(r'(?:print_json\(|answer\(|ask_history\(\s*responder, )"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         self.assertEqual(made | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
     def test_schemas_are_schemas_and_say_the_same_of_the_same(self):
@@ -248,7 +248,7 @@ class Contract(unittest.TestCase):
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()
         for path in [*(SOURCE / "src/node").glob("api_*.cpp"), SOURCE / "src/node/http/stream.cpp"]:
-            read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |text\()"(\w+)"', path.read_text()))
+            read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |\btext\()"(\w+)"', path.read_text()))
         described = {each["name"] for operations in self.description()["paths"].values() for operation in operations.values()
                      for each in operation.get("parameters", []) if each["in"] == "query"}
         self.assertEqual(read, described)
