@@ -10,7 +10,7 @@ import unittest
 import jsonschema
 
 import documents
-from scene import BIN, GIB, NODE, SCHEMAS, SOURCE, Scene
+from scene import BIN, GIB, NODE, SCHEMAS, SOURCE, Scene, until
 
 scene = None
 
@@ -281,6 +281,15 @@ class Contract(unittest.TestCase):
             status, headers, content = scene.raw("GET", path)
             self.held_against(description, "GET", path, status, headers, content)
             self.assertEqual((status, scene.raw("GET", path, **{"If-None-Match": headers["ETag"]})[0]), (200, 304))
+
+    def test_what_is_not_known_is_null_and_not_a_number(self):
+        tenants = {tenant["tenant"]: tenant["accounts"][0] for tenant in scene.get("/api/v1/tenants")["data"]}
+        self.assertEqual((tenants["nlp"]["limit_bytes"], tenants["vision"]["limit_bytes"]), (12 * GIB, None))
+        recommended = scene.get("/api/v1/recommendations/train")["data"]
+        self.assertEqual((recommended["enough"], recommended["guarantee_bytes"]), (False, None))
+
+    def test_the_snapshot_names_the_newest_event(self):
+        until(lambda: scene.get("/api/v1/snapshot")["data"]["last_event"] == scene.get("/api/v1/events")["data"][-1]["id"], "the newest event")
 
     def test_who_may_do_what_is_as_described(self):
         description = self.description()
