@@ -29,6 +29,7 @@ struct Counters {
   };
   std::map<DenialKind, std::uint64_t> denied;
   std::map<TenantOnGpu, std::uint64_t> denied_bytes;
+  std::map<TenantOnGpu, std::uint64_t> trimmed_bytes;
   std::map<TenantOnGpu, ByteSeconds> byte_seconds;
   std::map<std::pair<std::string, std::string>, std::uint64_t> limit_changes;  ///< tenant, by whom
   std::map<std::string, std::uint64_t> violations;                             ///< by tenant

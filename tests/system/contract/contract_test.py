@@ -50,6 +50,8 @@ def called():
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "lease": "q-99"}, {}, 409),
         ("POST", "/api/v1/workloads", {"folder": "relative"}, {}, 400), ("POST", "/api/v1/workloads", [], {}, 400),
         ("POST", "/api/v1/reload", {}, {}, 200),
+        ("POST", "/api/v1/workloads/serve/trim", {}, {}, 202), ("POST", "/api/v1/workloads/none/trim", {}, {}, 404),
+        ("POST", "/api/v1/workloads/none/suspend", {}, {}, 404), ("POST", "/api/v1/workloads/serve/resume", {}, {}, 409),
         ("GET", "/api/v1/leases", None, {}, 200), ("GET", f"/api/v1/leases/{scene.lease}", None, {}, 200), ("GET", "/api/v1/leases/q-99", None, {}, 404),
         ("POST", "/api/v1/leases", big, {}, 202), ("POST", "/api/v1/leases", {"bytes": GIB, "gpu": "0"}, {}, 201),
         ("POST", "/api/v1/leases", {"bytes": 99 * GIB}, {}, 400), ("POST", "/api/v1/leases", {"bytes": 0}, {}, 400),
@@ -114,6 +116,9 @@ class Contract(unittest.TestCase):
             "report": [("report", 0), ("report", 0, "--by", "user", "--price", "0.03"), ("report", 0, "--window", scene.month), ("last_run", 0, "--last"),
                        ("last_run", 0, "--last", "train"), ("report", 3, "--last", "none"), ("report", None, "close", scene.month),
                        ("period", 0, "close", "1998-12"), ("report", 2, "close", "soon")],
+            "trim": [("trim", 0, "serve"), ("trim", 0, "--idle", "1ms", "--dry-run"), ("trim", 3, "none")],
+            "suspend": [("suspend", 0, "serve"), ("suspend", 4, "serve")],
+            "resume": [("resume", 0, "serve"), ("resume", 4, "serve")],
             "recommend": [("recommend", 0, "train"), ("recommend", 3, "none")],
         }
         self.assertEqual(self.verbs(), set(commands), "a verb that prints JSON is not held against a schema here")
@@ -239,11 +244,23 @@ class Contract(unittest.TestCase):
                     self.held_against(description, method, path, status, got, content)
         described = {(method, template, status) for template, each in description["paths"].items() for method, operation in each.items()
                      for status in operation["responses"] if status.startswith("2")}
-        # The stream and a file of the dashboard have cases of their own.
-        self.assertEqual(described - answered, {("get", "/api/v1/stream", "200"), ("get", "/{asset}", "200")})
+        # These have cases of their own.
+        moved = {("post", "/api/v1/workloads/{name}/" + action, "202") for action in ("suspend", "resume")}
+        self.assertEqual(described - answered, {("get", "/api/v1/stream", "200"), ("get", "/{asset}", "200")} | moved)
         parameters = {(template, each["name"]) for template, operations in description["paths"].items() for operation in operations.values()
                       for each in operation.get("parameters", []) if each["in"] != "path"}
         self.assertEqual(parameters - given, set(), "a parameter that no request here gives")
+
+    def test_what_is_moved_away_and_back_is_as_described(self):
+        description = self.description()
+        for action, state in (("suspend", "suspended"), ("resume", "running")):
+            path = f"/api/v1/workloads/queued/{action}"
+            status, headers, content = scene.raw("POST", path, {})
+            self.assertEqual(status, 202, content)
+            self.held_against(description, "POST", path, status, headers, content)
+            until(lambda: {row["workload"]: row["state"] for row in scene.get("/api/v1/workloads")["data"] if row["governed"]}["queued"] == state, state)
+            for place in ("snapshot", "leases", "events"):
+                documents.check(scene.get(f"/api/v1/{place}"))
 
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()

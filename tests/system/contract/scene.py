@@ -93,6 +93,8 @@ class Scene:
         self.waiter = self.started([BIN / "ration", "run", NODE, "--wait", "--limit", "15GiB", "--name", "big", "--", "true"])
         self.waiter.stderr.readline()
         self.lease = self.get("/api/v1/leases")["data"][0]["lease"]
+        trimmed = self.ration("trim", "serve")
+        assert trimmed.returncode == 0, trimmed.stderr
         changed = self.ration("set", "train", "--limit", "5GiB", NODE)
         assert changed.returncode == 0, changed.stderr
         with open(next((self.folder / "books").glob("serve.*.book")), "r+b") as book:
