@@ -138,8 +138,7 @@ void counters(Exposition& out, const Counters& counted) {
     out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
   out.family("ration_denied_bytes_total", "counter", "Bytes of refused requests.");
   for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
-  out.family("ration_trimmed_bytes_total", "counter",
-             "Bytes that workloads gave back when they were asked to.");
+  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to.");
   for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
   out.family("ration_byte_seconds_total", "counter", "Memory multiplied by time, by what it is charged for.");
   for (const auto& [key, sums] : counted.byte_seconds) {
