@@ -152,7 +152,7 @@ class Contract(unittest.TestCase):
         made = set()
         for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").glob("*.cpp")]:
             text = path.read_text()
-            made |= set(re.findall(r'(?:print_json\(|answer\(|ask_history\(\s*responder, )"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
+            made |= set(re.findall(r'(?:print_json\(|answer\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         self.assertEqual(made | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
     def test_schemas_are_schemas_and_say_the_same_of_the_same(self):
