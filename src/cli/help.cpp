@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/reference.hpp"
 #include "cli/verbs.hpp"
@@ -18,17 +20,37 @@ const CLI::App* find_verb(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-Result<int> print_schema(const std::string& name) {
+std::filesystem::path schema_folder() {
   std::error_code error;
-  const auto here = std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path();
+  return std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path() / "share" / "ration" /
+         "schema";
+}
+
+/// Every schema that is installed, with what it describes.
+std::string schema_list() {
+  std::error_code error;
+  std::set<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator each(schema_folder(), error), end; !error && each != end;
+       each.increment(error))
+    if (each->path().extension() == ".json") files.insert(each->path());
+  std::string text;
+  for (const auto& path : files) {
+    std::ifstream file(path);
+    const auto schema = nlohmann::json::parse(file, nullptr, false);
+    if (schema.is_object())
+      text += fmt::format("  ration help schema {:<17} {}\n", path.stem().string(), schema.value("title", ""));
+  }
+  return text;
+}
+
+Result<int> print_schema(const std::string& name) {
   if (name.find('/') == std::string::npos) {
-    if (std::ifstream file(here / "share" / "ration" / "schema" / (name + ".json")); file) {
+    if (std::ifstream file(schema_folder() / (name + ".json")); file) {
       fmt::print("{}", std::string((std::istreambuf_iterator<char>(file)), {}));
       return 0;
     }
   }
-  return fail("E1422", fmt::format("there is no schema '{}'.", name),
-              "ration help schema ps; also: explain why split set fits doctor env config plan summary", 3);
+  return fail("E1422", fmt::format("there is no schema '{}'.", name), "ration help schema   lists them", 3);
 }
 
 std::vector<std::string> verb_names() {
@@ -107,6 +129,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   for (const Topic& entry : topics()) {
     if (name != entry.name) continue;
     fmt::print("{}", entry.text);
+    if (name == "schema") fmt::print("\n{}", schema_list());
     return 0;
   }
   for (const ErrorText& error : error_texts()) {

@@ -13,7 +13,7 @@ Result<int> last_run(NodeClient& daemon, const Session& session, const std::stri
   const auto run = daemon.get("/api/v1/runs/last?workload=" + percent_encoded(workload));
   if (!run) return tl::unexpected(run.error());
   if (session.output == "json")
-    session.print_json("run", *run, {{"source", "daemon"}});
+    session.print_json("last_run", *run, {{"source", "daemon"}});
   else
     fmt::print("{}", run->at("text").get<std::string>());
   return 0;

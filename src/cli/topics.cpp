@@ -204,7 +204,7 @@ const std::vector<Topic>& topics() {
        "A guarantee is reserved against other guarantees and slices; programs without any limit can still take what is "
        "free.\n"},
       {"schema", "JSON output",
-       "ration help schema VERB prints the JSON schema of ration VERB -o json.\n"
+       "ration help schema VERB prints the JSON schema of ration VERB -o json; the daemon's answers have theirs, too.\n"
        "Every document has schema, time, host, source, data, warnings. Bytes are integers named *_bytes. Unknown is "
        "null with a reason in <field>_na.\n"
        "Fields may be added, never renamed or retyped, within a version. When a command fails the document has error "

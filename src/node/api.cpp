@@ -94,7 +94,11 @@ json event_json(const history::Event& event, bool with_details) {
     if (event.type == "ungoverned") row["text"] = "a process that was not started through ration holds memory";
     return row;
   }
-  if (!event.why.empty()) row["why"] = json::parse(event.why, nullptr, false);
+  if (event.why.empty()) return row;
+  json why = json::parse(event.why, nullptr, false);
+  if (why.is_object() && why.value("device_free_bytes", json(0)).is_null())
+    why["device_free_bytes_na"] = "the driver did not say";
+  row["why"] = std::move(why);
   return row;
 }
 
@@ -149,7 +153,8 @@ json Api::tenants() {
       if (entry != configured.end()) {
         const auto& device_now = device.device;
         if (entry->second->limit.value.is_set()) {
-          if (const auto limit = entry->second->limit.value.on(device_now.total, device_now.free)) {
+          const auto limit = entry->second->limit.value.on(device_now.total, device_now.free);
+          if (limit && *limit < kUnlimited) {
             account["limit_bytes"] = limit->count();
             account.erase("limit_bytes_na");
           }
@@ -175,7 +180,8 @@ json Api::snapshot(const Viewer& viewer) {
   json data{{"devices", devices},
             {"workloads", rows_json(now, viewer)},
             {"tenants", tenants()},
-            {"queue", host_.leases().describe_waiting(viewer)}};
+            {"queue", host_.leases().describe_waiting(viewer)},
+            {"last_event", host_.stream().newest_id()}};
   if (!now.machine_problem.empty()) data["devices_na"] = now.machine_problem;
   return data;
 }

@@ -93,7 +93,7 @@ void Api::install_changes(http::Server& server) {
       rows.push_back(changed_json(change, !wish.dry_run));
       consequences.push_back(consequence(change));
     }
-    return answer("set", {{"changes", rows}, {"consequences", consequences}});
+    return answer("change", {{"changes", rows}, {"consequences", consequences}});
   });
 
   for (const auto& [action, state] :
@@ -111,7 +111,7 @@ void Api::install_changes(http::Server& server) {
                    if (!done) return http::problem(done.error());
                    host_.record(std::move(events));
                    host_.look_soon();
-                   return answer(action, {{"workload", name}, {"state", state}}, 202);
+                   return answer("moving", {{"workload", name}, {"state", state}}, 202);
                  });
   }
 

@@ -1,6 +1,8 @@
 // The queue.
 #include <fmt/format.h>
 
+#include <ctime>
+
 #include "base/units.hpp"
 #include "node/api.hpp"
 #include "node/http/problem.hpp"
@@ -19,6 +21,13 @@ Result<Bytes> size_field(const json& body, const char* name) {
   if (found == body.end() || found->is_null()) return Bytes{0};
   if (found->is_number_unsigned()) return Bytes{found->get<std::uint64_t>()};
   return fail("E1521", fmt::format("'{}' is no number of bytes.", name), fmt::format(R"("{}": 4294967296)", name), 2);
+}
+
+// Not the time of the last look: what began before the lease was asked for is no wait.
+std::uint64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 }  // namespace
@@ -73,7 +82,7 @@ void Api::install_leases(http::Server& server) {
       if (!duration) return http::problem(duration.error());
       wish.wait_ns = *duration;
     }
-    const auto id = host_.leases().submit(wish, host_.node().snapshot().time_ns);
+    const auto id = host_.leases().submit(wish, now_ns());
     if (!id) return http::problem(id.error());
     host_.look_now();
     const json lease = host_.leases().describe(*id, viewer_of(request.peer));

@@ -3,7 +3,9 @@
 
 #include "node/api.hpp"
 #include "node/explain.hpp"
+#include "node/http/asset.hpp"
 #include "node/http/problem.hpp"
+#include "node/openapi.hpp"
 #include "node/people.hpp"
 
 namespace ration::node {
@@ -38,9 +40,13 @@ void Api::install_now(http::Server& server) {
     options.processes = host_.node().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().waiting();
     options.stream_clients = host_.stream().subscribers();
+    options.queue_waits = host_.leases().waits();
     return plain(metrics_text(host_.node().snapshot(), host_.counters(), options),
                  "text/plain; version=0.0.4; charset=utf-8");
   });
+  const http::Asset contract = http::make_asset("application/json", openapi_gzip(), true);
+  for (const char* place : {"/openapi.json", "/api/v1/openapi.json"})
+    server.route("GET", place, [contract](const Request& request) { return http::serve(contract, request); });
   server.route("GET", "/api/v1/session", [this](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
     json data{{"role", viewer.is_operator ? "operator" : "tenant"}, {"version", RATION_VERSION}};
@@ -54,7 +60,7 @@ void Api::install_now(http::Server& server) {
   });
   server.route("GET", "/api/v1/workloads", [this](const Request& request) {
     host_.look_if_stale();
-    return answer("ps", rows_json(host_.node().snapshot(), viewer_of(request.peer)));
+    return answer("workloads", rows_json(host_.node().snapshot(), viewer_of(request.peer)));
   });
   server.route("GET", "/api/v1/devices", [this](const Request&) {
     host_.look_if_stale();
@@ -67,7 +73,7 @@ void Api::install_now(http::Server& server) {
     const std::string& wanted = request.captures.at("gpu");
     for (const DeviceView& device : now.devices) {
       if (std::to_string(device.device.index) == wanted || device.device.uuid == wanted)
-        return answer("explain", explain_device(now, device, viewer_of(request.peer)));
+        return answer("explain_device", explain_device(now, device, viewer_of(request.peer)));
     }
     return no_such("device", wanted);
   });
@@ -80,7 +86,7 @@ void Api::install_now(http::Server& server) {
     json rows = json::array();
     for (const AccountView& account : host_.node().snapshot().accounts)
       if (account.path == workload->path) rows.push_back(explain_account(account));
-    return answer("explain", rows);
+    return answer("explain_workload", rows);
   });
   server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
   server.route("GET", "/api/v1/health", [this](const Request& request) {

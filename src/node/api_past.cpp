@@ -149,6 +149,10 @@ void Api::install_past(http::Server& server) {
                   json row = event_json(*event, true);
                   if (row.contains("why") && row["why"].is_object()) row.update(row["why"]);
                   row["requested_bytes"] = row["bytes"];
+                  if (const auto free = row.find("device_free_bytes"); free == row.end() || free->is_null()) {
+                    row["device_free_bytes"] = nullptr;
+                    row["device_free_bytes_na"] = "the driver did not say";
+                  }
                   row.erase("why");
                   return row;
                 });
@@ -164,6 +168,8 @@ void Api::install_past(http::Server& server) {
     question.from = *from;
     question.to = *to;
     question.points = std::max<std::int64_t>(1, *points);
+    if (const std::string* metric = request.parameter("metric"); metric != nullptr && *metric != "used_bytes")
+      return responder.fail(bad_parameter("metric", *metric, "metric=used_bytes").value());
     const std::string* by = request.parameter("by");
     const std::string by_name = by == nullptr ? "tenant" : *by;
     if (by_name == "workload")
@@ -205,16 +211,24 @@ void Api::install_past(http::Server& server) {
                           ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
                             const auto found = reader.recommend(question);
                             if (!found) return tl::unexpected(found.error());
-                            return json{{"workload", found->workload},
-                                        {"runs", found->runs},
-                                        {"enough", found->enough},
-                                        {"confidence", found->confidence},
-                                        {"limit_bytes", found->limit.count()},
-                                        {"guarantee_bytes", found->guarantee.count()},
-                                        {"limit_reason", found->limit_reason},
-                                        {"guarantee_reason", found->guarantee_reason},
-                                        {"peak_max_bytes", found->peak_max.count()},
-                                        {"text", history::to_text(*found, question.now)}};
+                            json row{{"workload", found->workload},
+                                     {"runs", found->runs},
+                                     {"enough", found->enough},
+                                     {"confidence", found->confidence},
+                                     {"limit_bytes", found->limit.count()},
+                                     {"guarantee_bytes", found->guarantee.count()},
+                                     {"limit_reason", found->limit_reason},
+                                     {"guarantee_reason", found->guarantee_reason},
+                                     {"peak_max_bytes", found->peak_max.count()},
+                                     {"text", history::to_text(*found, question.now)}};
+                            if (found->enough) return row;
+                            const std::string reason =
+                                fmt::format("{} runs are recorded, {} are needed", found->runs, found->fewest_runs);
+                            for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
+                              row[field] = nullptr;
+                              row[std::string(field) + "_na"] = reason;
+                            }
+                            return row;
                           });
                         });
 }

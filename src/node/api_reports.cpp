@@ -141,14 +141,19 @@ void Api::install_reports(http::Server& server) {
     if (!viewer_of(request.peer).is_operator)
       return http::problem({"E1502", "you may not close a period.", "Ask root or a member of group ration.", 5});
     const auto closed = host_.close_period(request.captures.at("period"));
-    if (!closed) return http::problem(closed.error());
+    if (!closed) {
+      // The month is one, but it is closed already or not over: the request is right, the state is not.
+      const bool conflict =
+          closed.error().exit_code == 1 && (closed.error().id == "E1914" || closed.error().id == "E1915");
+      return http::problem(closed.error(), conflict ? 409 : 0);
+    }
     return answer("period",
                   {{"period", closed->name}, {"closed", history::rfc3339(closed->closed)}, {"seal", closed->seal}});
   });
 
   server.route_deferred("GET", "/api/v1/runs/last", [this](const Request& request, const Responder& responder) {
     const std::string* workload = request.parameter("workload");
-    ask_history(responder, "run",
+    ask_history(responder, "last_run",
                 [workload = workload == nullptr ? "" : *workload,
                  viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
                   const auto run = reader.last_run(workload);

@@ -275,6 +275,9 @@ void Daemon::count(const std::vector<Event>& events) {
     if (event.type == "denied" || event.type == "waited") {
       ++counters_.denied[{where, event.fix.rfind("ration ps", 0) == 0 ? "device_full" : "limit"}];
       counters_.denied_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
+      if (event.type == "waited") counters_.refused_after.note(json::parse(event.why).value("waited_seconds", 0.0));
+    } else if (event.type == "trimmed") {
+      counters_.trimmed_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
     } else if (event.type == "resized") {
       ++counters_.limit_changes[{event.tenant, event.by}];
     } else if (event.type == "violation") {

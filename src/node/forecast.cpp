@@ -1,16 +1,26 @@
 #include "node/forecast.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace ration::node {
 
-void Forecast::note(const std::string& uuid, Bytes used, std::uint64_t now_ns) {
-  auto& seen = seen_[uuid];
+void Forecast::note(const std::string& name, Bytes used, std::uint64_t now_ns) {
+  const auto [place, is_new] = seen_.try_emplace(name);
+  // Names come and go with those who use them: nobody can make this grow for ever.
+  if (is_new)
+    std::erase_if(seen_, [&](const auto& entry) {
+      return !entry.second.empty() && now_ns > entry.second.back().first + kSpanNs;
+    });
+  auto& seen = place->second;
   if (!seen.empty() && now_ns < seen.back().first) seen.clear();  // the clock was set back
   if (seen.empty() || now_ns - seen.back().first >= kStepNs) seen.emplace_back(now_ns, used.count());
   while (now_ns - seen.front().first > kSpanNs) seen.pop_front();
 }
 
-std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& uuid, Bytes free) const {
-  const auto found = seen_.find(uuid);
+std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, Bytes free) const {
+  const auto found = seen_.find(name);
   if (found == seen_.end() || found->second.empty()) return std::nullopt;
   const auto& seen = found->second;
   if (seen.back().first - seen.front().first < kLeastNs) return std::nullopt;
@@ -25,6 +35,22 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& uuid, 
   constexpr double kLeastSlope = 1 << 20;  // a MiB a second fills 16 GiB in four hours and a half: less is noise
   if (slope < kLeastSlope / 60) return std::nullopt;
   return static_cast<std::uint64_t>(static_cast<double>(free.count()) / slope);
+}
+
+void forecast_limits(Forecast& forecast, Snapshot& snapshot) {
+  std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> sums;  // used and limit
+  for (const AccountView& account : snapshot.accounts) {
+    if (!account.gpu) continue;
+    auto& [used, limit] = sums[{account.tenant, *account.gpu}];
+    used += account.used;
+    limit += account.limit;
+  }
+  for (const auto& [place, sum] : sums) {
+    const std::string name = fmt::format("tenant {} on GPU {}", place.first, place.second);
+    forecast.note(name, sum.first, snapshot.time_ns);
+    const Bytes headroom = sum.second - std::min(sum.first, sum.second);
+    if (const auto seconds = forecast.seconds_to_full(name, headroom)) snapshot.seconds_to_limit[place] = *seconds;
+  }
 }
 
 }  // namespace ration::node

@@ -165,6 +165,8 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
       returning_.push_back(entry.workload);
       continue;
     }
+    // The clock may have been set back meanwhile.
+    waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
     Event event = event_of(
         entry.wish, "granted",
         fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ",")));

@@ -15,6 +15,7 @@
 #include "node/decisions/queue.hpp"
 #include "node/history/sample.hpp"
 #include "node/snapshot_json.hpp"
+#include "node/wait_histogram.hpp"
 
 namespace ration::node {
 
@@ -51,6 +52,8 @@ class Leases {
   std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns);
 
   [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
+  /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.
+  [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
   /// Null where there is none of that id.
   [[nodiscard]] nlohmann::json describe(const std::string& id, const Viewer& viewer) const;
   /// Those that wait, in the order in which they will go.
@@ -71,6 +74,7 @@ class Leases {
   LeaseQueue queue_;
   std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;
+  WaitHistogram waits_;
   std::uint64_t last_ = 0;
 };
 

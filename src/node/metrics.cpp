@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 namespace ration::node {
@@ -78,6 +77,18 @@ void devices(Exposition& out, const Snapshot& snapshot) {
          out.sample(labels + ",source=\"driver\"", view.used().count());
          out.sample(labels + ",source=\"books\"", view.governed.count());
        });
+  each("ration_device_utilisation_ratio", "Share of the time in which the device computed, as the driver says.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.utilisation) out.sample(gpu, *view.device.utilisation / 100.0);
+       });
+  each("ration_device_temperature_celsius", "Temperature of the device, as the driver says.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.device.temperature) out.sample(gpu, *view.device.temperature);
+       });
+  each("ration_device_time_to_full_seconds", "When the device is full if its use goes on growing as it does.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.seconds_to_full) out.sample(gpu, *view.seconds_to_full);
+       });
   each("ration_device_promised_bytes", "Guarantees of running workloads.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
   each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
@@ -111,6 +122,10 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
        [](const TenantSums& sum) { return sum.peak; });
   each("ration_tenant_headroom_bytes", "What the tenant's workloads may still take before their limits.",
        [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
+  out.family("ration_time_to_limit_seconds", "gauge",
+             "When the tenant is at its workloads' limits if its use goes on growing as it does.");
+  for (const auto& [place, seconds] : snapshot.seconds_to_limit)
+    out.sample(where({place.first, place.second}), seconds);
   out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose book can be read.");
   std::map<std::string, std::set<std::string>> guarded;
   for (const AccountView& account : snapshot.accounts) guarded[account.tenant].insert(account.path);
@@ -123,6 +138,8 @@ void counters(Exposition& out, const Counters& counted) {
     out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
   out.family("ration_denied_bytes_total", "counter", "Bytes of refused requests.");
   for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
+  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to.");
+  for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
   out.family("ration_byte_seconds_total", "counter", "Memory multiplied by time, by what it is charged for.");
   for (const auto& [key, sums] : counted.byte_seconds) {
     out.sample(where(key) + ",basis=\"used\"", sums.used);
@@ -134,16 +151,23 @@ void counters(Exposition& out, const Counters& counted) {
     out.sample(label("tenant", key.first) + "," + label("by", key.second), count);
   out.family("ration_violations_total", "counter", "Books altered by their owners, and processes over their books.");
   for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
-  out.family("ration_wait_seconds", "histogram", "How long workloads waited in the queue before they started.");
-  for (std::size_t i = 0; i < std::size(Counters::kWaitBounds); ++i)
-    out.sample(fmt::format("le=\"{}\"", Counters::kWaitBounds[i]), counted.waits_within[i], "_bucket");
-  out.sample("le=\"+Inf\"", counted.waits, "_bucket");
-  out.sample("", counted.wait_seconds, "_sum");
-  out.sample("", counted.waits, "_count");
   out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
   out.sample("", counted.looks);
   out.family("ration_look_seconds_total", "counter", "Time that this took.");
   out.sample("", counted.look_seconds);
+}
+
+void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& refused) {
+  out.family("ration_wait_seconds", "histogram",
+             "Waits: kind queue from asking for a lease to its grant, kind refused until a request for memory that "
+             "waited was refused.");
+  for (const auto& [kind, waited] : {std::pair{"kind=\"queue\"", &queue}, {"kind=\"refused\"", &refused}}) {
+    for (std::size_t i = 0; i < std::size(WaitHistogram::kBounds); ++i)
+      out.sample(fmt::format("{},le=\"{}\"", kind, WaitHistogram::kBounds[i]), waited->within[i], "_bucket");
+    out.sample(fmt::format("{},le=\"+Inf\"", kind), waited->count, "_bucket");
+    out.sample(kind, waited->seconds, "_sum");
+    out.sample(kind, waited->count, "_count");
+  }
 }
 
 void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
@@ -172,6 +196,7 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   devices(out, snapshot);
   tenants(out, snapshot);
   counters(out, counted);
+  waits(out, options.queue_waits, counted.refused_after);
   out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
   out.sample("", options.queue_length);
   out.family("ration_stream_clients", "gauge", "Clients of the event stream.");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "node/snapshot.hpp"
+#include "node/wait_histogram.hpp"
 
 namespace ration::node {
 
@@ -28,22 +29,20 @@ struct Counters {
   };
   std::map<DenialKind, std::uint64_t> denied;
   std::map<TenantOnGpu, std::uint64_t> denied_bytes;
+  std::map<TenantOnGpu, std::uint64_t> trimmed_bytes;
   std::map<TenantOnGpu, ByteSeconds> byte_seconds;
   std::map<std::pair<std::string, std::string>, std::uint64_t> limit_changes;  ///< tenant, by whom
   std::map<std::string, std::uint64_t> violations;                             ///< by tenant
   std::uint64_t looks = 0;
   double look_seconds = 0;
-  /// Seconds that leases waited: how many waited at most so long, their sum and number.
-  static constexpr double kWaitBounds[] = {1, 10, 60, 300, 1800, 7200};
-  std::uint64_t waits_within[6] = {};
-  double wait_seconds = 0;
-  std::uint64_t waits = 0;
+  WaitHistogram refused_after;  ///< of requests for memory that waited and were refused all the same
 };
 
 struct MetricsOptions {
   bool processes = false;             ///< a sample for each process, with its pid
   std::size_t most_processes = 1000;  ///< more are left out, and said to be
   std::size_t queue_length = 0, stream_clients = 0;
+  WaitHistogram queue_waits;  ///< of leases that were granted
 };
 
 [[nodiscard]] std::string metrics_text(const Snapshot& snapshot, const Counters& counters,

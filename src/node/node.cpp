@@ -115,6 +115,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     forecast_.note(device.device.uuid, device.used(), now_ns);
     device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
   }
+  forecast_limits(forecast_, snapshot_);
   note_ungoverned(events);
   note_violators(events);
   note_trims(events);
@@ -207,12 +208,14 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     event.fix = explained.fix;
     if (denial.account < workload.book.accounts.size())
       event.gpu = gpu_of(workload.book.accounts[denial.account].device);
+    const bool told = denial.device_free != ledger::kUnknownBytes;
     event.why = nlohmann::json{{"because", explained.because},
                                {"not_because", explained.not_because},
                                {"fix", explained.fix},
                                {"function", denial.function},
                                {"used_bytes", denial.used.count()},
                                {"limit_bytes", denial.limit.count()},
+                               {"device_free_bytes", told ? nlohmann::json(denial.device_free) : nlohmann::json()},
                                {"waited_seconds", static_cast<double>(denial.waited_ns) / 1e9}}
                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     events.push_back(std::move(event));

@@ -75,6 +75,8 @@ struct Snapshot {
   std::vector<DeviceView> devices;
   std::vector<AccountView> accounts;
   std::vector<UngovernedView> ungoverned;
+  /// By tenant and GPU: until its workloads' limits, if their use goes on growing; absent: it does not grow.
+  std::map<std::pair<std::string, int>, std::uint64_t> seconds_to_limit;
 };
 
 /// What the node itself knows of a workload beyond its book.

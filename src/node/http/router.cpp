@@ -82,12 +82,18 @@ std::optional<Captures> Pattern::match(std::string_view path) const {
 
 std::size_t Router::add(std::string method, std::string_view pattern) {
   const std::size_t number = routes_.size();
-  Route route{std::move(method), Pattern(pattern), number};
+  Route route{std::move(method), Pattern(pattern), number, std::string(pattern)};
   const auto place = std::upper_bound(routes_.begin(), routes_.end(), route, [](const Route& left, const Route& right) {
     return left.pattern.rank() < right.pattern.rank();
   });
   routes_.insert(place, std::move(route));
   return number;
+}
+
+std::vector<std::pair<std::string, std::string>> Router::routes() const {
+  std::vector<std::pair<std::string, std::string>> all(routes_.size());
+  for (const Route& route : routes_) all[route.number] = {route.method, route.text};
+  return all;
 }
 
 Router::Found Router::find(std::string_view method, std::string_view path) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ration::http {
@@ -44,6 +45,8 @@ class Router {
 
   /// Returns the number of the route.
   std::size_t add(std::string method, std::string_view pattern);
+  /// Method and pattern of every route, in the order in which they were added.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> routes() const;
   /// HEAD is answered by the route of GET.
   [[nodiscard]] Found find(std::string_view method, std::string_view path) const;
 
@@ -52,6 +55,7 @@ class Router {
     std::string method;
     Pattern pattern;
     std::size_t number;
+    std::string text;  ///< of the pattern
   };
   std::vector<Route> routes_;
 };

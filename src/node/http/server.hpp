@@ -78,6 +78,9 @@ class Server final : private ConnectionOwner {
   /// than `patience`; then calls `done` in the loop.
   void stop(milliseconds patience, std::function<void()> done);
 
+  /// What was installed: router.hpp.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> routes() const { return router_.routes(); }
+
   [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 

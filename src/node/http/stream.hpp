@@ -67,6 +67,8 @@ class EventStream {
   void subscribe(const Request& request, const Responder& responder);
 
   [[nodiscard]] std::size_t subscribers() const noexcept { return clients_.size(); }
+  /// The number of the newest event that was published, here or before this start; 0: none was.
+  [[nodiscard]] std::uint64_t newest_id() const noexcept { return newest_; }
   /// Bytes that wait for the slowest client.
   [[nodiscard]] std::size_t largest_backlog() const noexcept;
   /// Called with the new number: somebody looks, or nobody does any more.

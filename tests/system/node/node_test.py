@@ -152,6 +152,7 @@ class Watching(Case):
 
     def test_the_command_line_and_http_show_the_same(self):
         self.holding("train", "1GiB", "--limit", "3GiB")
+        self.row("train")
         document = json.loads(self.ration("ps", NODE, "-o", "json").stdout)
         self.assertEqual(document["source"], "daemon")
         fields = ("workload", "used_bytes", "limit_bytes", "peak_bytes", "denials", "run")

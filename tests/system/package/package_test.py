@@ -99,6 +99,11 @@ class Package(unittest.TestCase):
         (size,) = re.findall(r"TLS +\S+ +\S+ +\S+ +\S+ +(0x[0-9a-f]+)", listed)
         self.assertLessEqual(int(size, 16), 256)
 
+    def test_what_other_programs_read_is_there(self):
+        for name in ("openapi.json", "grafana/ration.json", "prometheus/alerts.yml", "prometheus/recording.yml", "schema/snapshot.json"):
+            self.assertTrue((self.root / "share/ration" / name).stat().st_size > 500, name)
+        self.assertNotIn('"schema/', (self.root / "share/ration/openapi.json").read_text(), "it stands by itself")
+
     def test_the_manual_is_there(self):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
         self.assertTrue((self.root / "share/man/man7/ration-exit-codes.7").exists())

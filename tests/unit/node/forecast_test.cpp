@@ -32,5 +32,15 @@ TEST(Forecast, AClockSetBackBeginsAnew) {
   EXPECT_FALSE(forecast.seconds_to_full("a", 1_GiB));
 }
 
+TEST(Forecast, WhatIsNotLookedAtAnyMoreIsForgotten) {
+  Forecast forecast;
+  for (std::uint64_t second = 0; second <= 120; second += 5)
+    forecast.note("a", Bytes{second << 20}, second * kSecondNs);
+  forecast.note("b", 1_GiB, 700 * kSecondNs);
+  EXPECT_TRUE(forecast.seconds_to_full("a", 1_GiB));
+  forecast.note("c", 1_GiB, 800 * kSecondNs);
+  EXPECT_FALSE(forecast.seconds_to_full("a", 1_GiB));
+}
+
 }  // namespace
 }  // namespace ration::node

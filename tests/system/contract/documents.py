@@ -1,0 +1,63 @@
+"""How a real document is held against its schema. Shipped schemas leave objects open, because fields may be added; here
+they are closed, so that a field cannot be added without being described."""
+import copy
+import json
+
+import jsonschema
+
+from scene import SCHEMAS
+
+# Null without a reason says that there is none, where that is no lack of knowledge: an event that is about no tenant, a
+# month that is not closed, a series of all devices together.
+NONE = {
+    "events": {"workload", "tenant", "user", "gpu", "pid", "bytes", "denial", "by", "old", "new", "fix"},
+    "report": {"closed", "seal"},
+    "series": {"gpu"},
+    "split": {"workload"},
+}
+for name in ("event", "event_line", "why", "trim", "suspend", "resume"):
+    NONE[name] = NONE["events"]
+
+
+def closed(schema):
+    schema = copy.deepcopy(schema)
+
+    def close(part):
+        if isinstance(part, list):
+            for each in part:
+                close(each)
+        elif isinstance(part, dict):
+            if part.get("type") == "object" and "properties" in part:
+                part.setdefault("additionalProperties", False)
+            for each in part.values():
+                close(each)
+
+    close(schema)
+    return schema
+
+
+def schema_of(name):
+    return closed(json.loads((SCHEMAS / f"{name}.json").read_text()))
+
+
+def nulls(value, path=""):
+    """Fields that are null without a reason beside them."""
+    if isinstance(value, list):
+        return [found for number, each in enumerate(value) for found in nulls(each, f"{path}[{number}]") if each is not None]
+    if not isinstance(value, dict):
+        return []
+    bare = [(key, f"{path}.{key}") for key, each in value.items() if each is None and not value.get(key + "_na")]
+    return bare + [found for key, each in value.items() for found in nulls(each, f"{path}.{key}")]
+
+
+def check(document, name=None):
+    """Raises where the document is not as its schema says. Returns the schema's name."""
+    name = name or document["schema"].removeprefix("ration.").removesuffix("/1")
+    errors = sorted(jsonschema.Draft7Validator(schema_of(name)).iter_errors(document), key=lambda error: len(error.path))
+    if errors:
+        worst = jsonschema.exceptions.best_match(errors)
+        raise AssertionError(f"{name}: {worst.message} at {list(worst.absolute_path)}")
+    if "error" not in document:
+        bare = [path for key, path in nulls(document) if key not in NONE.get(name, ())]
+        assert not bare, f"{name}: null without a reason: {bare}"
+    return name

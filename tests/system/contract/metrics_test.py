@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The metrics of a real daemon: well formed, described, and all that the shipped rules and the dashboard ask for."""
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+from scene import GIB, MIB, SOURCE, Scene, until
+
+SHARE = SOURCE / "share/ration"
+RULES = SHARE / "prometheus"
+# Only the binary is wanted: the package's service would watch the machine.
+PROMTOOL = next((path for path in (pathlib.Path("/usr/bin/promtool"), SOURCE / "build/prometheus/usr/bin/promtool") if path.exists()), None)
+# A minute of steady growth is needed: tests/unit/node has their clock.
+NEED_A_MINUTE = {"ration_device_time_to_full_seconds", "ration_time_to_limit_seconds"}
+PROMETHEUS_OWN = {"up"}
+scene = None
+
+
+def setUpModule():
+    global scene
+    scene = Scene()
+
+
+def tearDownModule():
+    scene.end()
+
+
+class Metrics(unittest.TestCase):
+    def setUp(self):
+        self.text = scene.raw("GET", "/metrics", tcp=True)[2]
+        self.types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", self.text, re.M))
+        self.labels = {}  # of each family, without the histogram's own
+        self.samples = {}
+        for name, labels, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", self.text, re.M):
+            pairs = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels))
+            family = name if name in self.types else re.sub(r"_(bucket|sum|count)$", "", name)
+            self.labels.setdefault(family, set()).update(set(pairs) - {"le"})
+            self.samples[(name, *sorted(pairs.items()))] = float(value)
+
+    def value(self, name, **labels):
+        return self.samples[(name, *sorted(labels.items()))]
+
+    def names(self):
+        """What may be asked for: a histogram by its parts."""
+        return {name + part for name, kind in self.types.items() for part in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))}
+
+    def promtool(self, *arguments, **options):
+        if PROMTOOL is None:
+            self.skipTest("promtool is not there (./dev test fetches Debian's package prometheus)")
+        return subprocess.run([PROMTOOL, *map(str, arguments)], capture_output=True, text=True, **options)
+
+    # -------------------------------------------------------------------------------------------------------- the values
+
+    def test_every_family_has_a_sample_and_each_stands_once(self):
+        declared = re.findall(r"^# TYPE (\S+)", self.text, re.M)
+        self.assertEqual(len(declared), len(set(declared)))
+        self.assertEqual(set(self.types) - set(self.labels), NEED_A_MINUTE)
+        lines = [line.split(" ")[0] for line in self.text.splitlines() if not line.startswith("#")]
+        self.assertEqual(len(lines), len(set(lines)))
+
+    def test_they_say_what_is_there(self):
+        self.assertEqual(self.value("ration_tenant_memory_bytes", tenant="nlp", gpu="0", kind="live"), 2 * GIB)
+        self.assertEqual(self.value("ration_tenant_limit_bytes", tenant="nlp", gpu="0"), 5 * GIB)
+        self.assertEqual(self.value("ration_tenant_headroom_bytes", tenant="nlp", gpu="0"), 3 * GIB - 64 * MIB)
+        self.assertEqual(self.value("ration_ungoverned_memory_bytes", gpu="0"), GIB + 64 * MIB)
+        self.assertEqual(self.value("ration_queue_length"), 1)
+        self.assertEqual(self.value("ration_denied_total", tenant="vision", gpu="0", reason="limit"), 2)
+        self.assertEqual(self.value("ration_denied_bytes_total", tenant="vision", gpu="0"), 2 * GIB + 1000 * MIB)
+        self.assertEqual(self.value("ration_guard_up", tenant="vision"), 2)
+        self.assertEqual(self.value("ration_violations_total", tenant="vision"), 1)
+        devices = {device["gpu"]: device for device in scene.get("/api/v1/devices")["data"]}
+        self.assertEqual(self.value("ration_device_temperature_celsius", gpu="1"), devices[1]["temperature_celsius"])
+
+    def test_waits_are_those_of_the_lease_that_was_granted_and_of_the_refusal_after_one(self):
+        self.assertEqual(self.value("ration_wait_seconds_count", kind="queue"), 1)
+        self.assertEqual(self.value("ration_wait_seconds_bucket", kind="queue", le="+Inf"), 1)
+        self.assertEqual(self.value("ration_wait_seconds_count", kind="refused"), 1)
+        waited = scene.events("waited")[0]["why"]["waited_seconds"]
+        self.assertAlmostEqual(self.value("ration_wait_seconds_sum", kind="refused"), waited)
+        self.assertGreaterEqual(waited, 0.2)
+
+    def test_counters_grow(self):
+        name, labels = "ration_byte_seconds_total", {"tenant": "nlp", "gpu": "0", "basis": "used"}
+        before = self.value(name, **labels)
+        until(lambda: self.setUp() or self.value(name, **labels) > before, "more byte-seconds")
+
+    def test_they_are_well_formed(self):
+        done = self.promtool("check", "metrics", input=self.text)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    # ------------------------------------------------------------------------------------------------ what describes them
+
+    def test_the_page_lists_exactly_these(self):
+        rows = re.findall(r"^\| `(ration_\w+)` \| (\w+) \| ([^|]*) \| \S", (SOURCE / "docs/metrics.md").read_text(), re.M)
+        self.assertEqual(dict(row[:2] for row in rows), self.types)
+        self.assertEqual(len(rows), len(self.types))
+        for name, _, labels in rows:
+            if name in self.labels:
+                self.assertEqual(set(labels.replace("-", "").split()), self.labels[name], name)
+
+    def test_the_page_lists_exactly_the_alerts(self):
+        rows = re.findall(r"^\| `(Ration\w+)` \| .* \| (\w+) \|$", (SOURCE / "docs/metrics.md").read_text(), re.M)
+        self.assertEqual(rows, re.findall(r"alert: (\w+)\n.*?severity: (\w+)", (RULES / "alerts.yml").read_text(), re.S))
+
+    # ------------------------------------------------------------------------------------------------ what asks for them
+
+    def dashboard(self):
+        return json.loads((SHARE / "grafana/ration.json").read_text())
+
+    def asked(self):
+        """Where it is asked, and the expression."""
+        for path in sorted(RULES.glob("*.yml")):
+            for expression in re.findall(r"^ +expr: (.*)$", path.read_text(), re.M):
+                yield path.name, expression
+        for panel in self.dashboard()["panels"]:
+            for target in panel.get("targets", []):
+                yield panel["title"], target["expr"]
+        for variable in self.dashboard()["templating"]["list"]:
+            if variable["type"] == "query":
+                yield variable["name"], variable["query"]["query"]
+
+    def test_what_is_asked_for_is_there(self):
+        recorded = set(re.findall(r"record: (\S+)", (RULES / "recording.yml").read_text()))
+        asked_for = set()
+        for where, expression in self.asked():
+            plain = re.sub(r'"[^"]*"', '""', expression)
+            names = set(re.findall(r"(?<![\w:])(?:ration_\w+|ration:[\w:]+|up(?=\{))", plain))
+            self.assertTrue(names, f"{where}: {expression}")
+            self.assertEqual(names - self.names() - recorded - PROMETHEUS_OWN, set(), f"{where}: {expression}")
+            asked_for |= names
+            for name, selector in re.findall(r"(ration_\w+)\{([^}]*)\}", plain):
+                family = name if name in self.types else re.sub(r"_(bucket|sum|count)$", "", name)
+                labels = set(re.findall(r"(\w+)=", selector)) - {"job", "instance", "le"}
+                if family in self.labels:
+                    self.assertEqual(labels - self.labels[family], set(), f"{where}: {expression}")
+        families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked_for}
+        only_on_request = {"ration_process_memory_bytes", "ration_processes_truncated"}
+        self.assertEqual(set(self.types) - families, only_on_request, "a metric that neither a rule nor a panel shows")
+
+    def test_values_of_labels_that_are_asked_for_are_there(self):
+        for where, expression in self.asked():
+            for name, selector in re.findall(r"(ration_\w+)\{([^}]*)\}", expression):
+                for label, value in re.findall(r'(\w+)="([^"$]*)"', selector):
+                    if label != "job":
+                        self.assertIn((label, value), {pair for sample in self.samples if sample[0] == name for pair in sample[1:]}, f"{where}: {expression}")
+
+    def test_the_dashboard_is_one(self):
+        dashboard = self.dashboard()
+        panels = dashboard["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        places = set()
+        for panel in panels:
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+            self.assertFalse(cells & places, f"{panel['title']} lies over another panel")
+            places |= cells
+        variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+        used = set(re.findall(r"\$\{?(\w+)", json.dumps(panels)))
+        self.assertEqual(used - {"__range"}, variables)
+
+    def test_every_expression_of_the_dashboard_can_be_read(self):
+        rules = [{"record": f"panel:{number}", "expr": re.sub(r"\$__range", "6h", expression)} for number, (_, expression) in
+                 enumerate(each for each in self.asked() if not each[1].startswith("label_values"))]
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            json.dump({"groups": [{"name": "panels", "rules": rules}]}, file)  # JSON is YAML
+            file.flush()
+            done = self.promtool("check", "rules", file.name)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_rules_are_rules(self):
+        done = self.promtool("check", "rules", *sorted(RULES.glob("*.yml")))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_every_alert_fires_when_it_should_and_only_then(self):
+        cases = (pathlib.Path(__file__).parent / "rules_test.yml").read_text()
+        for name in re.findall(r"alert: (\w+)", (RULES / "alerts.yml").read_text()):
+            self.assertRegex(cases, rf"alertname: {name}, exp_alerts: \[\]", "a time at which it does not fire")
+            self.assertRegex(cases, rf"alertname: {name}\n +exp_alerts:\n +- exp_labels", "a time at which it fires")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "rules_test.yml"
+            path.write_text(cases.replace("SHARE/", f"{RULES}/"))
+            done = self.promtool("test", "rules", path)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

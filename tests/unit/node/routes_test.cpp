@@ -1,0 +1,76 @@
+// The description of the HTTP interface names the routes that the daemon has, and no other.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "node/api.hpp"
+#include "node/http/asset.hpp"
+#include "node/openapi.hpp"
+#include "node/web_assets.hpp"
+
+namespace ration::node {
+namespace {
+
+/// Routes are installed without a daemon: nothing of it is asked for before a request comes.
+class NoDaemon final : public ApiHost {
+ public:
+  Node& node() override { throw std::logic_error("asked while the routes are installed"); }
+  Leases& leases() override { throw std::logic_error("asked while the routes are installed"); }
+  Worker& worker() override { throw std::logic_error("asked while the routes are installed"); }
+  http::EventStream& stream() override { throw std::logic_error("asked while the routes are installed"); }
+  const Counters& counters() override { throw std::logic_error("asked while the routes are installed"); }
+  const std::string& database() override { throw std::logic_error("asked while the routes are installed"); }
+  [[nodiscard]] bool simulated() const override { return true; }
+  void record(std::vector<history::Event>) override {}
+  void look_now() override {}
+  void look_if_stale() override {}
+  void look_soon() override {}
+  Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
+  Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
+  [[nodiscard]] nlohmann::json health(bool) const override { return {}; }
+};
+
+using Route = std::pair<std::string, std::string>;
+
+std::set<Route> installed() {
+  http::EventLoop loop;
+  http::Server server(loop, {});
+  NoDaemon host;
+  Api api(host);
+  api.install(server);
+  std::set<std::string> files;
+  for (const Asset& asset : assets())
+    if (asset.path != "/index.html") files.emplace(asset.path);
+  std::set<Route> routes;
+  // The names of the dashboard's files change with their content: they stand as one in the description.
+  for (const auto& [method, pattern] : server.routes())
+    routes.emplace(method, files.count(pattern) == 0 ? pattern : "/{asset}");
+  return routes;
+}
+
+std::set<Route> described() {
+  const http::Asset asset = http::make_asset("application/json", openapi_gzip(), true);
+  const auto document = nlohmann::json::parse(http::serve(asset, {}).body);
+  std::set<Route> routes;
+  for (const auto& [path, operations] : document.at("paths").items()) {
+    for (const auto& [method, operation] : operations.items()) {
+      std::string upper = method;
+      for (char& letter : upper) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+      routes.emplace(upper, path);
+    }
+  }
+  return routes;
+}
+
+TEST(Routes, TheDescriptionNamesThoseThatAreThereAndNoOther) {
+  std::set<Route> there = installed(), told = described();
+  EXPECT_GT(there.size(), 30U);
+  // Without Node.js the dashboard is one page, without files.
+  if (there.count({"GET", "/{asset}"}) == 0) told.erase({"GET", "/{asset}"});
+  EXPECT_EQ(there, told);
+}
+
+}  // namespace
+}  // namespace ration::node
