@@ -93,6 +93,23 @@ void apply(const Session& session, const Change& change, ledger::Book& book, con
   }
 }
 
+/// A tenant of the configuration: its workloads together.
+Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOptions& options,
+                       const nlohmann::json& wish) {
+  const auto rows = daemon.patch(
+      fmt::format("/api/v1/tenants/{}{}", percent_encoded(options.name), session.dry_run ? "?dry_run=1" : ""), wish);
+  if (!rows) return tl::unexpected(rows.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("change_tenant", *rows, {{"source", "daemon"}});
+    return 0;
+  }
+  const auto shown = [](const nlohmann::json& text) { return text == "" ? "none" : text.get<std::string>(); };
+  for (const auto& row : *rows)
+    fmt::print("tenant {}: {} {} → {} ({}).\n", row.at("tenant").get<std::string>(), row.at("what").get<std::string>(),
+               shown(row.at("old")), shown(row.at("new")), session.dry_run ? "would be" : "now");
+  return 0;
+}
+
 /// The daemon owns the numbers of what it governs: it decides, writes and records.
 Result<int> set_through(NodeClient& daemon, const Session& session, const SetOptions& options) {
   const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
@@ -101,6 +118,10 @@ Result<int> set_through(NodeClient& daemon, const Session& session, const SetOpt
        {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
     if (!text.empty()) wish[field] = text;
   auto answer = daemon.patch(path + "?dry_run=1", wish);
+  if (!answer && answer.error().id == "E1801") {  // no workload of that name
+    auto tenant = set_tenant(daemon, session, options, wish);
+    if (tenant || tenant.error().id != "E1801") return tenant;
+  }
   if (!answer) return tl::unexpected(answer.error());
   for (const auto& row : answer->at("changes")) {
     const Bytes used{row.at("used_bytes").get<std::uint64_t>()}, limit{row.at("limit_bytes").get<std::uint64_t>()};

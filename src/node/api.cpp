@@ -130,10 +130,10 @@ json Api::tenants() {
     sum.peak += account.peak;
     sum.denials += account.denials;
   }
-  std::map<std::string, const policy::Tenant*> configured;
-  for (const policy::Tenant& tenant : host_.node().configuration().tenants) {
-    configured[tenant.name.value] = &tenant;
-    sums[tenant.name.value];
+  std::map<std::string, const TenantNow*> configured;
+  for (const TenantNow& tenant : host_.node().tenants().all()) {
+    configured[tenant.name] = &tenant;
+    sums[tenant.name];
   }
   json rows = json::array();
   for (const auto& [name, by_gpu] : sums) {
@@ -152,22 +152,25 @@ json Api::tenants() {
                    {"limit_bytes_na", "no limit is set for this tenant"}};
       if (entry != configured.end()) {
         const auto& device_now = device.device;
-        if (entry->second->limit.value.is_set()) {
-          const auto limit = entry->second->limit.value.on(device_now.total, device_now.free);
+        if (entry->second->limit.is_set()) {
+          const auto limit = entry->second->limit.on(device_now.total, device_now.free);
           if (limit && *limit < kUnlimited) {
             account["limit_bytes"] = limit->count();
             account.erase("limit_bytes_na");
           }
         }
-        if (entry->second->guarantee.value.is_set()) {
-          if (const auto guarantee = entry->second->guarantee.value.on(device_now.total, device_now.free))
+        if (entry->second->guarantee.is_set()) {
+          if (const auto guarantee = entry->second->guarantee.on(device_now.total, device_now.free))
             account["guarantee_bytes"] = guarantee->count();
         }
       }
       accounts.push_back(std::move(account));
     }
     json row{{"tenant", name}, {"accounts", accounts}};
-    row["priority"] = entry == configured.end() ? 0 : entry->second->priority.value;
+    row["changes"] = entry == configured.end() ? 0 : entry->second->changes;
+    row["limit_from"] = entry == configured.end() ? json(nullptr) : json(entry->second->limit_from);
+    if (entry == configured.end()) row["limit_from_na"] = "the configuration does not name this tenant";
+    row["priority"] = entry == configured.end() ? 0 : entry->second->priority;
     rows.push_back(std::move(row));
   }
   return rows;

@@ -57,31 +57,39 @@ json consequence(const LimitChanged& change) {
           {"text", fmt::format("The next allocation on GPU {} sees {}.", change.gpu, format_size(change.limit))}};
 }
 
+/// What a PATCH asks for. E1521.
+Result<LimitRequest> limit_request(const Request& request) {
+  const auto body = body_of(request);
+  if (!body) return tl::unexpected(body.error());
+  LimitRequest wish;
+  wish.workload = request.captures.at("name");
+  for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
+    const auto text = text_field(*body, name);
+    if (!text) return tl::unexpected(text.error());
+    *field = *text;
+  }
+  const std::string* dry = request.parameter("dry_run");
+  wish.dry_run = dry != nullptr && *dry != "0" && *dry != "false";
+  if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
+    std::string number = *match;
+    std::erase(number, '"');
+    try {
+      wish.expected_changes = std::stoull(number);
+    } catch (const std::exception&) {
+      return fail("E1521", fmt::format("If-Match: {} is no number of changes.", *match),
+                  "Give the row's limit_changes.", 2);
+    }
+  }
+  return wish;
+}
+
 }  // namespace
 
 void Api::install_changes(http::Server& server) {
   server.route("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) {
-    const auto body = body_of(request);
-    if (!body) return http::problem(body.error());
-    LimitRequest wish;
-    wish.workload = request.captures.at("name");
-    for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
-      const auto text = text_field(*body, name);
-      if (!text) return http::problem(text.error());
-      *field = *text;
-    }
-    const std::string* dry = request.parameter("dry_run");
-    wish.dry_run = dry != nullptr && *dry != "0" && *dry != "false";
-    if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
-      std::string number = *match;
-      std::erase(number, '"');
-      try {
-        wish.expected_changes = std::stoull(number);
-      } catch (const std::exception&) {
-        return http::problem({"E1521", fmt::format("If-Match: {} is no number of changes.", *match),
-                              "Give the row's limit_changes.", 2});
-      }
-    }
+    const auto read = limit_request(request);
+    if (!read) return http::problem(read.error());
+    const LimitRequest& wish = *read;
     if (host_.node().registry().find(wish.workload) == nullptr) host_.look_now();  // it may have begun just now
     std::vector<history::Event> events;
     const auto changes = host_.node().change(wish, caller_of(request), events);
@@ -114,6 +122,24 @@ void Api::install_changes(http::Server& server) {
                    return answer("moving", {{"workload", name}, {"state", state}}, 202);
                  });
   }
+
+  server.route("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) {
+    const auto wish = limit_request(request);
+    if (!wish) return http::problem(wish.error());
+    std::vector<history::Event> events;
+    const auto changes = host_.node().change_tenant(*wish, caller_of(request), events);
+    if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
+    host_.record(std::move(events));
+    if (!wish->dry_run) host_.look_now();
+    json rows = json::array();
+    for (const TenantChange& change : *changes)
+      rows.push_back({{"tenant", change.tenant},
+                      {"what", change.what},
+                      {"old", change.old_text},
+                      {"new", change.new_text},
+                      {"applied", !wish->dry_run}});
+    return answer("change_tenant", rows);
+  });
 
   // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.
   server.route("POST", "/api/v1/workloads", [this](const Request& request) {

@@ -36,6 +36,7 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
     : options_(std::move(options)),
       configuration_(std::move(configuration)),
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
+      tenants_(options_.state_folder.empty() ? "" : options_.state_folder + "/tenants.json"),
       alerts_(configuration_.alerts.rules.value),
       suspension_(options_.checkpoint_jobs != nullptr
                       ? std::move(options_.checkpoint_jobs)
@@ -78,6 +79,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   Changes changes = registry_.refresh();
   std::move(refused_tenants_.begin(), refused_tenants_.end(), std::back_inserter(events));
   refused_tenants_.clear();
+  follow_the_clock(events);
   machine_ = policy::look_at_machine(options_.driver_folder);
   if (!machine_ && !machine_lost_)
     events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));
@@ -116,8 +118,13 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
   }
   forecast_limits(forecast_, snapshot_);
+  constexpr const char* kAnswers[] = {"report", "warn", "terminate"};
+  for (UngovernedView& outsider : snapshot_.ungoverned)
+    outsider.policy = kAnswers[static_cast<std::size_t>(configuration_.defaults.ungoverned.value)];
   note_ungoverned(events);
   note_violators(events);
+  warn_of_soft_limits(events);
+  deal_with_ungoverned(events);
   note_trims(events);
   mind_the_idle(events);
   bring_back(events);
@@ -309,20 +316,24 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
       const auto kept = rule->keep_free.value.on(device.total, device.free);
       if (kept) input.capacity -= std::min(input.capacity, *kept);
     }
-    for (const policy::Tenant& tenant : configuration_.tenants) {
-      BalanceTenant entry{tenant.name.value, kUnlimited, Bytes{0}};
-      if (const auto limit = tenant.limit.value.on(device.total, device.free)) entry.limit = *limit;
-      if (tenant.guarantee.value.is_set())
-        if (const auto guarantee = tenant.guarantee.value.on(device.total, device.free)) entry.guarantee = *guarantee;
+    for (const TenantNow& tenant : tenants_.all()) {
+      BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
+      if (const auto limit = tenant.limit.on(device.total, device.free)) entry.limit = *limit;
+      if (tenant.guarantee.is_set())
+        if (const auto guarantee = tenant.guarantee.on(device.total, device.free)) entry.guarantee = *guarantee;
       input.tenants.push_back(std::move(entry));
       for (BalanceAccount& account : input.accounts)
-        if (account.tenant == tenant.name.value) account.priority = static_cast<int>(tenant.priority.value);
+        if (account.tenant == tenant.name) account.priority = static_cast<int>(tenant.priority);
     }
+    std::vector<const Workload*> workloads;
+    for (const auto& place : places) workloads.push_back(place.first);
+    std::vector<std::string> because;
+    apply_policies(device, workloads, input, because);
     const std::vector<Balanced> balanced = balance(input);
     for (std::size_t i = 0; i < balanced.size(); ++i) {
       const auto& [workload, account] = places[i];
       OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
-      mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? "" : to_text(balanced[i]);
+      mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? because[i] : to_text(balanced[i]);
       if (mine.effective == balanced[i].effective) continue;
       Event event = event_of(*workload, "rebalanced",
                              fmt::format("{}/{} may hold {} instead of {}{}", workload->book.tenant,

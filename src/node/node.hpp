@@ -12,12 +12,15 @@
 #include <string>
 #include <vector>
 
+#include "base/file.hpp"
+#include "node/decisions/balance.hpp"
 #include "node/decisions/idle.hpp"
 #include "node/forecast.hpp"
 #include "node/history/sample.hpp"
 #include "node/limits.hpp"
 #include "node/snapshot.hpp"
 #include "node/suspension.hpp"
+#include "node/tenants.hpp"
 #include "policy/configuration.hpp"
 #include "policy/configuration_match.hpp"
 
@@ -79,6 +82,11 @@ class Node {
   [[nodiscard]] Result<std::vector<LimitChanged>> change(const LimitRequest& request, const Caller& caller,
                                                          std::vector<history::Event>& events);
 
+  /// The same for a tenant of the configuration: `workload` is its name. Operators only. E1801 E1502 E1503 E1304 E1305.
+  [[nodiscard]] Result<std::vector<TenantChange>> change_tenant(const LimitRequest& request, const Caller& caller,
+                                                                std::vector<history::Event>& events);
+  [[nodiscard]] const Tenants& tenants() const { return tenants_; }
+
   /// Moves a running workload's memory to the host until somebody wants it back. E1801 E1502; E1546: it is on its way
   /// already; E1547: not possible now.
   [[nodiscard]] Result<void> suspend(const std::string& name, const Caller& caller,
@@ -117,6 +125,12 @@ class Node {
   void note_activity();
   void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
   void raise_alerts(std::vector<history::Event>& events);
+  // node_rules.cpp
+  void follow_the_clock(std::vector<history::Event>& events);
+  void warn_of_soft_limits(std::vector<history::Event>& events);
+  void apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
+                      std::vector<std::string>& because);
+  void deal_with_ungoverned(std::vector<history::Event>& events);
   // node_idle.cpp
   void mind_the_idle(std::vector<history::Event>& events);
   void note_suspension(std::vector<history::Event>& events);
@@ -138,6 +152,7 @@ class Node {
   policy::Configuration configuration_;
   Registry registry_;
   Limits limits_;
+  Tenants tenants_;
   policy::Alerts alerts_;
   IdleWatch idle_;
   Forecast forecast_;
@@ -156,6 +171,14 @@ class Node {
   std::vector<history::Event> refused_tenants_;                                // not yet told
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
+
+  struct Outsider {
+    FileDescriptor handle;  // of the process; none: it cannot be had
+    std::uint64_t seen_ns = 0, told_ns = 0;
+    bool killed = false;
+  };
+  std::map<std::int32_t, Outsider> outsiders_;       // by pid: ungoverned, and what was done about it
+  std::set<std::pair<std::string, int>> over_soft_;  // tenants over their soft limit, and where
 
   Suspension suspension_;
   Moves moves_;

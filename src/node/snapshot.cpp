@@ -158,7 +158,8 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
                                       process.held.value_or(Bytes{0}), process.held},
                                      device.device.index,
                                      origin.container,
-                                     origin.how});
+                                     origin.how,
+                                     "report"});
       device.ungoverned += process.held.value_or(Bytes{0});
     }
     const Bytes explained = device.governed + device.ungoverned;

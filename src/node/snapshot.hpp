@@ -56,6 +56,7 @@ struct UngovernedView {
   int gpu = 0;
   std::string container;  ///< empty: in none
   std::string origin;     ///< how it came to be, from its cgroup: `ssh session 3`, `cron.service`; empty: not told
+  const char* policy = "report";  ///< what is done about it: report, warn or terminate
 };
 
 struct DeviceView {

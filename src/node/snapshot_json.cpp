@@ -131,7 +131,7 @@ json account_json(const AccountView& account, const Viewer& viewer) {
 json ungoverned_json(const UngovernedView& view, const Viewer& viewer) {
   json row{{"workload", nullptr},       {"workload_na", "not started through ration"},
            {"gpu", view.gpu},           {"governed", false},
-           {"user", view.process.user}, {"policy", "report"}};
+           {"user", view.process.user}, {"policy", view.policy}};
   put(row, "used_bytes", view.process.driver_used, "the driver does not say");
   const auto text = [&](const std::string& field, const std::string& value, const char* reason) {
     row[field] = value.empty() ? json(nullptr) : json(value);

@@ -1,6 +1,6 @@
-// What holds for each tenant at this moment: the configuration, over it what a schedule says of this hour, over that what
-// a person set. Used by Node. Promises: every number knows who said it; what a person set survives the daemon, and ends
-// when the configuration or the schedule says something new of it.
+// What holds for each tenant at this moment: the configuration, over it what a schedule says of this hour, over that
+// what a person set. Used by Node. Promises: every number knows who said it; what a person set survives the daemon, and
+// ends when the configuration or the schedule says something new of it.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Small files of the daemon's state. Used by limits.cpp and tenants.cpp. Promise: whoever reads one finds the old content
-// or the new one, whenever the writer dies.
+// Small files of the daemon's state. Used by limits.cpp and tenants.cpp. Promise: whoever reads one finds the old
+// content or the new one, whenever the writer dies.
 #pragma once
 
 #include <string>

@@ -13,9 +13,8 @@ namespace ration::policy {
 
 struct DeviceProcess {
   std::int32_t pid = 0;
-  std::optional<Bytes> held;  ///< absent where the driver does not attribute memory to processes
-  std::optional<int>
-      utilisation;  ///< percent of the last seconds in which it computed; absent: the driver does not say
+  std::optional<Bytes> held{};       ///< absent where the driver does not attribute memory to processes
+  std::optional<int> utilisation{};  ///< percent of the last seconds in which it computed; absent: nobody said
 };
 
 struct Device {

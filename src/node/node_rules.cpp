@@ -1,0 +1,230 @@
+// What the configuration says beyond limits of workloads: tenants by the hour, soft limits, limits of policies, and
+// what is done about processes that nobody governs.
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+
+#include "node/decisions/balance.hpp"
+#include "node/node.hpp"
+#include "policy/text.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+
+/// Between the request to end and the end.
+constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
+
+policy::LocalTime local_time(std::uint64_t now_ns) {
+  const auto seconds = static_cast<std::time_t>(now_ns / 1'000'000'000U);
+  std::tm broken{};
+  ::localtime_r(&seconds, &broken);
+  return {broken.tm_wday, broken.tm_hour, broken.tm_min};
+}
+
+Event changed_event(const TenantChange& change) {
+  Event event;
+  event.type = "resized";
+  event.tenant = change.tenant;
+  event.by = change.by;
+  event.old_value = change.old_text;
+  event.new_value = change.new_text;
+  const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
+  event.text = fmt::format("tenant {}: {} {} → {}, by {}", change.tenant, change.what, shown(change.old_text),
+                           shown(change.new_text), change.by);
+  return event;
+}
+
+}  // namespace
+
+void Node::follow_the_clock(std::vector<Event>& events) {
+  for (const TenantChange& change : tenants_.update(configuration_, local_time(now_ns_)))
+    events.push_back(changed_event(change));
+}
+
+// ----------------------------------------------------------------------------------------------------- tenants'
+// numbers
+
+Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& request, const Caller& caller,
+                                                      std::vector<Event>& events) {
+  const TenantNow* tenant = tenants_.find(request.workload);
+  if (tenant == nullptr) {
+    std::vector<std::string> names;
+    for (const TenantNow& each : tenants_.all()) names.push_back(each.name);
+    return fail("E1801",
+                fmt::format("no tenant is named '{}' in the configuration.{}", request.workload,
+                            policy::suggestion(request.workload, names)),
+                "ration config print", 3);
+  }
+  if (!caller.is_operator)
+    return fail("E1502", fmt::format("you may not change tenant {}.", tenant->name),
+                "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
+  if (request.limit.empty() && request.guarantee.empty())
+    return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", tenant->name), 2);
+  if (request.expected_changes && *request.expected_changes != tenant->changes)
+    return fail("E1503",
+                fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
+                            tenant->limit.is_set() ? tenant->limit.text : "none"),
+                "Look, then repeat with --force.", 4);
+  if (!machine_) return tl::unexpected(machine_.error());
+  for (const policy::Device& device : machine_->devices) {
+    const policy::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
+        guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
+    const auto most = limit.on(device.total, device.free);
+    if (!most) return tl::unexpected(most.error());
+    if (!guarantee.is_set()) continue;
+    const auto kept = guarantee.on(device.total, device.free);
+    if (!kept) return tl::unexpected(kept.error());
+    if (*kept > *most)
+      return fail("E1305",
+                  fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
+                  fmt::format("ration set {} --limit {}", tenant->name, guarantee.text), 2);
+    Bytes promised = *kept;
+    for (const TenantNow& other : tenants_.all()) {
+      if (other.name == tenant->name || !other.guarantee.is_set()) continue;
+      if (const auto theirs = other.guarantee.on(device.total, device.free)) promised += *theirs;
+    }
+    if (promised > device.total)
+      return fail(
+          "E1304",
+          fmt::format("guarantee {} for tenant {} cannot be promised: with the others' it is {}, GPU {} has {}.",
+                      format_size(*kept), tenant->name, format_size(promised), device.index, format_size(device.total)),
+          "ration config print shows who was promised what", 4);
+  }
+  if (request.dry_run) {
+    std::vector<TenantChange> would;
+    if (!request.limit.empty())
+      would.push_back({tenant->name, "limit", tenant->limit.text, request.limit, caller.name});
+    if (!request.guarantee.empty())
+      would.push_back({tenant->name, "guarantee", tenant->guarantee.text, request.guarantee, caller.name});
+    return would;
+  }
+  auto changes = tenants_.change(tenant->name, request.limit, request.guarantee, caller.name);
+  if (!changes) return changes;
+  for (const TenantChange& change : *changes) events.push_back(changed_event(change));
+  return changes;
+}
+
+void Node::warn_of_soft_limits(std::vector<Event>& events) {
+  std::set<std::pair<std::string, int>> over;
+  for (const TenantNow& tenant : tenants_.all()) {
+    if (!tenant.soft || !tenant.limit.is_set()) continue;
+    for (const DeviceView& device : snapshot_.devices) {
+      const auto limit = tenant.limit.on(device.device.total, device.device.free);
+      if (!limit || *limit >= kUnlimited) continue;
+      Bytes used;
+      for (const AccountView& account : snapshot_.accounts)
+        if (account.tenant == tenant.name && account.gpu == device.device.index) used += account.used;
+      if (static_cast<double>(used.count()) <= static_cast<double>(limit->count()) * *tenant.soft / 100) continue;
+      over.emplace(tenant.name, device.device.index);
+      if (over_soft_.count({tenant.name, device.device.index}) != 0) continue;
+      Event event;
+      event.type = "alert";
+      event.tenant = tenant.name;
+      event.gpu = device.device.index;
+      event.bytes = static_cast<std::int64_t>(used.count());
+      event.text = fmt::format("tenant {} holds {} on GPU {}: more than {:g}% of its limit {}", tenant.name,
+                               format_size(used), device.device.index, *tenant.soft, format_size(*limit));
+      events.push_back(std::move(event));
+    }
+  }
+  over_soft_ = std::move(over);
+}
+
+// ------------------------------------------------------------------------------------------------- limits of policies
+
+// Within each group (one workload, one user's, all that fit) what is left goes to those who want more, else to all, in
+// equal parts: together they never exceed the limit, between two looks either.
+void Node::apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads,
+                          BalanceInput& input, std::vector<std::string>& because) {
+  because.assign(input.accounts.size(), {});
+  std::map<std::pair<const policy::Policy*, std::string>, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    const policy::Policy* policy = policy_of(*workloads[i]);
+    if (policy == nullptr || !policy->limit.value.is_set()) continue;
+    const bool each = policy->per.value == policy::Per::kWorkload, user = policy->per.value == policy::Per::kUser;
+    groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}].push_back(i);
+  }
+  for (const auto& [key, members] : groups) {
+    const policy::Policy& policy = *key.first;
+    const auto limit = policy.limit.value.on(device.total, device.free);
+    if (!limit) continue;
+    Bytes used;
+    std::size_t askers = 0;
+    for (const std::size_t member : members) {
+      used += input.accounts[member].used;
+      askers += input.accounts[member].wants > Bytes{0} ? 1 : 0;
+    }
+    const Bytes left = *limit - std::min(*limit, used);
+    for (const std::size_t member : members) {
+      BalanceAccount& account = input.accounts[member];
+      const bool shares = askers == 0 || account.wants > Bytes{0};
+      const Bytes part = shares ? Bytes{left.count() / (askers == 0 ? members.size() : askers)} : Bytes{0};
+      if (account.used + part >= account.limit) continue;
+      account.limit = account.used + part;
+      account.guarantee = std::min(account.guarantee, account.limit);
+      because[member] = policy.per.value == policy::Per::kUser
+                            ? fmt::format("{} has {} by the policy at {}", workloads[member]->user, format_size(*limit),
+                                          policy.limit.origin.text())
+                            : fmt::format("the policy at {} gives {}", policy.limit.origin.text(), format_size(*limit));
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ who is not governed
+
+// A pidfd is taken when the process is first seen: whoever has the number later is not meant.
+void Node::deal_with_ungoverned(std::vector<Event>& events) {
+  const policy::Ungoverned rule = configuration_.defaults.ungoverned.value;
+  if (rule == policy::Ungoverned::kReport) {
+    outsiders_.clear();
+    return;
+  }
+  const auto grace = static_cast<std::uint64_t>(configuration_.defaults.grace.value.count());
+  std::map<std::int32_t, Outsider> present;
+  for (const UngovernedView& view : snapshot_.ungoverned) {
+    const std::int32_t pid = view.process.pid;
+    if (present.count(pid) != 0) continue;
+    auto known = outsiders_.find(pid);
+    const bool fresh = known == outsiders_.end();
+    Outsider outsider = fresh ? Outsider{} : std::move(known->second);
+    const auto tell = [&](std::string text) {
+      Event event;
+      event.type = "alert";
+      event.pid = pid;
+      event.user = view.process.user;
+      event.gpu = view.gpu;
+      event.text = std::move(text);
+      event.fix = "ration run --limit SIZE -- …";
+      events.push_back(std::move(event));
+    };
+    const std::string who = fmt::format("pid {} ({}, {})", pid,
+                                        view.process.command.empty() ? "n/a" : view.process.command, view.process.user);
+    if (fresh) {
+      outsider.seen_ns = now_ns_;
+      outsider.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+      tell(rule == policy::Ungoverned::kWarn ? fmt::format("{} is under no limit on GPU {}", who, view.gpu)
+                                             : fmt::format("{} is under no limit on GPU {}: it is ended in {}", who,
+                                                           view.gpu, format_duration(grace)));
+    } else if (rule == policy::Ungoverned::kTerminate && outsider.handle && now_ns_ >= outsider.seen_ns + grace) {
+      const bool again = outsider.told_ns != 0;
+      if (!again || (now_ns_ >= outsider.told_ns + kTimeToEnd && !outsider.killed)) {
+        const int signal = again ? SIGKILL : SIGTERM;
+        const bool sent = ::syscall(SYS_pidfd_send_signal, outsider.handle.get(), signal, nullptr, 0) == 0;
+        tell(sent ? fmt::format("{} is under no limit: {} was sent", who, again ? "SIGKILL" : "SIGTERM")
+                  : fmt::format("{} is under no limit and cannot be ended by this daemon's user", who));
+        outsider.told_ns = now_ns_;
+        outsider.killed = again || !sent;
+      }
+    }
+    present.emplace(pid, std::move(outsider));
+  }
+  outsiders_ = std::move(present);
+}
+
+}  // namespace ration::node
