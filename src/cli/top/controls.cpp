@@ -85,9 +85,8 @@ void scroll(View& view, const Key& key) {
 }
 
 Pressed press_on_page(View& view, const Key& key) {
-  if (key.letter == U'q') return {true, std::nullopt};
   const bool back = key.kind == Key::Kind::kEscape || key.kind == Key::Kind::kEnter ||
-                    key.kind == Key::Kind::kBackspace || key.letter == U'?' || key.letter == U'e';
+                    key.kind == Key::Kind::kBackspace || key.letter == U'?' || key.letter == U'e' || key.letter == U'q';
   if (back)
     view.page.reset();
   else

@@ -32,13 +32,12 @@ void draw_header(Grid& grid, const View& view) {
                                   view.read_only && !view.once ? "  r/o" : "");
   if (out_of_date(view) && view.seen_at) right = fmt::format("{} s old  ", view.now - *view.seen_at) + right;
   int at = grid.put(0, 0, "ration top", kBold) + 2;
-  const int right_width = width_of(right);
-  const int room = grid.columns() - at - right_width - 1;
   // Where it is narrow the counts go, not the warning.
+  const int end = grid.columns() - width_of(right) - 1;
   for (const std::string& part :
        {view.host, fmt::format("{} · {} · {}", counted(view.model.devices.size(), "GPU"),
                                counted(tenants.size(), "tenant"), counted(processes, "process"))}) {
-    if (at + width_of(part) + 1 > room + 12) break;
+    if (at + width_of(part) > end) break;
     at += grid.put(0, at, part) + 2;
   }
   grid.put_right(0, std::max(at - 1, 0), right, std::max(0, grid.columns() - std::max(at - 1, 0)),
@@ -63,6 +62,10 @@ std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
   std::vector<std::pair<std::string, Style>> lines;
   for (const Waiting& waiting : view.model.queue)
     if (static_cast<int>(lines.size()) < std::max(0, most - 1)) lines.emplace_back(waiting_line(view, waiting), kWarn);
+  if (!view.lost.empty() && most > 0) {
+    lines.emplace_back("nothing new: " + view.lost + ". It is tried again each second.", kWarn);
+    return lines;
+  }
   const auto room = static_cast<std::size_t>(std::max(0, most - static_cast<int>(lines.size())));
   if (!view.has_daemon) {
     // Events are the daemon's; the books know the newest denial of each.
@@ -98,7 +101,7 @@ void draw_keys(Grid& grid, int row, const View& view) {
   }
   std::vector<const char*> keys{"? help", "q quit"};
   if (view.page)
-    keys = {"Esc back", "↑↓ scroll", "q quit"};
+    keys = {"q back", "↑↓ PgUp PgDn scroll"};
   else {
     keys.push_back("/ filter");
     if (!view.read_only) keys.insert(keys.end(), {"s set limit", "t trim"});

@@ -20,7 +20,8 @@ constexpr std::array<Pattern, 8> kPatterns{{{"█", {Colour::kCyan}},
                                             {"◆", {Colour::kMagenta}}}};
 constexpr Pattern kUngoverned{"░", {Colour::kRed}};
 constexpr Pattern kUnexplained{"≡", kDim};
-constexpr std::size_t kMostTenants = 6;  // named on one device; the others are one part
+constexpr Bytes kMost{std::uint64_t{1} << 50U};  // no sum of what somebody claims may wrap
+constexpr std::size_t kMostTenants = 6;          // named on one device; the others are one part
 
 Bytes held(const std::optional<Bytes>& bytes) { return bytes.value_or(Bytes{0}); }
 
@@ -28,8 +29,9 @@ Bytes held(const std::optional<Bytes>& bytes) { return bytes.value_or(Bytes{0});
 Bytes promised_and_free(const View& view, const Device& device) {
   Bytes sum;
   for (const Row& row : view.model.rows) {
-    if (!row.governed || row.gpu != device.gpu || !row.guarantee || !row.used) continue;
-    if (*row.guarantee > *row.used) sum += std::min(*row.guarantee, Bytes{1} * (std::uint64_t{1} << 50U)) - *row.used;
+    if (!row.governed || row.gpu != device.gpu || !row.used) continue;
+    const Bytes promised = std::min(held(row.guarantee), kMost);
+    if (promised > *row.used) sum += promised - *row.used;
   }
   return std::min(sum, held(device.free));
 }
@@ -115,35 +117,35 @@ std::vector<Part> parts_of(const View& view, const Device& device) {
   std::set<std::string> without_limit;
   for (const Row& row : view.model.rows) {
     if (!row.governed || row.gpu != device.gpu) continue;
-    Part& part =
-        tenants.try_emplace(row.tenant, Part{row.tenant, pattern_of(view, row.tenant), {}, {}, false}).first->second;
-    part.used += std::min(held(row.used), Bytes{std::uint64_t{1} << 50U});  // a hostile number must not wrap the sum
-    part.full = part.full || row.full();
+    Part& part = tenants[row.tenant];
+    part.used += std::min(held(row.used), kMost);
     if (row.limited())
-      part.limit = part.limit.value_or(Bytes{0}) + *row.limit;
+      part.limit = part.limit.value_or(Bytes{0}) + std::min(*row.limit, kMost);
     else
       without_limit.insert(row.tenant);
   }
   // Limits of its workloads together, unless the tenant has one of its own or no limit holds for one of them.
-  for (auto& [name, part] : tenants) {
-    if (without_limit.contains(name)) part.limit.reset();
-    for (const TenantAccount& account : view.model.accounts)
-      if (account.tenant == name && account.gpu == device.gpu && account.limit) part.limit = account.limit;
-    if (part.limit && part.used <= *part.limit && *part.limit - part.used < kGranule) part.full = true;
-  }
+  for (const std::string& name : without_limit) tenants[name].limit.reset();
+  for (const TenantAccount& account : view.model.accounts)
+    if (const auto found = tenants.find(account.tenant);
+        found != tenants.end() && account.gpu == device.gpu && account.limit)
+      found->second.limit = account.limit;
   std::vector<Part> parts;
-  for (const auto& [name, part] : tenants) parts.push_back(part);
+  for (auto& [name, part] : tenants) {
+    part.label = name;
+    part.full = part.limit && part.used + kGranule > *part.limit;
+    parts.push_back(part);
+  }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& one, const Part& other) { return one.used > other.used; });
   if (parts.size() > kMostTenants) {
     Part others{fmt::format("{} others", parts.size() - kMostTenants), {"+", kPlain}, {}, {}, false};
-    for (std::size_t i = kMostTenants; i < parts.size(); ++i) {
-      others.used += parts[i].used;
-      others.full = others.full || parts[i].full;
-    }
+    for (std::size_t i = kMostTenants; i < parts.size(); ++i) others.used += parts[i].used;
     parts.resize(kMostTenants);
     parts.push_back(others);
   }
+  for (Part& part : parts)
+    if (part.pattern.glyph == nullptr) part.pattern = pattern_of(view, part.label);
   if (held(device.ungoverned) > Bytes{0}) parts.push_back({"ungoverned", kUngoverned, *device.ungoverned, {}, false});
   if (held(device.unexplained) > Bytes{0}) parts.push_back({"driver", kUnexplained, *device.unexplained, {}, false});
   return parts;

@@ -8,7 +8,7 @@ namespace ration::top {
 
 /// The glyph and colour that a tenant is drawn with on every device; those beyond the patterns share them.
 struct Pattern {
-  const char* glyph;
+  const char* glyph = nullptr;
   Style style;
 };
 [[nodiscard]] Pattern pattern_of(const View& view, const std::string& tenant);

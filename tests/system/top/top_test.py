@@ -123,6 +123,8 @@ class Watching(TopCase):
         terminal.type("\r")
         terminal.sees("where the bytes of greedy are", "CUDA context")
         terminal.type("q")
+        terminal.sees("DENY")
+        terminal.type("q")
         self.assertEqual(terminal.ended(), 0)
         terminal.expect_restored()
 
