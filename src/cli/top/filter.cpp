@@ -206,7 +206,8 @@ class FilterParser {
       return {};
     }
     // A share is of the row's own device: it is read again for each.
-    const auto bytes = parse_size(text, kUnlimited, kUnlimited);
+    constexpr Bytes kSomeDevice{std::uint64_t{1} << 60U};
+    const auto bytes = parse_size(text, kSomeDevice, kSomeDevice);
     if (!bytes) return tl::unexpected(bytes.error());
     node.number = bytes->count();
     node.share_of_device = text.find('%') != std::string::npos || text.rfind("max", 0) == 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -81,13 +82,16 @@ void draw_compact(Grid& grid, int row, const View& view, const Device& device) {
 }
 
 std::string label_of(const View& view, const Part& part) {
-  std::string text = fmt::format("{} {}", part.label, short_size(part.used, view.units));
-  if (part.limit) text += "/" + short_size(part.limit, view.units);
-  return text;
+  std::string used = short_size(part.used, view.units);
+  const std::string limit = part.limit ? "/" + short_size(part.limit, view.units) : "";
+  // `12.1/16.0G`: the unit once where it is the same.
+  if (!limit.empty() && std::isalpha(static_cast<unsigned char>(used.back())) != 0 && used.back() == limit.back())
+    used.pop_back();
+  return fmt::format("{} {}{}", part.label, used, limit);
 }
 
 void draw_legend(Grid& grid, int row, const View& view, const Device& device) {
-  int at = 1;
+  int at = 0;
   const auto parts = parts_of(view, device);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];

@@ -14,7 +14,7 @@ constexpr std::uint64_t kIdleWorthSaying = 300;  // seconds
 
 /// Where each column stands; 0 wide: there is no room for it.
 struct Columns {
-  int name = 14, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, denied = 4;
+  int name = 12, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, denied = 4;
   int history = 7, remark = kRemark;
 };
 
@@ -39,6 +39,7 @@ Columns columns_for(const View& view, int width) {
   const auto grow = [&](int& part, int most) {
     if (part > 0) part += std::min(spare(), std::max(0, most - part));
   };
+  grow(columns.name, 14);
   grow(columns.history, 12);
   grow(columns.name, 24);
   grow(columns.user, 8);

@@ -48,17 +48,20 @@ TEST_F(Controls, ALimitIsAskedForWithWhatWasSeen) {
   EXPECT_EQ(pressed.request->value, "20GiB");
   EXPECT_EQ(pressed.request->changes, 2U);
   EXPECT_FALSE(pressed.request->agreed);
-  take_answer(view_, *pressed.request,
-              nlohmann::json{{"changes", {{{"old_limit_bytes", 16 * kGiB}, {"limit_bytes", 20 * kGiB}}}},
-                             {"consequences", {{{"level", "info"}, {"text", "The next allocation sees it."}}}}});
+  take_answer(
+      view_, *pressed.request,
+      nlohmann::json{
+          {"changes", nlohmann::json::array({{{"old_limit_bytes", 16 * kGiB}, {"limit_bytes", 20 * kGiB}}})},
+          {"consequences", nlohmann::json::array({{{"level", "info"}, {"text", "The next allocation sees it."}}})}});
   EXPECT_EQ(view_.message, "train: limit 16.0 GiB → 20.0 GiB. The next allocation sees it.");
 }
 
 TEST_F(Controls, ShrinkingBelowWhatIsHeldNeedsAYes) {
   (void)letter(U's');
   const auto first = type("1GiB");
-  const nlohmann::json shrinks{{"agree", true},
-                               {"changes", {{{"used_bytes", 12 * kGiB}, {"limit_bytes", kGiB}, {"shrinking", true}}}}};
+  const nlohmann::json shrinks{
+      {"agree", true},
+      {"changes", nlohmann::json::array({{{"used_bytes", 12 * kGiB}, {"limit_bytes", kGiB}, {"shrinking", true}}})}};
   take_answer(view_, *first.request, shrinks);
   ASSERT_TRUE(view_.prompt);
   EXPECT_FALSE(type("n").request);

@@ -54,8 +54,8 @@ TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
   EXPECT_TRUE(holds(lines[1], "GPU 0 NVIDIA A100-40  40.0G")) << lines[1];
   EXPECT_TRUE(holds(lines[1], "used 32.0G  free 8.00G  largest n/a")) << lines[1];
   EXPECT_TRUE(holds(lines[2], "80%")) << lines[2];
-  EXPECT_TRUE(holds(text, "nlp 12.0G/16.0G"));
-  EXPECT_TRUE(holds(text, "vision 10.0G/10.0G FULL"));
+  EXPECT_TRUE(holds(text, "nlp 12.0/16.0G"));
+  EXPECT_TRUE(holds(text, "vision 10.0/10.0G FULL"));
   EXPECT_TRUE(holds(text, "ungoverned 4.00G"));
   EXPECT_TRUE(holds(text, "nlp/train"));
   EXPECT_TRUE(holds(text, "4411"));
@@ -66,7 +66,7 @@ TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
 }
 
 TEST_F(Frame, UnknownIsNeverZero) {
-  auto data = snapshot({row("nlp", "train", 1, 2)});
+  auto data = snapshot(nlohmann::json::array({row("nlp", "train", 1, 2)}));
   data["devices"][0]["used_bytes"] = nullptr;
   data["devices"][0].erase("utilisation_percent");
   data["workloads"][0]["peak_bytes"] = nullptr;
@@ -152,7 +152,8 @@ TEST_F(Frame, TextsOfTenantsCannotSteerTheTerminal) {
       rows[0][field] = text;
     auto data = snapshot(rows);
     data["devices"][0]["name"] = text;
-    data["queue"] = {{{"lease", text}, {"tenant", text}, {"gpu", text}, {"reason", text}, {"bytes", 1}}};
+    data["queue"] =
+        nlohmann::json::array({{{"lease", text}, {"tenant", text}, {"gpu", text}, {"reason", text}, {"bytes", 1}}});
     View view = view_of(data);
     view.host = text;
     view.filter_text = text;
@@ -274,7 +275,7 @@ TEST_F(Frame, TheSelectedRowIsInSightWhereverItIs) {
 }
 
 TEST_F(Frame, TheFullWordIsThereWithoutColour) {
-  View view = view_of(snapshot({row("vision", "serve", 10, 10)}));
+  View view = view_of(snapshot(nlohmann::json::array({row("vision", "serve", 10, 10)})));
   view.read_only = true;
   EXPECT_TRUE(holds(draw(view, 100, 24, true).text(false), "r/o"));
   EXPECT_TRUE(holds(draw(view, 80, 24, true).text(false), "FULL"));

@@ -7,8 +7,9 @@ namespace {
 
 constexpr std::int64_t kNow = 1'000'000'000;
 
-Model one(double used) { return read_snapshot(snapshot({row("nlp", "train", used, 16)})); }
-const std::string kKey = read_snapshot(snapshot({row("nlp", "train", 1, 16)})).rows.front().key();
+Model one(double used) { return read_snapshot(snapshot(nlohmann::json::array({row("nlp", "train", used, 16)}))); }
+const std::string kKey =
+    read_snapshot(snapshot(nlohmann::json::array({row("nlp", "train", 1, 16)}))).rows.front().key();
 
 std::optional<Bytes> gib(std::uint64_t count) { return Bytes{count * kGiB}; }
 
@@ -41,7 +42,9 @@ TEST(TopHistory, WhatTheDaemonRecordedFillsTheBeginning) {
   history.add(one(1), kNow);
   nlohmann::json maxima = nlohmann::json::array();
   for (std::uint64_t i = 0; i < 60; ++i) maxima.push_back(i < 10 ? nlohmann::json(nullptr) : nlohmann::json(i * kGiB));
-  history.fill({{"gpu", nullptr}, {"step_seconds", 10.0}, {"lines", {{{"name", "nlp/train"}, {"maximum", maxima}}}}},
+  history.fill({{"gpu", nullptr},
+                {"step_seconds", 10.0},
+                {"lines", nlohmann::json::array({{{"name", "nlp/train"}, {"maximum", maxima}}})}},
                one(1), kNow);
   const auto seen = history.last(kKey, 60, kNow);
   EXPECT_FALSE(seen[5]);
@@ -56,7 +59,7 @@ TEST(TopHistory, AWorkloadOnSeveralDevicesTakesNoSumForItsOwn) {
   const Model model = read_snapshot(snapshot({row("nlp", "train", 1, 16), second}));
   nlohmann::json series{{"gpu", nullptr},
                         {"step_seconds", 10.0},
-                        {"lines", {{{"name", "nlp/train"}, {"maximum", {7 * kGiB, 7 * kGiB}}}}}};
+                        {"lines", nlohmann::json::array({{{"name", "nlp/train"}, {"maximum", {7 * kGiB, 7 * kGiB}}})}}};
   History history;
   history.fill(series, model, kNow);
   EXPECT_EQ(history.last(model.rows[0].key(), 1, kNow).front(), std::nullopt);
