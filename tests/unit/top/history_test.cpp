@@ -57,9 +57,8 @@ TEST(TopHistory, AWorkloadOnSeveralDevicesTakesNoSumForItsOwn) {
   auto second = row("nlp", "train", 1, 16);
   second["gpu"] = 1;
   const Model model = read_snapshot(snapshot({row("nlp", "train", 1, 16), second}));
-  nlohmann::json series{{"gpu", nullptr},
-                        {"step_seconds", 10.0},
-                        {"lines", nlohmann::json::array({{{"name", "nlp/train"}, {"maximum", {7 * kGiB, 7 * kGiB}}})}}};
+  nlohmann::json series{{"gpu", nullptr}, {"step_seconds", 10.0}};
+  series["lines"] = nlohmann::json::array({{{"name", "nlp/train"}, {"maximum", {7 * kGiB, 7 * kGiB}}}});
   History history;
   history.fill(series, model, kNow);
   EXPECT_EQ(history.last(model.rows[0].key(), 1, kNow).front(), std::nullopt);
