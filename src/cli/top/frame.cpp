@@ -115,14 +115,14 @@ void draw_keys(Grid& grid, int row, const View& view) {
   }
 }
 
-bool compact_fits_better(const View& view, int rows) {
+bool compact_fits_better(const View& view, int columns, int rows) {
   if (view.detail != Detail::kAuto) return view.detail == Detail::kCompact;
   const int devices = static_cast<int>(view.model.devices.size()) * 3;
-  return !view.once && (devices > rows / 2 || devices + 8 > rows);
+  return columns < 64 || (!view.once && (devices > rows / 2 || devices + 8 > rows));
 }
 
 int draw_devices(Grid& grid, int row, int end, const View& view) {
-  const bool compact = compact_fits_better(view, grid.rows());
+  const bool compact = compact_fits_better(view, grid.columns(), grid.rows());
   const int each = compact ? 1 : 3;
   for (std::size_t i = 0; i < view.model.devices.size(); ++i) {
     const bool last = i + 1 == view.model.devices.size();

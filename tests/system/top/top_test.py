@@ -131,7 +131,7 @@ class Watching(TopCase):
     def test_shrinking_below_what_is_held_is_asked_about(self):
         self.holding("train", "2GiB", "--limit", "3GiB")
         terminal = self.top()
-        terminal.sees("train")
+        terminal.sees("root/train")
         terminal.type("s1GiB\r")
         terminal.sees("[y/N]")
         terminal.type("n\r")
@@ -146,14 +146,14 @@ class Watching(TopCase):
     def test_what_the_daemon_refuses_is_shown(self):
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top()
-        terminal.sees("train")
+        terminal.sees("root/train")
         terminal.type("s99GiB\r")
         terminal.sees("E1104")
 
     def test_read_only_changes_nothing(self):
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top("--readonly")
-        terminal.sees("train", "r/o")
+        terminal.sees("root/train", "r/o")
         self.assertNotIn("set limit", terminal.text)
         terminal.type("s")
         terminal.sees("read-only")
@@ -161,11 +161,11 @@ class Watching(TopCase):
     def test_it_greys_out_and_comes_back_with_the_daemon(self):
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top()
-        terminal.sees("train")
+        terminal.sees("root/train")
         self.stop()
         terminal.sees("s old")
         self.start()
-        terminal.until(lambda: " old" not in terminal.text and "train" in terminal.text, "the numbers of the new daemon")
+        terminal.until(lambda: " old" not in terminal.text and "root/train" in terminal.text, "the numbers of the new daemon")
         self.holding("later", "1GiB", "--limit", "2GiB")
         terminal.sees("later")
 
@@ -173,7 +173,7 @@ class Watching(TopCase):
         self.stop()
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top()
-        terminal.sees("train", "no daemon", "r/o")
+        terminal.sees("default/train", "no daemon", "r/o")
         self.refused()
         terminal.sees("was denied")
         terminal.type("/greedy\rw")
@@ -185,11 +185,11 @@ class Watching(TopCase):
     def test_every_size_down_to_40_by_10(self):
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top(columns=120, rows=40)
-        terminal.sees("train")
+        terminal.sees("root/train")
         for columns, rows in ((80, 24), (40, 12), (40, 10), (20, 5), (3, 2), (100, 30)):
             terminal.resize(columns, rows)
             if columns >= 40:
-                terminal.sees("GPU 0", "train", "3.00G")
+                terminal.sees("GPU 0", "root/train", "3.00G")
         terminal.sees("[q quit]")
 
     def test_no_name_steers_the_terminal(self):
@@ -206,13 +206,13 @@ class Watching(TopCase):
     def test_colours_and_glyphs_are_as_asked_for(self):
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top()
-        terminal.sees("█", "train")
+        terminal.sees("█", "root/train")
         self.assertIn(b"\x1b[36m", terminal.raw)
         plain = self.top("--ascii", NO_COLOR="1")
-        plain.sees("####", "train")
+        plain.sees("####", "root/train")
         self.assertNotIn(b"\x1b[36m", plain.raw)
         self.assertTrue(plain.raw.isascii())
-        self.top(LC_ALL="C").sees("####", "train")
+        self.top(LC_ALL="C").sees("####", "root/train")
 
 
 class Ending(TopCase):
