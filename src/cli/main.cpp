@@ -33,6 +33,7 @@ struct Typed {
   cli::ServeOptions serve;
   cli::ServiceOptions service;
   cli::EventsOptions events;
+  cli::TopOptions top;
   cli::ReportOptions report;
   cli::TrimOptions trim;
   cli::CheckpointOptions checkpoint;
@@ -240,6 +241,18 @@ void add_verbs(CLI::App& app) {
   add_sim(ps);
   add_socket(ps);
   add_output(ps, true);
+
+  auto* top = add_verb(app, "top", [] { return cli::top(session, typed.top); });
+  top->add_flag("--once", typed.top.once, "one frame as text; also where there is no terminal");
+  top->add_option("--filter", typed.top.filter,
+                  "only these: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m")
+      ->type_name("FILTER");
+  top->add_option("--sort", typed.top.sort, "-used,name: the largest first, then by name")->type_name("FIELDS");
+  top->add_flag("--readonly", typed.top.read_only, "no key changes anything; so it is for whoever is no operator");
+  top->add_flag("--ascii", typed.top.ascii, "for a terminal without UTF-8; else as LC_ALL and LANG say");
+  add_sim(top);
+  add_socket(top);
+  add_output(top, false);
 
   auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu); });
   explain->add_option("target", typed.target, "a pid or a workload");

@@ -83,21 +83,32 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
   return client_.stream(path, taken);
 }
 
-Result<json> node_snapshot(const Session& session) {
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return (*daemon)->get("/api/v1/snapshot");
+namespace {
+
+Result<node::Snapshot> look_at_books(const Session& session, const Result<policy::Machine>& machine) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   node::Registry registry;
   if (auto good = registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
   registry.refresh();
+  return node::look(registry, machine, {}, 0);
+}
+
+}  // namespace
+
+Result<node::Snapshot> look_directly(const Session& session) { return look_at_books(session, session.machine()); }
+
+Result<json> node_snapshot(const Session& session) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (*daemon) return (*daemon)->get("/api/v1/snapshot");
   const auto machine = session.machine();
+  const auto now = look_at_books(session, machine);
+  if (!now) return tl::unexpected(now.error());
   const node::Viewer everything{true, ::getuid()};
-  const node::Snapshot now = node::look(registry, machine, {}, 0);
   json devices = json::array();
-  for (const auto& device : now.devices) devices.push_back(node::device_json(device));
-  json data{{"devices", devices}, {"workloads", node::rows_json(now, everything)}};
+  for (const auto& device : now->devices) devices.push_back(node::device_json(device));
+  json data{{"devices", devices}, {"workloads", node::rows_json(*now, everything)}};
   if (!machine)
     data["warnings"] = {{{"id", machine.error().id}, {"message", machine.error().what}, {"fix", machine.error().fix}}};
   return data;

@@ -8,6 +8,7 @@
 
 #include "cli/session.hpp"
 #include "node/http/client.hpp"
+#include "node/snapshot.hpp"
 
 namespace ration::cli {
 
@@ -31,6 +32,8 @@ class NodeClient {
   [[nodiscard]] Result<void> stream(const std::string& path,
                                     const std::function<bool(const http::StreamEvent&)>& taken);
 
+  /// Whatever waits ends once that descriptor is readable.
+  void interrupted_by(int descriptor) { client_.interrupted_by(descriptor); }
   [[nodiscard]] const std::string& socket() const { return socket_; }
 
  private:
@@ -39,6 +42,9 @@ class NodeClient {
   std::string socket_;
   http::Client client_;
 };
+
+/// The books of this user and the driver, looked at by this process.
+[[nodiscard]] Result<node::Snapshot> look_directly(const Session& session);
 
 /// `devices` and `workloads` of the snapshot, from the daemon or, without one, from the books and the driver.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session);

@@ -70,6 +70,12 @@ struct EventsOptions {
 };
 Result<int> events(const Session& session, const EventsOptions& options);
 
+struct TopOptions {
+  bool once = false, ascii = false, read_only = false;
+  std::string filter, sort;
+};
+Result<int> top(const Session& session, const TopOptions& options);
+
 struct ReportOptions {
   std::string action, period;  ///< `close 2026-01`; empty: show
   bool last = false;

@@ -18,27 +18,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits until the socket can be read or written; false when the time is over.
-bool ready(int socket, short what, Clock::time_point deadline) {
+/// Waits until the socket can be read or written; false when the time is over, or `interruption` became readable.
+bool ready(int socket, short what, Clock::time_point deadline, int interruption) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd one{socket, what, 0};
-    const int found = ::poll(&one, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
-    if (found > 0) return true;
+    std::array<pollfd, 2> both{{{socket, what, 0}, {interruption, POLLIN, 0}}};
+    const int found = ::poll(both.data(), both.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    if (found > 0) return both[1].revents == 0;
     if (found < 0 && errno != EINTR) return false;
     if (Clock::now() >= deadline) return false;
   }
 }
 
 /// False when the time is over. A daemon that closes early has said why: that is read next.
-bool send_all(int socket, std::string_view text, Clock::time_point deadline) {
+bool send_all(int socket, std::string_view text, Clock::time_point deadline, int interruption) {
   while (!text.empty()) {
     const auto sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0)
       text.remove_prefix(static_cast<std::size_t>(sent));
     else if (errno == EPIPE || errno == ECONNRESET)
       return true;
-    else if (errno != EINTR && !(errno == EAGAIN && ready(socket, POLLOUT, deadline)))
+    else if (errno != EINTR && !(errno == EAGAIN && ready(socket, POLLOUT, deadline, interruption)))
       return false;
   }
   return true;
@@ -66,6 +66,7 @@ int exit_code_of(int status) {
 /// One request and the answer as it comes in.
 struct Client::Exchange {
   FileDescriptor socket;
+  int interruption = -1;
   http_parser parser{};
   Answer answer;
   std::string name, value;
@@ -132,7 +133,7 @@ struct Client::Exchange {
     parser.data = this;
     std::array<char, 64 * 1024> buffer{};
     while (!complete) {
-      if (!ready(socket.get(), POLLIN, deadline))
+      if (!ready(socket.get(), POLLIN, deadline, interruption))
         return fmt::format("it said nothing for {} s", static_cast<double>(timeout.count()) / 1000.0);
       const auto size = ::recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -228,7 +229,9 @@ Result<Answer> Client::request(std::string_view method, std::string_view path, s
   const auto deadline = Clock::now() + timeout_;
   Exchange exchange;
   exchange.socket = std::move(*socket);
-  if (!send_all(exchange.socket.get(), request_text(method, path, json, "application/json", headers), deadline))
+  exchange.interruption = interruption_;
+  if (!send_all(exchange.socket.get(), request_text(method, path, json, "application/json", headers), deadline,
+                interruption_))
     return tl::unexpected(silent("it does not take the request"));
   if (const std::string why = exchange.receive(deadline, timeout_); !why.empty()) return tl::unexpected(silent(why));
   return std::move(exchange.answer);
@@ -257,8 +260,10 @@ Result<void> Client::stream(std::string_view path, const std::function<bool(cons
   const auto deadline = Clock::now() + timeout_;
   Exchange exchange;
   exchange.socket = std::move(*socket);
+  exchange.interruption = interruption_;
   exchange.taken = &taken;
-  if (!send_all(exchange.socket.get(), request_text("GET", path, {}, "text/event-stream", headers), deadline))
+  if (!send_all(exchange.socket.get(), request_text("GET", path, {}, "text/event-stream", headers), deadline,
+                interruption_))
     return tl::unexpected(silent("it does not take the request"));
   if (const std::string why = exchange.receive(deadline, timeout_); !why.empty()) return tl::unexpected(silent(why));
   if (exchange.answer.status != 200) return tl::unexpected(error_of(exchange.answer));

@@ -39,6 +39,9 @@ class Client {
 
   explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout);
 
+  /// Whatever waits ends as E1508 once that descriptor is readable: for a thread that has to end now.
+  void interrupted_by(int descriptor) { interruption_ = descriptor; }
+
   /// Any status is an answer. E1501 (exit code 3): nobody is there; E1502 (5): the socket may not be opened; E1508: the
   /// daemon did not answer in time, or nothing that can be understood.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
@@ -60,6 +63,7 @@ class Client {
 
   std::string path_;
   std::chrono::milliseconds timeout_;
+  int interruption_ = -1;  // poll() passes over it
 };
 
 }  // namespace ration::http

@@ -1,0 +1,84 @@
+// What the live view knows of the node: the snapshot and the events of the HTTP interface as plain values. Used by the
+// frame, the filter and the order. Promises: any JSON may be given, a field that is missing or of another type is
+// unknown, never 0; texts are kept as they came (grid.hpp makes them harmless).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+
+namespace ration::top {
+
+struct Process {
+  std::optional<std::int64_t> pid;
+  std::string user, command, state;
+  std::optional<Bytes> used;
+};
+
+/// One workload on one device, or one process in no book.
+struct Row {
+  bool governed = false;
+  std::string tenant, name, user, command, labels, state, slice, where, enforced_by, held_back_by, last_denial, device;
+  std::optional<int> gpu;
+  std::optional<Bytes> used, limit, configured_limit, guarantee, peak;
+  std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
+  std::vector<Process> processes;
+
+  /// The same for the same thing in every snapshot.
+  [[nodiscard]] std::string key() const;
+  /// `nlp/train`; `?/python` for a process in no book.
+  [[nodiscard]] std::string title() const;
+  /// Less than a granule is left under its limit.
+  [[nodiscard]] bool full() const;
+  [[nodiscard]] bool limited() const { return limit && *limit < kUnlimited; }
+};
+
+struct Device {
+  int gpu = 0;
+  std::string name;
+  std::optional<Bytes> total, used, free, largest, ungoverned, unexplained;
+  std::optional<std::uint64_t> utilisation, temperature, seconds_to_full;
+};
+
+/// A tenant's share of one device, where the daemon has tenants.
+struct TenantAccount {
+  std::string tenant;
+  int gpu = 0;
+  std::optional<Bytes> limit;
+};
+
+struct Waiting {
+  std::string lease, tenant, gpu, reason;
+  std::optional<Bytes> bytes;
+  std::optional<std::uint64_t> position, of;
+};
+
+struct Event {
+  std::int64_t id = 0;
+  std::string time, type, tenant, workload, text, denial, fix;
+};
+
+struct Model {
+  std::vector<Device> devices;
+  std::vector<Row> rows;
+  std::vector<TenantAccount> accounts;
+  std::vector<Waiting> queue;
+  std::string problem;  ///< why no device could be asked; empty: they were
+
+  [[nodiscard]] const Device* device(std::optional<int> gpu) const;
+};
+
+/// From the snapshot's `data`.
+[[nodiscard]] Model read_snapshot(const nlohmann::json& data);
+[[nodiscard]] Event read_event(const nlohmann::json& event);
+
+/// A field of any JSON: absent unless it is there and of that kind.
+[[nodiscard]] std::optional<std::uint64_t> number_in(const nlohmann::json& row, const char* field);
+[[nodiscard]] std::optional<Bytes> bytes_in(const nlohmann::json& row, const char* field);
+[[nodiscard]] std::string text_in(const nlohmann::json& row, const char* field);
+
+}  // namespace ration::top

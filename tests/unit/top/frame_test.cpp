@@ -1,0 +1,285 @@
+#include "cli/top/frame.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "cli/top/controls.hpp"
+#include "cli/top/frame_parts.hpp"
+#include "node.hpp"
+
+namespace ration::top::testing {
+namespace {
+
+using Frame = Top;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Nothing that a terminal would obey, and no line wider than the frame.
+void expect_harmless(const Grid& grid, bool utf8) {
+  const std::string text = grid.text(false);
+  const auto lines = lines_of(text);
+  EXPECT_EQ(static_cast<int>(lines.size()), grid.rows());
+  for (const std::string& line : lines) {
+    EXPECT_LE(width_of(line), grid.columns());
+    for (const char letter : line) {
+      const auto byte = static_cast<unsigned char>(letter);
+      EXPECT_FALSE(byte < 0x20 || byte == 0x7f || (!utf8 && byte >= 0x80)) << static_cast<int>(byte);
+    }
+    EXPECT_EQ(line.find("\xc2\x9b"), std::string::npos);      // CSI in one byte
+    EXPECT_EQ(line.find("\xe2\x80\xae"), std::string::npos);  // writes from right to left
+  }
+}
+
+TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
+  View view = view_of(snapshot(usual_rows()));
+  take_event(view, read_event({{"id", 1},
+                               {"time", "2026-01-14T12:03:58.214Z"},
+                               {"type", "denied"},
+                               {"denial", "d-17-17"},
+                               {"text", "vision/serve was refused 512 MiB"}}));
+  const std::string text = draw(view, 80, 24, true).text(false);
+  const auto lines = lines_of(text);
+  EXPECT_TRUE(holds(lines[0], "ration top  node7  1 GPU · 3 tenants · 4 processes")) << lines[0];
+  EXPECT_TRUE(holds(lines[0], "daemon"));
+  EXPECT_TRUE(holds(lines[1], "GPU 0 NVIDIA A100-40  40.0G")) << lines[1];
+  EXPECT_TRUE(holds(lines[1], "used 32.0G  free 8.00G  largest n/a")) << lines[1];
+  EXPECT_TRUE(holds(lines[2], "80%")) << lines[2];
+  EXPECT_TRUE(holds(text, "nlp 12.0/16.0G"));
+  EXPECT_TRUE(holds(text, "vision 10.0/10.0G FULL"));
+  EXPECT_TRUE(holds(text, "ungoverned 4.00G"));
+  EXPECT_TRUE(holds(text, "nlp/train"));
+  EXPECT_TRUE(holds(text, "4411"));
+  EXPECT_TRUE(holds(text, "?/python"));
+  EXPECT_TRUE(holds(text, "no guard"));
+  EXPECT_TRUE(holds(text, "12:03:58 d-17-17 DENIED vision/serve was refused 512 MiB"));
+  EXPECT_TRUE(holds(lines.back(), "[q quit]"));
+}
+
+TEST_F(Frame, UnknownIsNeverZero) {
+  auto data = snapshot(nlohmann::json::array({row("nlp", "train", 1, 2)}));
+  data["devices"][0]["used_bytes"] = nullptr;
+  data["devices"][0].erase("utilisation_percent");
+  data["workloads"][0]["peak_bytes"] = nullptr;
+  data["workloads"][0]["gpu"] = nullptr;
+  View view = view_of(data);
+  const std::string text = draw(view, 120, 24, true).text(false);
+  EXPECT_TRUE(holds(text, "used n/a"));
+  EXPECT_TRUE(holds(text, "util n/a"));
+  EXPECT_TRUE(holds(text, " n/a    0")) << text;  // the peak, then the denials
+}
+
+TEST_F(Frame, ABarIsDividedAsTheMemoryIs) {
+  auto rows = nlohmann::json::array({row("a", "one", 10, 20), row("b", "two", 5, 20)});
+  rows[1]["guarantee_bytes"] = 15 * kGiB;
+  auto data = snapshot(rows);
+  data["devices"][0]["ungoverned_bytes"] = 5 * kGiB;
+  data["devices"][0]["free_bytes"] = 20 * kGiB;
+  View view = view_of(data);
+  const std::string bar = lines_of(draw(view, 71, 24, true).text(false))[2];
+  const auto count = [&](const std::string& glyph) {
+    int found = 0;
+    for (std::size_t at = bar.find(glyph); at != std::string::npos; at = bar.find(glyph, at + 1)) ++found;
+    return found;
+  };
+  // 42 cells of 40 GiB.
+  EXPECT_EQ(count("█"), 11) << bar;
+  EXPECT_EQ(count("▓"), 5) << bar;
+  EXPECT_EQ(count("░"), 5) << bar;
+  EXPECT_EQ(count("╌"), 11) << bar;  // 10 GiB more are promised to b
+  EXPECT_EQ(count("┊"), 1) << bar;
+  EXPECT_EQ(count("·"), 9) << bar;
+}
+
+TEST_F(Frame, WhoeverHoldsAnythingHasACellAndTheBarNeverGrows) {
+  auto rows = nlohmann::json::array();
+  for (int i = 0; i < 40; ++i) rows.push_back(row("t" + std::to_string(i), "w", 0.01, 1));
+  View view = view_of(snapshot(rows));
+  for (const int columns : {40, 80, 200}) expect_harmless(draw(view, columns, 24, true), true);
+  EXPECT_TRUE(holds(draw(view, 200, 24, true).text(false), "34 others"));
+}
+
+TEST_F(Frame, AnySizeCanBeDrawn) {
+  auto rows = usual_rows();
+  for (int i = 0; i < 30; ++i) rows.push_back(row("tenant-with-a-name", "workload-" + std::to_string(i), i, 40, i));
+  View view = view_of(snapshot(rows));
+  for (int i = 0; i < 5; ++i)
+    take_event(view, read_event({{"id", i + 1}, {"time", "x"}, {"type", "denied"}, {"text", std::string(300, 'e')}}));
+  for (int columns = 0; columns <= 130; columns += columns < 45 ? 1 : 7)
+    for (int height = 0; height <= 40; height += height < 14 ? 1 : 5)
+      for (const bool utf8 : {true, false}) expect_harmless(draw(view, columns, height, utf8), utf8);
+  view.detail = Detail::kFull;
+  for (int height = 0; height < 14; ++height) expect_harmless(draw(view, 40, height, true), true);
+  for (const Page::Kind kind : {Page::Kind::kHelp, Page::Kind::kEvents, Page::Kind::kText}) {
+    view.page = {kind, "page", {"a line", std::string(500, 'x'), ""}, 0};
+    for (int columns = 0; columns < 90; columns += 3)
+      for (int height = 0; height < 12; ++height) expect_harmless(draw(view, columns, height, true), true);
+  }
+}
+
+TEST_F(Frame, FortyByTenStillShowsWhoUsesWhat) {
+  View view = view_of(snapshot(usual_rows()));
+  const std::string text = draw(view, 40, 10, true).text(false);
+  for (const char* part : {"nlp/train", "12.0G", "16.0G", "vision/serve", "80%", "GPU 0"})
+    EXPECT_TRUE(holds(text, part)) << part << "\n" << text;
+}
+
+TEST_F(Frame, TextsOfTenantsCannotSteerTheTerminal) {
+  const std::vector<std::string> bad{"\x1b[2J\x1b]0;owned\x07",
+                                     "\r\n\b\x7f\t",
+                                     "\xc2\x9b"
+                                     "31m",
+                                     "\xe2\x80\xae"
+                                     "evil",
+                                     "\xff\xfe\xc0\x80",
+                                     "\xed\xa0\x80",
+                                     std::string(1, '\0') + "x",
+                                     "\xf4\x90\x80\x80\xf8\x88\x80",
+                                     "\xe2\x80\x8b\xef\xbb\xbf",
+                                     "\xf0\x9f\x98"};
+  for (const std::string& text : bad) {
+    auto rows = nlohmann::json::array({row(text, text, 1, 2, 3), ungoverned(text, 1)});
+    for (const char* field : {"user", "command", "labels", "state", "held_back_by", "slice", "last_denial"})
+      rows[0][field] = text;
+    auto data = snapshot(rows);
+    data["devices"][0]["name"] = text;
+    data["queue"] =
+        nlohmann::json::array({{{"lease", text}, {"tenant", text}, {"gpu", text}, {"reason", text}, {"bytes", 1}}});
+    View view = view_of(data);
+    view.host = text;
+    view.filter_text = text;
+    take_event(view,
+               read_event({{"id", 1}, {"time", text + "2026-01-14T12:03:58.214Z"}, {"type", text}, {"text", text}}));
+    for (const bool utf8 : {true, false}) {
+      expect_harmless(draw(view, 100, 24, utf8), utf8);
+      view.message = text;
+      expect_harmless(draw(view, 100, 24, utf8), utf8);
+      view.prompt = Prompt{Prompt::Kind::kFilter, text, text, {}};
+      expect_harmless(draw(view, 100, 24, utf8), utf8);
+      view.prompt.reset();
+      view.page = {Page::Kind::kText, text, {text, text}, 0};
+      expect_harmless(draw(view, 100, 24, utf8), utf8);
+      view.page.reset();
+    }
+  }
+}
+
+TEST_F(Frame, RandomBytesInEveryTextStayHarmless) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 500; ++round) {
+    const auto noise = [&] {
+      std::string text;
+      for (auto size = random() % 30; size > 0; --size) text += static_cast<char>(random() % 256);
+      return text;
+    };
+    auto rows = nlohmann::json::array({row(noise(), noise(), 1, 2, 3), ungoverned(noise(), 1)});
+    View view = view_of(snapshot(rows));
+    expect_harmless(draw(view, static_cast<int>(random() % 100), static_cast<int>(random() % 30), true), true);
+  }
+}
+
+TEST_F(Frame, AnyJsonIsASnapshot) {
+  const std::vector<nlohmann::json> values{nullptr,
+                                           -1,
+                                           1.5,
+                                           "x",
+                                           nlohmann::json::array(),
+                                           nlohmann::json::object(),
+                                           ~std::uint64_t{0},
+                                           true,
+                                           nlohmann::json::array({nullptr, 1, "x"})};
+  const auto whole = snapshot(usual_rows());
+  for (const auto& value : values) {
+    (void)read_snapshot(value);
+    for (const char* part : {"devices", "workloads", "tenants", "queue", "warnings", "devices_na"}) {
+      auto data = whole;
+      data[part] = value;
+      View view = view_of(data);
+      expect_harmless(draw(view, 80, 24, true), true);
+    }
+    for (const char* part : {"devices", "workloads"}) {
+      for (const auto& [field, was] : whole[part][0].items()) {
+        auto data = whole;
+        data[part][0][field] = value;
+        View view = view_of(data);
+        expect_harmless(draw(view, 80, 24, true), true);
+      }
+    }
+  }
+}
+
+TEST_F(Frame, WideLettersTakeTwoColumnsAndAreNeverCutInHalf) {
+  Grid grid(6, 1, true);
+  EXPECT_EQ(grid.put(0, 0, "机器学习"), 6);
+  EXPECT_EQ(grid.text(false), "机器…\n");
+  Grid exact(8, 1, true);
+  EXPECT_EQ(exact.put(0, 0, "机器学习"), 8);
+  EXPECT_EQ(exact.text(false), "机器学习\n");
+  exact.put(0, 1, "x");  // over the right half of the first
+  EXPECT_EQ(exact.text(false), " x器学习\n");
+  for (int width = 1; width < 9; ++width) {
+    Grid narrow(width, 1, true);
+    narrow.put(0, 0, "a机器b学习");
+    expect_harmless(narrow, true);
+  }
+  EXPECT_EQ(width_of("机a"), 3);
+}
+
+TEST_F(Frame, WithoutUtf8EverythingIsAscii) {
+  View view = view_of(snapshot(usual_rows()));
+  const std::string text = draw(view, 80, 24, false).text(false);
+  EXPECT_TRUE(holds(text, "####")) << text;
+  EXPECT_TRUE(holds(text, "...."));
+  EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char letter) { return (letter & 0x80) == 0; }));
+}
+
+TEST_F(Frame, ColoursAreOnlyWhereAskedFor) {
+  View view = view_of(snapshot(usual_rows()));
+  EXPECT_FALSE(holds(draw(view, 80, 24, true).text(false), "\033"));
+  EXPECT_TRUE(holds(draw(view, 80, 24, true).text(true), "\033["));
+}
+
+TEST_F(Frame, WhatIsOutOfDateSaysSoAndIsGrey) {
+  View view = view_of(snapshot(usual_rows()));
+  view.now += 12;
+  const Grid grid = draw(view, 100, 24, true);
+  EXPECT_TRUE(holds(grid.text(false), "12 s old"));
+  EXPECT_TRUE(grid.at(1, 0).style.dim);
+  take_snapshot(view, read_snapshot(snapshot(usual_rows())), view.now);
+  EXPECT_FALSE(holds(draw(view, 100, 24, true).text(false), " old"));
+}
+
+TEST_F(Frame, TheSelectedRowIsInSightWhereverItIs) {
+  auto rows = nlohmann::json::array();
+  for (int i = 0; i < 100; ++i) rows.push_back(row("t", "w" + std::to_string(100 + i), i, 200));
+  View view = view_of(snapshot(rows));
+  for (const int height : {10, 24}) {
+    for (const auto kind :
+         {Key::Kind::kEnd, Key::Kind::kPageUp, Key::Kind::kHome, Key::Kind::kPageDown, Key::Kind::kDown}) {
+      (void)press(view, {kind, 0});
+      const Grid grid = draw(view, 80, height, true);
+      int reversed = 0;
+      for (int line = 0; line < grid.rows(); ++line) reversed += grid.at(line, 20).style.reverse ? 1 : 0;
+      EXPECT_EQ(reversed, 2) << height;  // the head of the table and the row
+    }
+  }
+}
+
+TEST_F(Frame, TheFullWordIsThereWithoutColour) {
+  View view = view_of(snapshot(nlohmann::json::array({row("vision", "serve", 10, 10)})));
+  view.read_only = true;
+  EXPECT_TRUE(holds(draw(view, 100, 24, true).text(false), "r/o"));
+  EXPECT_TRUE(holds(draw(view, 80, 24, true).text(false), "FULL"));
+}
+
+}  // namespace
+}  // namespace ration::top::testing
