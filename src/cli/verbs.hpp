@@ -102,8 +102,11 @@ struct ConfigOptions {
 Result<int> config(const Session& session, const ConfigOptions& options);
 
 struct DemoOptions {
-  bool keep = false;
+  std::string scenario = "demo";  ///< a name, or a file
+  std::string length;             ///< --for
+  bool keep = false;              ///< until ^C, on a terminal or not
   double speed = 1;
+  unsigned seed = 1;
 };
 Result<int> demo(const Session& session, const DemoOptions& options);
 

@@ -224,6 +224,7 @@ export const table = {
   "tenants.editLimit": ["Change the limit of {name} on GPU {gpu}", "修改 {name} 在 GPU {gpu} 上的上限"],
   "tenants.editGuarantee": ["Change the guarantee of {name} on GPU {gpu}", "修改 {name} 在 GPU {gpu} 上的保障"],
   "tenants.editHint": ["Choose a limit or a guarantee to change it. Enter saves, Escape leaves it.", "点击上限或保障即可修改。回车保存，Esc 取消。"],
+  "tenants.inConfiguration": ["Limits and guarantees of tenants stand in ration.toml; a change holds after a reload of the daemon.", "租户的上限与保障写在 ration.toml 中；修改后重新加载守护进程即生效。"],
   "tenants.readOnly": ["Limits and guarantees are changed by operators.", "上限与保障由操作员修改。"],
   "plan.wish": ["Will these fit?", "能否容纳？"],
   "plan.gpus": ["GPUs", "GPU"],
