@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "cli/launch.hpp"
@@ -27,6 +29,7 @@ volatile std::sig_atomic_t interrupted = 0;
 constexpr const char* kTold =
     "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,violation,alert,ended";
 constexpr auto kBeat = 50ms;
+constexpr auto kTriedAgain = 200ms;
 constexpr auto kQuiet = 8s;  // about the same thing again
 
 std::string devices_text(const json& snapshot) {
@@ -75,9 +78,9 @@ class Play {
                      options_.seed + static_cast<unsigned>(next_program_));
         ++next_program_;
       }
-      while (next_command_ < scenario_.commands.size() && scenario_.commands[next_command_].at <= elapsed())
-        type(scenario_.commands[next_command_++].words);
+      for (std::size_t number = 0; number < scenario_.commands.size(); ++number) step(number);
       tell_events();
+      note_who_waits();
       for (const auto& [name, code] : stage_.take_ended()) {
         if (code < 125 || code > 127) continue;  // its own end is an event
         say("{}  {} could not be run: {}", clock_text(), name, stage_.last_words(name));
@@ -110,12 +113,42 @@ class Play {
     return fmt::format("{:02}:{:02}", seconds / 60, seconds % 60);
   }
 
-  void type(const std::vector<std::string>& words) {
-    say("{}  $ ration {}", clock_text(), fmt::join(words, " "));
+  /// One line of a command that is due. Of one that answers somebody's waiting each line has to succeed before the
+  /// next.
+  void step(std::size_t number) {
+    const ScenarioCommand& command = scenario_.commands[number];
+    std::size_t& line = next_line_[number];
+    if (command.waits.empty()) {
+      while (command.at <= elapsed() && line < command.lines.size()) (void)type(command.lines[line++], true);
+      return;
+    }
+    const bool waits = waiting_.count(command.waits) != 0;
+    if (line == command.lines.size() && !waits) line = 0;
+    const bool due = waits && line < command.lines.size() && Clock::now() >= next_try_;
+    if (!due) return;
+    next_try_ = Clock::now() + kTriedAgain;
+    if (type(command.lines[line], false)) ++line, next_try_ = Clock::now();
+  }
+
+  /// True: it succeeded. Tries that fail are shown only where there is no other.
+  bool type(const std::vector<std::string>& words, bool only_try) {
     std::vector<std::string> program = words;
     program.insert(program.begin(), companion("ration"));
     const Output output = output_of(program);
-    if (output.exit_code != 0) fmt::print("{}", output.text);
+    const bool done = output.exit_code == 0;
+    if (done || only_try) say("{}  $ ration {}", clock_text(), fmt::join(words, " "));
+    if (!done && only_try) fmt::print("{}", output.text);
+    return done;
+  }
+
+  void note_who_waits() {
+    const auto& commands = scenario_.commands;
+    if (std::all_of(commands.begin(), commands.end(), [](const auto& each) { return each.waits.empty(); })) return;
+    waiting_.clear();
+    const auto rows = daemon_.get("/api/v1/workloads");
+    if (!rows) return;
+    for (const json& row : *rows)
+      if (row.at("state") == "waiting" && row.at("workload").is_string()) waiting_.insert(row["workload"]);
   }
 
   void tell_events() {
@@ -146,7 +179,10 @@ class Play {
   Stage& stage_;
   NodeClient& daemon_;
   Clock::time_point begun_;
-  std::size_t next_program_ = 0, next_command_ = 0;
+  Clock::time_point next_try_;
+  std::size_t next_program_ = 0;
+  std::map<std::size_t, std::size_t> next_line_;  ///< of each command
+  std::set<std::string> waiting_;
   std::int64_t last_event_ = 0;
   std::map<std::string, Clock::time_point> told_;
   bool explained_ = false;

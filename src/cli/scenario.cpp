@@ -115,12 +115,12 @@ class Reader {
   }
   Take size(std::string& out) {
     return [this, &out](const Node& node) {
+      if (node.kind != Node::Kind::kText)
+        return wrong(node, fmt::format("{} is a text", node.name), node.name + " = \"4GiB\"");
       const Bytes any{std::uint64_t{1} << 40};
       const auto bytes = parse_size(node.text, any, any);
-      if (node.kind == Node::Kind::kText && bytes)
-        out = node.text;
-      else
-        wrong(node, bytes ? fmt::format("{} is a text", node.name) : bytes.error().what, "limit = \"4GiB\"");
+      if (!bytes) return wrong(node, bytes.error().what, bytes.error().fix);
+      out = node.text;
     };
   }
   Take whole(int& out, int least, int most) {
@@ -195,19 +195,29 @@ void read_program(Reader& reader, const Node& node, std::vector<ScenarioProgram>
   }
 }
 
-void read_command(Reader& reader, const Node& node, std::vector<ScenarioCommand>& commands) {
-  ScenarioCommand command;
-  std::string line;
-  reader.table(node, {{"at", reader.time(command.at)}, {"ration", reader.text(line)}});
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t end = std::min(line.find(' ', at), line.size());
-    if (end > at) command.words.push_back(line.substr(at, end - at));
+    if (end > at) words.push_back(line.substr(at, end - at));
     at = end + 1;
   }
+  return words;
+}
+
+void read_command(Reader& reader, const Node& node, std::vector<ScenarioCommand>& commands) {
+  ScenarioCommand command;
+  std::vector<std::string> lines;
+  reader.table(
+      node, {{"at", reader.time(command.at)}, {"waits", reader.text(command.waits)}, {"ration", reader.texts(lines)}});
   static const std::vector<std::string> kVerbs{"set", "ps", "explain"};
-  const bool known =
-      !command.words.empty() && std::find(kVerbs.begin(), kVerbs.end(), command.words.front()) != kVerbs.end();
-  reader.needs(node, known, "what to type (set, ps, explain)", "ration = \"set train --limit 20GiB\"");
+  bool known = !lines.empty();
+  for (const std::string& line : lines) {
+    command.lines.push_back(words_of(line));
+    const auto& words = command.lines.back();
+    known = known && !words.empty() && std::find(kVerbs.begin(), kVerbs.end(), words.front()) != kVerbs.end();
+  }
+  reader.needs(node, known, "what to type (set, ps, explain)", "ration = [\"set train --limit 20GiB\"]");
   commands.push_back(std::move(command));
 }
 

