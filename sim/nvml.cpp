@@ -219,6 +219,12 @@ RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, 
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
   return answer(device, out, nvmlUtilization_t{0, 0});
 }
+RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t*, unsigned int* count,
+                                            unsigned long long) {
+  if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
+  *count = 0;
+  return NVML_ERROR_NOT_FOUND;
+}
 RATION_NVML nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* out) { return answer(device, out, 35U); }
 // A card's own: third generation, sixteen lanes.
 RATION_NVML nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int* out) {

@@ -35,6 +35,8 @@ struct Typed {
   cli::ServiceOptions service;
   cli::EventsOptions events;
   cli::ReportOptions report;
+  cli::TrimOptions trim;
+  cli::CheckpointOptions checkpoint;
   std::vector<std::string> topic;
   int index = 0;
   bool json = false;
@@ -181,6 +183,23 @@ void add_daemon_verbs(CLI::App& app) {
   add_sim(events);
   add_socket(events);
   add_output(events, false);
+
+  auto* trim = add_verb(app, "trim", [] { return cli::trim(session, typed.trim); });
+  trim->add_option("workload", typed.trim.name, "its name: ration ps; left out: all that are idle");
+  trim->add_option("--idle", typed.trim.idle, "all that took and gave back nothing for so long: 30m")
+      ->type_name("TIME");
+  trim->add_flag("--dry-run", session.dry_run, "show who would be asked, and ask nobody");
+  add_socket(trim);
+  add_output(trim, false);
+  auto* suspend = add_verb(app, "suspend", [] { return cli::suspend(session, typed.target); });
+  suspend->add_option("workload", typed.target, "its name: ration ps")->required();
+  add_socket(suspend);
+  add_output(suspend, false);
+  auto* resume = add_verb(app, "resume", [] { return cli::resume(session, typed.target); });
+  resume->add_option("workload", typed.target, "its name: ration ps")->required();
+  add_sim(resume);
+  add_socket(resume);
+  add_output(resume, false);
 
   auto* report = add_verb(app, "report", [] { return cli::report(session, typed.report); });
   report->add_option("action", typed.report.action, "close: seal a month")->check(CLI::IsMember({"close"}));
@@ -337,7 +356,8 @@ void add_verbs(CLI::App& app) {
 
   add_daemon_verbs(app);
 
-  // Not for people: used by the build (manual pages) and by run and doctor (one context in a process of its own).
+  // Not for people: used by the build (manual pages), by run and doctor (one context in a process of its own) and by
+  // the daemon (memory of programs moved in a process of its own).
   auto* manual = app.add_subcommand("manual")->group("");
   manual->add_option("folder", typed.folder)->required();
   manual->parse_complete_callback([&app] { chosen = [&app] { return cli::manual(app, typed.folder); }; });
@@ -348,6 +368,12 @@ void add_verbs(CLI::App& app) {
     session.simulated = measure->count("--sim") > 0;
     chosen = [] { return cli::measure_context(session, typed.index); };
   });
+  auto* checkpoint = app.add_subcommand("checkpoint-processes")->group("");
+  checkpoint->add_option("action", typed.checkpoint.action)->required()->check(CLI::IsMember({"suspend", "resume"}));
+  checkpoint->add_option("--driver", typed.checkpoint.driver_folder);
+  checkpoint->add_option("--lock", typed.checkpoint.lock);
+  checkpoint->add_option("processes", typed.checkpoint.processes);
+  checkpoint->parse_complete_callback([] { chosen = [] { return cli::checkpoint_processes(typed.checkpoint); }; });
 }
 
 /// As `rationd` it is `ration serve`.

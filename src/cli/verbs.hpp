@@ -42,6 +42,13 @@ struct SetOptions {
 };
 Result<int> set(const Session& session, const SetOptions& options);
 
+struct TrimOptions {
+  std::string name, idle;  ///< one workload, or all that were idle for so long
+};
+Result<int> trim(const Session& session, const TrimOptions& options);
+Result<int> suspend(const Session& session, const std::string& name);
+Result<int> resume(const Session& session, const std::string& name);
+
 struct ServeOptions {
   std::string socket, state, listen;
   bool listen_given = false;
@@ -100,6 +107,12 @@ struct ConfigOptions {
   bool force = false;
 };
 Result<int> config(const Session& session, const ConfigOptions& options);
+
+struct CheckpointOptions {
+  std::string action, driver_folder, lock;  ///< suspend | resume
+  std::vector<std::string> processes;       ///< words of node/checkpoint_jobs.hpp
+};
+Result<int> checkpoint_processes(const CheckpointOptions& options);
 
 struct DemoOptions {
   std::string scenario = "demo";  ///< a name, or a file

@@ -39,6 +39,14 @@ struct nvmlUtilization_t {
   unsigned int memory;  ///< percent in which memory was read or written
 };
 
+/// Of one process in one sample period.
+struct nvmlProcessUtilizationSample_t {
+  unsigned int pid;
+  unsigned long long timeStamp;  ///< microseconds since 1970
+  unsigned int smUtil;           ///< percent of the period in which a kernel of it ran
+  unsigned int memUtil, encUtil, decUtil;
+};
+
 struct nvmlPciInfo_t {
   char busIdLegacy[16];
   unsigned int domain;

@@ -162,6 +162,7 @@ Bytes Book::reap() noexcept {
 // -------------------------------------------------------------------------------------------------------- waiting
 
 bool Book::somebody_waits() const noexcept { return layout_->header.waiters.load(kRelaxed) > 0; }
+std::uint64_t Book::trim_requests() const noexcept { return layout_->header.trim_requests.load(kRelaxed); }
 std::uint64_t Book::denial_count() const noexcept { return layout_->header.denial_count.load(kRelaxed); }
 std::uint32_t Book::generation() const noexcept { return layout_->header.generation.load(std::memory_order_seq_cst); }
 

@@ -202,6 +202,8 @@ class Book {
   [[nodiscard]] std::uint32_t generation() const noexcept;
   /// Whether some process of the workload sleeps until bytes come back.
   [[nodiscard]] bool somebody_waits() const noexcept;
+  /// How often an outsider asked for what is not used.
+  [[nodiscard]] std::uint64_t trim_requests() const noexcept;
   /// Refused charges so far.
   [[nodiscard]] std::uint64_t denial_count() const noexcept;
 

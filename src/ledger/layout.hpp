@@ -13,7 +13,7 @@
 namespace ration::ledger {
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 2;
+inline constexpr std::uint32_t kBookVersion = 3;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
@@ -111,6 +111,7 @@ struct BookHeader {
   std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
   std::atomic<std::uint32_t> fold_slot;   // under the lock: slot + 1 whose spare bytes are being taken away; 0 = none
   Word fold_account, fold_spare, fold_held;  // under the lock: of which account, and both words before it
+  Word trim_requests;                        // the daemon: cooperating programs give back what they do not use
   alignas(64) pthread_mutex_t lock;          // robust, process-shared, error-checking
 };
 

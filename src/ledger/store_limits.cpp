@@ -22,6 +22,8 @@ static_assert(offsetof(BookLayout, accounts) + sizeof(BookLayout::accounts) <= k
 // replaced by an empty one and the write counts as failed; any other SIGBUS is somebody's bug and ends the process.
 std::atomic<std::byte*> guarded{nullptr};
 std::atomic<bool> cut_short{false};
+std::mutex one_at_a_time;
+std::once_flag installed;
 
 void replace_page(int signal, siginfo_t* what, void*) {
   std::byte* const start = guarded.load();
@@ -47,12 +49,10 @@ void wake_waiters(BookHeader& header) {
   ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
 }
 
-}  // namespace
-
-BookStatus store_limits(const std::string& path, std::uint32_t owner, const std::vector<LimitChange>& changes) {
-  static std::mutex one_at_a_time;
+/// Calls `change` with the mapped book; whatever its owner does to the file meanwhile.
+template <typename Change>
+BookStatus change_book(const std::string& path, std::uint32_t owner, const Change& change) {
   const std::lock_guard alone(one_at_a_time);
-  static std::once_flag installed;
   std::call_once(installed, install_guard);
 
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
@@ -70,7 +70,16 @@ BookStatus store_limits(const std::string& path, std::uint32_t owner, const std:
   auto& layout = *static_cast<BookLayout*>(start);
   const bool sound = layout.header.magic == kBookMagic && layout.header.version == kBookVersion &&
                      layout.header.account_count <= kMaxAccounts;
-  if (sound) {
+  if (sound) change(layout);
+  guarded.store(nullptr);
+  if (cut_short.load()) return BookStatus::kTruncated;
+  return sound ? BookStatus::kOk : BookStatus::kDamaged;
+}
+
+}  // namespace
+
+BookStatus store_limits(const std::string& path, std::uint32_t owner, const std::vector<LimitChange>& changes) {
+  return change_book(path, owner, [&](BookLayout& layout) {
     for (const LimitChange& change : changes) {
       if (change.account >= layout.header.account_count) continue;
       AccountRecord& account = layout.accounts[change.account];
@@ -79,10 +88,11 @@ BookStatus store_limits(const std::string& path, std::uint32_t owner, const std:
     }
     layout.header.limit_changes.fetch_add(1);
     wake_waiters(layout.header);
-  }
-  guarded.store(nullptr);
-  if (cut_short.load()) return BookStatus::kTruncated;
-  return sound ? BookStatus::kOk : BookStatus::kDamaged;
+  });
+}
+
+BookStatus request_trim(const std::string& path, std::uint32_t owner) {
+  return change_book(path, owner, [](BookLayout& layout) { layout.header.trim_requests.fetch_add(1); });
 }
 
 }  // namespace ration::ledger

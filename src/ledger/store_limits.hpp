@@ -1,6 +1,6 @@
-// Limits written into a book by somebody who must survive whatever its owner does to the file meanwhile.
-// Used by the node daemon. Promises: never takes the book's lock; a file that is truncated, replaced or damaged at any
-// moment is an error, never a crash; only the file of `owner` is written.
+// Limits, and requests to give back, written into a book by somebody who must survive whatever its owner does to the
+// file meanwhile. Used by the node daemon. Promises: never takes the book's lock; a file that is truncated, replaced or
+// damaged at any moment is an error, never a crash; only the file of `owner` is written.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,9 @@ struct LimitChange {
   std::uint32_t account = 0;
   std::optional<Bytes> limit, guarantee;  ///< absent: stays
 };
+
+/// Asks the cooperating programs of the workload to give back what they do not use. kForeign as below.
+[[nodiscard]] BookStatus request_trim(const std::string& path, std::uint32_t owner);
 
 /// Stores the changes and wakes who waits for bytes. kForeign: the file is not `owner`'s.
 [[nodiscard]] BookStatus store_limits(const std::string& path, std::uint32_t owner,

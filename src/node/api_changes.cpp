@@ -96,6 +96,25 @@ void Api::install_changes(http::Server& server) {
     return answer("set", {{"changes", rows}, {"consequences", consequences}});
   });
 
+  for (const auto& [action, state] :
+       {std::pair{"suspend", "suspending"}, {"resume", "resuming"}, {"trim", "trimming"}}) {
+    server.route("POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
+                 [this, action = std::string(action), state = std::string(state)](const Request& request) {
+                   Node& node = host_.node();
+                   const std::string& name = request.captures.at("name");
+                   if (node.registry().find(name) == nullptr) host_.look_now();  // it may have begun just now
+                   const Caller caller = caller_of(request);
+                   std::vector<history::Event> events;
+                   const auto done = action == "suspend"  ? node.suspend(name, caller, events)
+                                     : action == "resume" ? node.resume(name, caller)
+                                                          : node.trim(name, caller);
+                   if (!done) return http::problem(done.error());
+                   host_.record(std::move(events));
+                   host_.look_soon();
+                   return answer(action, {{"workload", name}, {"state", state}}, 202);
+                 });
+  }
+
   // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.
   server.route("POST", "/api/v1/workloads", [this](const Request& request) {
     const auto body = body_of(request);

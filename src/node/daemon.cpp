@@ -198,7 +198,7 @@ void Daemon::run(const std::function<void()>& ready) {
 // Half a second while somebody looks or anything changes, else the slower rate.
 void Daemon::schedule_look() {
   const policy::Daemon& settings = node_.configuration().daemon;
-  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0;
+  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || node_.anything_moves();
   next_look_ =
       loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
 }
@@ -218,7 +218,11 @@ void Daemon::look() {
   const double before = monotonic_seconds();
   const std::uint64_t now = now_ns();
   std::vector<Event> events = node_.look(now);
+  const Node::Moves moves = node_.take_moves();
+  for (const std::string& path : moves.left) leases_.leave(path);
+  for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
   for (Event& event : leases_.step(node_.snapshot(), now)) events.push_back(std::move(event));
+  for (const std::string& path : leases_.take_returning()) node_.let_return(path);
   history::Sample sample = node_.sample();
   count_time();
   if (!sample.devices.empty()) {

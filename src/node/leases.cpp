@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
 
 namespace ration::node {
@@ -66,9 +67,60 @@ Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) 
 bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user) {
   const auto found = entries_.find(id);
   if (found == entries_.end() || (user && found->second.wish.owner != *user)) return false;
-  if (!queue_.cancel(id)) (void)queue_.release(id);
+  drop(id);
   entries_.erase(found);
   return true;
+}
+
+void Leases::drop(const std::string& id) {
+  if (!queue_.cancel(id)) (void)queue_.release(id);
+}
+
+void Leases::leave(const std::string& path) {
+  for (auto& [id, entry] : entries_) {
+    if (entry.workload != path) continue;
+    drop(id);
+    entry.away = true;
+    entry.granted.reset();
+  }
+}
+
+void Leases::ask_again(const std::string& path, const Snapshot& snapshot, std::uint64_t now_ns) {
+  std::vector<AccountView> accounts;
+  std::copy_if(snapshot.accounts.begin(), snapshot.accounts.end(), std::back_inserter(accounts),
+               [&](const AccountView& each) { return each.path == path; });
+  if (accounts.empty()) return;
+  const AccountView& account = accounts.front();
+  auto found =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) { return each.second.workload == path; });
+  if (found == entries_.end()) {  // it started without a lease; it returns with one
+    Entry entry;
+    entry.wish.tenant = account.tenant;
+    entry.wish.user = account.user;
+    entry.wish.owner = account.owner;
+    entry.wish.command = account.command;
+    entry.wish.waiter = account.creator;
+    entry.workload = path;
+    found = entries_.emplace(fmt::format("q-{}", ++last_), std::move(entry)).first;
+  }
+  auto& [id, entry] = *found;
+  entry.wish.bytes = entry.wish.guarantee = Bytes{0};
+  for (const AccountView& each : accounts) {
+    entry.wish.bytes = std::max({entry.wish.bytes, each.limit, each.away});
+    entry.wish.guarantee = std::max(entry.wish.guarantee, each.guarantee);
+  }
+  entry.submitted_ns = now_ns;
+  entry.away = false;
+  LeaseRequest request;
+  request.id = id;
+  request.tenant = entry.wish.tenant;
+  request.bytes = entry.wish.bytes;
+  request.guarantee = entry.wish.guarantee;
+  for (const AccountView& each : accounts)
+    if (each.gpu) request.gpus.push_back(*each.gpu);
+  request.priority = entry.wish.priority;
+  request.submitted_ns = now_ns;
+  if (!queue_.submit(std::move(request))) returning_.push_back(path);  // no queue can tell when: it is tried at once
 }
 
 bool Leases::take_up(const std::string& id, const std::string& path, std::uint32_t user) {
@@ -92,14 +144,14 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
       ++each;
       continue;
     }
-    if (!queue_.cancel(id)) (void)queue_.release(id);
+    drop(id);
     each = entries_.erase(each);
   }
   for (const DeviceView& device : snapshot.devices) {
     // What runs without a lease counts with what it holds, or was promised where that is more.
     Bytes promised = device.ungoverned + device.unexplained;
     for (const AccountView& account : snapshot.accounts) {
-      if (account.gpu == device.device.index && leased.count(account.path) == 0)
+      if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
         promised += std::max(account.used, account.guarantee);
     }
     queue_.update_device(device.device.index, device.device.total, promised);
@@ -108,6 +160,11 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
   for (const Lease& lease : result.granted) {
     Entry& entry = entries_.at(lease.request.id);
     entry.granted = lease;
+    if (!entry.workload.empty()) {  // its processes are there: they only come back
+      (void)queue_.take_up(lease.request.id);
+      returning_.push_back(entry.workload);
+      continue;
+    }
     Event event = event_of(
         entry.wish, "granted",
         fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ",")));
@@ -136,7 +193,9 @@ json Leases::describe(const std::string& id, const Viewer& viewer) const {
     row["command"] = nullptr;
     row["command_na"] = "not yours";
   }
-  if (entry.over) {
+  if (entry.away) {
+    row["state"] = "suspended";
+  } else if (entry.over) {
     row["state"] = "over";
   } else if (entry.granted) {
     row["state"] = entry.workload.empty() ? "granted" : "running";

@@ -1,12 +1,14 @@
 // Leases of running commands: the queue of `ration run --wait`, tied to the processes that wait and the workloads that
 // came of it. Used by the daemon. Promises: whoever waits and dies leaves the queue, and whoever started gives the room
-// back when its workload ends; what is granted fits beside everything that runs.
+// back when its workload ends; what is granted fits beside everything that runs; who was suspended waits for its place
+// like everybody else, from the moment when it works again.
 #pragma once
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process.hpp"
@@ -38,6 +40,13 @@ class Leases {
   /// user.
   bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
 
+  /// The workload's memory has left its devices: what it had is free for others.
+  void leave(const std::string& path);
+  /// It wants its place again, on the devices where it was.
+  void ask_again(const std::string& path, const Snapshot& snapshot, std::uint64_t now_ns);
+  /// Paths of those that asked again and may return, since the last call.
+  [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
+
   /// After every look: what there is now, who died, who may start.
   std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns);
 
@@ -54,9 +63,13 @@ class Leases {
     std::optional<Lease> granted;
     std::string workload;  ///< path of the book that runs under it
     bool over = false;     ///< its wait timed out, or it was granted and never taken up
+    bool away = false;     ///< suspended: it has no place now, and asks for none
   };
 
+  void drop(const std::string& id);
+
   LeaseQueue queue_;
+  std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;
   std::uint64_t last_ = 0;
 };

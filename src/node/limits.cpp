@@ -28,6 +28,8 @@ json to_json(const OwnedWorkload& owned) {
           {"changes", owned.changes},
           {"changed_by", owned.changed_by},
           {"changed_ns", owned.changed_ns},
+          {"suspended", owned.suspended},
+          {"held", owned.held},
           {"accounts", accounts}};
 }
 
@@ -39,6 +41,8 @@ OwnedWorkload from_json(const json& entry) {
   entry.at("changes").get_to(owned.changes);
   entry.at("changed_by").get_to(owned.changed_by);
   entry.at("changed_ns").get_to(owned.changed_ns);
+  owned.suspended = entry.value("suspended", false);
+  owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
     owned.accounts.push_back({Bytes{account.at("configured").get<std::uint64_t>()},
                               Bytes{account.at("effective").get<std::uint64_t>()},

@@ -26,6 +26,8 @@ struct OwnedWorkload {
   std::uint64_t changes = 0;  ///< by people
   std::string changed_by;     ///< who did so last
   std::uint64_t changed_ns = 0;
+  bool suspended = false;  ///< its memory is in host memory, or on its way there or back
+  bool held = false;       ///< suspended by a person, until a person wants it back
   std::vector<OwnedLimit> accounts;
 };
 

@@ -39,7 +39,12 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
     : options_(std::move(options)),
       configuration_(std::move(configuration)),
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
-      alerts_(configuration_.alerts.rules.value) {
+      alerts_(configuration_.alerts.rules.value),
+      suspension_(options_.checkpoint_jobs != nullptr
+                      ? std::move(options_.checkpoint_jobs)
+                      : std::make_unique<CheckpointProcesses>(
+                            "/proc/self/exe", options_.driver_folder,
+                            options_.state_folder.empty() ? "" : options_.state_folder + "/checkpoint.lock")) {
   registry_.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
 }
 
@@ -66,6 +71,7 @@ Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) { retur
 void Node::configure(policy::Configuration configuration) {
   configuration_ = std::move(configuration);
   alerts_.configure(configuration_.alerts.rules.value);
+  policies_.clear();
 }
 
 std::vector<Event> Node::look(std::uint64_t now_ns) {
@@ -90,6 +96,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     events.push_back(plain_event("guard_lost", "a book cannot be read: " + damaged));
   for (const auto& [path, workload] : registry_.workloads()) note_denials(workload, events);
   note_activity();
+  note_suspension(events);
 
   std::vector<std::string> failed;
   for (const Alteration& altered : limits_.enforce(registry_, failed)) {
@@ -114,6 +121,9 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   }
   note_ungoverned(events);
   note_violators(events);
+  note_trims(events);
+  mind_the_idle(events);
+  bring_back();
   raise_alerts(events);
   if (const auto saved = limits_.save(); !saved) events.push_back(plain_event("daemon", saved.error().what));
   for (Event& event : events)
@@ -156,6 +166,10 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   activity_.erase(workload.path);
   wanted_.erase(workload.path);
   idle_.forget(workload.path);
+  suspension_.forget(workload.path);
+  returning_.erase(workload.path);
+  policies_.erase(workload.path);
+  trims_.erase(workload.path);
   if (!known) {
     if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
     note_started(workload, events);                         // it began and ended between two looks
@@ -270,7 +284,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
     std::vector<std::pair<const Workload*, std::uint32_t>> places;
     for (const auto& [path, workload] : registry_.workloads()) {
       OwnedWorkload* owned = limits_.find(path);
-      if (owned == nullptr) continue;
+      if (owned == nullptr || suspension_.is_away(path)) continue;
       for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
         if (workload.book.accounts[account].device != device.bytes) continue;
         const OwnedLimit& mine = owned->accounts[account];
@@ -365,6 +379,8 @@ std::map<std::string, Knowledge> Node::knowledge() const {
     Knowledge& entry = known[path];
     if (const auto activity = activity_.find(path); activity != activity_.end())
       entry.last_activity_ns = activity->second.since_ns;
+    entry.suspended = suspension_.is_away(path);
+    entry.comes_back = entry.suspended && suspension_.state_of(path) != Suspension::State::kAway;
     if (owned == nullptr) continue;
     entry.limits = limits_.in_book(path);
     entry.limit_changes = owned->changes;
@@ -398,8 +414,8 @@ history::Sample Node::sample() const {
                                 account.labels,
                                 place->second,
                                 account.used,
-                                account.limit,
-                                account.guarantee,
+                                account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
+                                account.suspended ? Bytes{0} : account.guarantee,
                                 account.used,
                                 denials});
   }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "node/history/sample.hpp"
 #include "node/limits.hpp"
 #include "node/snapshot.hpp"
+#include "node/suspension.hpp"
 #include "policy/configuration.hpp"
 #include "policy/configuration_match.hpp"
 
@@ -24,6 +26,8 @@ namespace ration::node {
 struct NodeOptions {
   std::string driver_folder;  ///< empty: the loader's own search
   std::string state_folder;   ///< where its numbers are kept; empty: nowhere
+  /// What moves the memory of programs; null: processes of this program's own.
+  std::unique_ptr<CheckpointJobs> checkpoint_jobs;
   /// Whether an event of that denial was recorded before a restart.
   std::function<bool(const std::string& denial)> recorded = [](const std::string&) { return false; };
 };
@@ -75,6 +79,27 @@ class Node {
   [[nodiscard]] Result<std::vector<LimitChanged>> change(const LimitRequest& request, const Caller& caller,
                                                          std::vector<history::Event>& events);
 
+  /// Moves a running workload's memory to the host until somebody wants it back. E1801 E1502; E1546: it is on its way
+  /// already; E1547: not possible now.
+  [[nodiscard]] Result<void> suspend(const std::string& name, const Caller& caller,
+                                     std::vector<history::Event>& events);
+  /// It comes back as soon as there is room. E1801 E1502; E1546: it is not suspended.
+  [[nodiscard]] Result<void> resume(const std::string& name, const Caller& caller);
+  /// Asks its cooperating programs to give back what they do not use; what came of it is an event two seconds later.
+  /// E1801 E1502 E1411.
+  [[nodiscard]] Result<void> trim(const std::string& name, const Caller& caller);
+
+  /// What changed of who is on the devices since the last call: paths of those that left, and of those that ask for
+  /// their place again.
+  struct Moves {
+    std::vector<std::string> left, asking;
+  };
+  [[nodiscard]] Moves take_moves() { return std::exchange(moves_, {}); }
+  /// There is room for one that asked.
+  void let_return(const std::string& path) { returning_.insert(path); }
+  /// Whether memory of programs is on its way at this moment.
+  [[nodiscard]] bool anything_moves() const { return suspension_.anything_moves() || !trims_.empty(); }
+
   /// New settings; what they change of limits holds from the next look on.
   void configure(policy::Configuration configuration);
   [[nodiscard]] const policy::Configuration& configuration() const { return configuration_; }
@@ -90,6 +115,17 @@ class Node {
   void note_activity();
   void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
   void raise_alerts(std::vector<history::Event>& events);
+  // node_idle.cpp
+  void mind_the_idle(std::vector<history::Event>& events);
+  void note_suspension(std::vector<history::Event>& events);
+  void note_trims(std::vector<history::Event>& events);
+  void bring_back();
+  [[nodiscard]] Result<void> begin_suspension(const Workload& workload, bool held);
+  void begin_trim(const Workload& workload, const std::string& by);
+  [[nodiscard]] Result<const Workload*> workload_for(const std::string& name, const Caller& caller) const;
+  [[nodiscard]] const policy::Policy* policy_of(const Workload& workload);
+  [[nodiscard]] std::optional<int> utilisation_of(const Workload& workload) const;
+  [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Workload& workload) const;
   [[nodiscard]] history::Event event_of(const Workload& workload, const char* type, std::string text) const;
   [[nodiscard]] std::map<std::string, Knowledge> knowledge() const;
   [[nodiscard]] std::string tenant_of(const Workload& workload);
@@ -117,6 +153,17 @@ class Node {
   std::vector<history::Event> refused_tenants_;                                // not yet told
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
+
+  Suspension suspension_;
+  Moves moves_;
+  std::set<std::string> returning_;                        // paths: they have room, as far as is promised
+  std::map<std::string, const policy::Policy*> policies_;  // by path
+  struct Trim {
+    Bytes used;  // before
+    std::uint64_t since_ns = 0;
+    std::string by;
+  };
+  std::map<std::string, Trim> trims_;  // by path
 };
 
 }  // namespace ration::node

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "node/origin.hpp"
 #include "node/people.hpp"
@@ -73,6 +74,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.tenant = book.tenant;
   view.user = workload.user;
   view.owner = workload.owner;
+  view.creator = book.creator;
   view.slice = book.slice;
   view.labels = book.labels;
   view.command = book.command;
@@ -93,6 +95,8 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     view.limit_changes = known->limit_changes;
     view.idle_ns = now_ns - std::min(now_ns, known->last_activity_ns);
     view.suspended = known->suspended;
+    view.comes_back = known->comes_back;
+    if (view.suspended) view.away = std::exchange(view.used, Bytes{0});
   }
   for (const auto& process : book.processes) {
     view.context += process.context[account];
@@ -130,7 +134,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
         view.gpu = device->device.index;
         view.uuid = device->device.uuid;
         device->governed += view.used;
-        device->promised += view.guarantee;
+        if (!view.suspended) device->promised += view.guarantee;
         processes = &by_driver[static_cast<std::size_t>(device - snapshot.devices.begin())];
       }
       for (const auto& process : workload.book.processes) {
@@ -140,6 +144,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
             driver = &same->second;
         }
         view.processes.push_back(view_of(process, account, driver));
+        if (view.suspended) view.processes.back().used = Bytes{0};
       }
       snapshot.accounts.push_back(std::move(view));
     }

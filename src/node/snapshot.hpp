@@ -33,13 +33,17 @@ struct AccountView {
   std::uint32_t account = 0;  ///< in its book
   std::string workload, tenant, user, slice, labels, command;
   std::uint32_t owner = 0;
+  ProcessIdentity creator;  ///< its `ration run`
   std::uint64_t run = 0, started_ns = 0;
   std::optional<int> gpu;  ///< absent: the device is not on this machine (any more)
   std::string uuid, device;
   Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
-  bool waiting = false, suspended = false;
+  bool waiting = false;
+  bool suspended = false;   ///< its memory is not on the device: `used` is 0, `away` says how much it was
+  bool comes_back = false;  ///< suspended, and asks for its device
+  Bytes away;
   std::string held_back_by;  ///< why limit < configured_limit; empty: it is not
   std::vector<ProcessView> processes;
 
@@ -80,7 +84,7 @@ struct Knowledge {
   std::vector<std::string> held_back_by;  ///< by account
   std::uint64_t last_activity_ns = 0;
   std::uint64_t limit_changes = 0;
-  bool suspended = false;
+  bool suspended = false, comes_back = false;
 };
 
 [[nodiscard]] Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,

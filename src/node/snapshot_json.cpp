@@ -56,7 +56,7 @@ json process_json(const ProcessView& process) {
 }
 
 const char* state_of(const AccountView& account) {
-  if (account.suspended) return "suspended";
+  if (account.suspended) return account.comes_back ? "resuming" : "suspended";
   if (account.shrinking()) return "shrinking";
   if (account.waiting) return "waiting";
   return "running";
@@ -108,6 +108,7 @@ json account_json(const AccountView& account, const Viewer& viewer) {
            {"peak_bytes", account.peak.count()},
            {"context_bytes", account.context.count()},
            {"pooled_bytes", account.pooled.count()},
+           {"suspended_bytes", account.away.count()},
            {"denials", account.denials},
            {"limit_changes", account.limit_changes},
            {"idle_seconds", account.idle_ns / 1'000'000'000U},

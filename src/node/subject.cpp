@@ -8,16 +8,24 @@
 #include "node/people.hpp"
 
 namespace ration::node {
-namespace {
-
-std::string cgroup_of(pid_t pid) {
+std::string cgroup_of(std::int32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
   for (std::string line; std::getline(file, line);)
     if (line.rfind("0::", 0) == 0) return line.substr(3);
   return {};
 }
 
-}  // namespace
+std::map<std::string, std::string> labels_of(const std::string& text) {
+  std::map<std::string, std::string> labels;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string label = text.substr(at, comma - at);
+    if (const std::size_t equals = label.find('='); equals != std::string::npos)
+      labels[label.substr(0, equals)] = label.substr(equals + 1);
+    at = comma + 1;
+  }
+  return labels;
+}
 
 policy::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant, const std::string& labels) {
   policy::Subject subject;
@@ -26,13 +34,7 @@ policy::Subject subject_of(const http::Peer& peer, const std::string& asked_tena
   subject.groups = groups_of(subject.uid);
   if (peer.pid) subject.cgroup = cgroup_of(*peer.pid);
   subject.asked_tenant = asked_tenant;
-  for (std::size_t at = 0; at < labels.size();) {
-    const std::size_t comma = std::min(labels.find(',', at), labels.size());
-    const std::string label = labels.substr(at, comma - at);
-    if (const std::size_t equals = label.find('='); equals != std::string::npos)
-      subject.labels[label.substr(0, equals)] = label.substr(equals + 1);
-    at = comma + 1;
-  }
+  subject.labels = labels_of(labels);
   return subject;
 }
 

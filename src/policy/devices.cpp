@@ -1,17 +1,19 @@
 #include "policy/devices.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "driver/cuda_abi.hpp"
 #include "driver/nvml_abi.hpp"
+#include "policy/driver_library.hpp"
 
 namespace ration::policy {
 namespace {
@@ -32,28 +34,6 @@ bool parse_uuid(const std::string& text, ledger::DeviceUuid& out) {
   return true;
 }
 
-/// One library of the driver, kept open: what it hands out stays valid.
-class Library {
- public:
-  Library(const std::string& folder, const char* soname) {
-    handle_ = ::dlopen(folder.empty() ? soname : (folder + "/" + soname).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) problem_ = ::dlerror();
-  }
-  explicit operator bool() const { return handle_ != nullptr; }
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-
-  /// Calls `name`, or says `missing` where the library has no such function.
-  template <typename Answer, typename... Arguments>
-  Answer call(const char* name, Answer missing, Arguments... arguments) const {
-    auto* function = reinterpret_cast<Answer (*)(Arguments...)>(::dlsym(handle_, name));
-    return function == nullptr ? missing : function(arguments...);
-  }
-
- private:
-  void* handle_ = nullptr;
-  std::string problem_;
-};
-
 using namespace nvml;
 
 std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvmlDevice_t handle) {
@@ -72,11 +52,32 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   }
   std::vector<DeviceProcess> found;
   for (const auto& process : list) {
-    DeviceProcess entry{static_cast<std::int32_t>(process.pid), std::nullopt};
+    DeviceProcess entry{static_cast<std::int32_t>(process.pid), std::nullopt, std::nullopt};
     if (process.usedGpuMemory != ~0ULL) entry.held = Bytes{process.usedGpuMemory};
     found.push_back(entry);
   }
   return found;
+}
+
+/// How much each process computed in the last seconds: who is not named did not. Not every device tells.
+void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<DeviceProcess>& processes) {
+  constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // between two looks of a daemon at rest
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const auto since = static_cast<unsigned long long>(now.tv_sec) * 1'000'000 +
+                     static_cast<unsigned long long>(now.tv_nsec) / 1000 - kWindowMicroseconds;
+  std::vector<nvmlProcessUtilizationSample_t> samples(4096);
+  auto count = static_cast<unsigned int>(samples.size());
+  const auto result =
+      nvml.call("nvmlDeviceGetProcessUtilization", NVML_ERROR_NOT_SUPPORTED, handle, samples.data(), &count, since);
+  if (result == NVML_ERROR_NOT_FOUND) count = 0;  // nobody computed
+  if (result != NVML_SUCCESS && result != NVML_ERROR_NOT_FOUND) return;
+  std::map<std::int32_t, int> highest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(count, samples.size()); ++i) {
+    int& known = highest[static_cast<std::int32_t>(samples[i].pid)];
+    known = std::max(known, static_cast<int>(samples[i].smUtil));
+  }
+  for (DeviceProcess& process : processes) process.utilisation = highest[process.pid];
 }
 
 std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
@@ -106,6 +107,7 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
     device.temperature = static_cast<int>(celsius);
   }
   device.processes = processes_of(nvml, handle);
+  if (device.processes && device.utilisation != 0) ask_utilisation(nvml, handle, *device.processes);
   return device;
 }
 

@@ -14,6 +14,8 @@ namespace ration::policy {
 struct DeviceProcess {
   std::int32_t pid = 0;
   std::optional<Bytes> held;  ///< absent where the driver does not attribute memory to processes
+  std::optional<int>
+      utilisation;  ///< percent of the last seconds in which it computed; absent: the driver does not say
 };
 
 struct Device {

@@ -18,8 +18,10 @@ std::unique_ptr<Keeper> Keeper::start(std::function<void()> pressure, std::funct
                                       std::function<std::uint64_t()> requests) {
   std::unique_ptr<Keeper> keeper(new Keeper(std::move(pressure), std::move(trim), std::move(requests)));
   if (const char* path = std::getenv("RATION_BOOK"); path != nullptr && *path != '\0') {
-    if (ledger::Book::open(path, keeper->book_) == ledger::BookStatus::kOk)
+    if (ledger::Book::open(path, keeper->book_) == ledger::BookStatus::kOk) {
       keeper->denials_seen_ = keeper->book_.denial_count();
+      keeper->trims_seen_ = keeper->book_.trim_requests();
+    }
   }
   if (const char* text = std::getenv("RATION_IDLE_TRIM"); text != nullptr && *text != '\0') {
     if (const auto parsed = parse_duration(text)) keeper->idle_ns_ = *parsed;
@@ -48,9 +50,10 @@ Keeper::~Keeper() {
 
 bool Keeper::somebody_needs_memory() {
   if (!book_.is_open()) return false;
-  const std::uint64_t denials = book_.denial_count();
-  bool needed = denials != denials_seen_ || book_.somebody_waits();
+  const std::uint64_t denials = book_.denial_count(), trims = book_.trim_requests();
+  bool needed = denials != denials_seen_ || trims != trims_seen_ || book_.somebody_waits();
   denials_seen_ = denials;
+  trims_seen_ = trims;
   for (std::uint32_t account = 0; account < book_.account_count(); ++account)
     needed = needed || book_.used(account) > book_.limit(account);
   return needed;

@@ -1,5 +1,6 @@
 // Gives memory that nobody uses back when somebody else needs it: another process of the workload was refused or waits,
-// the workload's limit was lowered below what it holds, or nothing was asked for in a while. Used by runtime.cpp.
+// the workload's limit was lowered below what it holds, a person asked for it (`ration trim`), or nothing was asked for
+// in a while. Used by runtime.cpp.
 #pragma once
 
 #include <condition_variable>
@@ -33,7 +34,7 @@ class Keeper {
   std::function<void()> pressure_, trim_;
   std::function<std::uint64_t()> requests_;
   ledger::Book book_;
-  std::uint64_t denials_seen_ = 0;
+  std::uint64_t denials_seen_ = 0, trims_seen_ = 0;
   std::optional<std::uint64_t> idle_ns_;
   std::mutex mutex_;
   std::condition_variable changed_;

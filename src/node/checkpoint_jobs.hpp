@@ -1,0 +1,71 @@
+// Suspending and resuming, one at a time, each in a process of its own: it takes as long as memory takes to move, and a
+// driver that hangs hangs that process only. Used by suspension.cpp. Promises: a job goes on when the daemon dies, and
+// the next daemon's first job waits for it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.hpp"
+#include "policy/checkpoint.hpp"
+
+namespace ration::node {
+
+/// What moves memory; tests put their own in its place.
+class CheckpointJobs {
+ public:
+  struct Finished {
+    std::string id;
+    policy::CheckpointAction action = policy::CheckpointAction::kSuspend;
+    Result<policy::CheckpointOutcome> outcome;
+  };
+
+  virtual ~CheckpointJobs() = default;
+  virtual void start(const std::string& id, policy::CheckpointAction action,
+                     const std::vector<ProcessIdentity>& processes) = 0;
+  /// Those that have ended since the last call, in their order. Does not wait.
+  [[nodiscard]] virtual std::vector<Finished> take_finished() = 0;
+};
+
+class CheckpointProcesses final : public CheckpointJobs {
+ public:
+  /// `program`: a `ration`, called as `ration checkpoint-processes …`. `lock_file`: whoever holds it is at work.
+  CheckpointProcesses(std::string program, std::string driver_folder, std::string lock_file);
+
+  void start(const std::string& id, policy::CheckpointAction action,
+             const std::vector<ProcessIdentity>& processes) override;
+  [[nodiscard]] std::vector<Finished> take_finished() override;
+
+ private:
+  struct Job {
+    std::string id;
+    policy::CheckpointAction action;
+    std::vector<ProcessIdentity> processes;
+  };
+  struct Running {
+    Job job;
+    pid_t pid = 0;
+    FileDescriptor answer;
+    std::string text;
+  };
+  void begin_next();
+
+  std::string program_, driver_folder_, lock_file_;
+  std::deque<Job> waiting_;
+  std::optional<Running> running_;
+  std::vector<Finished> failed_;  ///< could not even begin
+};
+
+/// A process as one word on a command line, and back. Absent: it is none.
+[[nodiscard]] std::string to_word(const ProcessIdentity& process);
+[[nodiscard]] std::optional<ProcessIdentity> process_of_word(const std::string& word);
+
+/// What such a process prints, and how it is read.
+[[nodiscard]] std::string to_line(const Result<policy::CheckpointOutcome>& outcome);
+[[nodiscard]] Result<policy::CheckpointOutcome> outcome_of_line(const std::string& line);
+
+}  // namespace ration::node

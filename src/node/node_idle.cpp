@@ -1,0 +1,304 @@
+// What is done about workloads that do nothing: told, trimmed, or suspended until they work again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "ledger/store_limits.hpp"
+#include "node/node.hpp"
+#include "node/people.hpp"
+#include "node/subject.hpp"
+#include "policy/text.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+
+/// How long a program has for giving back: its library looks ten times a second.
+constexpr std::uint64_t kTrimTime = 2'000'000'000;
+/// What the host keeps free when device memory comes into it.
+constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
+
+Bytes host_memory_available() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("MemAvailable:", 0) == 0)
+      return Bytes{std::stoull("0" + line.substr(line.find_first_of("0123456789"))) << 10};
+  }
+  return Bytes{0};
+}
+
+Bytes sum(const std::vector<Bytes>& parts) {
+  Bytes total;
+  for (const Bytes part : parts) total += part;
+  return total;
+}
+
+IdlePolicy to_policy(const policy::Idle& idle) {
+  IdlePolicy result;
+  result.after_ns = static_cast<std::uint64_t>(idle.after.value->count());
+  result.below_percent = static_cast<int>(idle.below.value);
+  result.action = idle.action.value == policy::IdleAction::kSuspend ? IdleAction::kSuspend
+                  : idle.action.value == policy::IdleAction::kTrim  ? IdleAction::kTrim
+                                                                    : IdleAction::kReport;
+  return result;
+}
+
+}  // namespace
+
+Result<const Workload*> Node::workload_for(const std::string& name, const Caller& caller) const {
+  const Workload* workload = registry_.find(name);
+  if (workload == nullptr) {
+    std::vector<std::string> names;
+    for (const auto& [path, each] : registry_.workloads()) names.push_back(each.book.name);
+    return fail("E1801", fmt::format("no running workload is named '{}'.{}", name, policy::suggestion(name, names)),
+                "ration ps", 3);
+  }
+  if (!caller.is_operator && !(caller.user && *caller.user == workload->owner))
+    return fail("E1502", fmt::format("you may not change workload {} (owner {}).", workload->book.name, workload->user),
+                "Ask root or a member of group ration, or change your own: ration ps", 5);
+  return workload;
+}
+
+const policy::Policy* Node::policy_of(const Workload& workload) {
+  const auto known = policies_.find(workload.path);
+  if (known != policies_.end()) return known->second;
+  policy::Subject subject;
+  subject.user = workload.user;
+  subject.uid = workload.owner;
+  subject.groups = groups_of(workload.owner);
+  subject.labels = labels_of(workload.book.labels);
+  subject.asked_tenant = workload.book.tenant;
+  subject.cgroup = cgroup_of(workload.book.creator.pid);
+  return policies_[workload.path] = policy::policy_for(configuration_, subject);
+}
+
+// Known for all processes of a device that does nothing; else by process, where the driver tells.
+std::optional<int> Node::utilisation_of(const Workload& workload) const {
+  if (!machine_) return std::nullopt;
+  int highest = 0;
+  for (const policy::Device& device : machine_->devices) {
+    const bool has_it = std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
+                                    [&](const auto& account) { return account.device == device.bytes; });
+    if (!has_it) continue;
+    if (!device.utilisation) return std::nullopt;
+    if (*device.utilisation == 0) continue;
+    if (!device.processes) return std::nullopt;
+    for (const AccountView& account : snapshot_.accounts) {
+      if (account.path != workload.path || account.gpu != device.index) continue;
+      for (const ProcessView& process : account.processes) {
+        const auto same = std::find_if(device.processes->begin(), device.processes->end(),
+                                       [&](const auto& each) { return each.pid == process.pid; });
+        if (same == device.processes->end()) continue;
+        if (!same->utilisation) return std::nullopt;
+        highest = std::max(highest, *same->utilisation);
+      }
+    }
+  }
+  return highest;
+}
+
+// As this pid namespace knows them. A book is its owner's to write: whom it names has to be its owner's, too.
+Result<std::vector<ProcessIdentity>> Node::processes_of(const Workload& workload) const {
+  std::vector<ProcessIdentity> processes;
+  for (const AccountView& account : snapshot_.accounts) {
+    if (account.path != workload.path || account.account != 0) continue;
+    for (const ProcessView& view : account.processes) {
+      const auto process = identity_of(view.pid);
+      if (!process || process->user != workload.owner)
+        return fail("E1547",
+                    fmt::format("pid {} of {} cannot be seen from here as one of {}'s.", view.pid, workload.book.name,
+                                workload.user),
+                    "Its container needs the host's pid namespace.", 1);
+      processes.push_back(*process);
+    }
+  }
+  if (processes.empty())
+    return fail("E1547", fmt::format("{} uses no device yet.", workload.book.name), "ration ps", 1);
+  return processes;
+}
+
+Result<void> Node::begin_suspension(const Workload& workload, bool held) {
+  OwnedWorkload* owned = limits_.find(workload.path);
+  if (owned == nullptr || suspension_.state_of(workload.path) != Suspension::State::kHere)
+    return fail("E1546", fmt::format("{} is suspended, or on its way, already.", workload.book.name), "ration ps", 4);
+  const auto processes = processes_of(workload);
+  if (!processes) return tl::unexpected(processes.error());
+  const Bytes needed = sum(workload.used), available = host_memory_available();
+  if (needed + kHostReserve > available)
+    return fail("E1547",
+                fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
+                            format_size(needed), workload.book.name),
+                "Free host memory, or trim: ration trim NAME", 4);
+  owned->suspended = true;
+  owned->held = held;
+  limits_.changed();
+  if (const auto saved = limits_.save(); !saved) return tl::unexpected(saved.error());  // before anything moves
+  suspension_.suspend(workload.path, *processes, held, now_ns_);
+  return {};
+}
+
+void Node::begin_trim(const Workload& workload, const std::string& by) {
+  trims_[workload.path] = {sum(workload.used), now_ns_, by};
+}
+
+Result<void> Node::suspend(const std::string& name, const Caller& caller, std::vector<Event>& events) {
+  const auto workload = workload_for(name, caller);
+  if (!workload) return tl::unexpected(workload.error());
+  if (auto begun = begin_suspension(**workload, true); !begun) return begun;
+  Event event = event_of(**workload, "suspending",
+                         fmt::format("{}/{} is being suspended", (*workload)->book.tenant, (*workload)->book.name));
+  event.by = caller.name;
+  events.push_back(std::move(event));
+  return {};
+}
+
+Result<void> Node::resume(const std::string& name, const Caller& caller) {
+  const auto workload = workload_for(name, caller);
+  if (!workload) return tl::unexpected(workload.error());
+  if (suspension_.ask((*workload)->path)) return {};
+  return fail("E1546", fmt::format("{} is not suspended.", (*workload)->book.name), "ration ps", 4);
+}
+
+Result<void> Node::trim(const std::string& name, const Caller& caller) {
+  const auto workload = workload_for(name, caller);
+  if (!workload) return tl::unexpected(workload.error());
+  if (const auto status = ledger::request_trim((*workload)->path, (*workload)->owner);
+      status != ledger::BookStatus::kOk)
+    return fail("E1411",
+                fmt::format("the book of {} cannot be changed: {}.", (*workload)->book.name, ledger::describe(status)),
+                "ration doctor");
+  begin_trim(**workload, caller.name);
+  return {};
+}
+
+// What it looks like after two seconds is what it gave back.
+void Node::note_trims(std::vector<Event>& events) {
+  for (auto each = trims_.begin(); each != trims_.end();) {
+    const auto& [path, trim] = *each;
+    if (now_ns_ < trim.since_ns + kTrimTime) {
+      ++each;
+      continue;
+    }
+    const Workload& workload = registry_.workloads().at(path);
+    const Bytes now = sum(workload.used), returned = trim.used - std::min(trim.used, now);
+    Event event =
+        event_of(workload, "trimmed",
+                 returned > Bytes{0}
+                     ? fmt::format("{}/{} gave back {} of {}", workload.book.tenant, workload.book.name,
+                                   format_size(returned), format_size(trim.used))
+                     : fmt::format("{}/{} gave back nothing of {}: it uses all of it, or nothing in it co-operates",
+                                   workload.book.tenant, workload.book.name, format_size(trim.used)));
+    event.bytes = static_cast<std::int64_t>(returned.count());
+    event.by = trim.by;
+    events.push_back(std::move(event));
+    each = trims_.erase(each);
+  }
+}
+
+void Node::note_suspension(std::vector<Event>& events) {
+  using What = Suspension::Change::What;
+  // Of before a restart: where they are cannot be told, so they are brought to where they were.
+  for (const auto& [path, workload] : registry_.workloads()) {
+    const OwnedWorkload* owned = limits_.find(path);
+    if (owned == nullptr || !owned->suspended || suspension_.state_of(path) != Suspension::State::kHere) continue;
+    if (const auto processes = processes_of(workload)) suspension_.adopt(path, *processes, owned->held);
+  }
+  for (const Suspension::Change& change : suspension_.look(now_ns_)) {
+    const auto found = registry_.workloads().find(change.id);
+    OwnedWorkload* owned = limits_.find(change.id);
+    if (found == registry_.workloads().end() || owned == nullptr) continue;
+    const Workload& workload = found->second;
+    const std::string who = workload.book.tenant + "/" + workload.book.name;
+    Event event;
+    switch (change.what) {
+      case What::kSuspended:
+        event = event_of(workload, "suspended",
+                         fmt::format("{} is suspended: its {} are in host memory until it works again", who,
+                                     format_size(sum(workload.used))));
+        event.bytes = static_cast<std::int64_t>(sum(workload.used).count());
+        moves_.left.push_back(change.id);
+        break;
+      case What::kNotSuspended:
+        event = event_of(workload, "suspend_failed", fmt::format("{} was not suspended: {}", who, change.error->what));
+        event.fix = change.error->fix;
+        owned->suspended = owned->held = false;
+        limits_.changed();
+        break;
+      case What::kAsks:
+        moves_.asking.push_back(change.id);
+        event = event_of(workload, "resuming", fmt::format("{} asks for its device: {}", who, change.because));
+        break;
+      case What::kResumed:
+        event = event_of(workload, "resumed", fmt::format("{} is back on its device", who));
+        owned->suspended = owned->held = false;
+        limits_.changed();
+        activity_[change.id].since_ns = now_ns_;
+        break;
+      case What::kNotResumed:
+        event = event_of(workload, "suspend_failed",
+                         fmt::format("{} could not be brought back yet: {}", who, change.error->what));
+        event.fix = change.error->fix;
+        moves_.left.push_back(change.id);
+        break;
+    }
+    events.push_back(std::move(event));
+  }
+}
+
+// What was promised has to be there, too: after a restore that finds no room, drivers up to 580 at least can do no
+// other.
+void Node::bring_back() {
+  if (!machine_) return;
+  std::map<ledger::DeviceUuid, Bytes> free;
+  for (const policy::Device& device : machine_->devices) free[device.bytes] = device.free;
+  for (auto each = returning_.begin(); each != returning_.end();) {
+    const Workload& workload = registry_.workloads().at(*each);
+    const auto& accounts = workload.book.accounts;
+    bool fits = true;
+    for (std::size_t i = 0; i < accounts.size(); ++i) fits = fits && free[accounts[i].device] >= workload.used[i];
+    if (!fits || !suspension_.resume(*each)) {
+      each = fits ? returning_.erase(each) : std::next(each);
+      continue;
+    }
+    for (std::size_t i = 0; i < accounts.size(); ++i) free[accounts[i].device] -= workload.used[i];
+    each = returning_.erase(each);
+  }
+}
+
+void Node::mind_the_idle(std::vector<Event>& events) {
+  for (const auto& [path, workload] : registry_.workloads()) {
+    const policy::Policy* policy = policy_of(workload);
+    if (policy == nullptr || !policy->idle.after.value || suspension_.state_of(path) != Suspension::State::kHere ||
+        limits_.find(path) == nullptr)
+      continue;
+    const IdlePolicy rule = to_policy(policy->idle);
+    const auto decision =
+        idle_.look({path, sum(workload.used), activity_[path].since_ns, utilisation_of(workload)}, rule, now_ns_);
+    // What it does while it rests is told from the second half of its rest on.
+    const bool rests = idle_.idle_ns(path, now_ns_).value_or(0) * 2 >= rule.after_ns;
+    if (!rests || rule.action != IdleAction::kSuspend) {
+      suspension_.stop_watching(path);
+    } else if (const auto processes = processes_of(workload)) {
+      suspension_.watch(path, *processes, now_ns_);
+    }
+    if (!decision) continue;
+    Event event = event_of(workload, "idle",
+                           fmt::format("{}/{}: {}", workload.book.tenant, workload.book.name, decision->reason));
+    if (decision->action == IdleAction::kTrim) {
+      if (ledger::request_trim(path, workload.owner) == ledger::BookStatus::kOk) begin_trim(workload, "policy");
+      event.text += "; it is asked to give back what it does not use";
+    } else if (decision->action == IdleAction::kSuspend) {
+      if (const auto begun = begin_suspension(workload, false); !begun) {
+        event.text += "; it is not suspended: " + begun.error().what;
+        event.fix = begun.error().fix;
+      } else {
+        event.text += "; it is being suspended";
+      }
+    }
+    events.push_back(std::move(event));
+  }
+}
+
+}  // namespace ration::node

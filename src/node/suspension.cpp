@@ -1,0 +1,137 @@
+#include "node/suspension.hpp"
+
+#include <algorithm>
+
+namespace ration::node {
+namespace {
+
+// Work is told from ticking: twice what it did while it rested, and a fifth of a millisecond, which is less than an
+// interpreter takes to run one line.
+constexpr double kWorkOverRest = 2, kLeastWorkNs = 200'000;
+constexpr double kNsPerSecond = 1e9;
+
+}  // namespace
+
+void Suspension::watch(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns) {
+  if (resting_.count(id) == 0) resting_[id] = {activity_of(processes), now_ns};
+}
+
+bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held,
+                         std::uint64_t now_ns) {
+  if (workloads_.count(id) != 0) return false;
+  Workload& workload = workloads_[id];
+  workload.state = State::kLeaving;
+  workload.processes = processes;
+  workload.held = held;
+  workload.last = activity_of(processes);
+  workload.last_ns = now_ns;
+  if (const auto rest = resting_.find(id); rest != resting_.end() && now_ns > rest->second.since_ns) {
+    const double seconds = static_cast<double>(now_ns - rest->second.since_ns) / kNsPerSecond;
+    const ThreadActivity done = activity_between(rest->second.first, workload.last, {});
+    workload.resting_ns = static_cast<double>(done.processor_ns) / seconds;
+    workload.resting_turns = static_cast<double>(done.turns) / seconds;
+  }
+  resting_.erase(id);
+  jobs_->start(id, policy::CheckpointAction::kSuspend, processes);
+  return true;
+}
+
+bool Suspension::ask(const std::string& id) {
+  const auto found = workloads_.find(id);
+  if (found == workloads_.end() || found->second.state == State::kReturning) return false;
+  found->second.asked = true;  // told at the next look
+  return true;
+}
+
+bool Suspension::resume(const std::string& id) {
+  const auto found = workloads_.find(id);
+  if (found == workloads_.end() || found->second.state != State::kAsking) return false;
+  found->second.state = State::kReturning;
+  jobs_->start(id, policy::CheckpointAction::kResume, found->second.processes);
+  return true;
+}
+
+void Suspension::adopt(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held) {
+  Workload& workload = workloads_[id];
+  workload.state = State::kAway;
+  workload.processes = processes;
+  workload.held = held;
+  workload.asked = !held;  // whether it did meanwhile cannot be known
+}
+
+void Suspension::forget(const std::string& id) {
+  resting_.erase(id);
+  workloads_.erase(id);
+}
+
+Suspension::State Suspension::state_of(const std::string& id) const {
+  const auto found = workloads_.find(id);
+  return found == workloads_.end() ? State::kHere : found->second.state;
+}
+
+bool Suspension::is_away(const std::string& id) const {
+  const State state = state_of(id);
+  return state == State::kAway || state == State::kAsking || state == State::kReturning;
+}
+
+bool Suspension::anything_moves() const {
+  return std::any_of(workloads_.begin(), workloads_.end(), [](const auto& each) {
+    return each.second.state == State::kLeaving || each.second.state == State::kReturning;
+  });
+}
+
+bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
+  ProcessActivity now = activity_of(workload.processes);
+  const ThreadActivity done = activity_between(workload.last, now, workload.driver_threads);
+  const double seconds = static_cast<double>(now_ns - std::min(now_ns, workload.last_ns)) / kNsPerSecond;
+  workload.last = std::move(now);
+  workload.last_ns = now_ns;
+  if (done.turns == 0) return false;
+  if (workload.resting_turns == 0.0) return true;  // it did not stir at all while it rested
+  return static_cast<double>(done.processor_ns) >
+         kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kLeastWorkNs;
+}
+
+std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
+  using What = Change::What;
+  std::vector<Change> changes;
+  for (CheckpointJobs::Finished& job : jobs_->take_finished()) {
+    const auto found = workloads_.find(job.id);
+    if (found == workloads_.end()) continue;  // it ended meanwhile
+    Workload& workload = found->second;
+    const bool suspended = job.action == policy::CheckpointAction::kSuspend;
+    std::optional<Error> error;
+    if (!job.outcome) error = job.outcome.error();
+    if (suspended && !error) {
+      workload.state = State::kAway;
+      // A driver that names the program's first thread would hide the program itself.
+      for (const std::int32_t thread : job.outcome->driver_threads)
+        if (std::none_of(workload.processes.begin(), workload.processes.end(),
+                         [&](const ProcessIdentity& process) { return process.pid == thread; }))
+          workload.driver_threads.insert(thread);
+    } else if (!suspended && error) {
+      workload.state = State::kAway;
+      workload.asked = true;
+    } else {
+      workloads_.erase(found);
+    }
+    changes.push_back({job.id,
+                       suspended ? error ? What::kNotSuspended : What::kSuspended
+                       : error   ? What::kNotResumed
+                                 : What::kResumed,
+                       error,
+                       {}});
+  }
+  for (auto& [id, workload] : workloads_) {
+    if (workload.state != State::kAway) continue;
+    // Read what its threads did from before it left: who asked while it was leaving is blocked by now, and silent.
+    const bool stirred = !workload.held && stirs(workload, now_ns);
+    if (!stirred && !workload.asked) continue;
+    changes.push_back({id, What::kAsks, std::nullopt, workload.asked ? "it was asked for" : "its program works again"});
+    workload.state = State::kAsking;
+    workload.asked = false;
+  }
+  return changes;
+}
+
+}  // namespace ration::node

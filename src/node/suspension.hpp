@@ -1,0 +1,97 @@
+// Workloads whose device memory is in host memory for a time: which, on their way where, and who wants to come back.
+// Used by Node, which decides who goes, and asks for room before it lets anybody return.
+//
+// How it is noticed that a suspended program wants its device back: its driver calls block, so nobody inside can say
+// so. Its threads tell: whatever stirs more than the program did while it rested asks. A thread in which the driver
+// works is left out. So a program that rests without a stir is back at its first stir, and one that ticks while it
+// rests (a Jupyter kernel) at its first work. Asking too early costs moving the memory twice, and nothing else.
+//
+// Promises: nobody stays away unnoticed, also over a restart of the daemon (then everybody away asks), but for those
+// that a person holds away; what ended is forgotten. Not thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "node/checkpoint_jobs.hpp"
+#include "node/process_activity.hpp"
+
+namespace ration::node {
+
+class Suspension {
+ public:
+  enum class State {
+    kHere,
+    kLeaving,    ///< its memory is being moved out
+    kAway,       ///< in host memory
+    kAsking,     ///< the same, and it wants to come back
+    kReturning,  ///< its memory is being moved in
+  };
+
+  struct Change {
+    enum class What {
+      kSuspended,
+      kNotSuspended,  ///< it stays where it is: `error` says why
+      kAsks,
+      kResumed,
+      kNotResumed,  ///< it stays away and asks again
+    };
+    std::string id;
+    What what = What::kSuspended;
+    std::optional<Error> error;
+    std::string because;  ///< why it asks
+  };
+
+  explicit Suspension(std::unique_ptr<CheckpointJobs> jobs) : jobs_(std::move(jobs)) {}
+
+  /// It rests: from the first call on, what its threads do is what they do while it rests.
+  void watch(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns);
+  /// It does not rest any more.
+  void stop_watching(const std::string& id) { resting_.erase(id); }
+
+  /// `held`: until `ask`, whatever its threads do. False: it is not here.
+  bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held, std::uint64_t now_ns);
+  /// Somebody wants it back. False: it is neither away nor on its way out.
+  bool ask(const std::string& id);
+  /// There is room. False: it does not ask.
+  bool resume(const std::string& id);
+  /// It was suspended, or on its way, when the daemon before this one ended.
+  void adopt(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held);
+  void forget(const std::string& id);
+
+  [[nodiscard]] State state_of(const std::string& id) const;
+  /// Whether its bytes are not on the device, or on their way there.
+  [[nodiscard]] bool is_away(const std::string& id) const;
+  [[nodiscard]] bool anything_moves() const;
+
+  /// What happened since the last look.
+  [[nodiscard]] std::vector<Change> look(std::uint64_t now_ns);
+
+ private:
+  struct Rest {
+    ProcessActivity first;
+    std::uint64_t since_ns = 0;
+  };
+  struct Workload {
+    State state = State::kHere;
+    std::vector<ProcessIdentity> processes;
+    std::set<std::int32_t> driver_threads;
+    ProcessActivity last;
+    std::uint64_t last_ns = 0;
+    /// A second of rest; absent: not known.
+    std::optional<double> resting_ns, resting_turns;
+    bool held = false;
+    bool asked = false;  ///< since the last look
+  };
+  [[nodiscard]] bool stirs(Workload& workload, std::uint64_t now_ns) const;
+
+  std::unique_ptr<CheckpointJobs> jobs_;
+  std::map<std::string, Rest> resting_;
+  std::map<std::string, Workload> workloads_;  // those that are not simply here
+};
+
+}  // namespace ration::node

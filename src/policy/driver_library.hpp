@@ -1,0 +1,33 @@
+// The driver's libraries, asked by name at run time: any version of them, or none. Used by devices.cpp, checkpoint.cpp
+// and cgroup_limits.cpp.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace ration::policy {
+
+/// One library of the driver, kept open: what it hands out stays valid.
+class Library {
+ public:
+  Library(const std::string& folder, const char* soname) {
+    handle_ = ::dlopen(folder.empty() ? soname : (folder + "/" + soname).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ == nullptr) problem_ = ::dlerror();
+  }
+  explicit operator bool() const { return handle_ != nullptr; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// Calls `name`, or says `missing` where the library has no such function.
+  template <typename Answer, typename... Arguments>
+  Answer call(const char* name, Answer missing, Arguments... arguments) const {
+    auto* function = reinterpret_cast<Answer (*)(Arguments...)>(::dlsym(handle_, name));
+    return function == nullptr ? missing : function(arguments...);
+  }
+
+ private:
+  void* handle_ = nullptr;
+  std::string problem_;
+};
+
+}  // namespace ration::policy

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Idle workloads are moved away, come back when they work again, and give back what they do not use; over kills of everybody."""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from node_test import BIN, GIB, MIB, NODE, PATIENCE, SOURCE, Case  # noqa: E402
+
+CONTEXT = 64 * MIB
+
+
+class Notebook:
+    """`ration-workload obey` under a limit: takes a cell, answers when it is done."""
+
+    def __init__(self, case, name, *options, limit="4GiB"):
+        self.process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, "--limit", limit, *options, "--", BIN / "ration-workload", "obey"],
+                                        env=case.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        case.addCleanup(self.kill)
+
+    def say(self, order):
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        return int(self.process.stdout.readline() or -1)
+
+    def cell(self, order):
+        self.say(order)
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait(PATIENCE)
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Suspending(Case):
+    configuration = """
+[[policy]]
+match = { users = ["*"] }
+idle = { after = "1s", action = "suspend" }
+"""
+
+    def away(self, name):
+        return self.until(lambda: self.row(name)["state"] == "suspended", f"{name} suspended")
+
+    def free(self):
+        return self.get("/api/v1/devices")[0]["free_bytes"]
+
+    def test_an_idle_program_leaves_and_comes_back_when_it_works(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 3072"), 0)
+        self.away("notebook")
+        row = self.row("notebook")
+        self.assertEqual((row["used_bytes"], row["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
+        self.assertEqual(self.free(), 16 * GIB, "its bytes are free for others")
+        self.assertEqual(notebook.cell("take 512"), 0, "it goes on where it was")
+        row = self.until(lambda: (lambda row: row if row["state"] == "running" else None)(self.row("notebook")), "it is back")
+        self.assertEqual((row["used_bytes"], row["suspended_bytes"]), (3584 * MIB + CONTEXT, 0))
+        kinds = [event["type"] for event in self.events("suspended", "resuming", "resumed")]
+        self.assertEqual(kinds[:3], ["suspended", "resuming", "resumed"])
+
+    def test_it_waits_for_room_and_is_not_refused(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 3072"), 0)
+        self.away("notebook")
+        other = self.holding("other", "14GiB", "--limit", "15GiB")
+        # What holds a card does not count as idle to the last byte of this test: it is kept where it is.
+        notebook.say("take 512")
+        self.until(lambda: self.events("resuming"), "it asks")
+        self.until(lambda: self.row("other")["state"] == "suspended" or self.row("notebook")["state"] == "resuming", "it waits")
+        other.terminate()
+        other.communicate()
+        self.assertEqual(notebook.answer(), 0)
+        self.assertEqual(self.events("denied"), [])
+
+    def test_by_hand_it_stays_away_until_it_is_called(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 1024"), 0)
+        done = self.ration("suspend", "notebook")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("suspended", done.stdout)
+        notebook.say("take 512")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 5, "five looks")
+        self.assertEqual(self.row("notebook")["state"], "suspended", "its work does not bring it back")
+        done = self.ration("suspend", "notebook")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1546"))
+        done = self.ration("resume", "notebook")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(notebook.answer(), 0)
+
+    def test_what_is_suspended_outlives_the_daemon_and_is_found_again(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 1024"), 0)
+        self.away("notebook")
+        self.stop(signal.SIGKILL)
+        notebook.say("take 512")  # while nobody sees it
+        self.start()
+        self.assertEqual(notebook.answer(), 0)
+
+    def test_without_a_daemon_a_person_brings_it_back(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 1024"), 0)
+        self.away("notebook")
+        self.stop(signal.SIGKILL)
+        done = self.ration("resume", "notebook", NODE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(notebook.cell("take 512"), 0)
+
+    def test_killing_it_while_it_is_away_leaves_nothing(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 1024"), 0)
+        self.away("notebook")
+        os.kill(self.row("notebook")["processes"][0]["pid"], signal.SIGKILL)
+        self.until(lambda: "notebook" not in self.rows(), "it is gone")
+        self.assertEqual(self.free(), 16 * GIB)
+
+    def test_strangers_may_not(self):
+        if os.getuid() != 0:
+            self.skipTest("needs to become another user")
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.folder / "ration.sock", 0o666)
+        Notebook(self, "notebook").cell("take 1024")
+        for action in ("suspend", "resume", "trim"):
+            status, problem = self.as_nobody("POST", f"/api/v1/workloads/notebook/{action}", "{}")
+            self.assertEqual((status, problem["id"]), (403, "E1502"))
+        self.assertEqual(self.ration("suspend", "nobody-there").returncode, 3)
+
+    def test_the_time_away_is_not_charged(self):
+        notebook = Notebook(self, "notebook", "--tenant", "nlp")
+        self.assertEqual(notebook.cell("take 3072"), 0)
+        self.away("notebook")
+
+        def charged():
+            lines = self.ration("report", "--by", "tenant", "--window", "24h", "-o", "json")
+            rows = json.loads(lines.stdout)["data"]["rows"]
+            return next((row for row in rows if row["key"] == "nlp"), None)
+        before = self.until(charged, "a line of the tenant")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 5, "five looks")
+        self.assertEqual(self.row("notebook")["state"], "suspended")
+        self.assertEqual(charged()["used_byte_seconds"], before["used_byte_seconds"])
+
+
+class MoreNotebooksThanMemory(Case):
+    """Twelve notebooks of 4 GiB on a card of 16 GiB, three of them active at a time."""
+    configuration = Suspending.configuration
+    notebooks, active, cells = 12, 3, 3
+
+    def test_all_finish_and_none_is_refused(self):
+        choose = random.Random(1)
+        turns = threading.Semaphore(self.active)
+        problems = []
+
+        def work(number):
+            notebook = Notebook(self, f"notebook-{number}", "--wait")
+            for cell in range(self.cells):
+                with turns:
+                    answer = notebook.cell("take 3072" if cell == 0 else "take 256")
+                if answer != 0:
+                    problems.append(f"notebook {number}, cell {cell}: {answer} {notebook.process.poll()}")
+                    return
+            if notebook.end() != 0:
+                problems.append(f"notebook {number} ended with {notebook.process.returncode}")
+
+        order = list(range(self.notebooks))
+        choose.shuffle(order)
+        threads = [threading.Thread(target=work, args=(number,)) for number in order]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(problems, [])
+        self.assertEqual(self.events("denied", "suspend_failed", "guard_lost", "violation"), [])
+        self.assertGreaterEqual(len(self.events("suspended")), self.notebooks - 4, "that many had no room beside the others")
+
+
+class Trimming(Case):
+    def test_a_program_that_does_not_cooperate_keeps_what_it_has(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        done = self.ration("trim", "train")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("gave back nothing", done.stdout)
+        self.assertEqual(self.row("train")["used_bytes"], GIB + CONTEXT)
+
+    def test_a_program_that_does_gives_back_what_is_free_in_it(self):
+        script = ("import ctypes,sys\n"
+                  "sys.path.insert(0,%r)\n"
+                  "import ration\n"
+                  "pool=ration.Pool() if hasattr(ration,'Pool') else None\n") % str(SOURCE / "python")
+        del script  # the library's own way is shown by tests/system/node/trim_program.cpp
+        holder = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "pool", "--limit", "4GiB", "--", BIN / "ration-test-pool-holder"],
+                                  env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (holder.kill(), holder.communicate()))
+        self.assertEqual(holder.stdout.readline(), "free\n")
+        done = self.ration("trim", "pool", "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(json.loads(done.stdout)["data"][0]["bytes"], GIB)
+
+    def test_who_is_idle_is_asked(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        done = self.ration("trim", "--idle", "0s", "--dry-run")
+        self.assertIn("train", done.stdout)
+        self.assertEqual(self.events("trimmed"), [])
+        self.assertIn("nobody was idle for 1h", self.ration("trim", "--idle", "1h").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
