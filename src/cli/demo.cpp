@@ -148,7 +148,7 @@ class Play {
     const auto rows = daemon_.get("/api/v1/workloads");
     if (!rows) return;
     for (const json& row : *rows)
-      if (row.at("state") == "waiting" && row.at("workload").is_string()) waiting_.insert(row["workload"]);
+      if (row.contains("state") && row["state"] == "waiting") waiting_.insert(row.at("workload"));
   }
 
   void tell_events() {

@@ -142,10 +142,10 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
       rows.push_back({{"workload", each.name}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
       if (session.format() == Format::kText)
         fmt::print("would ask {}{}\n", each.name,
-                   options.name.empty() ? fmt::format(" (idle {}), which holds {}",
-                                                      format_duration(each.idle_seconds * 1'000'000'000U),
-                                                      session.size(each.used))
-                                        : std::string());
+                   options.name.empty()
+                       ? fmt::format(" (idle {}), which holds {}", format_duration(each.idle_seconds * 1'000'000'000U),
+                                     session.size(each.used))
+                       : std::string());
       continue;
     }
     const auto event = ask_and_wait(*daemon, each.name, "trim", {"trimmed", "ended"});

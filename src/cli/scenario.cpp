@@ -210,14 +210,15 @@ void read_command(Reader& reader, const Node& node, std::vector<ScenarioCommand>
   std::vector<std::string> lines;
   reader.table(
       node, {{"at", reader.time(command.at)}, {"waits", reader.text(command.waits)}, {"ration", reader.texts(lines)}});
-  static const std::vector<std::string> kVerbs{"set", "ps", "explain"};
+  static const std::vector<std::string> kVerbs{"set", "trim", "suspend", "resume", "ps", "explain"};
   bool known = !lines.empty();
   for (const std::string& line : lines) {
     command.lines.push_back(words_of(line));
     const auto& words = command.lines.back();
     known = known && !words.empty() && std::find(kVerbs.begin(), kVerbs.end(), words.front()) != kVerbs.end();
   }
-  reader.needs(node, known, "what to type (set, ps, explain)", "ration = [\"set train --limit 20GiB\"]");
+  reader.needs(node, known, "what to type (set, trim, suspend, resume, ps, explain)",
+               "ration = [\"set train --limit 20GiB\"]");
   commands.push_back(std::move(command));
 }
 

@@ -111,7 +111,8 @@ const std::vector<VerbText>& verb_texts() {
       {"suspend",
        "move a workload's GPU memory to the host",
        "WORKLOAD [OPTIONS]",
-       "By the driver's own calls (driver 570 and newer). The program keeps running until it next calls the driver, and "
+       "By the driver's own calls (driver 570 and newer). The program keeps running until it next calls the driver, "
+       "and "
        "waits there until ration resume. Policies in ration.toml do the same with idle workloads, and bring them back "
        "when they work again.",
        {{"ration suspend notebook", "its memory is free for others"}}},

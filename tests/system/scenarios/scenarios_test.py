@@ -141,6 +141,15 @@ class Scenarios(Case):
         self.assertLessEqual(peak, 16 - 4 - 3)
         self.assertGreater(peak, 8)
 
+    def test_jupyterhub_twelve_on_a_card_for_four(self):
+        self.start("jupyterhub", "--speed", "2", "--keep")
+        twelve = {f"notebook-{number:02}" for number in range(1, 13)}
+        # Twelve with 3.5 GiB each on 16 GiB: who is suspended has its bytes in host memory.
+        self.until(lambda rows: set(rows) == twelve and sum(row["used_bytes"] + row["suspended_bytes"] for row in rows.values()) > 12 * 3 * GIB, "all twelve hold their memory")
+        self.until(lambda rows: {event["workload"] for event in self.events("suspended")} == twelve, "each was suspended")
+        self.until(lambda rows: len({event["workload"] for event in self.events("resumed")}) >= 6, "they come back")
+        self.assertEqual((self.refused(), self.events("violation", "guard_lost", "ungoverned")), (set(), []))
+
     def test_demo_shows_what_it_announces(self):
         text = self.start("demo", "--speed", "10", "--keep")
         self.assertIn("ration demo: 2 simulated NVIDIA A100-SXM4-40GB", text)
