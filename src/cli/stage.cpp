@@ -256,7 +256,7 @@ std::optional<std::string> node_of(const fs::path& folder) {
 
 Result<void> join_demo(Session& session) {
   std::error_code error;
-  fs::file_time_type newest{};
+  auto newest = fs::file_time_type::min();
   std::string folder, node;
   for (fs::directory_iterator each(base_folder(), error), end; !error && each != end; each.increment(error)) {
     if (each->path().filename().string().rfind(kPrefix, 0) != 0) continue;
