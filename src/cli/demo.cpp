@@ -1,265 +1,221 @@
-// `ration demo`: real processes replay real allocation histories on a simulated card, under limits. A play in three
-// acts: everybody fits; one is refused and told why; its limit is raised while it waits.
+// `ration demo`: a scenario played for real on simulated GPUs: a daemon, programs of several tenants, and what happens
+// to them as it happens.
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <map>
+#include <set>
 #include <thread>
 
-#include "cli/holders.hpp"
 #include "cli/launch.hpp"
+#include "cli/node_client.hpp"
+#include "cli/stage.hpp"
 #include "cli/verbs.hpp"
 
 namespace ration::cli {
 namespace {
 
-constexpr const char* kNode = "T4:16GiB";
-
-struct Actor {
-  const char* name;
-  const char* tenant;
-  const char* limit;
-  const char* trace;
-  double seconds;
-  const char* on_deny;
-};
-// Peaks of the traces and one context each stay below 16 GiB together: limits are what keeps it so.
-constexpr Actor kCast[] = {{"nlp", "research", "7GiB", "medium_128_training", 22, "fail"},
-                           {"serve", "product", "2.5GiB", "medium_512_inference", 22, "fail"},
-                           {"notebook", "alice", "3GiB", "medium_1024_inference", 20, "fail"}};
-constexpr Actor kVision{"vision", "research", "2.5GiB", "bcrafton_forward_backward", 8, "fail"};
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-/// The folder that the demo lives in; gone when it ends, with everybody in it.
-class Stage {
- public:
-  Stage() {
-    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    std::string pattern =
-        fmt::format("{}/ration-demo-XXXXXX", runtime != nullptr && ::access(runtime, W_OK) == 0 ? runtime : "/tmp");
-    if (::mkdtemp(pattern.data()) == nullptr) return;
-    folder_ = pattern;
-    ::setenv("RATION_RUNTIME_DIR", folder_.c_str(), 1);
-    ::setenv("RATION_SIM_DIR", folder_.c_str(), 1);
-  }
-  ~Stage() {
-    for (const auto& [name, pid] : running_) ::kill(pid, SIGTERM);
-    for (const auto& [name, pid] : running_) ::waitpid(pid, nullptr, 0);
-    std::error_code error;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, error);
-  }
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
+// What is worth a line: starts are told by the moments, and changes of a limit by the command that makes them or here.
+constexpr const char* kTold =
+    "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,violation,alert,ended";
+constexpr auto kBeat = 50ms;
+constexpr auto kTriedAgain = 200ms;
+constexpr auto kQuiet = 8s;  // about the same thing again
 
-  [[nodiscard]] const std::string& folder() const { return folder_; }
-
-  void start(const Actor& actor, const DemoOptions& options, const char* on_deny) {
-    std::vector<std::string> words{companion("ration"),
-                                   "run",
-                                   fmt::format("--sim={}", kNode),
-                                   "--limit",
-                                   actor.limit,
-                                   "--name",
-                                   actor.name,
-                                   "--tenant",
-                                   actor.tenant,
-                                   "--on-deny",
-                                   on_deny,
-                                   "--summary",
-                                   "always",
-                                   "--",
-                                   companion("ration-workload"),
-                                   "replay",
-                                   actor.trace,
-                                   "--duration",
-                                   fmt::format("{}ms", static_cast<long>(actor.seconds * 1000 / options.speed))};
-    if (options.keep) words.emplace_back("--hold");
-    running_.emplace_back(actor.name, start_in_background(words, log(actor.name)));
-  }
-
-  /// The exit code, once it has ended.
-  std::optional<int> ended(const std::string& name) {
-    for (auto entry = running_.begin(); entry != running_.end(); ++entry) {
-      int status = 0;
-      if (entry->first != name || ::waitpid(entry->second, &status, WNOHANG) == 0) continue;
-      running_.erase(entry);
-      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-    return std::nullopt;
-  }
-  [[nodiscard]] bool anybody() const { return !running_.empty(); }
-
-  [[nodiscard]] std::string said(const std::string& name) const {
-    std::ifstream file(log(name));
-    return {(std::istreambuf_iterator<char>(file)), {}};
-  }
-
- private:
-  [[nodiscard]] std::string log(const std::string& name) const { return folder_ + "/" + name + ".log"; }
-  std::string folder_;
-  std::vector<std::pair<std::string, pid_t>> running_;
-};
-
-std::string bar(const ledger::AccountSnapshot& account, Bytes total) {
-  constexpr std::uint64_t kWidth = 40;
-  const auto cells = [&](Bytes bytes) { return bytes.count() * kWidth / total.count(); };
-  std::string text;
-  for (std::uint64_t i = 0; i < kWidth; ++i)
-    text += i < cells(account.used) ? "█" : i < cells(account.limit) ? "░" : " ";
-  return text;
+std::string devices_text(const json& snapshot) {
+  std::map<std::string, int> counts;
+  for (const json& device : snapshot.at("devices")) ++counts[device.at("name").get<std::string>()];
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) parts.push_back(fmt::format("{} simulated {}", count, name));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// The state of all workloads; on a terminal it replaces what it drew before.
-class Panel {
+std::string moments_text(const Scenario& scenario) {
+  std::vector<std::string> parts;
+  for (const ScenarioMoment& moment : scenario.moments) {
+    const double seconds = std::chrono::duration<double>(moment.at).count();
+    parts.push_back(seconds <= 0 ? moment.text : fmt::format("in {:g} s: {}", seconds, moment.text));
+  }
+  return fmt::format("{}", fmt::join(parts, "\n  "));
+}
+
+class Play {
  public:
-  explicit Panel(const Session& session) : session_(session), live_(::isatty(STDOUT_FILENO) != 0) {}
-  void draw() {
-    if (live_) frame();
+  Play(const Session& session, const DemoOptions& options, const Scenario& scenario, Stage& stage, NodeClient& daemon)
+      : session_(session), options_(options), scenario_(scenario), stage_(stage), daemon_(daemon) {}
+
+  void introduce() {
+    const auto snapshot = daemon_.get("/api/v1/snapshot");
+    std::map<std::string, int> tenants;
+    for (const ScenarioProgram& program : scenario_.programs) ++tenants[program.tenant];
+    say("ration demo: {}, {} tenants, {} programs, seed {} - nothing on this machine is touched, no GPU is needed",
+        snapshot ? devices_text(*snapshot) : scenario_.node, tenants.size(), scenario_.programs.size(), options_.seed);
+    say("  {}: {}", scenario_.name, scenario_.about);
+    say("  dashboard  {}        terminal  ration ps --sim=demo", stage_.url());
+    say("  to change limits there: token {}", stage_.token());
+    if (!scenario_.moments.empty()) say("  {}", moments_text(scenario_));
+    if (!scenario_.try_this.empty()) say("  try:  {} --sim=demo", scenario_.try_this);
+    say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed, fmt::join(scenario_names(), "|"));
   }
-  void frame() {
-    if (const auto store = session_.store()) {
-      erase();
-      for (const Holder& holder : holders(*store)) {
-        const auto& account = holder.entry();
-        fmt::print("  {:<10} {} {:>9} of {:>9}{}\n", holder.book.name, bar(account, account.device_total),
-                   session_.size(account.used), session_.size(account.limit),
-                   account.denials > 0 ? session_.painted("  refused", 31) : "");
-        ++lines_;
+
+  /// Until it is over, or somebody has seen enough.
+  int play(std::optional<Nanoseconds> end) {
+    begun_ = Clock::now();
+    int outcome = 0;
+    while (interrupted == 0 && (!end || elapsed() < *end)) {
+      while (next_program_ < scenario_.programs.size() && scenario_.programs[next_program_].start <= elapsed()) {
+        stage_.start(scenario_.programs[next_program_], options_.speed,
+                     options_.seed + static_cast<unsigned>(next_program_));
+        ++next_program_;
       }
-      std::fflush(stdout);
+      for (std::size_t number = 0; number < scenario_.commands.size(); ++number) step(number);
+      tell_events();
+      note_who_waits();
+      for (const auto& [name, code] : stage_.take_ended()) {
+        if (code < 125 || code > 127) continue;  // its own end is an event
+        say("{}  {} could not be run: {}", clock_text(), name, stage_.last_words(name));
+        outcome = 1;
+      }
+      std::this_thread::sleep_for(kBeat);
     }
-    if (!live_) lines_ = 0;
+    return outcome;
   }
-  void say(const std::string& text) {
-    erase();
-    fmt::print("{}\n", text);
+
+  void show(const std::vector<std::string>& words) {
+    say("\n$ ration {}", fmt::join(words, " "));
+    std::vector<std::string> program = words;
+    program.insert(program.begin(), companion("ration"));
+    fmt::print("{}", output_of(program).text);
     std::fflush(stdout);
   }
 
  private:
-  void erase() {
-    if (live_ && lines_ > 0) fmt::print("\033[{}A\033[J", lines_);
-    lines_ = 0;
+  template <typename... Arguments>
+  void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    fmt::print(format, std::forward<Arguments>(arguments)...);
+    fmt::print("\n");
+    std::fflush(stdout);
   }
+
+  [[nodiscard]] Nanoseconds elapsed() const { return Clock::now() - begun_; }
+  [[nodiscard]] std::string clock_text() const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(elapsed()).count();
+    return fmt::format("{:02}:{:02}", seconds / 60, seconds % 60);
+  }
+
+  /// One line of a command that is due. Of one that answers somebody's waiting each line has to succeed before the
+  /// next.
+  void step(std::size_t number) {
+    const ScenarioCommand& command = scenario_.commands[number];
+    std::size_t& line = next_line_[number];
+    if (command.waits.empty()) {
+      while (command.at <= elapsed() && line < command.lines.size()) (void)type(command.lines[line++], true);
+      return;
+    }
+    const bool waits = waiting_.count(command.waits) != 0;
+    if (line == command.lines.size() && !waits) line = 0;
+    const bool due = waits && line < command.lines.size() && Clock::now() >= next_try_;
+    if (!due) return;
+    next_try_ = Clock::now() + kTriedAgain;
+    if (type(command.lines[line], false)) ++line, next_try_ = Clock::now();
+  }
+
+  /// True: it succeeded. Tries that fail are shown only where there is no other.
+  bool type(const std::vector<std::string>& words, bool only_try) {
+    std::vector<std::string> program = words;
+    program.insert(program.begin(), companion("ration"));
+    const Output output = output_of(program);
+    const bool done = output.exit_code == 0;
+    if (done || only_try) say("{}  $ ration {}", clock_text(), fmt::join(words, " "));
+    if (!done && only_try) fmt::print("{}", output.text);
+    return done;
+  }
+
+  void note_who_waits() {
+    const auto& commands = scenario_.commands;
+    if (std::all_of(commands.begin(), commands.end(), [](const auto& each) { return each.waits.empty(); })) return;
+    waiting_.clear();
+    const auto rows = daemon_.get("/api/v1/workloads");
+    if (!rows) return;
+    for (const json& row : *rows)
+      if (row.contains("state") && row["state"] == "waiting") waiting_.insert(row.at("workload"));
+  }
+
+  void tell_events() {
+    const auto events = daemon_.get(fmt::format("/api/v1/events?since={}&limit=200&type={}", last_event_, kTold));
+    if (!events) return;
+    for (const json& event : *events) {
+      last_event_ = std::max(last_event_, event.at("id").get<std::int64_t>());
+      const std::string type = event.at("type");
+      const std::string about =
+          type + "/" + (event.at("workload").is_string() ? event["workload"].get<std::string>() : "");
+      const auto told = told_.find(about);
+      if (told != told_.end() && Clock::now() - told->second < kQuiet / options_.speed) continue;
+      told_[about] = Clock::now();
+      const bool refusal = type == "denied";
+      say("{}  {:<10} {}", clock_text(), refusal ? session_.painted("DENIED", 31) + "    " : type,
+          event.at("text").get<std::string>());
+      if (refusal && !explained_ && event.at("denial").is_string()) {
+        explained_ = true;
+        show({"why", event["denial"].get<std::string>()});
+        say("");
+      }
+    }
+  }
+
   const Session& session_;
-  bool live_;
-  int lines_ = 0;
+  const DemoOptions& options_;
+  const Scenario& scenario_;
+  Stage& stage_;
+  NodeClient& daemon_;
+  Clock::time_point begun_;
+  Clock::time_point next_try_;
+  std::size_t next_program_ = 0;
+  std::map<std::size_t, std::size_t> next_line_;  ///< of each command
+  std::set<std::string> waiting_;
+  std::int64_t last_event_ = 0;
+  std::map<std::string, Clock::time_point> told_;
+  bool explained_ = false;
 };
-
-template <typename Condition>
-bool until(Panel& panel, double seconds, Condition&& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (std::chrono::steady_clock::now() < end && interrupted == 0) {
-    if (condition()) return true;
-    panel.draw();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the demo's own frame rate
-  }
-  return false;
-}
-
-const ledger::StoredBook* book_named(const std::vector<ledger::StoredBook>& books, const std::string& name) {
-  const auto found =
-      std::find_if(books.rbegin(), books.rend(), [&](const auto& book) { return book.contents.name == name; });
-  return found == books.rend() ? nullptr : &*found;
-}
-
-void show_command(Panel& panel, const std::vector<std::string>& words) {
-  std::vector<std::string> program = words;
-  panel.say(fmt::format("\n$ ration {}", fmt::join(words, " ")));
-  program.insert(program.begin(), companion("ration"));
-  if (words.front() != "why") program.push_back(fmt::format("--sim={}", kNode));
-  fmt::print("{}", output_of(program).text);
-  std::fflush(stdout);
-}
 
 }  // namespace
 
 Result<int> demo(const Session& outer, const DemoOptions& options) {
+  const auto scenario = read_scenario(options.scenario, options.speed);
+  if (!scenario) return tl::unexpected(scenario.error());
+  std::optional<Nanoseconds> end;
+  if (!options.length.empty()) {
+    const auto length = parse_duration(options.length);
+    if (!length) return tl::unexpected(length.error());
+    end = Nanoseconds(static_cast<std::int64_t>(*length));
+  } else if (!options.keep && ::isatty(STDOUT_FILENO) == 0) {
+    end = scenario->length;
+  }
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, [](int) { interrupted = 1; });
+  ::signal(SIGPIPE, SIG_IGN);
+  const auto stage = Stage::open(*scenario);
+  if (!stage) return tl::unexpected(stage.error());
   Session session = outer;
   session.simulated = true;
-  session.simulated_node = kNode;
-  Stage stage;
-  if (stage.folder().empty())
-    return fail("E1405", "no folder for the demo could be made in /tmp.", "export XDG_RUNTIME_DIR=<a folder of yours>",
-                1);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  std::signal(SIGTERM, [](int) { interrupted = 1; });
-  Panel panel(session);
-  panel.say(
-      fmt::format("ration demo: a simulated 16 GiB T4, real processes that replay recorded PyTorch runs. No GPU is "
-                  "needed, nothing here is touched.\n"
-                  "  look from another terminal:  RATION_RUNTIME_DIR={0} RATION_SIM_DIR={0} ration ps --sim={1}\n",
-                  stage.folder(), kNode));
-
-  panel.say("1. Three programs share the card. None was changed; each is held to its limit.");
-  for (const Actor& actor : kCast) stage.start(actor, options, "fail");
-  until(panel, 6 / options.speed, [] { return false; });
-  show_command(panel, {"ps"});
-
-  panel.say("\n2. A fourth one, vision, gets 2.5 GiB. It wants more, so it is refused, and nobody else notices.");
-  stage.start(kVision, options, "fail");
-  int code = 0;
-  const auto vision_ended = [&] {
-    const auto ended = stage.ended("vision");
-    code = ended.value_or(0);
-    return ended.has_value();
-  };
-  const auto last_words = [&] {
-    return fmt::format("   vision ended with exit code {}: {}", code,
-                       stage.said("vision").substr(0, stage.said("vision").find('\n')));
-  };
-  if (until(panel, 30, vision_ended)) panel.say(last_words());
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  const auto books = store->list();
-  if (const auto* book = book_named(books, "vision"); book != nullptr && book->contents.denial_count > 0) {
-    show_command(panel, {"why", fmt::format("d-{}-{}", book->contents.run_number, book->contents.denial_count)});
-  }
-
-  panel.say("\n3. Again, but it waits when refused (--on-deny wait), and its limit is raised while it does.");
-  stage.start(kVision, options, "wait");
-  const bool waits = until(panel, 30, [&] {
-    const auto now = session.store();
-    if (!now) return false;
-    const auto all = now->list();
-    const auto* book = book_named(all, "vision");
-    return book != nullptr && book->live && book->contents.waiting > 0;
-  });
-  if (waits) {
-    panel.frame();
-    show_command(panel, {"set", "vision", "--limit", "5GiB"});
-  }
-  if (until(panel, options.keep ? 10 : 30, vision_ended)) panel.say(last_words());
-
-  if (options.keep)
-    panel.say("\nEverybody stays (--keep). Ctrl-C ends it.");
-  else
-    panel.say("\n4. The others finish.");
-  int failures = code != 0;
-  until(panel, options.keep ? 1e9 : 60, [&] {
-    for (const Actor& actor : kCast) {
-      if (const auto ended = stage.ended(actor.name)) failures += *ended != 0;
-    }
-    return !stage.anybody();
-  });
-  panel.say("\nWhat they needed:");
-  for (const char* name : {"nlp", "serve", "notebook", "vision"}) {
-    const std::string text = stage.said(name);
-    const auto at = text.find("ration: ");
-    if (at != std::string::npos) fmt::print("  {:<9} {}\n", name, text.substr(at + 8, text.find('\n', at) - at - 8));
-  }
-  fmt::print(
-      "{} denied in the first try of vision, none else. Next: ration run --sim --limit 1GiB -- ration-workload grab\n",
-      waits ? "1" : "n/a (vision did not wait)");
-  return interrupted != 0 && !options.keep ? 130 : failures == 0 && waits ? 0 : 1;
+  session.simulated_node = scenario->node;
+  session.socket = (*stage)->socket();
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  Play play(session, options, *scenario, **stage, *daemon);
+  play.introduce();
+  const int outcome = play.play(end);
+  if (interrupted == 0) play.show({"ps"});
+  return outcome;
 }
 
 }  // namespace ration::cli

@@ -98,11 +98,17 @@ Output output_of(const std::vector<std::string>& program) {
   return output;
 }
 
-pid_t start_in_background(const std::vector<std::string>& program, const std::string& log) {
+pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group) {
   const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return -1;
   const pid_t child = ::fork();
-  if (child == 0) become(program, file);
+  if (child == 0) {
+    ::setpgid(0, group);
+    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+    become(program, file);
+  }
+  // Here as well: whoever signals the group at once must reach it.
+  ::setpgid(child, group);
   ::close(file);
   return child;
 }

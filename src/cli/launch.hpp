@@ -23,7 +23,7 @@ struct Output {
 /// Runs a program to its end and collects what it prints.
 [[nodiscard]] Output output_of(const std::vector<std::string>& program);
 
-/// Starts a program in the background, its output in `log`. -1: it could not be started.
-[[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log);
+/// Starts a program in the background, in that process group, its output in `log`. -1: it could not be started.
+[[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);
 
 }  // namespace ration::cli

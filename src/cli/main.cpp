@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "cli/reference.hpp"
+#include "cli/stage.hpp"
 #include "cli/verbs.hpp"
 #include "policy/text.hpp"
 #include "policy/variables.hpp"
@@ -59,6 +60,11 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
     const auto* sim = verb->get_option_no_throw("--sim");
     session.simulated = sim != nullptr && sim->count() > 0;
     chosen = action;
+    if (session.simulated_node == "demo")
+      chosen = [action]() -> Result<int> {
+        if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
+        return action();
+      };
   });
   return verb;
 }
@@ -77,7 +83,8 @@ void add_output(CLI::App* verb, bool csv) {
 }
 
 void add_sim(CLI::App* verb) {
-  verb->add_option("--sim", session.simulated_node, "use a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file")
+  verb->add_option("--sim", session.simulated_node,
+                   "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
       ->expected(0, 1)
       ->type_name("NODE");
 }
@@ -174,6 +181,7 @@ void add_daemon_verbs(CLI::App& app) {
   events->add_option("--workload", typed.events.workloads, "only of these workloads")
       ->delimiter(',')
       ->type_name("NAME");
+  add_sim(events);
   add_socket(events);
   add_output(events, false);
 
@@ -208,6 +216,7 @@ void add_daemon_verbs(CLI::App& app) {
   report->add_option("--share-idle", typed.report.share_idle, "who pays for what nobody held: none, even or weighted")
       ->check(CLI::IsMember({"none", "even", "weighted"}))
       ->type_name("HOW");
+  add_sim(report);
   add_socket(report);
   report->add_option("-o,--output", session.output, "text, json, csv, md, html, focus (FOCUS 1.2) or opencost")
       ->check(CLI::IsMember({"text", "json", "csv", "md", "html", "focus", "opencost"}))
@@ -219,6 +228,7 @@ void add_daemon_verbs(CLI::App& app) {
 
   auto* recommend = add_verb(app, "recommend", [] { return cli::recommend(session, typed.target); });
   recommend->add_option("workload", typed.target, "its name, or TENANT/NAME")->required();
+  add_sim(recommend);
   add_socket(recommend);
   add_output(recommend, false);
 }
@@ -262,6 +272,7 @@ void add_verbs(CLI::App& app) {
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
   why->add_option("denial", typed.denial, "its number")->required();
+  add_sim(why);
   add_socket(why);
   add_output(why, false);
 
@@ -339,10 +350,16 @@ void add_verbs(CLI::App& app) {
   add_output(config, false);
 
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
-  demo->add_flag("--keep", typed.demo.keep, "keep the workloads running until Ctrl-C");
+  demo->add_option("--scenario", typed.demo.scenario,
+                   "demo, jupyterhub, gan, serving, fragmentation, noisy-neighbour, or a TOML file")
+      ->type_name("NAME");
   demo->add_option("--speed", typed.demo.speed, "how many times as fast")
       ->check(CLI::Range(0.1, 100.0))
       ->type_name("X");
+  demo->add_option("--seed", typed.demo.seed, "of what the programs do at random")->type_name("N");
+  demo->add_option("--for", typed.demo.length, "end after so long; else at Ctrl-C or, without a terminal, at the end")
+      ->type_name("TIME");
+  demo->add_flag("--keep", typed.demo.keep, "end at Ctrl-C alone, without a terminal too");
 
   auto* help = add_verb(app, "help", [&app] { return cli::help(app, typed.topic); });
   help->add_option("topic", typed.topic, "a verb, a topic, an error's number, or: schema VERB")->expected(0, 2);

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "cli/admission.hpp"
 #include "cli/launch.hpp"
@@ -296,6 +298,20 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   return lease->id;
 }
 
+/// Until the daemon has seen the new book: beside what is guaranteed to others its limit may have to be lower, and a
+/// program that is quicker than the daemon would take what is kept for them. Bounded: a daemon that is slow or gone is
+/// no reason not to run.
+void wait_until_taken_up(NodeClient& daemon, const std::string& path, std::uint64_t number) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (std::chrono::steady_clock::now() < end && std::filesystem::exists(path)) {
+    const auto rows = daemon.get("/api/v1/workloads");
+    if (!rows) return;
+    for (const auto& row : *rows)
+      if (row.contains("run") && row["run"] == number) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 void explain_start_failure(const std::string& program, int error) {
   if (error == ENOENT) {
     fmt::print(stderr, "E1419 ration: '{}' was not found.\n      Give its path, or look at PATH: command -v {}\n",
@@ -360,6 +376,7 @@ Result<int> run(const Session& session, RunOptions options) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   std::string path, lease;
+  std::uint64_t run_number = 0;
   policy::Machine machine;
   Plan plan;
   if (options.queue && !session.dry_run) {
@@ -381,6 +398,7 @@ Result<int> run(const Session& session, RunOptions options) {
     }
     const auto number = store->next_run();
     if (!number) return tl::unexpected(number.error());
+    run_number = *number;
     ledger::NewBook contents = book_of(plan, options, *number);
     if (*daemon) {
       auto tenant = register_workload(**daemon, store->folder(), store->path_of(contents.name, *number), options.wish,
@@ -392,6 +410,7 @@ Result<int> run(const Session& session, RunOptions options) {
     if (!made) return tl::unexpected(made.error());
     path = std::move(*made);
   }
+  if (*daemon) wait_until_taken_up(**daemon, path, run_number);
   for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("RATION_BOOK", path.c_str(), 1);
 

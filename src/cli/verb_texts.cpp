@@ -166,12 +166,18 @@ const std::vector<VerbText>& verb_texts() {
         {"ration config print", "what holds, and where it was written"},
         {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"}}},
       {"demo",
-       "all of it on a simulated GPU",
+       "all of it on simulated GPUs",
        "[OPTIONS]",
-       "Several real processes replay real allocation histories on a simulated 16 GiB T4: limits, a refusal and its "
-       "explanation, a limit raised while running. Needs no GPU, no root, no network; nothing on this machine is "
-       "touched.",
-       {{"ration demo", "under a minute"}, {"ration demo --keep", "stays until Ctrl-C"}}},
+       "A daemon of its own on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next port that is free), and real "
+       "programs of several tenants under limits: refusals and their reasons, limits that move, idle programs. Needs "
+       "no "
+       "GPU, no root, no network; nothing on this machine is touched, and nothing is left behind. Other verbs look at "
+       "it with --sim=demo. What is played is a TOML file: the tables of ration.toml beside [scenario], [[program]], "
+       "[[command]] and [[moment]]; share/ration/scenarios has those that come with ration.",
+       {{"ration demo", "until Ctrl-C"},
+        {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one card, twice as fast"},
+        {"ration demo --for 20s | cat", "without a terminal, and shorter"},
+        {"ration set train --limit 20GiB --sim=demo", "from another terminal"}}},
       {"help",
        "this, or one topic",
        "[VERB | TOPIC | ERROR]",

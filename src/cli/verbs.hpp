@@ -121,8 +121,11 @@ struct CheckpointOptions {
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 
 struct DemoOptions {
-  bool keep = false;
+  std::string scenario = "demo";  ///< a name, or a file
+  std::string length;             ///< --for
+  bool keep = false;              ///< until ^C, on a terminal or not
   double speed = 1;
+  unsigned seed = 1;
 };
 Result<int> demo(const Session& session, const DemoOptions& options);
 

@@ -14,6 +14,7 @@
 #include "workload/allocators.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/probe.hpp"
+#include "workload/steps.hpp"
 #include "workload/trace.hpp"
 #include "workload/way.hpp"
 
@@ -30,7 +31,10 @@ struct Options {
   std::size_t request_mib = 256;
   int steps = 3, loops = 1;
   unsigned seed = 1;
-  bool hold = false, quiet = false, rendezvous = false;
+  bool hold = false, quiet = false, rendezvous = false, repeat = false;
+  std::vector<std::string> words;
+  std::string block = "64MiB", refused = "end";
+  double speed = 1;
 };
 
 struct Memory {
@@ -216,6 +220,26 @@ int hold(const Options& options) {
   return 0;
 }
 
+std::unique_ptr<Allocator> allocator_named(const std::string& via) {
+  if (via == "grow") return std::make_unique<RegionAllocator>(RegionAllocator::Kind::kGrow, 0);
+  if (via == "cache") return std::make_unique<RegionAllocator>(RegionAllocator::Kind::kCache, 0);
+  return workload::make_direct(via);
+}
+
+int steps(const Options& options) {
+  const auto steps = workload::read_steps(options.words);
+  if (!steps) return complain(steps.error());
+  const auto block = parse_size(options.block, Bytes{0}, Bytes{0});
+  if (!block) return complain(block.error());
+  if (!start_driver()) return 1;
+  const auto allocator = allocator_named(options.via);
+  return workload::play_steps(
+             *allocator, *steps,
+             {std::max(*block, Bytes{1}), options.speed, options.repeat, options.refused == "go-on", options.seed})
+             ? 0
+             : 1;
+}
+
 int total() {
   if (!start_driver()) return 1;
   fmt::print("{}\n", memory_now().total);
@@ -267,6 +291,21 @@ int main(int argc, char** argv) {
   holding->add_option("size", options.size, "4GiB")->required();
   holding->add_option("--via", options.via, "malloc, async or vmm")->check(via);
   holding->callback([&] { outcome = hold(options); });
+  auto* stepping = app.add_subcommand(
+      "steps", "holds so much for so long: 2GiB:10s 6GiB:3s 2GiB:30s:idle, or one block more: +1GiB:5s");
+  stepping->add_option("step", options.words, "SIZE:TIME[:idle]; one that is not idle takes and returns a little")
+      ->required();
+  stepping->add_option("--via", options.via, "malloc, async, vmm, grow or cache")
+      ->check(CLI::IsMember({"malloc", "async", "vmm", "grow", "cache"}))
+      ->capture_default_str();
+  stepping->add_option("--block", options.block, "in what pieces")->capture_default_str();
+  stepping->add_option("--refused", options.refused, "what it does then: end, or go-on with what it has and ask again")
+      ->check(CLI::IsMember({"end", "go-on"}))
+      ->capture_default_str();
+  stepping->add_option("--speed", options.speed, "how many times as fast")->check(CLI::Range(0.01, 1000.0));
+  stepping->add_option("--seed", options.seed, "of the little")->capture_default_str();
+  stepping->add_flag("--repeat", options.repeat, "again and again, until it is ended");
+  stepping->callback([&] { outcome = steps(options); });
   app.add_subcommand("total", "prints the device's total in bytes, as this program sees it")->callback([&] {
     outcome = total();
   });

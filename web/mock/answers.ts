@@ -131,8 +131,8 @@ function patchTenant(world: World, asked: Asked, name: string): Answer {
 
 function plan(wish: PlanWish): Answer {
   const counts = wish.gpus.length === 0 ? 2 : wish.gpus.reduce((sum, gpu) => sum + Number(gpu.split(":")[1] ?? 1), 0);
-  const devices: PlanAnswer["devices"] = Array.from({ length: counts }, (_, gpu) => ({ gpu, name: "NVIDIA A100-40", total_bytes: total, spare_bytes: total, placed: [] }));
-  const unplaced: NonNullable<PlanAnswer["unplaced"]> = [];
+  const devices: PlanAnswer["devices"] = Array.from({ length: counts }, (_, gpu) => ({ gpu, name: "NVIDIA A100-40", usable_bytes: total, spare_bytes: total, tenants: [] }));
+  const leftOver: PlanAnswer["left_over"] = [];
   let needed = 0;
   for (const tenant of wish.tenants) {
     const parsed = parseSize(tenant.guarantee, total);
@@ -141,14 +141,14 @@ function plan(wish: PlanWish): Answer {
       needed += parsed.bytes;
       const fitting = devices.filter((device) => device.spare_bytes >= parsed.bytes);
       const place = wish.spread ? fitting.sort((left, right) => right.spare_bytes - left.spare_bytes)[0] : fitting[0];
-      const list = place ? place.placed : unplaced;
+      const list = place ? place.tenants : leftOver;
       if (place) place.spare_bytes -= parsed.bytes;
       const same = list.find((one) => one.tenant === tenant.tenant);
       if (same) same.count += 1;
-      else list.push({ tenant: tenant.tenant, count: 1, guarantee_bytes: parsed.bytes });
+      else list.push({ tenant: tenant.tenant, count: 1, guarantee_bytes: parsed.bytes, limit_bytes: parsed.bytes });
     }
   }
-  const answer: PlanAnswer = { fits: unplaced.length === 0, needed_bytes: needed, capacity_bytes: counts * total, devices: [...devices].sort((a, b) => Number(a.gpu) - Number(b.gpu)), unplaced, notes: unplaced.length > 0 ? [{ text: "The smallest change that would make it fit: one device more." }] : [] };
+  const answer: PlanAnswer = { fits: leftOver.length === 0, needed_bytes: needed, available_bytes: counts * total, devices: [...devices].sort((a, b) => a.gpu - b.gpu), left_over: leftOver, unreachable: [], change: null, more_devices: leftOver.length > 0 ? 1 : 0 };
   return ok(answer);
 }
 

@@ -286,20 +286,26 @@ export interface PlanWish {
   spread: boolean;
 }
 
+/** So many of a tenant, alike; of a limit that was not given the guarantee is the limit. */
+export interface PlanGroup {
+  tenant: string;
+  count: number;
+  guarantee_bytes: number;
+  limit_bytes: number | null;
+}
+
+/** As `ration plan -o json` has it. */
 export interface PlanAnswer {
   fits: boolean;
   needed_bytes: number;
-  capacity_bytes: number;
-  devices: {
-    gpu: number | string;
-    name: string;
-    total_bytes: number;
-    spare_bytes: number;
-    placed: { tenant: string; count: number; guarantee_bytes: number; limit_bytes?: number | null }[];
-  }[];
-  unplaced?: { tenant: string; count: number; guarantee_bytes: number }[];
-  notes?: (string | { text: string; fix?: string })[];
-  command?: string;
+  available_bytes: number;
+  devices: { gpu: number; name: string; usable_bytes: number; spare_bytes: number; tenants: PlanGroup[] }[];
+  left_over: PlanGroup[];
+  /** Limits that cannot be reached beside what is guaranteed to others. */
+  unreachable: { tenant: string; gpu: number; limit_bytes: number | null; reachable_bytes: number }[];
+  /** The smallest change of one tenant with which all fit. */
+  change: { tenant: string; guarantee_bytes: number; count: number; less_bytes: number } | null;
+  more_devices: number;
 }
 
 /** Open: what the daemon knows about itself. Known tables are `checks` and `sources`; the rest is shown as it comes. */

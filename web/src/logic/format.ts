@@ -60,7 +60,7 @@ export function formatPercent(share: number): string {
 /** Byte-seconds do not fit a JSON number: they come as decimal strings and are made GiB·h without losing the head. */
 export function gibHours(byteSeconds: string): number {
   const perHundredth = (BigInt(2 ** 30) * 3600n) / 100n;
-  return Number(BigInt(byteSeconds) / perHundredth) / 100;
+  return Number(BigInt(byteSeconds.split(".")[0] ?? "0") / perHundredth) / 100;  // what is less than a byte-second is nothing
 }
 
 export type ParsedSize = { bytes: number } | { problem: "empty" | "unit" | "unreadable" | "ambiguous" };

@@ -25,19 +25,21 @@ function Placed({ answer }: { answer: PlanAnswer }) {
     <>
       <p class="plan-verdict">
         <Badge tone={answer.fits ? "ok" : "bad"}>{answer.fits ? t("plan.fits") : t("plan.fitsNot")}</Badge>{" "}
-        {t("plan.needs")} <strong><Amount bytes={answer.needed_bytes} /></strong> {t("plan.on")} <strong><Amount bytes={answer.capacity_bytes} /></strong>
+        {t("plan.needs")} <strong><Amount bytes={answer.needed_bytes} /></strong> {t("plan.on")} <strong><Amount bytes={answer.available_bytes} /></strong>
       </p>
       {answer.devices.map((device) => (
         <section class="device" key={String(device.gpu)} aria-label={`GPU ${device.gpu}`}>
           <header class="device-head"><h3>GPU {device.gpu} <span class="device-name">{device.name}</span></h3><span class="device-sum"><strong><Amount bytes={device.spare_bytes} /></strong> <span class="faint">{t("plan.spare")}</span></span></header>
-          <div class="bar" role="img" aria-label={device.placed.map((one) => `${one.tenant} ${formatSize(one.guarantee_bytes * one.count)}`).join(", ")}>
-            {device.placed.map((one) => <i key={one.tenant} class={`segment look-${lookOf(one.tenant)}`} style={{ width: `${((one.guarantee_bytes * one.count) / device.total_bytes) * 100}%` }} title={`${one.tenant} ${formatExact(one.guarantee_bytes * one.count)}`} />)}
+          <div class="bar" role="img" aria-label={device.tenants.map((one) => `${one.tenant} ${formatSize(one.guarantee_bytes * one.count)}`).join(", ")}>
+            {device.tenants.map((one, index) => <i key={index} class={`segment look-${lookOf(one.tenant)}`} style={{ width: `${((one.guarantee_bytes * one.count) / device.usable_bytes) * 100}%` }} title={`${one.tenant} ${formatExact(one.guarantee_bytes * one.count)}`} />)}
           </div>
-          <ul class="legend">{device.placed.map((one) => <li key={one.tenant}><Swatch tenant={one.tenant} />{one.tenant}{one.count > 1 ? ` ×${one.count}` : ""} <span class="legend-size"><Amount bytes={one.guarantee_bytes * one.count} /></span></li>)}</ul>
+          <ul class="legend">{device.tenants.map((one, index) => <li key={index}><Swatch tenant={one.tenant} />{one.tenant}{one.count > 1 ? ` ×${one.count}` : ""} <span class="legend-size"><Amount bytes={one.guarantee_bytes * one.count} /></span></li>)}</ul>
         </section>
       ))}
-      {answer.unplaced?.map((one) => <p class="remark error" key={one.tenant}>{t("plan.unplaced", { tenant: one.tenant, count: one.count, size: formatSize(one.guarantee_bytes) })}</p>)}
-      {answer.notes?.map((note) => <p class="remark info" key={typeof note === "string" ? note : note.text}>{typeof note === "string" ? note : note.text} {typeof note !== "string" && note.fix && <Command line={note.fix} />}</p>)}
+      {answer.left_over.map((one, index) => <p class="remark error" key={index}>{t("plan.unplaced", { tenant: one.tenant, count: one.count, size: formatSize(one.guarantee_bytes) })}</p>)}
+      {answer.change && <p class="remark info">{t("plan.change", { tenant: answer.change.tenant, count: answer.change.count, size: formatSize(answer.change.guarantee_bytes), less: formatSize(answer.change.less_bytes) })}</p>}
+      {answer.more_devices > 0 && <p class="remark info">{t("plan.moreDevices", { count: answer.more_devices })}</p>}
+      {answer.unreachable.map((one, index) => <p class="remark info" key={index}>{t("plan.unreachable", { tenant: one.tenant, gpu: one.gpu, limit: one.limit_bytes === null ? "∞" : formatSize(one.limit_bytes), size: formatSize(one.reachable_bytes) })}</p>)}
     </>
   );
 }

@@ -43,7 +43,7 @@ export function Queue({ view }: { view: View }) {
     ...(operator ? [{ id: "remove", head: "", value: () => null, cell: (lease: Lease) => <Remove lease={lease} /> }] : []),
   ];
   return (
-    <Panel id="queue" title={<>{t("page.queue")} <span class="count">{queue.length}</span></>} tools={<TableCopy name={t("page.queue")} columns={columns} rows={queue} cli="ration queue" />}>
+    <Panel id="queue" title={<>{t("page.queue")} <span class="count">{queue.length}</span></>} tools={<TableCopy name={t("page.queue")} columns={columns} rows={queue} cli="ration events --type queued,granted" />}>
       {queue.length > 0
         ? <DataTable name="queue" caption={t("page.queue")} columns={columns} rows={queue} keyOf={(lease) => lease.lease} sort={view.query.get("sort") ?? null} />
         : <Empty command="ration run --wait --limit 20GiB -- python big.py">{t("queue.empty")}</Empty>}

@@ -94,6 +94,8 @@ export function Tenants({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const operator = useStore(isOperator);
   if (!snapshot) return null;
+  // A daemon that keeps tenants' limits itself counts their changes; elsewhere they stand in ration.toml alone.
+  const editable = (row: Row) => operator && row.tenant.limit_changes !== undefined;
   const only = view.query.get("tenant");
   const rows: Row[] = snapshot.tenants.filter((tenant) => !only || tenant.tenant === only).flatMap((tenant) => tenant.accounts.map((account) => ({ tenant, account })));
   const deviceOf = (row: Row) => snapshot.devices.find((device) => device.gpu === row.account.gpu);
@@ -101,8 +103,8 @@ export function Tenants({ view }: { view: View }) {
     { id: "tenant", head: t("column.tenant"), header: true, value: (row) => row.tenant.tenant, cell: (row) => <span class="workload"><Swatch tenant={row.tenant.tenant} /><Link to={`/?filter=${encodeURIComponent(`tenant==${row.tenant.tenant}`)}`}>{row.tenant.tenant}</Link></span> },
     { id: "gpu", head: "GPU", numeric: true, value: (row) => row.account.gpu },
     { id: "priority", head: t("column.priority"), numeric: true, value: (row) => row.tenant.priority, from: "medium" },
-    { id: "guarantee", head: t("column.guarantee"), numeric: true, value: (row) => row.account.guarantee_bytes, cell: (row) => (operator ? <EditableSize row={row} field="guarantee" device={deviceOf(row)} /> : <Amount bytes={row.account.guarantee_bytes} />) },
-    { id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.account.limit_bytes, cell: (row) => (operator ? <EditableSize row={row} field="limit" device={deviceOf(row)} /> : <Amount bytes={row.account.limit_bytes} na={row.account.limit_bytes_na} />) },
+    { id: "guarantee", head: t("column.guarantee"), numeric: true, value: (row) => row.account.guarantee_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="guarantee" device={deviceOf(row)} /> : <Amount bytes={row.account.guarantee_bytes} />) },
+    { id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.account.limit_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="limit" device={deviceOf(row)} /> : <Amount bytes={row.account.limit_bytes} na={row.account.limit_bytes_na} />) },
     { id: "used", head: t("column.used"), numeric: true, value: (row) => row.account.used_bytes, cell: (row) => <Amount bytes={row.account.used_bytes} na={row.account.used_bytes_na} /> },
     {
       id: "share", head: "", value: (row) => (row.account.limit_bytes && row.account.used_bytes !== null ? row.account.used_bytes / row.account.limit_bytes : null), from: "medium",
@@ -118,10 +120,10 @@ export function Tenants({ view }: { view: View }) {
       </Panel>
       <Panel id="tenants" title={only ? `${t("page.tenants")}: ${only}` : t("page.tenants")} tools={<>
         {only && <Link to="/tenants">{t("tenants.all")}</Link>}
-        <TableCopy name={t("page.tenants")} columns={columns} rows={rows} cli="ration tenants" />
+        <TableCopy name={t("page.tenants")} columns={columns} rows={rows} cli="ration config print" />
       </>}>
         <DataTable name="tenants" caption={t("page.tenants")} columns={columns} rows={rows} keyOf={(row) => `${row.tenant.tenant}-${row.account.gpu}`} sort={view.query.get("sort") ?? null} />
-        <p class="faint">{operator ? t("tenants.editHint") : t("tenants.readOnly")}</p>
+        <p class="faint">{rows.some(editable) ? t("tenants.editHint") : operator ? t("tenants.inConfiguration") : t("tenants.readOnly")}</p>
       </Panel>
     </>
   );

@@ -1,0 +1,61 @@
+// Where `ration demo` plays: a private folder, a daemon on a port of its own, and programs under `ration run`.
+// Promise: when the owner ends, however it ends (SIGKILL too), every process that was started here is ended and the
+// folder is removed: a sweeper process waits for nothing else.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.hpp"
+#include "cli/scenario.hpp"
+#include "cli/session.hpp"
+
+namespace ration::cli {
+
+class Stage {
+ public:
+  /// Makes the folder and starts the daemon; from then on this process's environment is the demo's. E1405: no folder;
+  /// E1443: the daemon did not start.
+  [[nodiscard]] static Result<std::unique_ptr<Stage>> open(const Scenario& scenario);
+  ~Stage();
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  void start(const ScenarioProgram& program, double speed, unsigned seed);
+
+  /// Programs that have ended since the last question, and their exit codes.
+  [[nodiscard]] std::vector<std::pair<std::string, int>> take_ended();
+  [[nodiscard]] bool anybody() const { return !running_.empty(); }
+  /// What a program said, the last line of it.
+  [[nodiscard]] std::string last_words(const std::string& name) const;
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  [[nodiscard]] std::string socket() const { return folder_ + "/ration.sock"; }
+  [[nodiscard]] std::string url() const;
+  [[nodiscard]] const std::string& token() const { return token_; }
+
+ private:
+  Stage() = default;
+  Result<void> make_folder(const Scenario& scenario);
+  Result<void> start_sweeper();
+  Result<void> start_daemon();
+  [[nodiscard]] std::string log(const std::string& name) const { return folder_ + "/" + name + ".log"; }
+  [[nodiscard]] std::string text_of(const std::string& name) const;
+
+  std::string folder_, token_, node_;
+  int port_ = 0;
+  pid_t sweeper_ = -1, daemon_ = -1;
+  FileDescriptor alive_;   ///< its other end tells the sweeper that this process has ended
+  FileDescriptor marked_;  ///< locked while the demo runs: how join_demo() knows
+  std::map<std::string, pid_t> running_;
+};
+
+/// `--sim=demo`: the verb looks at the newest demo of this user that runs. E1444: there is none.
+[[nodiscard]] Result<void> join_demo(Session& session);
+
+}  // namespace ration::cli

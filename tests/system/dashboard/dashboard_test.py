@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""The dashboard's own tests (web/test: types, logic, Chromium) against a real rationd with real workloads on a simulated GPU.
+
+    dashboard_test.py                    all of it; `dashboard_test.py flows` only files with that in their name
+    dashboard_test.py start | stop | deny NAME     what those tests do to the daemon, in the folder DASHBOARD_FOLDER
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+NODE = "--sim=A100-40:40GiB*2"
+PATIENCE = 60  # seconds until a condition that is polled counts as never
+CONFIGURATION = """
+[daemon]
+sample = "200ms"
+sample_idle = "200ms"
+[[tenant]]
+name = "nlp"
+limit = "24GiB"
+guarantee = "2GiB"
+[[tenant]]
+name = "vision"
+limit = "16GiB"
+[[tenant]]
+name = "jup"
+"""
+# Name, tenant, GPU, limit, MiB held. The first is refused memory before the tests begin.
+WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 8192), ("kernel", "jup", 0, "5GiB", 1024), ("eval", "nlp", 1, "4GiB", 2048))
+REFUSED = 14336  # MiB: more than any limit here leaves, and than the card has not
+
+
+def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    sys.exit(f"never: {what}")
+
+
+class Node:
+    """A daemon and its workloads in a folder; a pid of the daemon and a port that stay in files, so that several processes can act on it."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_"))}
+        self.environment = dict(own, RATION_SIM_DIR=str(folder), RATION_RUNTIME_DIR=str(folder), HOME=str(folder), LC_ALL="C.UTF-8",
+                                RATION_CONFIG=str(self.folder / "ration.toml"), DASHBOARD_FOLDER=str(folder))
+        self.programs = []
+
+    def start(self):
+        port = (self.folder / "port").read_text() if (self.folder / "port").exists() else "0"
+        log = self.folder / "daemon.log"
+        with open(log, "w") as output:
+            daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", f"127.0.0.1:{port}"], env=self.environment,
+                                      stdout=output, stderr=output, start_new_session=True)
+        until(lambda: "token" in log.read_text() or daemon.poll() is not None, "the daemon is ready")
+        if daemon.poll() is not None:
+            sys.exit(log.read_text())
+        (self.folder / "pid").write_text(str(daemon.pid))
+        (self.folder / "port").write_text(log.read_text().split("http://127.0.0.1:")[1].split(" ")[0])
+
+    def stop(self):
+        pid = int((self.folder / "pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+
+        def gone():
+            try:
+                return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] == "Z"
+            except OSError:
+                return True
+        until(gone, "the daemon's end")
+
+    def run(self, name, tenant, gpu, limit, mib):
+        orders = self.folder / f"{name}.orders"
+        os.mkfifo(orders)
+        with open(self.folder / f"{name}.log", "w") as output:
+            self.programs.append(subprocess.Popen(
+                [BIN / "ration", "run", NODE, "--name", name, "--tenant", tenant, "--gpu", str(gpu), "--limit", limit, "--label", "team=" + tenant, "--",
+                 BIN / "ration-workload", "obey"], env=self.environment, stdin=os.open(orders, os.O_RDWR), stdout=output, stderr=output))
+        self.order(name, f"take {mib}")
+
+    def order(self, name, text):
+        """Told to the workload, and obeyed when this returns."""
+        log = self.folder / f"{name}.log"
+        before = log.read_text().count("\n")
+        with open(self.folder / f"{name}.orders", "w") as orders:
+            orders.write(text + "\n")
+        until(lambda: log.read_text().count("\n") > before, f"{name} does '{text}'")
+
+    def deny(self, name):
+        self.order(name, f"take {REFUSED}")
+
+    def outsider(self):
+        environment = dict(self.environment, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM=NODE[6:])
+        self.programs.append(subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True))
+        self.programs[-1].stdout.readline()
+
+
+def reason_to_skip():
+    if not (SOURCE / "web/node_modules/playwright-core").exists() or not shutil.which("node"):
+        return "the dashboard's packages are not there (Node.js 18 or newer, npm, a network)"
+    if not os.path.exists(os.environ.get("CHROMIUM", "/usr/bin/chromium")):
+        return "there is no Chromium (apt-get install chromium)"
+    return None
+
+
+def main(only):
+    if reason := reason_to_skip():
+        print("skipped:", reason)
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node(folder)
+        (node.folder / "ration.toml").write_text(CONFIGURATION)
+        node.start()
+        try:
+            for workload in WORKLOADS:
+                node.run(*workload)
+            node.outsider()
+            for _ in range(2):
+                node.deny("serve")
+            myself = f"'{sys.executable}' '{pathlib.Path(__file__).resolve()}'"
+            environment = dict(node.environment, HOME=os.environ.get("HOME", folder), RATION_WEB_URL="http://127.0.0.1:" + (node.folder / "port").read_text(),
+                               RATION_WEB_TOKEN=(node.folder / "state/token").read_text().strip(), RATION_WEB_STOP=f"{myself} stop",
+                               RATION_WEB_START=f"{myself} start", RATION_WEB_DENY=f'{myself} deny "$1"')
+            return subprocess.run(["node", "test/run.mjs", *only], cwd=SOURCE / "web", env=environment).returncode
+        finally:
+            for program in node.programs:
+                program.terminate()
+                program.wait()
+            node.stop()
+
+
+if __name__ == "__main__":
+    if os.environ.get("DASHBOARD_FOLDER"):
+        there = Node(os.environ["DASHBOARD_FOLDER"])
+        {"start": there.start, "stop": there.stop, "deny": there.deny}[sys.argv[1]](*sys.argv[2:])
+    else:
+        sys.exit(main(sys.argv[1:]))

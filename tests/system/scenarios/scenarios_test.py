@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Every scenario of `ration demo`, played fast: what its name says really happens, seen from outside through the API."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+SCENARIOS = pathlib.Path(os.environ["SOURCE"]) / "share/ration/scenarios"
+MIB, GIB = 1 << 20, 1 << 30
+PATIENCE = 90  # seconds until a condition that is polled counts as never
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.base = pathlib.Path(folder.name)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_"))}
+        # What stands in the environment for other runs has no part in it.
+        self.environment = dict(own, XDG_RUNTIME_DIR=folder.name, HOME=folder.name, LC_ALL="C.UTF-8", RATION_LIMIT="1MiB", RATION_TENANT="nobody")
+        self.demo = None
+        self.limits = {}
+
+    def start(self, scenario, *options):
+        self.demo = subprocess.Popen([BIN / "ration", "demo", "--scenario", str(scenario), *options], env=self.environment, text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=os.setpgrp)
+        self.addCleanup(self.stop)
+        text = ""
+        while "token " not in text:
+            line = self.demo.stdout.readline()
+            self.assertTrue(line, text)
+            text += line
+        self.url = re.search(r"http://127\.0\.0\.1:\d+", text).group()
+        self.token = re.search(r"token (\w+)", text).group(1)
+        (self.folder,) = self.base.glob("ration-demo-*")
+        return text
+
+    def stop(self, how=signal.SIGTERM):
+        if self.demo is None:
+            return ""
+        self.demo.send_signal(how)
+        text = self.demo.communicate(timeout=PATIENCE)[0]
+        code, self.demo = self.demo.returncode, None
+        self.assertEqual(code, -how if how == signal.SIGKILL else 0, text)
+        return text
+
+    def get(self, path):
+        request = urllib.request.Request(self.url + path, headers={"Authorization": "Bearer " + self.token})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)["data"]
+
+    def rows(self):
+        """Of this moment; along the way nobody may be beyond what it was ever allowed, nor the cards beyond what they have."""
+        snapshot = self.get("/api/v1/snapshot")
+        for device in snapshot["devices"]:
+            self.assertLessEqual(device["used_bytes"], device["total_bytes"])
+        # A program that took memory between the look into its book and that at the driver is without a workload for one look.
+        rows = {row["workload"]: row for row in snapshot["workloads"] if row["workload"] is not None}
+        for name, row in rows.items():
+            self.limits[name] = max(self.limits.get(name, 0), row["configured_limit_bytes"])
+            self.assertLessEqual(row["peak_bytes"], self.limits[name], row)
+        return rows
+
+    def events(self, *types):
+        return self.get("/api/v1/events?limit=1000&type=" + ",".join(types))
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            rows = self.rows()
+            found = condition(rows)
+            if found:
+                return found
+            time.sleep(0.02)  # the processors are the programs' here
+        self.fail(f"never: {what}\n" + "\n".join(event["text"] for event in self.get("/api/v1/events?limit=1000")))
+
+    def finished(self, *names):
+        """Each of them has ended well, and nobody broke a rule."""
+        def ended(_):
+            texts = {event["workload"]: event["text"] for event in self.events("ended")}
+            return texts if set(names) <= set(texts) else None
+        for name, text in self.until(ended, f"the ends of {names}").items():
+            self.assertIn("ended with 0,", text, name)
+        self.assertEqual(self.events("violation", "guard_lost"), [])
+
+    def refused(self):
+        return {event["workload"] for event in self.events("denied")}
+
+    def ours(self):
+        """Processes that live in this test's folder."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if str(self.base / "ration-demo-").encode() in (folder / "environ").read_bytes() and "Z" not in (folder / "stat").read_text().rsplit(")")[1].split()[0]:
+                    found.append((folder / "cmdline").read_bytes())
+            except OSError:
+                pass
+        return found
+
+
+class Scenarios(Case):
+    def test_serving_a_burst_is_refused_and_nobody_else_notices(self):
+        self.start("serving", "--speed", "8", "--keep")
+        self.finished("serve", "answers", "train")
+        self.assertEqual(self.refused(), {"serve"})
+        first = self.events("denied")[0]
+        self.assertIn("of its limit 6.00 GiB", first["text"])
+
+    def test_gan_limits_follow_whose_turn_it_is(self):
+        self.start("gan", "--speed", "8", "--keep")
+        self.finished("generator", "discriminator")
+        self.assertEqual(self.refused(), set(), "who waits is not refused")
+        changes = [(event["workload"], int(event["new"]) // GIB) for event in self.events("resized")]
+        self.assertEqual(changes, ([("generator", 5), ("discriminator", 11), ("discriminator", 5), ("generator", 11)] * 3)[:len(changes)])
+        self.assertGreaterEqual(len(changes), 6, "each had its turn")
+
+    def test_fragmentation_who_keeps_regions_is_refused(self):
+        self.start("fragmentation", "--speed", "8", "--keep")
+        self.finished("regions", "blocks")
+        self.assertEqual(self.refused(), {"regions"})
+        self.assertTrue(all(event["bytes"] >= 2 * GIB for event in self.events("denied")), "never by a small block")
+        said = (self.folder / "regions.log").read_text()
+        self.assertRegex(said, r"refused 2\.00 GiB: 7\.\d+ GiB held \(4\.\d+ GiB of it free, in pieces\)")
+
+    def test_noisy_neighbour_guarantees_are_there(self):
+        self.start("noisy-neighbour", "--speed", "8", "--keep")
+        self.until(lambda rows: self.refused() or None, "a refusal")
+        self.finished("steady", "late", "greedy")
+        self.assertEqual(self.refused(), {"greedy"})
+        greedy = [event for event in self.events("denied") if event["workload"] == "greedy"]
+        self.assertTrue(greedy)
+        ended = {event["workload"]: event["text"] for event in self.events("ended")}
+        peak = float(re.search(r"its peak was ([\d.]+) GiB", ended["greedy"]).group(1))
+        self.assertLessEqual(peak, 16 - 4 - 3)
+        self.assertGreater(peak, 8)
+
+    def test_jupyterhub_twelve_on_a_card_for_four(self):
+        self.start("jupyterhub", "--speed", "2", "--keep")
+        twelve = {f"notebook-{number:02}" for number in range(1, 13)}
+        # Twelve with 3.5 GiB each on 16 GiB: who is suspended has its bytes in host memory.
+        self.until(lambda rows: set(rows) == twelve and sum(row["used_bytes"] + row["suspended_bytes"] for row in rows.values()) > 12 * 3 * GIB, "all twelve hold their memory")
+        self.until(lambda rows: {event["workload"] for event in self.events("suspended")} == twelve, "each was suspended")
+        self.until(lambda rows: len({event["workload"] for event in self.events("resumed")}) >= 6, "they come back")
+        self.assertEqual((self.refused(), self.events("violation", "guard_lost")), (set(), []))
+
+    def test_demo_shows_what_it_announces(self):
+        text = self.start("demo", "--speed", "10", "--keep")
+        self.assertIn("ration demo: 2 simulated NVIDIA A100-SXM4-40GB", text)
+        self.assertIn("4 tenants", text)
+        self.until(lambda rows: [event for event in self.events("denied") if event["workload"] == "serve"], "serve is refused")
+        change = self.until(lambda rows: [event for event in self.events("resized") if event["workload"] == "train"], "train's guarantee")[0]
+        self.assertIn("train", change["text"])
+        self.until(lambda rows: self.events("rebalanced"), "limits that give way")
+        self.until(lambda rows: rows["train"]["guarantee_bytes"] == 14 * GIB and rows["sweep"]["limit_bytes"] < rows["sweep"]["configured_limit_bytes"],
+                   "the sweep is held back")
+        # From another terminal.
+        outside = dict(self.environment)
+        outside.pop("RATION_LIMIT"), outside.pop("RATION_TENANT")
+        done = subprocess.run([BIN / "ration", "set", "eval", "--limit", "5GiB", "--sim=demo"], env=outside, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.until(lambda rows: rows["eval"]["configured_limit_bytes"] == 5 * GIB, "the changed limit")
+        self.assertIn("DENIED", self.stop())
+
+
+class Running(Case):
+    def test_nothing_is_left_behind(self):
+        for how in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(how=how):
+                self.start("serving", "--keep")
+                self.until(lambda rows: len(rows) == 3 and all(row["processes"] for row in rows.values()), "three programs")
+                self.assertGreaterEqual(len(self.ours()), 7)
+                self.stop(how)
+                deadline = time.monotonic() + PATIENCE
+                while (self.ours() or list(self.base.glob("ration-demo-*"))) and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                self.assertEqual((self.ours(), list(self.base.glob("ration-demo-*"))), ([], []))
+
+    def test_it_ends_by_itself_when_told_so_and_shows_who_holds_what(self):
+        done = subprocess.run([BIN / "ration", "demo", "--scenario", "serving", "--speed", "8", "--for", "2s"], env=self.environment, capture_output=True,
+                              text=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("$ ration ps", done.stdout)
+        self.assertIn("$ ration why d-", done.stdout)
+        self.assertNotIn("\033", done.stdout)
+        self.assertEqual(list(self.base.glob("ration-demo-*")), [])
+
+    def test_two_at_once_have_a_port_each(self):
+        first = self.start("serving", "--keep")
+        second = subprocess.run([BIN / "ration", "demo", "--scenario", "fragmentation", "--for", "1s"], env=self.environment, capture_output=True, text=True,
+                                timeout=PATIENCE)
+        self.assertEqual(second.returncode, 0, second.stdout + second.stderr)
+        self.assertNotEqual(re.search(r"http://\S+", first).group(), re.search(r"http://\S+", second.stdout).group())
+
+    def test_without_a_demo_that_is_said(self):
+        done = subprocess.run([BIN / "ration", "ps", "--sim=demo"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (3, "E1444"))
+
+
+class Files(Case):
+    def refused_at(self, change, place, text):
+        good = (SCENARIOS / "serving.toml").read_text()
+        bad = self.base / "bad.toml"
+        bad.write_text(change(good))
+        self.assertNotEqual(bad.read_text(), good)
+        done = subprocess.run([BIN / "ration", "demo", "--scenario", bad, "--for", "1s"], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        line = 1 + bad.read_text()[:bad.read_text().index(place)].count("\n")
+        self.assertIn(f"E1441 ration: {bad}:{line}:", done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def test_what_is_wrong_is_told_with_its_line(self):
+        self.refused_at(lambda text: text.replace("about =", "abuot ="), "abuot", "Did you mean 'about'?")
+        self.refused_at(lambda text: text.replace('sample = "200ms"', 'sample = "often"'), 'sample = "often"', "often")
+        self.refused_at(lambda text: text.replace('guarantee = "5GiB"', "guarantee = 5"), "guarantee = 5", "guarantee")
+        self.refused_at(lambda text: text.replace('limit = "6GiB"', 'limit = "6"'), 'limit = "6"', "6")
+        self.refused_at(lambda text: text + "\n[[tenannt]]\nname = 'x'\n", "[[tenannt]]", "tenant")
+        self.refused_at(lambda text: text + "\n[[command]]\nat = '3s'\nration = ['run rm']\n", "[[command]]", "set")
+
+    def test_a_scenario_of_that_name_is_not_there(self):
+        done = subprocess.run([BIN / "ration", "demo", "--scenario", "servin"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Did you mean 'serving'?", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
