@@ -10,19 +10,21 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url)), root = join(here, "../..");
 const { chromium } = createRequire(join(root, "web/package.json"))("playwright-core");
 const ration = join(root, "build/release/bin/ration");
-const columns = 104, rows = 26, largest = 200_000;
+const columns = 132, rows = 27, largest = 200_000;
 const folder = mkdtempSync(join(tmpdir(), "ration-pictures-"));
 const environment = { ...process.env, XDG_RUNTIME_DIR: folder, PATH: `${dirname(ration)}:${process.env.PATH}`, LC_ALL: "C.UTF-8" };
 
 const demo = spawn(ration, ["demo", "--keep"], { env: environment, stdio: ["ignore", "pipe", "inherit"] });
+let said = "";
+demo.stdout.on("data", (part) => (said += part));
 const tmux = (...words) => execFileSync("tmux", ["-S", join(folder, "tmux"), ...words], { encoding: "utf8", env: environment });
 
 async function until(condition, what) {
-  for (const end = Date.now() + 120_000; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
+  for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((done) => setTimeout(done, 200))) {
     const found = await condition();
     if (found) return found;
   }
-  throw new Error(`never: ${what}`);
+  throw new Error(`never: ${what}\n${said}`);
 }
 
 // ------------------------------------------------------------------------------------------ a terminal's text as a page
@@ -81,16 +83,15 @@ async function save(page, name, what) {
 }
 
 try {
-  let said = "";
-  demo.stdout.on("data", (part) => (said += part));
   const [, url] = await until(() => /dashboard\s+(http:\/\/\S+)/.exec(said), "the dashboard's address");
   const [, token] = await until(() => /token (\w+)/.exec(said), "the token");
   const ask = async (path) => (await (await fetch(new URL(path, url), { headers: { Authorization: `Bearer ${token}` } })).json()).data;
-  await until(async () => (await ask("/api/v1/events?type=resized")).length > 0, "the changed guarantee");
+  await until(async () => (await ask("/api/v1/events?limit=1000&type=resized")).length > 0, "the changed guarantee");
 
   tmux("new-session", "-d", "-x", String(columns), "-y", String(rows), "env", "PS1=$ ", "bash", "--norc");
   const shown = () => tmux("capture-pane", "-e", "-p");
-  for (const line of ["clear", "ration ps --sim=demo", "ration events --lines 8 --type denied,resized,rebalanced --sim=demo", "ration why --sim=demo $(ration events --type denied --sim=demo -o json | grep -om1 'd-[0-9]*-[0-9]*')"]) {
+  const { denial } = (await ask("/api/v1/events?limit=1000&type=denied")).find((event) => event.workload === "serve");
+  for (const line of ["clear", "ration ps --sim=demo", "ration events --lines 6 --type denied,resized,suspended --sim=demo", `ration why ${denial} --sim=demo`]) {
     tmux("send-keys", line, "Enter");
   }
   await until(() => /fix +ration set/.test(shown()), "the reason of a denial");

@@ -252,9 +252,9 @@ test("a chart is a table as well, and is zoomed by dragging", async () => {
   const over = page.locator(".u-over");
   const box = await over.boundingBox();
   assert.ok(box);
-  await page.mouse.move(box.x + box.width * 0.3, box.y + 60);
+  await page.mouse.move(box.x + box.width * 0.68, box.y + 60);
   await page.mouse.down();
-  await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 4 });
+  await page.mouse.move(box.x + box.width * 0.98, box.y + 60, { steps: 4 });
   await page.mouse.up();
   await page.getByRole("button", { name: "Back to now" }).waitFor();
   const query = new URL(page.url()).searchParams;
