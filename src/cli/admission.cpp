@@ -100,4 +100,8 @@ Result<std::string> register_workload(NodeClient& daemon, const std::string& fol
   return answer->value("tenant", wish.tenant);
 }
 
+void show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant, const std::string& labels) {
+  (void)daemon.post("/api/v1/workloads", {{"folder", folder}, {"tenant", tenant}, {"labels", labels}, {"made", true}});
+}
+
 }  // namespace ration::cli

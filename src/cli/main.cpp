@@ -242,6 +242,13 @@ void add_verbs(CLI::App& app) {
       ->expected(0, 1)
       ->type_name("TIME");
   run->add_option("--priority", typed.run.priority, "with --wait: larger goes first")->type_name("N");
+  run->add_option("--retry", typed.run.retries, "so often again with more, if it fails right after a refusal")
+      ->check(CLI::Range(0, 100))
+      ->type_name("N");
+  run->add_option("--retry-limit", typed.run.retry_limit, "how much more each time: +25%, +2GiB")->type_name("STEP");
+  run->add_option("--denied-exit", typed.run.denied_exit, "exit code if it fails right after a refusal")
+      ->check(CLI::Range(1, 255))
+      ->type_name("CODE");
   run->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
   add_output(run, false);

@@ -96,19 +96,24 @@ Result<node::Snapshot> look_at_books(const Session& session, const Result<policy
 
 }  // namespace
 
+std::string snapshot_path(std::size_t most_processes) {
+  return most_processes == node::kAllProcesses ? "/api/v1/snapshot"
+                                               : fmt::format("/api/v1/snapshot?processes={}", most_processes);
+}
+
 Result<node::Snapshot> look_directly(const Session& session) { return look_at_books(session, session.machine()); }
 
-Result<json> node_snapshot(const Session& session) {
+Result<json> node_snapshot(const Session& session, std::size_t most_processes) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return (*daemon)->get("/api/v1/snapshot");
+  if (*daemon) return (*daemon)->get(snapshot_path(most_processes));
   const auto machine = session.machine();
   const auto now = look_at_books(session, machine);
   if (!now) return tl::unexpected(now.error());
   const node::Viewer everything{true, ::getuid()};
   json devices = json::array();
   for (const auto& device : now->devices) devices.push_back(node::device_json(device));
-  json data{{"devices", devices}, {"workloads", node::rows_json(*now, everything)}};
+  json data{{"devices", devices}, {"workloads", json::parse(node::rows_text(*now, everything, most_processes))}};
   if (!machine)
     data["warnings"] = {{{"id", machine.error().id}, {"message", machine.error().what}, {"fix", machine.error().fix}}};
   return data;

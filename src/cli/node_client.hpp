@@ -9,6 +9,7 @@
 #include "cli/session.hpp"
 #include "node/http/client.hpp"
 #include "node/snapshot.hpp"
+#include "node/snapshot_json.hpp"
 
 namespace ration::cli {
 
@@ -47,7 +48,10 @@ class NodeClient {
 [[nodiscard]] Result<node::Snapshot> look_directly(const Session& session);
 
 /// `devices` and `workloads` of the snapshot, from the daemon or, without one, from the books and the driver.
-[[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session);
+/// `most_processes`: named of each workload; of thousands they are most of what is said.
+[[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
+                                                   std::size_t most_processes = node::kAllProcesses);
+[[nodiscard]] std::string snapshot_path(std::size_t most_processes);
 
 /// A text as one part of a path or a query.
 [[nodiscard]] std::string percent_encoded(const std::string& text);

@@ -62,7 +62,8 @@ std::string pids(const json& row) {
   const json& processes = row.at("processes");
   if (!processes.is_array() || processes.empty()) return "-";
   const auto first = processes.front().at("pid").get<int>();
-  return processes.size() == 1 ? std::to_string(first) : fmt::format("{} +{}", first, processes.size() - 1);
+  const auto count = row.value("process_count", processes.size());
+  return count == 1 ? std::to_string(first) : fmt::format("{} +{}", first, count - 1);
 }
 
 void add_governed(const Session& session, Table& table, const json& row) {
@@ -108,7 +109,7 @@ void print_queue(const Session& session, const json& queue) {
 }  // namespace
 
 Result<int> ps(const Session& session, const std::string& gpu) {
-  auto snapshot = node_snapshot(session);
+  auto snapshot = node_snapshot(session, session.format() == Format::kJson ? node::kAllProcesses : 1);
   if (!snapshot) return tl::unexpected(snapshot.error());
   json devices = snapshot->at("devices"), rows = snapshot->at("workloads");
   if (!gpu.empty()) {

@@ -298,18 +298,21 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   return lease->id;
 }
 
-/// Until the daemon has seen the new book: beside what is guaranteed to others its limit may have to be lower, and a
-/// program that is quicker than the daemon would take what is kept for them. Bounded: a daemon that is slow or gone is
-/// no reason not to run.
-void wait_until_taken_up(NodeClient& daemon, const std::string& path, std::uint64_t number) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (std::chrono::steady_clock::now() < end && std::filesystem::exists(path)) {
-    const auto rows = daemon.get("/api/v1/workloads");
-    if (!rows) return;
-    for (const auto& row : *rows)
-      if (row.contains("run") && row["run"] == number) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+/// What came of one start of the program.
+struct Outcome {
+  int exit_code = 0;
+  BookSnapshot book;  ///< without accounts: nothing ran
+};
+
+/// `+25%` or `+2GiB` of a limit, in whole MiB. E1311.
+Result<Bytes> raised(Bytes limit, const std::string& step) {
+  const auto wrong = [&] {
+    return fail("E1311", fmt::format("'{}' is no step of a limit.", step), "--retry-limit +25%, or +2GiB", 2);
+  };
+  if (step.size() < 2 || step.front() != '+') return wrong();
+  const auto more = parse_size(step.substr(1), limit, limit);
+  if (!more || *more == Bytes{0}) return wrong();
+  return Bytes{(limit + *more).count() >> 20 << 20};
 }
 
 void explain_start_failure(const std::string& program, int error) {
@@ -365,52 +368,44 @@ Result<int> simulation(const Session& session, const RunOptions& options) {
   return 0;
 }
 
-Result<int> run(const Session& session, RunOptions options) {
-  if (options.print_env) return env(session, std::move(options));
-  if (options.program.empty())
-    return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
-  if (auto good = refuse_nesting(); !good) return tl::unexpected(good.error());
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
+namespace {
 
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
+Result<Outcome> run_once(const Session& session, RunOptions options, const ledger::Store& store,
+                         std::optional<NodeClient>& daemon) {
   std::string path, lease;
-  std::uint64_t run_number = 0;
   policy::Machine machine;
   Plan plan;
   if (options.queue && !session.dry_run) {
-    auto granted = queue_up(session, options, *store);
+    auto granted = queue_up(session, options, store);
     if (!granted) return tl::unexpected(granted.error());
     lease = std::move(*granted);
   }
   {
     // Promises are checked and entered, and names taken, by one run at a time.
-    const auto alone = store->lock();
-    auto resolved = resolve(session, options, *store, machine);
+    const auto alone = store.lock();
+    auto resolved = resolve(session, options, store, machine);
     if (!resolved) return tl::unexpected(resolved.error());
     plan = std::move(*resolved);
     std::string escape;
     if (auto good = check_program(options, escape); !good) return tl::unexpected(good.error());
     if (session.dry_run) {
       show_plan(session, options, plan, escape);
-      return 0;
+      return Outcome{};
     }
-    const auto number = store->next_run();
+    const auto number = store.next_run();
     if (!number) return tl::unexpected(number.error());
-    run_number = *number;
     ledger::NewBook contents = book_of(plan, options, *number);
-    if (*daemon) {
-      auto tenant = register_workload(**daemon, store->folder(), store->path_of(contents.name, *number), options.wish,
+    if (daemon) {
+      auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
                                       contents.labels, lease);
       if (!tenant) return tl::unexpected(tenant.error());
       contents.tenant = std::move(*tenant);
     }
-    auto made = make_book(*store, contents);
+    auto made = make_book(store, contents);
     if (!made) return tl::unexpected(made.error());
     path = std::move(*made);
   }
-  if (*daemon) wait_until_taken_up(**daemon, path, run_number);
+  if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan.labels);
   for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("RATION_BOOK", path.c_str(), 1);
 
@@ -418,16 +413,55 @@ Result<int> run(const Session& session, RunOptions options) {
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
     explain_start_failure(options.program.front(), ended.start_error);
-    return ended.exit_code;
+    return Outcome{ended.exit_code, {}};
   }
+  Outcome outcome{ended.exit_code, {}};
   Book book;
-  BookSnapshot final_state;
   if (Book::open(path.c_str(), book) == BookStatus::kOk) {
     book.reap();
     book.mark_ended(ended.exit_code);
   }
-  if (Book::read(path.c_str(), final_state) == BookStatus::kOk) summarise(final_state, options, plan, ended.exit_code);
-  return ended.exit_code;
+  if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
+    summarise(outcome.book, options, plan, ended.exit_code);
+  return outcome;
+}
+
+/// The last refusal, if it stood shortly before the end: then it is taken for the reason.
+const ledger::Denial* denied_to_death(const Outcome& outcome) {
+  constexpr std::uint64_t kShortlyNs = 5'000'000'000;
+  if (outcome.exit_code == 0 || outcome.book.denials.empty()) return nullptr;
+  const ledger::Denial& last = outcome.book.denials.back();
+  return last.time_ns + kShortlyNs >= outcome.book.ended_ns ? &last : nullptr;
+}
+
+}  // namespace
+
+Result<int> run(const Session& session, RunOptions options) {
+  if (options.print_env) return env(session, std::move(options));
+  if (options.program.empty())
+    return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
+  if (auto good = refuse_nesting(); !good) return tl::unexpected(good.error());
+  if (const auto good = raised(Bytes{std::uint64_t{1} << 30}, options.retry_limit); !good)
+    return tl::unexpected(good.error());
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  for (int attempt = 0;; ++attempt) {
+    const auto outcome = run_once(session, options, *store, *daemon);
+    if (!outcome) return tl::unexpected(outcome.error());
+    const ledger::Denial* denial = denied_to_death(*outcome);
+    if (denial == nullptr) return outcome->exit_code;
+    if (denial->account >= outcome->book.accounts.size()) return outcome->exit_code;  // a device that it was not given
+    const auto& account = outcome->book.accounts[denial->account];
+    const Bytes more = std::min(*raised(account.limit, options.retry_limit), account.device_total);
+    if (attempt == options.retries || more <= account.limit)
+      return options.denied_exit != 0 ? options.denied_exit : outcome->exit_code;
+    fmt::print(stderr, "ration: denied at {} (d-{}-{}) and the program ended with {} · retry {} of {} with {}\n",
+               format_size(account.limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
+               options.retries, format_size(more));
+    options.wish.limit = fmt::format("{}MiB", more.count() >> 20);
+  }
 }
 
 }  // namespace ration::cli

@@ -120,7 +120,7 @@ Result<int> set_through(NodeClient& daemon, const Session& session, const SetOpt
   auto answer = daemon.patch(path + "?dry_run=1", wish);
   if (!answer && answer.error().id == "E1801") {  // no workload of that name
     auto tenant = set_tenant(daemon, session, options, wish);
-    if (tenant || tenant.error().id != "E1801") return tenant;
+    if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
   }
   if (!answer) return tl::unexpected(answer.error());
   for (const auto& row : answer->at("changes")) {

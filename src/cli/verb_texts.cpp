@@ -18,6 +18,7 @@ const std::vector<VerbText>& verb_texts() {
         {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out", "on the GPU with the most free memory"},
         {"ration run --slice 0.2 -- python serve.py", "inside a slice made by ration split"},
         {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
+        {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py", "again with more if it was refused"},
         {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "without any GPU"}}},
       {"ps",
        "who uses what, once",

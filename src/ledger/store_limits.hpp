@@ -14,7 +14,7 @@ namespace ration::ledger {
 struct LimitChange {
   std::uint32_t account = 0;
   std::optional<Bytes> limit, guarantee;  ///< absent: stays
-  Bytes ceiling{};  ///< what the limit may be raised to when somebody waits for it; 0: not at all
+  Bytes ceiling{};                        ///< what the limit may be raised to when somebody waits for it; 0: not at all
 };
 
 /// Asks the cooperating programs of the workload to give back what they do not use. kForeign as below.

@@ -13,12 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 bool in_group_ration(uid_t user) {
   const auto groups = groups_of(user);
   return std::find(groups.begin(), groups.end(), "ration") != groups.end();
@@ -40,16 +34,23 @@ Viewer Api::viewer_of(const http::Peer& peer) {
   return viewer;
 }
 
-http::Response Api::answer(const std::string& schema, json data, int status) const {
+http::Response Api::answer(const std::string& schema, const json& data, int status) const {
+  return answer_text(schema, data.dump(-1, ' ', false, json::error_handler_t::replace), status);
+}
+
+http::Response Api::answer_text(const std::string& schema, const std::string& data, int status) const {
   const json document{{"schema", "ration." + schema + "/1"},
                       {"time", utc(now_ns())},
                       {"host", host_name()},
                       {"source", host_.simulated() ? "sim" : "daemon"},
-                      {"data", std::move(data)},
                       {"warnings", json::array()}};
   http::Response response;
   response.status = status;
   response.body = document.dump(-1, ' ', false, json::error_handler_t::replace);
+  response.body.pop_back();
+  response.body += R"(,"data":)";
+  response.body += data;
+  response.body += "}";
   return response;
 }
 
@@ -176,17 +177,18 @@ json Api::tenants() {
   return rows;
 }
 
-json Api::snapshot(const Viewer& viewer) {
+std::string Api::snapshot(const Viewer& viewer, std::size_t most_processes) {
   const Snapshot& now = host_.node().snapshot();
   json devices = json::array();
   for (const DeviceView& device : now.devices) devices.push_back(device_json(device));
   json data{{"devices", devices},
-            {"workloads", rows_json(now, viewer)},
             {"tenants", tenants()},
             {"queue", host_.leases().describe_waiting(viewer)},
             {"last_event", host_.stream().newest_id()}};
   if (!now.machine_problem.empty()) data["devices_na"] = now.machine_problem;
-  return data;
+  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.pop_back();
+  return text + R"(,"workloads":)" + rows_text(now, viewer, most_processes) + "}";
 }
 
 void Api::install(http::Server& server) {

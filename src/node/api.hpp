@@ -50,10 +50,12 @@ class Api {
   /// Root, the daemon's own user, members of group `ration`, and whoever has the token.
   [[nodiscard]] static Viewer viewer_of(const http::Peer& peer);
 
-  [[nodiscard]] nlohmann::json snapshot(const Viewer& viewer);
+  /// The `data` of GET /api/v1/snapshot, as text.
+  [[nodiscard]] std::string snapshot(const Viewer& viewer, std::size_t most_processes = kAllProcesses);
 
  private:
   void install_now(http::Server& server);
+  void look_before_change(const http::Request& request);
   void install_changes(http::Server& server);
   void install_leases(http::Server& server);
   void install_past(http::Server& server);
@@ -62,7 +64,9 @@ class Api {
   void install_pages(http::Server& server);
 
   [[nodiscard]] nlohmann::json tenants();
-  [[nodiscard]] http::Response answer(const std::string& schema, nlohmann::json data, int status = 200) const;
+  [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const;
+  /// The same with `data` written already.
+  [[nodiscard]] http::Response answer_text(const std::string& schema, const std::string& data, int status = 200) const;
   /// Runs `question` with a Reader on the worker and answers with what it returns.
   void ask_history(const http::Responder& responder, const std::string& schema,
                    std::function<Result<nlohmann::json>(history::Reader&)> question);

@@ -85,12 +85,20 @@ Result<LimitRequest> limit_request(const Request& request) {
 
 }  // namespace
 
+// What it holds at this moment is what is changed; but nobody keeps the daemon looking by asking for what he may not.
+void Api::look_before_change(const Request& request) {
+  if (viewer_of(request.peer).is_operator)
+    host_.look_now();
+  else
+    host_.look_if_stale();
+}
+
 void Api::install_changes(http::Server& server) {
   server.route("PATCH", "/api/v1/workloads/{name}", [this](const Request& request) {
     const auto read = limit_request(request);
     if (!read) return http::problem(read.error());
     const LimitRequest& wish = *read;
-    if (host_.node().registry().find(wish.workload) == nullptr) host_.look_now();  // it may have begun just now
+    look_before_change(request);
     std::vector<history::Event> events;
     const auto changes = host_.node().change(wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
@@ -110,7 +118,7 @@ void Api::install_changes(http::Server& server) {
                  [this, action = std::string(action), state = std::string(state)](const Request& request) {
                    Node& node = host_.node();
                    const std::string& name = request.captures.at("name");
-                   host_.look_now();  // what it holds at this moment is what is moved, or given back
+                   look_before_change(request);
                    const Caller caller = caller_of(request);
                    std::vector<history::Event> events;
                    const auto done = action == "suspend"  ? node.suspend(name, caller, events)
@@ -163,7 +171,10 @@ void Api::install_changes(http::Server& server) {
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
     host_.node().allow(*request.peer.uid, assigned->tenant);
-    host_.look_soon();
+    if (const auto made = body->find("made"); made != body->end() && *made == true)
+      host_.look_now();
+    else
+      host_.look_soon();
     return answer("registered", {{"tenant", assigned->tenant}});
   });
 

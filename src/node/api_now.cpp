@@ -1,6 +1,8 @@
 // What is there at this moment.
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "node/api.hpp"
 #include "node/explain.hpp"
 #include "node/http/asset.hpp"
@@ -24,6 +26,17 @@ Response plain(const std::string& text, const char* type = "text/plain; charset=
   response.content_type = type;
   response.body = text;
   return response;
+}
+
+/// `processes=N`: at most so many of each workload are named. E1527.
+Result<std::size_t> most_processes(const Request& request) {
+  const std::string* text = request.parameter("processes");
+  if (text == nullptr) return kAllProcesses;
+  std::size_t number = 0;
+  const auto read = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (text->empty() || read.ec != std::errc{} || read.ptr != text->data() + text->size())
+    return fail("E1527", fmt::format("processes={} is no number.", *text), "processes=1", 2);
+  return number;
 }
 
 }  // namespace
@@ -56,11 +69,15 @@ void Api::install_now(http::Server& server) {
   });
   server.route("GET", "/api/v1/snapshot", [this](const Request& request) {
     host_.look_if_stale();
-    return answer("snapshot", snapshot(viewer_of(request.peer)));
+    const auto most = most_processes(request);
+    if (!most) return http::problem(most.error());
+    return answer_text("snapshot", snapshot(viewer_of(request.peer), *most));
   });
   server.route("GET", "/api/v1/workloads", [this](const Request& request) {
     host_.look_if_stale();
-    return answer("workloads", rows_json(host_.node().snapshot(), viewer_of(request.peer)));
+    const auto most = most_processes(request);
+    if (!most) return http::problem(most.error());
+    return answer_text("workloads", rows_text(host_.node().snapshot(), viewer_of(request.peer), *most));
   });
   server.route("GET", "/api/v1/devices", [this](const Request&) {
     host_.look_if_stale();

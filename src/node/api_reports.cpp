@@ -22,12 +22,6 @@ using nlohmann::json;
 
 TimeMs now_ms() { return static_cast<TimeMs>(std::time(nullptr)) * history::kSecondMs; }
 
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 /// `24h`, `7d`, `thismonth`, `lastmonth`, `2026-01`.
 Result<history::Window> window_of(const std::string& text) {
   const std::time_t now = std::time(nullptr);

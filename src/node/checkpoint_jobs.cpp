@@ -1,17 +1,10 @@
 #include "node/checkpoint_jobs.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <nlohmann/json.hpp>
-
-extern char** environ;
 
 namespace ration::node {
 namespace {
@@ -39,57 +32,25 @@ void CheckpointProcesses::begin_next() {
   if (running_ || waiting_.empty()) return;
   Job job = std::move(waiting_.front());
   waiting_.pop_front();
-  std::vector<std::string> words{"ration", "checkpoint-processes",
+  std::vector<std::string> words{program_, "checkpoint-processes",
                                  job.action == CheckpointAction::kSuspend ? "suspend" : "resume",
                                  "--driver=" + driver_folder_, "--lock=" + lock_file_};
   for (const ProcessIdentity& process : job.processes) words.push_back(to_word(process));
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-    failed_.push_back({job.id, job.action, tl::unexpected(lost(std::strerror(errno)))});
-    return;
-  }
-  FileDescriptor reading{ends[0]}, writing{ends[1]};
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
-  // A group of its own: what ends the daemon's group does not end it half way.
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t pid = 0;
-  const int problem = ::posix_spawn(&pid, program_.c_str(), &actions, &attributes, arguments.data(), environ);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (problem != 0) {
-    failed_.push_back({job.id, job.action, tl::unexpected(lost(std::strerror(problem)))});
-    return;
-  }
-  running_.emplace(Running{std::move(job), pid, std::move(reading), {}});
+  auto child = Child::start(std::move(words), "");
+  if (child)
+    running_.emplace(Running{std::move(job), std::move(*child)});
+  else
+    failed_.push_back({job.id, job.action, tl::unexpected(child.error())});
 }
 
 std::vector<CheckpointJobs::Finished> CheckpointProcesses::take_finished() {
   std::vector<Finished> finished = std::exchange(failed_, {});
-  if (running_) {
-    constexpr std::size_t kLongestAnswer = 65536;
-    char piece[4096];
-    ssize_t count = 0;
-    while (running_->text.size() < kLongestAnswer && (count = ::read(running_->answer.get(), piece, sizeof piece)) > 0)
-      running_->text.append(piece, static_cast<std::size_t>(count));
-    int status = 0;
-    const pid_t ended = ::waitpid(running_->pid, &status, WNOHANG);
-    if (ended == running_->pid) {
-      while ((count = ::read(running_->answer.get(), piece, sizeof piece)) > 0)
-        running_->text.append(piece, static_cast<std::size_t>(count));
-      finished.push_back({running_->job.id, running_->job.action,
-                          WIFEXITED(status)
-                              ? outcome_of_line(running_->text)
-                              : tl::unexpected(lost(fmt::format("was ended by signal {}", WTERMSIG(status))))});
-      running_.reset();
-    }
+  if (const auto ended = running_ ? running_->child.poll() : std::nullopt) {
+    finished.push_back({running_->job.id, running_->job.action,
+                        WIFEXITED(ended->status)
+                            ? outcome_of_line(ended->output)
+                            : tl::unexpected(lost(fmt::format("was ended by signal {}", WTERMSIG(ended->status))))});
+    running_.reset();
   }
   begin_next();
   return finished;

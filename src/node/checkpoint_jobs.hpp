@@ -3,14 +3,12 @@
 // the next daemon's first job waits for it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/file.hpp"
+#include "node/child.hpp"
 #include "policy/checkpoint.hpp"
 
 namespace ration::node {
@@ -48,9 +46,7 @@ class CheckpointProcesses final : public CheckpointJobs {
   };
   struct Running {
     Job job;
-    pid_t pid = 0;
-    FileDescriptor answer;
-    std::string text;
+    Child child;
   };
   void begin_next();
 

@@ -199,15 +199,21 @@ void Daemon::run(const std::function<void()>& ready) {
 void Daemon::schedule_look() {
   const policy::Daemon& settings = node_.configuration().daemon;
   const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || node_.anything_moves() ||
-                     node_.anybody_held_back();
+                     webhook_.busy() || node_.anybody_held_back();
   next_look_ =
       loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
 }
 
 void Daemon::look_if_stale() {
-  constexpr double kFreshSeconds = 0.01, kLongestShare = 0.1;  // of the time that looks may take, however many ask
+  // Looks on demand may take so much of the time, however many ask; a short one is at hand when nobody asked for long.
+  constexpr double kLongestShare = 0.1, kMostAtHand = 0.02;
+  const double now = monotonic_seconds();
+  look_budget_ = std::min(kMostAtHand, look_budget_ + kLongestShare * (now - look_budget_since_));
+  look_budget_since_ = now;
   const double age = static_cast<double>(now_ns() - std::min(now_ns(), node_.snapshot().time_ns)) / 1e9;
-  if (age > std::max(kFreshSeconds, last_look_seconds_ / kLongestShare)) look();
+  if (look_budget_ < last_look_seconds_ && age <= last_look_seconds_ / kLongestShare) return;
+  look();
+  look_budget_ = std::max(0.0, look_budget_ - last_look_seconds_);
 }
 
 void Daemon::look_soon() {
@@ -218,7 +224,14 @@ void Daemon::look_soon() {
 void Daemon::look() {
   const double before = monotonic_seconds();
   const std::uint64_t now = now_ns();
+  node_.note_queue(leases_.waiting());
   std::vector<Event> events = node_.look(now);
+  if (const auto problem = webhook_.step(now)) {
+    Event event;
+    event.type = "daemon";
+    event.text = *problem;
+    events.push_back(std::move(event));
+  }
   const Node::Moves moves = node_.take_moves();
   for (const std::string& path : moves.left) leases_.leave(path);
   for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
@@ -244,9 +257,8 @@ void Daemon::look() {
   busy_ = !events.empty() || amounts(sample) != amounts(last_sample_);
   last_sample_ = std::move(sample);
   publish(std::move(events));
-  stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) {
-    return api_.snapshot(Api::viewer_of(peer)).dump(-1, ' ', false, json::error_handler_t::replace);
-  });
+  stream_.publish("snapshot", "snapshot",
+                  [this](const http::Peer& peer) { return api_.snapshot(Api::viewer_of(peer)); });
   ++counters_.looks;
   last_look_seconds_ = monotonic_seconds() - before;
   counters_.look_seconds += last_look_seconds_;
@@ -295,6 +307,7 @@ void Daemon::publish(std::vector<Event> events) {
     last_problem_ = stored.error().what;
     return;
   }
+  send_alerts(events);
   for (const Event& event : events) {
     stream_.publish(
         "events", "event",
@@ -303,6 +316,17 @@ void Daemon::publish(std::vector<Event> events) {
               .dump(-1, ' ', false, json::error_handler_t::replace);
         },
         static_cast<std::uint64_t>(event.id));
+  }
+}
+
+void Daemon::send_alerts(const std::vector<Event>& events) {
+  const std::string& url = node_.configuration().alerts.webhook.value;
+  if (url.empty()) return;
+  for (const Event& event : events) {
+    if (event.type != "alert") continue;
+    json body = event_json(event, true);
+    body["host"] = host_name();
+    webhook_.send(url, body.dump(-1, ' ', false, json::error_handler_t::replace));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "node/leases.hpp"
 #include "node/metrics.hpp"
 #include "node/node.hpp"
+#include "node/webhook.hpp"
 #include "node/worker.hpp"
 
 namespace ration::node {
@@ -50,6 +51,7 @@ class Daemon final : private ApiHost {
   void publish(std::vector<history::Event> events);
   void count(const std::vector<history::Event>& events);
   void count_time();
+  void send_alerts(const std::vector<history::Event>& events);
   void commit();
 
   // ApiHost
@@ -73,6 +75,7 @@ class Daemon final : private ApiHost {
   history::History history_;
   Node node_;
   Leases leases_;
+  Webhook webhook_;
   Counters counters_;
   http::EventLoop loop_;
   http::EventStream stream_;
@@ -82,7 +85,7 @@ class Daemon final : private ApiHost {
   http::Watch next_look_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
   std::uint64_t started_ns_ = 0, last_sample_ns_ = 0;
   history::Sample last_sample_;
-  double last_look_seconds_ = 0;
+  double last_look_seconds_ = 0, look_budget_ = 0, look_budget_since_ = 0;
   bool busy_ = true;
   std::string last_problem_;
 };

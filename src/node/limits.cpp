@@ -45,6 +45,7 @@ OwnedWorkload from_json(const json& entry) {
     owned.accounts.push_back({Bytes{account.at("configured").get<std::uint64_t>()},
                               Bytes{account.at("effective").get<std::uint64_t>()},
                               Bytes{account.at("guarantee").get<std::uint64_t>()},
+                              {},
                               {}});
   }
   return owned;
@@ -54,7 +55,7 @@ OwnedWorkload from_json(const json& entry) {
 
 // What is promised to somebody who is away could be promised to nobody else.
 Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
-  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee};
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling};
 }
 
 Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
@@ -87,8 +88,8 @@ bool Limits::take_up(const Workload& workload) {
   owned.run = workload.book.run_number;
   owned.created_ns = workload.book.created_ns;
   for (const auto& account : accounts) {
-    owned.accounts.push_back({account.limit, account.limit, account.guarantee, {}});
-    written.push_back({account.limit, account.guarantee});
+    owned.accounts.push_back({account.limit, account.limit, account.guarantee, {}, {}});
+    written.push_back({account.limit, account.guarantee, {}});
   }
   owned_[workload.path] = std::move(owned);
   written_[workload.path] = std::move(written);
@@ -126,8 +127,7 @@ Result<void> Limits::write(const Workload& workload) {
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
     const Written mine = to_write(*owned, owned->accounts[account]);
-    const Bytes configured = owned->accounts[account].configured;
-    changes.push_back({account, mine.limit, mine.guarantee, configured > mine.limit ? configured : Bytes{0}});
+    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling});
   }
   if (const auto status = ledger::store_limits(workload.path, workload.owner, changes);
       status != ledger::BookStatus::kOk) {
@@ -155,7 +155,8 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
         alterations.push_back({path, account, book.limit, mine.limit, false});
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
         alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
-      differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee;
+      differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
+                written[account].ceiling != mine.ceiling;
     }
     if (!differs) continue;
     if (const auto done = write(workload); !done) failed.push_back(done.error().what);

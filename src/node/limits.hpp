@@ -18,6 +18,7 @@ struct OwnedLimit {
   Bytes effective;   ///< at most that: what holds now
   Bytes guarantee;
   std::string held_back_by;  ///< why effective < configured; empty: it is not
+  Bytes ceiling;             ///< what it may be raised to for a charge that waits; 0: not above effective
 };
 
 struct OwnedWorkload {
@@ -69,7 +70,8 @@ class Limits {
 
  private:
   struct Written {
-    Bytes limit, guarantee;
+    Bytes limit, guarantee, ceiling;
+    bool operator==(const Written&) const = default;
   };
   void load();
   [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);

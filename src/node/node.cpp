@@ -8,6 +8,7 @@
 
 #include "node/decisions/balance.hpp"
 #include "node/people.hpp"
+#include "node/subject.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -37,6 +38,7 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
       configuration_(std::move(configuration)),
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
       tenants_(options_.state_folder.empty() ? "" : options_.state_folder + "/tenants.json"),
+      driver_limits_(options_.driver_folder, options_.cgroup_of ? options_.cgroup_of : cgroup_folder_of),
       alerts_(configuration_.alerts.rules.value),
       suspension_(options_.checkpoint_jobs != nullptr
                       ? std::move(options_.checkpoint_jobs)
@@ -112,6 +114,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   note_suspension(events);  // after the books were compared: it writes some
   if (machine_) balance_devices(*machine_, events);
 
+  if (machine_) hold_by_driver(events);
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
   for (DeviceView& device : snapshot_.devices) {
     forecast_.note(device.device.uuid, device.used(), now_ns);
@@ -171,6 +174,7 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   wanted_.erase(workload.path);
   idle_.forget(workload.path);
   suspension_.forget(workload.path);
+  driver_limits_.release(workload.path);
   returning_.erase(workload.path);
   policies_.erase(workload.path);
   trims_.erase(workload.path);
@@ -205,7 +209,7 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
     if (options_.recorded(explained.id)) continue;
     Event event = event_of(
-        workload, denial.waited_ns > 0 ? "waited" : "denied",
+        workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
         fmt::format("{}/{} was refused {}: it held {} of its limit {}", workload.book.tenant, workload.book.name,
                     text_of(denial.requested), text_of(denial.used), text_of(denial.limit)));
     event.time = static_cast<history::TimeMs>(denial.time_ns / kNsPerMs);
@@ -283,6 +287,20 @@ void Node::note_violators(std::vector<Event>& events) {
 
 // ------------------------------------------------------------------------------------------------------- what to do
 
+namespace {
+
+// A charge over the limit sleeps until the daemon has looked. Where more cannot be had even for who asks, it is refused
+// then, and so is every one as large, until the next look; unless somebody gives back, or it was told to wait.
+Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& account, bool may_come) {
+  const Bytes needed = account.used + account.wants;
+  if (account.wants == Bytes{0} || needed <= effective || may_come)
+    return configured > effective ? configured : Bytes{0};
+  const Bytes below = needed - std::min(needed, kGranule);
+  return below > effective ? std::min(below, configured) : Bytes{0};
+}
+
+}  // namespace
+
 void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& events) {
   std::map<std::string, bool> resized;
   for (const policy::Device& device : machine.devices) {
@@ -296,7 +314,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
         if (workload.book.accounts[account].device != device.bytes) continue;
         const OwnedLimit& mine = owned->accounts[account];
         BalanceAccount entry;
-        entry.id = fmt::format("{}#{}", path, account);
+        entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
         entry.tenant = workload.book.tenant;
         entry.limit = mine.configured;
         entry.guarantee = workload.book.slice.empty() ? mine.guarantee : mine.configured;
@@ -309,7 +327,8 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
       }
     }
     const Bytes used = device.total - device.free;
-    const Bytes others = used - std::min(used, governed);  // ungoverned, and the driver's own
+    // Ungoverned, and the driver's own.
+    const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
     input.capacity = device.total - std::min(device.total, others);
     if (const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
         rule != nullptr && rule->keep_free.value.is_set()) {
@@ -330,10 +349,14 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
     std::vector<std::string> because;
     apply_policies(device, workloads, input, because);
     const std::vector<Balanced> balanced = balance(input);
+    const bool somebody_gives_back =
+        std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
     for (std::size_t i = 0; i < balanced.size(); ++i) {
       const auto& [workload, account] = places[i];
       OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
       mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? because[i] : to_text(balanced[i]);
+      mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, input.accounts[i],
+                                somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
       if (mine.effective == balanced[i].effective) continue;
       Event event = event_of(*workload, "rebalanced",
                              fmt::format("{}/{} may hold {} instead of {}{}", workload->book.tenant,
@@ -357,30 +380,43 @@ void Node::raise_alerts(std::vector<Event>& events) {
   for (const DeviceView& device : snapshot_.devices) {
     facts.push_back(
         {"device.used", fmt::format("GPU {}", device.device.index), bytes(device.used()), bytes(device.device.total)});
+    if (device.seconds_to_full)
+      facts.push_back({"device.time_to_full", fmt::format("GPU {}", device.device.index),
+                       static_cast<double>(*device.seconds_to_full) * 1e9, std::nullopt});
   }
   std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> tenants;
   for (const AccountView& account : snapshot_.accounts) {
     auto& [used, limit] = tenants[{account.tenant, account.gpu.value_or(-1)}];
     used += account.used;
     limit += account.limit;
+    if (account.used == Bytes{0}) continue;
     facts.push_back({"idle", fmt::format("{}/{}", account.tenant, account.workload),
                      static_cast<double>(account.idle_ns), std::nullopt});
   }
   for (const auto& [key, sums] : tenants)
     facts.push_back(
         {"tenant.used", fmt::format("{} on GPU {}", key.first, key.second), bytes(sums.first), bytes(sums.second)});
-  for (const auto& [path, wanted] : wanted_) {
-    const auto workload = registry_.workloads().find(path);
-    if (workload != registry_.workloads().end() && !workload->second.book.denials.empty())
-      facts.push_back({"denials", fmt::format("{}/{}", workload->second.book.tenant, workload->second.book.name),
-                       static_cast<double>(workload->second.book.denials.size()), std::nullopt});
+  for (const auto& [path, workload] : registry_.workloads()) {
+    constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+    const auto recent =
+        std::count_if(workload.book.denials.begin(), workload.book.denials.end(),
+                      [&](const ledger::Denial& denial) { return denial.time_ns + kMinuteNs >= now_ns_; });
+    if (recent != 0)
+      facts.push_back({"denials", fmt::format("{}/{}", workload.book.tenant, workload.book.name),
+                       static_cast<double>(recent), std::nullopt});
   }
+  facts.push_back({"queue.length", "the queue", static_cast<double>(queue_length_), std::nullopt});
   for (const Event& event : events)
     if (event.type == "guard_lost") facts.push_back({"guard.lost", event.text, 1, std::nullopt});
   for (const policy::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(now_ns_))) {
     events.push_back(plain_event(
         "alert", fmt::format("{}: {} ({})", change.about, change.raised ? "raised" : "cleared", change.rule)));
   }
+}
+
+bool Node::anything_moves() const {
+  return suspension_.anything_moves() || !trims_.empty() ||
+         std::any_of(others_.begin(), others_.end(), [](const auto& entry) { return entry.second.unsure(); });
 }
 
 bool Node::anybody_held_back() const {
@@ -396,6 +432,7 @@ std::map<std::string, Knowledge> Node::knowledge() const {
     if (const auto activity = activity_.find(path); activity != activity_.end())
       entry.last_activity_ns = activity->second.since_ns;
     entry.suspended = suspension_.is_away(path);
+    entry.by_driver = driver_limits_.holds(path);
     entry.comes_back = entry.suspended && suspension_.state_of(path) != Suspension::State::kAway;
     if (owned == nullptr) continue;
     entry.limits = limits_.in_book(path);

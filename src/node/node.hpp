@@ -15,6 +15,8 @@
 #include "base/file.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/decisions/idle.hpp"
+#include "node/decisions/settled.hpp"
+#include "node/driver_limits.hpp"
 #include "node/forecast.hpp"
 #include "node/history/sample.hpp"
 #include "node/limits.hpp"
@@ -31,6 +33,8 @@ struct NodeOptions {
   std::string state_folder;   ///< where its numbers are kept; empty: nowhere
   /// What moves the memory of programs; null: processes of this program's own.
   std::unique_ptr<CheckpointJobs> checkpoint_jobs;
+  /// The folder of a process's cgroup; empty: as the kernel says.
+  DriverLimits::CgroupOf cgroup_of;
   /// Whether an event of that denial was recorded before a restart.
   std::function<bool(const std::string& denial)> recorded = [](const std::string&) { return false; };
 };
@@ -106,9 +110,11 @@ class Node {
   /// There is room for one that asked.
   void let_return(const std::string& path) { returning_.insert(path); }
   /// Whether somebody's limit is lower than it was set, and could be raised when it asks.
+  /// How many wait for memory: for alerts.
+  void note_queue(std::size_t waiting) { queue_length_ = waiting; }
   [[nodiscard]] bool anybody_held_back() const;
   /// Whether memory of programs is on its way at this moment.
-  [[nodiscard]] bool anything_moves() const { return suspension_.anything_moves() || !trims_.empty(); }
+  [[nodiscard]] bool anything_moves() const;
 
   /// New settings; what they change of limits holds from the next look on.
   void configure(policy::Configuration configuration);
@@ -130,6 +136,7 @@ class Node {
   void warn_of_soft_limits(std::vector<history::Event>& events);
   void apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
                       std::vector<std::string>& because);
+  void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
   // node_idle.cpp
   void mind_the_idle(std::vector<history::Event>& events);
@@ -153,6 +160,7 @@ class Node {
   Registry registry_;
   Limits limits_;
   Tenants tenants_;
+  DriverLimits driver_limits_;
   policy::Alerts alerts_;
   IdleWatch idle_;
   Forecast forecast_;
@@ -177,7 +185,9 @@ class Node {
     std::uint64_t seen_ns = 0, told_ns = 0;
     bool killed = false;
   };
-  std::map<std::int32_t, Outsider> outsiders_;       // by pid: ungoverned, and what was done about it
+  std::map<std::int32_t, Outsider> outsiders_;  // by pid: ungoverned, and what was done about it
+  std::size_t queue_length_ = 0;
+  std::map<std::string, Settled> others_;            // by device: what is used there and not of any book
   std::set<std::pair<std::string, int>> over_soft_;  // tenants over their soft limit, and where
 
   Suspension suspension_;

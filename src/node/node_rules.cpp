@@ -47,11 +47,13 @@ void Node::follow_the_clock(std::vector<Event>& events) {
     events.push_back(changed_event(change));
 }
 
-// ----------------------------------------------------------------------------------------------------- tenants'
-// numbers
+// --------------------------------------------------------------------------------------------------- tenants' numbers
 
 Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& request, const Caller& caller,
                                                       std::vector<Event>& events) {
+  if (!caller.is_operator)
+    return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
+                "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
   const TenantNow* tenant = tenants_.find(request.workload);
   if (tenant == nullptr) {
     std::vector<std::string> names;
@@ -61,9 +63,6 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
                             policy::suggestion(request.workload, names)),
                 "ration config print", 3);
   }
-  if (!caller.is_operator)
-    return fail("E1502", fmt::format("you may not change tenant {}.", tenant->name),
-                "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
   if (request.limit.empty() && request.guarantee.empty())
     return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", tenant->name), 2);
   if (request.expected_changes && *request.expected_changes != tenant->changes)
@@ -173,6 +172,27 @@ void Node::apply_policies(const policy::Device& device, const std::vector<const 
                                           policy.limit.origin.text())
                             : fmt::format("the policy at {} gives {}", policy.limit.origin.text(), format_size(*limit));
     }
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- held by the driver
+
+void Node::hold_by_driver(std::vector<Event>& events) {
+  for (const auto& [path, workload] : registry_.workloads()) {
+    const OwnedWorkload* owned = limits_.find(path);
+    if (owned == nullptr) continue;
+    std::map<int, Bytes> limits;
+    for (std::size_t i = 0; i < std::min(owned->accounts.size(), workload.book.accounts.size()); ++i) {
+      const auto gpu = gpu_of(workload.book.accounts[i].device);
+      if (gpu && owned->accounts[i].effective < kUnlimited) limits[*gpu] = owned->accounts[i].effective;
+    }
+    driver_limits_.hold(path, workload.book.creator.pid, limits);
+  }
+  for (const std::string& problem : driver_limits_.take_problems()) {
+    Event event;
+    event.type = "guard_lost";
+    event.text = "the driver holds no limits, the shim does: " + problem;
+    events.push_back(std::move(event));
   }
 }
 

@@ -3,10 +3,17 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
+#include <unistd.h>
 
 #include <map>
 
 namespace ration::node {
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 std::string user_name(std::uint32_t user) {
   static std::map<std::uint32_t, std::string> known;

@@ -7,6 +7,9 @@
 
 namespace ration::node {
 
+/// Of this machine.
+[[nodiscard]] std::string host_name();
+
 /// `alice`, or `uid 1004` where nobody knows the name.
 [[nodiscard]] std::string user_name(std::uint32_t user);
 

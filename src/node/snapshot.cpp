@@ -96,6 +96,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     view.idle_ns = now_ns - std::min(now_ns, known->last_activity_ns);
     view.suspended = known->suspended;
     view.comes_back = known->comes_back;
+    view.by_driver = known->by_driver;
     if (view.suspended) view.away = std::exchange(view.used, Bytes{0});
   }
   for (const auto& process : book.processes) {

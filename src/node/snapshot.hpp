@@ -41,6 +41,7 @@ struct AccountView {
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
   bool waiting = false;
+  bool by_driver = false;   ///< the driver holds its limit as well, over its cgroup
   bool suspended = false;   ///< its memory is not on the device: `used` is 0, `away` says how much it was
   bool comes_back = false;  ///< suspended, and asks for its device
   Bytes away;
@@ -88,6 +89,7 @@ struct Knowledge {
   std::uint64_t last_activity_ns = 0;
   std::uint64_t limit_changes = 0;
   bool suspended = false, comes_back = false;
+  bool by_driver = false;
 };
 
 [[nodiscard]] Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,

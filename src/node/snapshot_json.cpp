@@ -2,11 +2,18 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
 
 namespace ration::node {
 namespace {
 
 using nlohmann::json;
+using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
+
+constexpr const char* kNotYours = "not yours";
 
 void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const char* reason) {
   if (bytes) {
@@ -26,11 +33,6 @@ void put(json& row, const std::string& field, const std::optional<int>& number, 
   }
 }
 
-void hide(json& row, const std::string& field) {
-  row[field] = nullptr;
-  row[field + "_na"] = "not yours";
-}
-
 const char* name_of(ProcessState state) {
   switch (state) {
     case ProcessState::kManaged:
@@ -43,23 +45,143 @@ const char* name_of(ProcessState state) {
   return "unmanaged";
 }
 
-constexpr const char* kNotAttributed = "the driver does not attribute memory to this process";
-
-json process_json(const ProcessView& process) {
-  json row{{"pid", process.pid},
-           {"user", process.user},
-           {"command", process.command},
-           {"state", name_of(process.state)},
-           {"used_bytes", process.used.count()}};
-  put(row, "driver_used_bytes", process.driver_used, kNotAttributed);
-  return row;
-}
-
 const char* state_of(const AccountView& account) {
   if (account.suspended) return account.comes_back ? "resuming" : "suspended";
   if (account.shrinking()) return "shrinking";
   if (account.waiting) return "waiting";
   return "running";
+}
+
+/// One object of a row. The rows of a thousand workloads are written at every look and for every client: as a tree they
+/// would cost ten times as much.
+class Row {
+ public:
+  explicit Row(Writer& out) : out_(out) { out_.StartObject(); }
+  ~Row() { out_.EndObject(); }
+  Row(const Row&) = delete;
+  Row& operator=(const Row&) = delete;
+
+  Row& text(const char* name, const std::string& value) {
+    out_.Key(name);
+    write(value);
+    return *this;
+  }
+  Row& number(const char* name, std::uint64_t value) {
+    out_.Key(name);
+    out_.Uint64(value);
+    return *this;
+  }
+  Row& bytes(const char* name, Bytes value) { return number(name, value.count()); }
+  Row& flag(const char* name, bool value) {
+    out_.Key(name);
+    out_.Bool(value);
+    return *this;
+  }
+  Row& unknown(const char* name, const char* reason) {
+    out_.Key(name);
+    out_.Null();
+    return text((std::string(name) + "_na").c_str(), reason);
+  }
+  Row& bytes(const char* name, const std::optional<Bytes>& value, const char* reason) {
+    return value ? bytes(name, *value) : unknown(name, reason);
+  }
+  Row& text(const char* name, const std::string& value, const char* reason) {
+    return value.empty() ? unknown(name, reason) : text(name, value);
+  }
+  Writer& array(const char* name) {
+    out_.Key(name);
+    out_.StartArray();
+    return out_;
+  }
+
+ private:
+  // What a tenant wrote may be no UTF-8.
+  void write(const std::string& value) {
+    const bool plain =
+        std::all_of(value.begin(), value.end(), [](char letter) { return letter >= 0x20 && letter < 0x7f; });
+    if (plain) {
+      out_.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+      return;
+    }
+    const std::string safe = json(value).dump(-1, ' ', false, json::error_handler_t::replace);
+    out_.RawValue(safe.data(), safe.size(), rapidjson::kStringType);
+  }
+
+  Writer& out_;
+};
+
+void write_process(Writer& out, const ProcessView& process) {
+  Row(out)
+      .number("pid", static_cast<std::uint64_t>(process.pid))
+      .text("user", process.user)
+      .text("command", process.command)
+      .text("state", name_of(process.state))
+      .bytes("used_bytes", process.used)
+      .bytes("driver_used_bytes", process.driver_used, "the driver does not attribute memory to this process");
+}
+
+void write_account(Writer& out, const AccountView& account, const Viewer& viewer, std::size_t most_processes) {
+  Row row(out);
+  row.text("workload", account.workload)
+      .text("tenant", account.tenant)
+      .text("user", account.user)
+      .number("run", account.run)
+      .text("device", account.device)
+      .text("state", state_of(account))
+      .flag("governed", true)
+      .text("enforced_by", account.by_driver ? "driver and shim" : "shim")
+      .text("slice", account.slice)
+      .text("started", utc(account.started_ns))
+      .bytes("used_bytes", account.used)
+      .bytes("limit_bytes", account.limit)
+      .bytes("configured_limit_bytes", account.configured_limit)
+      .bytes("guarantee_bytes", account.guarantee)
+      .bytes("peak_bytes", account.peak)
+      .bytes("context_bytes", account.context)
+      .bytes("pooled_bytes", account.pooled)
+      .bytes("suspended_bytes", account.away)
+      .number("denials", account.denials)
+      .number("limit_changes", account.limit_changes)
+      .number("idle_seconds", account.idle_ns / 1'000'000'000U)
+      .flag("shrinking", account.shrinking());
+  if (account.gpu)
+    row.number("gpu", static_cast<std::uint64_t>(*account.gpu)).text("uuid", account.uuid);
+  else
+    row.unknown("gpu", "the device is not on this machine");
+  if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
+  if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
+  if (!viewer.may_see(account.owner)) {
+    for (const char* field : {"labels", "command", "process_count", "processes"}) row.unknown(field, kNotYours);
+    return;
+  }
+  row.text("labels", account.labels).text("command", account.command).number("process_count", account.processes.size());
+  row.array("processes");
+  for (std::size_t i = 0; i < std::min(account.processes.size(), most_processes); ++i)
+    write_process(out, account.processes[i]);
+  out.EndArray();
+}
+
+void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& viewer) {
+  Row row(out);
+  row.unknown("workload", "not started through ration")
+      .number("gpu", static_cast<std::uint64_t>(view.gpu))
+      .flag("governed", false)
+      .text("user", view.process.user)
+      .text("policy", view.policy)
+      .bytes("used_bytes", view.process.driver_used, "the driver does not say")
+      .text("container", view.container, "in no container")
+      .text("origin", view.origin, "its cgroup does not tell")
+      .number("process_count", 1);
+  row.array("processes");
+  {
+    Row process(out);
+    process.number("pid", static_cast<std::uint64_t>(view.process.pid)).text("state", name_of(view.process.state));
+    if (viewer.is_operator)
+      process.text("command", view.process.command);
+    else
+      process.unknown("command", kNotYours);
+  }
+  out.EndArray();
 }
 
 }  // namespace
@@ -90,69 +212,14 @@ json device_json(const DeviceView& view) {
   return row;
 }
 
-json account_json(const AccountView& account, const Viewer& viewer) {
-  json row{{"workload", account.workload},
-           {"tenant", account.tenant},
-           {"user", account.user},
-           {"run", account.run},
-           {"device", account.device},
-           {"state", state_of(account)},
-           {"governed", true},
-           {"enforced_by", "shim"},
-           {"slice", account.slice},
-           {"started", utc(account.started_ns)},
-           {"used_bytes", account.used.count()},
-           {"limit_bytes", account.limit.count()},
-           {"configured_limit_bytes", account.configured_limit.count()},
-           {"guarantee_bytes", account.guarantee.count()},
-           {"peak_bytes", account.peak.count()},
-           {"context_bytes", account.context.count()},
-           {"pooled_bytes", account.pooled.count()},
-           {"suspended_bytes", account.away.count()},
-           {"denials", account.denials},
-           {"limit_changes", account.limit_changes},
-           {"idle_seconds", account.idle_ns / 1'000'000'000U},
-           {"shrinking", account.shrinking()}};
-  put(row, "gpu", account.gpu, "the device is not on this machine");
-  if (account.gpu) row["uuid"] = account.uuid;
-  if (account.denials > 0) row["last_denial"] = fmt::format("d-{}-{}", account.run, account.last_denial);
-  if (!account.held_back_by.empty()) row["held_back_by"] = account.held_back_by;
-  if (!viewer.may_see(account.owner)) {
-    for (const char* field : {"labels", "command", "processes"}) hide(row, field);
-    return row;
-  }
-  row["labels"] = account.labels;
-  row["command"] = account.command;
-  row["processes"] = json::array();
-  for (const ProcessView& process : account.processes) row["processes"].push_back(process_json(process));
-  return row;
-}
-
-json ungoverned_json(const UngovernedView& view, const Viewer& viewer) {
-  json row{{"workload", nullptr},       {"workload_na", "not started through ration"},
-           {"gpu", view.gpu},           {"governed", false},
-           {"user", view.process.user}, {"policy", view.policy}};
-  put(row, "used_bytes", view.process.driver_used, "the driver does not say");
-  const auto text = [&](const std::string& field, const std::string& value, const char* reason) {
-    row[field] = value.empty() ? json(nullptr) : json(value);
-    if (value.empty()) row[field + "_na"] = reason;
-  };
-  text("container", view.container, "in no container");
-  text("origin", view.origin, "its cgroup does not tell");
-  json process{{"pid", view.process.pid}, {"state", name_of(view.process.state)}};
-  if (viewer.is_operator)
-    process["command"] = view.process.command;
-  else
-    hide(process, "command");
-  row["processes"] = json::array({process});
-  return row;
-}
-
-json rows_json(const Snapshot& snapshot, const Viewer& viewer) {
-  json rows = json::array();
-  for (const AccountView& account : snapshot.accounts) rows.push_back(account_json(account, viewer));
-  for (const UngovernedView& process : snapshot.ungoverned) rows.push_back(ungoverned_json(process, viewer));
-  return rows;
+std::string rows_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
+  rapidjson::StringBuffer text;
+  Writer out(text);
+  out.StartArray();
+  for (const AccountView& account : snapshot.accounts) write_account(out, account, viewer, most_processes);
+  for (const UngovernedView& process : snapshot.ungoverned) write_ungoverned(out, process, viewer);
+  out.EndArray();
+  return {text.GetString(), text.GetSize()};
 }
 
 }  // namespace ration::node

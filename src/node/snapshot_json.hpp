@@ -18,12 +18,13 @@ struct Viewer {
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };
 
+inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
+
 [[nodiscard]] nlohmann::json device_json(const DeviceView& device);
-/// One row of `ration ps`.
-[[nodiscard]] nlohmann::json account_json(const AccountView& account, const Viewer& viewer);
-[[nodiscard]] nlohmann::json ungoverned_json(const UngovernedView& process, const Viewer& viewer);
-/// Rows of `ration ps`: workloads, then processes in no book.
-[[nodiscard]] nlohmann::json rows_json(const Snapshot& snapshot, const Viewer& viewer);
+/// Rows of `ration ps`, a JSON array: workloads, then processes in no book. `most_processes`: named of each workload;
+/// `process_count` says how many there are.
+[[nodiscard]] std::string rows_text(const Snapshot& snapshot, const Viewer& viewer,
+                                    std::size_t most_processes = kAllProcesses);
 
 /// `2026-01-14T12:03:58.214Z`.
 [[nodiscard]] std::string utc(std::uint64_t nanoseconds);

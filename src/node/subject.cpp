@@ -15,6 +15,11 @@ std::string cgroup_of(std::int32_t pid) {
   return {};
 }
 
+std::string cgroup_folder_of(std::int32_t pid) {
+  const std::string cgroup = cgroup_of(pid);
+  return cgroup.empty() || cgroup == "/" ? "" : "/sys/fs/cgroup" + cgroup;
+}
+
 std::map<std::string, std::string> labels_of(const std::string& text) {
   std::map<std::string, std::string> labels;
   for (std::size_t at = 0; at < text.size();) {

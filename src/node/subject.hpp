@@ -19,4 +19,7 @@ namespace ration::node {
 /// The path of its cgroup (v2); empty: it has none, or cannot be seen.
 [[nodiscard]] std::string cgroup_of(std::int32_t pid);
 
+/// The same as a folder, where cgroups usually are; empty: the root, or not known.
+[[nodiscard]] std::string cgroup_folder_of(std::int32_t pid);
+
 }  // namespace ration::node

@@ -127,7 +127,9 @@ Result<FirstLook> first_look(const Session& session) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   FirstLook look;
-  auto snapshot = *daemon ? (*daemon)->get("/api/v1/snapshot") : node_snapshot(session);
+  const bool shown = session.format() == Format::kText;  // where the first process of each is enough
+  const std::size_t processes = shown ? 1 : node::kAllProcesses;
+  auto snapshot = *daemon ? (*daemon)->get(snapshot_path(processes)) : node_snapshot(session, processes);
   if (!snapshot) return tl::unexpected(snapshot.error());
   look.snapshot = std::move(*snapshot);
   look.daemon = daemon->has_value();
@@ -208,7 +210,7 @@ std::string Feed::follow() {
   auto daemon = NodeClient::require(session_);
   if (!daemon) return daemon.error().what;
   daemon->interrupted_by(stop_.get());
-  const auto snapshot = daemon->get("/api/v1/snapshot");
+  const auto snapshot = daemon->get(snapshot_path(1));  // the stream brings the rest
   if (!snapshot) return snapshot.error().what;
   const top::Model model = top::read_snapshot(*snapshot);
   tell(Found{is_operator(*daemon)});

@@ -22,10 +22,10 @@ bool out_of_date(const View& view) {
 }
 
 void draw_header(Grid& grid, const View& view) {
-  std::size_t processes = 0;
+  std::uint64_t processes = 0;
   std::set<std::string> tenants;
   for (const Row& row : view.model.rows) {
-    processes += row.processes.size();
+    processes += row.process_count;
     if (row.governed) tenants.insert(row.tenant);
   }
   std::string right = fmt::format("{:%H:%M:%S}Z  {}{}", fmt::gmtime(static_cast<std::time_t>(view.now)), view.source,

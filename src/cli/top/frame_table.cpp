@@ -68,7 +68,7 @@ std::string remark_of(const Row& row) {
 std::string pids_of(const Row& row) {
   if (row.processes.empty() || !row.processes.front().pid) return "-";
   const std::string first = std::to_string(*row.processes.front().pid);
-  return row.processes.size() == 1 ? first : fmt::format("{}+{}", first, row.processes.size() - 1);
+  return row.process_count <= 1 ? first : fmt::format("{}+{}", first, row.process_count - 1);
 }
 
 /// Heights are of the limit, so that two workloads can be compared; without one, of the device.

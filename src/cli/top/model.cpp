@@ -64,6 +64,7 @@ Row read_row(const json& from) {
   row.idle_seconds = number_in(from, "idle_seconds");
   row.limit_changes = number_in(from, "limit_changes");
   for (const json& process : list_in(from, "processes")) row.processes.push_back(read_process(process));
+  row.process_count = std::max<std::uint64_t>(number_in(from, "process_count").value_or(0), row.processes.size());
   if (!row.governed && !row.processes.empty()) row.command = row.processes.front().command;
   return row;
 }

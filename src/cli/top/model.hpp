@@ -26,7 +26,8 @@ struct Row {
   std::optional<int> gpu;
   std::optional<Bytes> used, limit, configured_limit, guarantee, peak;
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
-  std::vector<Process> processes;
+  std::vector<Process> processes;   ///< the first, or all
+  std::uint64_t process_count = 0;  ///< how many there are
 
   /// The same for the same thing in every snapshot.
   [[nodiscard]] std::string key() const;

@@ -1,15 +1,13 @@
-// Who does nothing, what to do about it, and whose turn it is where there are more notebooks than memory. Used by the
-// daemon, which tells what it saw and carries out what is decided. Tests: tests/unit/decisions/idle_test.cpp.
+// Who does nothing, and what to do about it. Used by the daemon, which tells what it saw and carries out what is
+// decided. Tests: tests/unit/decisions/idle_test.cpp.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/bytes.hpp"
-#include "base/result.hpp"
 
 namespace ration::node {
 
@@ -53,59 +51,6 @@ class IdleWatch {
     bool answered = false;
   };
   std::map<std::string, Seen> seen_;
-};
-
-/// Somebody who came back to the device stays at least so long, however idle, before it can be suspended again: several
-/// times what it costs to move some GiB out and in (a second or two a direction over PCIe).
-inline constexpr std::uint64_t kMinimumResidence = 30'000'000'000;
-
-struct ResidencyActions {
-  std::vector<std::string> suspend, resume;
-};
-
-/// Takes turns on one device. Promises: what is on it, or on its way out or in, never exceeds the capacity; nobody who
-/// is active or came within kMinimumResidence is suspended; of the others the longest idle go first, no more of them
-/// than the asker needs, and nobody for an asker whose room cannot be made now; who asked first comes first, and nobody
-/// is refused. So everybody gets a turn as long as those who are active become idle at some time.
-class Residency {
- public:
-  explicit Residency(Bytes capacity) : capacity_(capacity) {}
-  void set_capacity(Bytes capacity) { capacity_ = capacity; }
-
-  /// A workload that is not on the device yet. `size`: the most it may hold while it is there. E1104: larger than the
-  /// device.
-  Result<void> add(const std::string& id, Bytes size);
-  void remove(const std::string& id);
-  /// It has something to do. True: it is on the device and active from now on; else it waits for `resume`.
-  bool ask(const std::string& id, std::uint64_t now_ns);
-  /// It has nothing to do any more.
-  void rest(const std::string& id, std::uint64_t now_ns);
-  /// What a step ordered has been done. `resumed` right after `add`: it runs there already.
-  void suspended(const std::string& id);
-  void resumed(const std::string& id, std::uint64_t now_ns);
-
-  [[nodiscard]] ResidencyActions step(std::uint64_t now_ns);
-
-  /// When a step can next decide something by the passing of time alone; absent: only an event can change anything.
-  [[nodiscard]] std::optional<std::uint64_t> next_change(std::uint64_t now_ns) const;
-  /// 1 is next; 0: it does not wait.
-  [[nodiscard]] std::size_t position(const std::string& id) const;
-  /// Of the capacity, taken or on its way out or in.
-  [[nodiscard]] Bytes taken() const;
-
- private:
-  enum class State { kAway, kComing, kHere, kLeaving };
-  struct Workload {
-    Bytes size;
-    State state = State::kAway;
-    bool active = false;
-    std::uint64_t idle_since = 0, here_since = 0;
-  };
-  [[nodiscard]] std::vector<std::string> sacrifices(Bytes lacking, std::uint64_t now) const;
-
-  Bytes capacity_;
-  std::map<std::string, Workload> workloads_;
-  std::vector<std::string> asking_;  ///< in the order in which they asked
 };
 
 }  // namespace ration::node

@@ -122,13 +122,14 @@ std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
   return could_be_raised ? kDaemonsTurnNs : 0;
 }
 
-// Sleeps until the charge succeeds or the patience ends. Returns the time waited in `waited_ns`.
-bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t patience_ns,
-                          std::uint64_t& waited_ns) noexcept {
+// Sleeps until the charge succeeds or the patience ends, which it does earlier when the daemon has looked and has no
+// more to give. Returns the time waited in `waited_ns`.
+bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
   ledger::Book& own_book = state().book;
   const std::uint64_t started = monotonic_ns();
   bool granted = false;
   own_book.begin_waiting(account, size);
+  std::uint64_t patience_ns = patience_for(account, size);
   while (!granted && waited_ns < patience_ns) {
     const std::uint32_t seen = own_book.generation();
     granted = admit_quietly(account, size, kind);
@@ -140,6 +141,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
       granted = charge_after_refresh(account, size, kind);
     }
     waited_ns = monotonic_ns() - started;
+    patience_ns = patience_for(account, size);
   }
   own_book.end_waiting();
   return granted;
@@ -155,8 +157,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   }
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
-  const std::uint64_t patience_ns = patience_for(account, size);
-  if (patience_ns > 0 && charge_after_waiting(account, size, kind, patience_ns, waited_ns)) return true;
+  if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
   own_book.record_denial(account, size, ledger::DenialReason::kLimit, function, free_on_device(), waited_ns);
   return false;
 }

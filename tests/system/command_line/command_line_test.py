@@ -358,6 +358,31 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.assertEqual((data["workload"], data["requested_bytes"], data["limit_bytes"]), ("small", 2048 * MIB, 1024 * MIB))
         self.assertIn("--limit 2304MiB", data["fix"])
 
+    def test_who_fails_right_after_a_refusal_is_started_again_with_more(self):
+        program = [BIN / "ration-workload", "steps", "1500MiB:0s"]
+        done = self.ration("run", NODE, "--limit", "1GiB", "--retry", "3", "--retry-limit", "+50%", "--", *program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = [line for line in done.stderr.splitlines() if "retry" in line]
+        self.assertEqual(len(said), 2, done.stderr)
+        self.assertRegex(said[0], r"^ration: denied at 1\.00 GiB \(d-\d+-1\) .* retry 1 of 3 with 1\.50 GiB$")
+        self.assertRegex(said[1], r"denied at 1\.50 GiB .* retry 2 of 3 with 2\.25 GiB$")
+        # Not more often than it was said, and with the exit code that was asked for.
+        done = self.ration("run", NODE, "--limit", "1GiB", "--retry", "1", "--retry-limit", "+100MiB", "--denied-exit", "75", "--", *program)
+        self.assertEqual((done.returncode, done.stderr.count("retry ")), (75, 1), done.stderr)
+        # Who fails for another reason is not started again, and who was refused and went on neither.
+        done = self.ration("run", NODE, "--limit", "1GiB", "--retry", "3", "--denied-exit", "75", "--", "sh", "-c", "exit 9")
+        self.assertEqual((done.returncode, "retry" in done.stderr), (9, False), done.stderr)
+        done = self.ration("run", NODE, "--limit", "1GiB", "--retry", "3", "--denied-exit", "75", "--", "sh", "-c",
+                           f"{BIN}/ration-workload steps 1500MiB:0s; exit 0")
+        self.assertEqual((done.returncode, "retry" in done.stderr), (0, False), done.stderr)
+        # No more than the device has.
+        done = self.ration("run", NODE, "--limit", "12GiB", "--retry", "9", "--retry-limit", "+3GiB", "--", BIN / "ration-workload", "steps", "20GiB:0s")
+        self.assertIn("retry 2 of 9 with 16.0 GiB", done.stderr)
+        self.assertNotIn("retry 3", done.stderr)
+        for step in ("25%", "+", "+0MiB", "+nan", "-1GiB", "+5 gigs"):
+            with self.subTest(step=step):
+                self.refused(2, "E1311", "run", NODE, "--limit", "1GiB", "--retry", "1", "--retry-limit=" + step, "--", "true")
+
     def test_growth_and_hints(self):
         sets = lambda *options, **env: self.document("env", "env", NODE, "-o", "json", *options)["data"]["sets"]
         self.assertEqual(sets()["TF_FORCE_GPU_ALLOW_GROWTH"], "true")
@@ -491,7 +516,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         used = set()
         for path in (SOURCE / "src").rglob("*.cpp"):
             text = path.read_text()
-            if path.name == "topics.cpp" or "workload" in path.parts:
+            if path.name in ("topics.cpp", "trace.cpp"):  # a trace is read by ration-workload only
                 continue
             used |= set(re.findall(r'"(E\d{4})', text)) | set(re.findall(r"(E\d{4}) ration:", text))
         explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/topics.cpp").read_text()))

@@ -45,6 +45,9 @@ def called():
         ("PATCH", "/api/v1/workloads/train", {}, {}, 400), ("PATCH", "/api/v1/workloads/none", {"limit": "7GiB"}, {}, 404),
         ("PATCH", "/api/v1/workloads/train", {"limit": "7GiB", "gpu": "1"}, {}, 404),
         ("PATCH", "/api/v1/workloads/serve", {"limit": "16GiB", "guarantee": "14GiB"}, {}, 409),
+        ("PATCH", "/api/v1/tenants/nlp?dry_run=1", {"limit": "11GiB"}, {"If-Match": '"0"'}, 200), ("PATCH", "/api/v1/tenants/nlp", {"limit": "11GiB"}, {"If-Match": '"9"'}, 412),
+        ("PATCH", "/api/v1/tenants/none", {"limit": "11GiB"}, {}, 404), ("PATCH", "/api/v1/tenants/nlp", {}, {}, 400),
+        ("GET", "/api/v1/snapshot?processes=1", None, {}, 200), ("GET", "/api/v1/workloads?processes=0", None, {}, 200), ("GET", "/api/v1/snapshot?processes=x", None, {}, 400),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "tenant": "nlp", "labels": "a=b"}, {}, 200),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "tenant": "nlq"}, {}, 404),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "lease": "q-99"}, {}, 409),
@@ -119,6 +122,7 @@ class Contract(unittest.TestCase):
             "trim": [("trim", 0, "serve"), ("trim", 0, "--idle", "1ms", "--dry-run"), ("trim", 3, "none")],
             "suspend": [("suspend", 0, "serve"), ("suspend", 4, "serve")],
             "resume": [("resume", 0, "serve"), ("resume", 4, "serve")],
+            "top": [("top", 0, "--once")],
             "recommend": [("recommend", 0, "train"), ("recommend", 3, "none")],
         }
         self.assertEqual(self.verbs(), set(commands), "a verb that prints JSON is not held against a schema here")
@@ -152,7 +156,7 @@ class Contract(unittest.TestCase):
         made = set()
         for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").glob("*.cpp")]:
             text = path.read_text()
-            made |= set(re.findall(r'(?:print_json\(|answer\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
+            made |= set(re.findall(r'(?:print_json\(|answer(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         self.assertEqual(made | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
     def test_schemas_are_schemas_and_say_the_same_of_the_same(self):
@@ -315,7 +319,7 @@ class Contract(unittest.TestCase):
             for method, operation in operations.items():
                 who = operation["x-who"]
                 whos.add(who)
-                path = template.format(name="train", id=scene.denial if "denials" in template else "q-1", period=scene.month, workload="train", gpu="0", asset="favicon.svg")
+                path = template.format(name="nlp" if "tenants" in template else "train", id=scene.denial if "denials" in template else "q-1", period=scene.month, workload="train", gpu="0", asset="favicon.svg")
                 if who == "anyone" or template.endswith("/leases/{id}"):
                     continue
                 with self.subTest(method=method, path=path):

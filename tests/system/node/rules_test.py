@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """What the configuration says, carried out: tenants by the hour and by hand, soft limits, limits of policies, and processes outside."""
+import http.server
+import json
 import os
 import subprocess
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -131,6 +134,61 @@ class Outsiders(Case):
     def test_who_does_not_listen_is_killed(self):
         process = self.outsider(sys.executable, "-c", self.DEAF)
         self.assertEqual(process.wait(PATIENCE), -9)
+
+
+class Webhooks(Case):
+    """What is configured to be told of alerts: it hears each once, redirects lead nowhere, and failing is said."""
+
+    def setUp(self):
+        heard = self.heard = []
+
+        class Place(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                heard.append((self.path, self.headers["Content-Type"], self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(302 if self.path.startswith("/moved") else 200)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            do_GET = do_POST
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Place)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(lambda: (server.shutdown(), server.server_close()))
+        self.base = f"http://127.0.0.1:{server.server_port}"
+        self.configuration = f'[alerts]\nrules = ["denials > 0"]\nwebhook = "{self.base}/hook?key=se%22cret"\n'
+        super().setUp()
+
+    def raised(self):
+        return self.until(lambda: [event for event in self.events("alert") if "raised" in event["text"]], "the alert")[0]
+
+    def test_each_alert_is_told_once(self):
+        self.be_denied()
+        event = self.raised()
+        self.until(lambda: self.heard, "the place hears of it")
+        path, kind, body = self.heard[0]
+        told = json.loads(body)
+        self.assertEqual((path, kind), ("/hook?key=se%22cret", "application/json"))
+        self.assertEqual((told["id"], told["type"], told["text"]), (event["id"], "alert", event["text"]))
+        self.assertTrue(told["host"])
+        self.assertEqual(len(self.heard), len({body for _, _, body in self.heard}))
+
+    def be_denied(self):
+        script = (f"{BIN}/ration-workload hold 2GiB; exec {BIN}/ration-workload hold 512MiB")
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "train", "--limit", "1GiB", "--", "sh", "-c", script],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+
+    def test_a_redirect_leads_nowhere_and_is_said_to_fail(self):
+        path = self.folder / "ration.toml"
+        path.write_text(path.read_text().replace("/hook", "/moved"))
+        self.assertEqual(self.ask("POST", "/api/v1/reload", {})[0], 200)
+        self.be_denied()
+        self.raised()
+        self.until(lambda: any("webhook: it answers with 302" in event["text"] for event in self.events("daemon")), "it is said")
+        self.assertEqual({path for path, _, _ in self.heard}, {"/moved?key=se%22cret"})
 
 
 if __name__ == "__main__":

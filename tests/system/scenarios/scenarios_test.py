@@ -218,7 +218,7 @@ class Files(Case):
     def test_what_is_wrong_is_told_with_its_line(self):
         self.refused_at(lambda text: text.replace("about =", "abuot ="), "abuot", "Did you mean 'about'?")
         self.refused_at(lambda text: text.replace('sample = "200ms"', 'sample = "often"'), 'sample = "often"', "often")
-        self.refused_at(lambda text: text.replace('guarantee = "5GiB"', "guarantee = 5"), "guarantee = 5", "guarantee")
+        self.refused_at(lambda text: text.replace('guarantee = "7GiB"', "guarantee = 7"), "guarantee = 7", "guarantee")
         self.refused_at(lambda text: text.replace('limit = "6GiB"', 'limit = "6"'), 'limit = "6"', "6")
         self.refused_at(lambda text: text + "\n[[tenannt]]\nname = 'x'\n", "[[tenannt]]", "tenant")
         self.refused_at(lambda text: text + "\n[[command]]\nat = '3s'\nration = ['run rm']\n", "[[command]]", "set")

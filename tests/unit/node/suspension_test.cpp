@@ -1,0 +1,162 @@
+// Who is away and who asks: with jobs that end when the test says so, and a real program that stirs when it is told to.
+#include "node/suspension.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+namespace ration::node {
+namespace {
+
+using State = Suspension::State;
+using What = Suspension::Change::What;
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+
+/// Jobs that end at the next look, as the test wants.
+class FakeJobs final : public CheckpointJobs {
+ public:
+  void start(const std::string& id, policy::CheckpointAction action, const std::vector<ProcessIdentity>&) override {
+    started.push_back({id, action, policy::CheckpointOutcome{}});
+  }
+  std::vector<Finished> take_finished() override {
+    if (!finish) return {};
+    std::vector<Finished> done = std::exchange(started, {});
+    for (Finished& each : done)
+      if (problem) each.outcome = tl::unexpected(*problem);
+    return done;
+  }
+  std::vector<Finished> started;
+  bool finish = true;
+  std::optional<Error> problem;
+};
+
+class SuspensionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::pipe(orders_), 0);
+    ASSERT_EQ(::pipe(answers_), 0);
+    program_ = ::fork();
+    if (program_ == 0) {  // rests until it is told something, and answers
+      char order = 0;
+      while (::read(orders_[0], &order, 1) == 1 && ::write(answers_[1], &order, 1) == 1) {
+      }
+      ::_exit(0);
+    }
+    processes_ = {*identity_of(program_)};
+  }
+  void TearDown() override {
+    ::kill(program_, SIGKILL);
+    ::waitpid(program_, nullptr, 0);
+    for (const int end : {orders_[0], orders_[1], answers_[0], answers_[1]}) ::close(end);
+  }
+  /// Returns when the program has done something and rests again.
+  void stir() {
+    char order = 'x';
+    ASSERT_EQ(::write(orders_[1], &order, 1), 1);
+    ASSERT_EQ(::read(answers_[0], &order, 1), 1);
+    for (std::string state; state != "S";) {  // its way back to rest is part of the stir
+      std::ifstream file("/proc/" + std::to_string(program_) + "/stat");
+      std::string pid, name;
+      file >> pid >> name >> state;
+    }
+  }
+  /// What happened at the next look.
+  std::vector<What> look() {
+    std::vector<What> what;
+    for (const auto& change : suspension_.look(now_ += kSecondNs)) what.push_back(change.what);
+    return what;
+  }
+  /// Rests long enough for the kernel's counters to be still.
+  void suspend(bool held = false) {
+    stir();
+    suspension_.watch("a", processes_, now_ += kSecondNs);
+    now_ += kSecondNs;
+    ASSERT_TRUE(suspension_.suspend("a", processes_, held, now_));
+  }
+
+  int orders_[2]{}, answers_[2]{};
+  pid_t program_ = 0;
+  std::vector<ProcessIdentity> processes_;
+  FakeJobs* jobs_ = new FakeJobs;
+  Suspension suspension_{std::unique_ptr<CheckpointJobs>(jobs_)};
+  std::uint64_t now_ = kSecondNs;
+};
+
+TEST_F(SuspensionTest, WhoRestsStaysAwayAndWhoStirsAsks) {
+  suspend();
+  EXPECT_EQ(suspension_.state_of("a"), State::kLeaving);
+  EXPECT_FALSE(suspension_.is_away("a")) << "its bytes are still there";
+  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  EXPECT_EQ(look(), std::vector<What>{});
+  stir();
+  EXPECT_EQ(look(), std::vector{What::kAsks});
+  EXPECT_EQ(look(), std::vector<What>{}) << "it asks once";
+  EXPECT_TRUE(suspension_.resume("a"));
+  EXPECT_EQ(look(), std::vector{What::kResumed});
+  EXPECT_EQ(suspension_.state_of("a"), State::kHere);
+}
+
+TEST_F(SuspensionTest, WhoStirsWhileItLeavesIsNotMissed) {
+  jobs_->finish = false;
+  suspend();
+  EXPECT_EQ(look(), std::vector<What>{});
+  stir();
+  jobs_->finish = true;
+  EXPECT_EQ(look(), (std::vector{What::kSuspended, What::kAsks}));
+}
+
+TEST_F(SuspensionTest, WhoIsHeldComesBackWhenAPersonSaysSo) {
+  suspend(true);
+  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  stir();
+  EXPECT_EQ(look(), std::vector<What>{});
+  EXPECT_FALSE(suspension_.resume("a")) << "it has not asked";
+  EXPECT_TRUE(suspension_.ask("a"));
+  EXPECT_EQ(look(), std::vector{What::kAsks});
+}
+
+TEST_F(SuspensionTest, FailuresLeaveItWhereItIs) {
+  jobs_->problem = Error{"E1543", "busy", "wait", 1};
+  suspend();
+  EXPECT_EQ(look(), std::vector{What::kNotSuspended});
+  EXPECT_EQ(suspension_.state_of("a"), State::kHere);
+  jobs_->problem.reset();
+  suspend();
+  (void)look();
+  stir();
+  (void)look();
+  jobs_->problem = Error{"E1544", "no room", "wait", 4};
+  ASSERT_TRUE(suspension_.resume("a"));
+  EXPECT_EQ(look(), (std::vector{What::kNotResumed, What::kAsks})) << "it asks again";
+  EXPECT_TRUE(suspension_.is_away("a"));
+}
+
+TEST_F(SuspensionTest, WhoWasAwayBeforeARestartAsksUnlessHeld) {
+  suspension_.adopt("a", processes_, false);
+  suspension_.adopt("b", processes_, true);
+  EXPECT_EQ(look(), std::vector{What::kAsks});
+  EXPECT_EQ(suspension_.state_of("a"), State::kAsking);
+  EXPECT_EQ(suspension_.state_of("b"), State::kAway);
+  suspension_.forget("a");
+  EXPECT_FALSE(suspension_.resume("a"));
+}
+
+TEST(CheckpointWords, ProcessesAndOutcomesComeBackAsTheyWere) {
+  const ProcessIdentity own = current_process();
+  const auto read = process_of_word(to_word(own));
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->same_as(own));
+  for (const char* wrong : {"", "1", "1:2", "1:2:", "a:1:2", "1:2:3:4", "1:2:3 "})
+    EXPECT_FALSE(process_of_word(wrong)) << wrong;
+  EXPECT_EQ(outcome_of_line(to_line(policy::CheckpointOutcome{{4, 5}}))->driver_threads, (std::vector<int>{4, 5}));
+  EXPECT_EQ(outcome_of_line(to_line(tl::unexpected(Error{"E1544", "x", "y", 4}))).error().exit_code, 4);
+  for (const char* wrong : {"", "{}", "[]", "null", R"({"driver_threads":"x"})", R"({"error":{}})"})
+    EXPECT_EQ(outcome_of_line(wrong).error().id, "E1545") << wrong;
+}
+
+}  // namespace
+}  // namespace ration::node
