@@ -62,7 +62,7 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
   bool told = false;
   for (;;) {
     if (!lease) {
-      // The daemon was started again meanwhile and has forgotten who waits: ask once more, at the end of the queue.
+      // The daemon was started again without its memory of who waits: ask once more, at the end of the queue.
       if (lease.error().id != "E1526") return tl::unexpected(lease.error());
       lease = daemon.post("/api/v1/leases", wish);
       if (!lease) return tl::unexpected(lease.error());

@@ -398,6 +398,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     if (daemon) {
       auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
                                       contents.labels, lease);
+      if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
       if (!tenant) return tl::unexpected(tenant.error());
       contents.tenant = std::move(*tenant);
     }

@@ -151,6 +151,7 @@ Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, histo
       database_(history.path()),
       history_(std::move(history)),
       node_(node_options(options_.driver_folder, state_, database_), std::move(configuration)),
+      leases_(state_ + "/leases.json"),
       stream_(loop_, stream_options(database_)),
       api_(*this),
       server_(loop_, server_options(socket_, listen_, token_file_)),

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <iterator>
 #include <set>
+
+#include "node/whole_file.hpp"
 
 namespace ration::node {
 namespace {
@@ -39,28 +42,100 @@ Event event_of(const LeaseWish& wish, const char* type, std::string text) {
   return event;
 }
 
+Result<LeaseRequest> request_of(const std::string& id, const LeaseWish& wish, std::uint64_t submitted_ns) {
+  auto gpus = parse_gpus(wish.gpu);
+  if (!gpus) return tl::unexpected(gpus.error());
+  LeaseRequest request;
+  request.id = id;
+  request.tenant = wish.tenant;
+  request.bytes = wish.bytes;
+  request.guarantee = wish.guarantee;
+  request.gpus = std::move(*gpus);
+  request.priority = wish.priority;
+  request.submitted_ns = submitted_ns;
+  if (wish.wait_ns) request.deadline_ns = submitted_ns + *wish.wait_ns;
+  return request;
+}
+
+json to_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
+  json row{
+      {"tenant", wish.tenant},       {"user", wish.user},
+      {"command", wish.command},     {"gpu", wish.gpu},
+      {"owner", wish.owner},         {"waiter", {wish.waiter.pid, wish.waiter.start_time, wish.waiter.pid_namespace}},
+      {"bytes", wish.bytes.count()}, {"guarantee", wish.guarantee.count()},
+      {"priority", wish.priority},   {"submitted_ns", submitted_ns}};
+  if (wish.wait_ns) row["wait_ns"] = *wish.wait_ns;
+  return row;
+}
+
+LeaseWish wish_of(const json& row) {
+  LeaseWish wish;
+  row.at("tenant").get_to(wish.tenant);
+  row.at("user").get_to(wish.user);
+  row.at("command").get_to(wish.command);
+  row.at("gpu").get_to(wish.gpu);
+  row.at("owner").get_to(wish.owner);
+  row.at("waiter").at(0).get_to(wish.waiter.pid);
+  row.at("waiter").at(1).get_to(wish.waiter.start_time);
+  row.at("waiter").at(2).get_to(wish.waiter.pid_namespace);
+  wish.bytes = Bytes{row.at("bytes").get<std::uint64_t>()};
+  wish.guarantee = Bytes{row.at("guarantee").get<std::uint64_t>()};
+  row.at("priority").get_to(wish.priority);
+  if (row.contains("wait_ns")) wish.wait_ns = row["wait_ns"].get<std::uint64_t>();
+  return wish;
+}
+
 }  // namespace
 
+Leases::Leases(std::string file) : file_(std::move(file)) {
+  if (file_.empty()) return;
+  std::ifstream stream(file_);
+  const json document = json::parse(stream, nullptr, false);
+  try {
+    std::map<std::string, Entry> kept;
+    for (const auto& [id, row] : document.at("waiting").items())
+      kept[id] = {wish_of(row), row.at("submitted_ns").get<std::uint64_t>(), std::nullopt, {}, false, false};
+    document.at("last").get_to(last_);
+    kept_ = std::move(kept);
+  } catch (const json::exception&) {  // damaged, or the first start
+  }
+}
+
+// One that was granted and not taken up waits again, at its place: it was before all others.
+void Leases::queue_again(std::uint64_t now_ns) {
+  std::vector<std::pair<std::string, Entry>> all;
+  for (auto& kept : std::exchange(kept_, {})) all.push_back(std::move(kept));
+  std::sort(all.begin(), all.end(),
+            [](const auto& one, const auto& two) { return one.second.submitted_ns < two.second.submitted_ns; });
+  for (auto& [id, entry] : all) {
+    auto request = request_of(id, entry.wish, std::min(entry.submitted_ns, now_ns));
+    if (request && queue_.submit(std::move(*request))) entries_[id] = std::move(entry);
+  }
+}
+
+void Leases::save() {
+  if (file_.empty()) return;
+  json waiting = json::object();
+  for (const auto& [id, entry] : entries_)
+    if (entry.workload.empty() && !entry.over) waiting[id] = to_json(entry.wish, entry.submitted_ns);
+  std::string text = json{{"last", last_}, {"waiting", waiting}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text == saved_) return;
+  if (write_whole_file(file_, text + "\n")) saved_ = std::move(text);
+}
+
 Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) {
-  const auto gpus = parse_gpus(wish.gpu);
-  if (!gpus) return tl::unexpected(gpus.error());
+  auto request = request_of(fmt::format("q-{}", last_ + 1), wish, now_ns);
+  if (!request) return tl::unexpected(request.error());
   const auto of_user = std::count_if(entries_.begin(), entries_.end(),
                                      [&](const auto& each) { return each.second.wish.owner == wish.owner; });
   if (of_user >= static_cast<std::ptrdiff_t>(kMostOfAUser))
     return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, wish.user),
                 "ration ps   shows them", 4);
-  LeaseRequest request;
-  request.id = fmt::format("q-{}", ++last_);
-  request.tenant = wish.tenant;
-  request.bytes = wish.bytes;
-  request.guarantee = wish.guarantee;
-  request.gpus = *gpus;
-  request.priority = wish.priority;
-  request.submitted_ns = now_ns;
-  if (wish.wait_ns) request.deadline_ns = now_ns + *wish.wait_ns;
-  const std::string id = request.id;
-  if (auto taken = queue_.submit(std::move(request)); !taken) return tl::unexpected(taken.error());
-  entries_[id] = {wish, now_ns, std::nullopt, {}, false};
+  const std::string id = request->id;
+  if (auto taken = queue_.submit(std::move(*request)); !taken) return tl::unexpected(taken.error());
+  ++last_;
+  entries_[id] = {wish, now_ns, std::nullopt, {}, false, false};
+  save();
   return id;
 }
 
@@ -156,6 +231,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
     }
     queue_.update_device(device.device.index, device.device.total, promised);
   }
+  if (!kept_.empty()) queue_again(now_ns);
   const StepResult result = queue_.step(now_ns);
   for (const Lease& lease : result.granted) {
     Entry& entry = entries_.at(lease.request.id);
@@ -175,6 +251,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
   }
   for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;
+  save();
   return events;
 }
 

@@ -1,7 +1,7 @@
 // Leases of running commands: the queue of `ration run --wait`, tied to the processes that wait and the workloads that
 // came of it. Used by the daemon. Promises: whoever waits and dies leaves the queue, and whoever started gives the room
 // back when its workload ends; what is granted fits beside everything that runs; who was suspended waits for its place
-// like everybody else, from the moment when it works again.
+// like everybody else, from the moment when it works again; who waits keeps its place when the daemon is started again.
 #pragma once
 
 #include <map>
@@ -30,6 +30,9 @@ struct LeaseWish {
 
 class Leases {
  public:
+  /// `file`: where those that wait are kept; empty: nowhere. A damaged one is as none: then they ask again.
+  explicit Leases(std::string file = "");
+
   /// Of one user at a time, waiting or granted.
   static constexpr std::size_t kMostOfAUser = 256;
 
@@ -70,7 +73,11 @@ class Leases {
   };
 
   void drop(const std::string& id);
+  void queue_again(std::uint64_t now_ns);
+  void save();
 
+  std::string file_, saved_;
+  std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   LeaseQueue queue_;
   std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;

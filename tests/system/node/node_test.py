@@ -358,6 +358,23 @@ class Waiting(Case):
         self.assertEqual(self.row("big")["guarantee_bytes"], 8 * GIB)
         self.assertEqual(self.get("/api/v1/leases"), [])
 
+    def test_who_waits_keeps_its_place_when_the_daemon_is_killed(self):
+        holder = self.holding("holder", "10GiB", "--limit", "12GiB")
+        waiters = []
+        for name, limit in (("first", "9GiB"), ("second", "8GiB"), ("third", "7GiB")):
+            waiters.append(self.waiting("--limit", limit, "--name", name, "--", BIN / "ration-workload", "hold", "1GiB"))
+            self.addCleanup(lambda process=waiters[-1]: (process.terminate(), process.communicate()))
+            self.assertIn("waiting for", waiters[-1].stderr.readline())
+        before = [lease["lease"] for lease in self.get("/api/v1/leases")]
+        self.stop(signal.SIGKILL)
+        self.start()
+        self.assertEqual([lease["lease"] for lease in self.get("/api/v1/leases")], before)
+        holder.terminate()
+        holder.communicate()
+        self.assertIn("holding", waiters[0].stdout.readline())
+        self.until(lambda: {"first", "third"} <= set(self.rows()), "who fits beside it")
+        self.assertNotIn("second", self.rows())
+
     def test_who_dies_waiting_leaves_the_queue(self):
         self.holding("holder", "10GiB", "--limit", "12GiB")
         waiter = self.waiting("--limit", "8GiB", "--", "true")

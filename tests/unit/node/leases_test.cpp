@@ -1,7 +1,11 @@
 #include "node/leases.hpp"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace ration::node {
 namespace {
@@ -48,6 +52,64 @@ TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
   ASSERT_TRUE(leases.cancel(second, std::nullopt));
   leases.step(now, 60 * kSecond);
   EXPECT_EQ(leases.waits().count, 1U);
+}
+
+class Restarted : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/ration-leases-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    now_.devices.emplace_back();
+    now_.devices.front().device.total = now_.devices.front().device.free = 16_GiB;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string file() const { return folder_ + "/leases.json"; }
+  static std::string state(const Leases& leases, const std::string& id) {
+    const auto row = leases.describe(id, {true, 0});
+    return row.is_null() ? "none" : row.at("state").get<std::string>();
+  }
+
+  std::string folder_;
+  Snapshot now_;
+};
+
+TEST_F(Restarted, WhoWaitedKeepsItsPlaceAndItsDeadline) {
+  std::string granted, first, second, timed;
+  {
+    Leases leases(file());
+    leases.step(now_, 1 * kSecond);
+    granted = *leases.submit(wish(10_GiB), 2 * kSecond);
+    leases.step(now_, 3 * kSecond);
+    first = *leases.submit(wish(8_GiB), 4 * kSecond);
+    second = *leases.submit(wish(9_GiB), 5 * kSecond);
+    LeaseWish hurried = wish(16_GiB);
+    hurried.wait_ns = 60 * kSecond;
+    timed = *leases.submit(hurried, 6 * kSecond);
+    LeaseWish dead = wish(1_GiB);
+    ++dead.waiter.start_time;
+    (void)*leases.submit(dead, 7 * kSecond);
+  }
+  Leases leases(file());
+  EXPECT_EQ(state(leases, first), "none") << "what the devices have is not known yet";
+  leases.step(now_, 10 * kSecond);
+  EXPECT_EQ(state(leases, granted), "granted") << "it was before all others";
+  EXPECT_EQ(leases.describe(first, {true, 0}).at("position"), 1);
+  EXPECT_EQ(leases.describe(second, {true, 0}).at("position"), 2);
+  EXPECT_EQ(leases.waiting(), 3U) << "whose waiter is dead is gone";
+  EXPECT_EQ(*leases.submit(wish(1_GiB), 11 * kSecond), "q-6") << "no number twice";
+  leases.step(now_, 67 * kSecond);
+  EXPECT_EQ(state(leases, timed), "over");
+}
+
+TEST_F(Restarted, ADamagedFileIsAsNone) {
+  for (const char* content :
+       {"", "{", "[]", "{\"waiting\":{\"q-1\":{}},\"last\":1}", "{\"waiting\":{},\"last\":\"x\"}"}) {
+    std::ofstream(file()) << content;
+    Leases leases(file());
+    leases.step(now_, 1 * kSecond);
+    EXPECT_EQ(leases.waiting(), 0U) << content;
+    EXPECT_TRUE(leases.submit(wish(1_GiB), 2 * kSecond)) << content;
+  }
 }
 
 }  // namespace
