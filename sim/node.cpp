@@ -251,7 +251,8 @@ int Node::slot() {
 
 Bytes Node::used_locked(int device) const {
   const DeviceRecord& record = state_->devices[device];
-  return kGranule * record.used_granules + Bytes{record.context_bytes};
+  const Model& model = models()[static_cast<std::size_t>(device)];
+  return kGranule * record.used_granules + Bytes{record.context_bytes} + model.reserved + model.orphaned;
 }
 
 void Node::note_peak(int device) {
@@ -402,8 +403,15 @@ DeviceUse Node::survey(int device) {
     const std::uint64_t bytes =
         (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
     const Bytes on_host = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
-    if (process.in_use == 1 && (bytes > 0 || on_host > Bytes{0}))
-      result.processes.push_back({process.identity.pid, Bytes{bytes}, Bytes{process.contexts[device]}, on_host});
+    if (process.in_use != 1 || (bytes == 0 && on_host == Bytes{0})) continue;
+    // A process that has loaded the driver twice is in two slots, and one process.
+    const auto same = std::find_if(result.processes.begin(), result.processes.end(),
+                                   [&](const ProcessUse& use) { return use.pid == process.identity.pid; });
+    ProcessUse& use = same != result.processes.end() ? *same : result.processes.emplace_back();
+    use.pid = process.identity.pid;
+    use.held += Bytes{bytes};
+    use.contexts += Bytes{process.contexts[device]};
+    use.on_host += on_host;
   }
   result.free = free_locked(device);
   result.peak = Bytes{state_->devices[device].peak_bytes};

@@ -2,8 +2,10 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 #include "base/units.hpp"
@@ -32,6 +34,8 @@ std::optional<Model> model_named(const std::string& key) {
     return Model{known.name,
                  Bytes{known.gib << 30},
                  Bytes{known.context_mib << 20},
+                 {},
+                 {},
                  known.major,
                  known.minor,
                  known.multiprocessors,
@@ -108,8 +112,10 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
     const bool number = name == "count";
-    if (!number && name != "model" && name != "memory" && name != "context" && name != "name" && name != "uuid") {
-      problem = "unknown key '" + std::string(name) + "' (known: model, memory, context, count, name, uuid)";
+    const std::string_view texts[] = {"model", "memory", "context", "reserved", "orphaned", "name", "uuid"};
+    if (!number && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
+      problem = "unknown key '" + std::string(name) +
+                "' (known: model, memory, context, reserved, orphaned, count, name, uuid)";
     } else if (number ? !node.is_integer() : !node.is_string()) {
       problem = "'" + std::string(name) + (number ? "' is a number" : "' is a text in quotes");
     }
@@ -122,6 +128,12 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   }
   if (const auto size = text("memory"); size && !set_size(*size, model->total, problem)) return false;
   if (const auto size = text("context"); size && !set_size(*size, model->context, problem)) return false;
+  if (const auto size = text("reserved"); size && !set_size(*size, model->reserved, problem)) return false;
+  if (const auto size = text("orphaned"); size && !set_size(*size, model->orphaned, problem)) return false;
+  if (model->reserved + model->orphaned > model->total) {
+    problem = "more is reserved and orphaned than the device has";
+    return false;
+  }
   model->name = text("name").value_or(model->name);
   model->uuid = text("uuid").value_or("");
   const auto count = table["count"].value_or(std::int64_t{1});

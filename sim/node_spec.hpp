@@ -11,7 +11,9 @@ namespace ration::sim {
 struct Model {
   std::string name;
   Bytes total;
-  Bytes context;  ///< what one context costs on the device
+  Bytes context;   ///< what one context costs on the device
+  Bytes reserved;  ///< by the driver for itself
+  Bytes orphaned;  ///< in use, and of no process: as after one that hangs in the kernel while it dies
   int capability_major = 7;
   int capability_minor = 5;
   int multiprocessors = 40;
@@ -30,7 +32,8 @@ struct NodeSpec {
 inline constexpr int kReleaseWithGroupLimits = 615;
 
 /// `MODEL[:SIZE][:context=SIZE][*COUNT]` and `driver=RELEASE`, separated by commas; or, ending in `.toml`, a file of
-/// `driver` and of `[[device]]` tables with model, memory, context, count, name, uuid. False: `problem` says why.
+/// `driver` and of `[[device]]` tables with model, memory, context, reserved,
+/// orphaned, count, name, uuid. False: `problem` says why.
 [[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 
 }  // namespace ration::sim

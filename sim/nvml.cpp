@@ -254,7 +254,9 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   // From release 615 on this one, and not the older form, tells who asks from a limited cgroup what that limit leaves.
   const auto seen = Node::get()->seen(index_of(device));
   const bool limited = seen.total.count() < plain.total;
-  *out = {kVersion, seen.total.count(), 0, seen.free.count(), limited ? seen.used.count() : plain.used};
+  const auto reserved = limited ? 0 : model(device).reserved.count();
+  *out = {kVersion, seen.total.count(), reserved, seen.free.count(),
+          limited ? seen.used.count() : plain.used - reserved};
   return NVML_SUCCESS;
 }
 

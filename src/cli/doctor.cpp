@@ -212,6 +212,24 @@ Finding check_ungoverned(const Session& session) {
               "Start them through ration run; until then they can take what others need");
 }
 
+Finding check_orphaned(const Session& session) {
+  const auto machine = session.machine();
+  if (!machine) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  constexpr Bytes kWorthTelling{std::uint64_t{256} << 20};
+  std::string where;
+  bool told = true;
+  for (const auto& device : machine->devices) {
+    const auto bytes = policy::orphaned(device);
+    told = told && bytes;
+    if (bytes.value_or(Bytes{0}) >= kWorthTelling)
+      where += fmt::format("{}GPU {}: {}", where.empty() ? "" : ", ", device.index, session.size(*bytes));
+  }
+  if (!where.empty())
+    return warn("in use, and of no process: " + where,
+                "fuser -v /dev/nvidia*   names who has the device open; a process in state D goes with a reboot");
+  return ok(told ? "all memory in use is of processes that the driver lists" : "n/a (the driver does not say)");
+}
+
 Finding check_simulator() {
   const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab",
                           "--steady", "0.2GiB", "--peak", "0.4GiB", "--quiet"});
@@ -288,6 +306,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"env.variables", check_environment},
                             {"fw.conflict", check_frameworks},
                             {"mem.ungoverned", [&] { return check_ungoverned(session); }},
+                            {"mem.orphaned", [&] { return check_orphaned(session); }},
                             {"sim.selftest", check_simulator},
                             {"sim.cuda", check_simulated_cuda}};
   if (options.probe) checks.push_back({"enforce.probe", [&] { return probe(session); }});

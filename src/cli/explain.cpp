@@ -106,8 +106,11 @@ Result<int> explain_device(const Session& session, const policy::Device& device,
     known += process.held.value_or(Bytes{0});
   }
   const Bytes used = device.total - device.free;
-  parts.push_back({"unexplained", "driver's own, and not explained", used > known ? used - known : Bytes{0},
-                   "driver minus the rows above"});
+  const auto orphaned = policy::orphaned(device);
+  const Bytes rest = used - std::min(used, known), lost = std::min(rest, orphaned.value_or(Bytes{0}));
+  parts.push_back({"orphaned", "in use, and of no process", orphaned ? std::optional(lost) : std::nullopt,
+                   orphaned ? "driver minus its processes" : "the driver does not say"});
+  parts.push_back({"unexplained", "driver's own, and not explained", rest - lost, "driver minus the rows above"});
   if (session.format() == Format::kJson) {
     session.print_json("explain", {{"gpu", device.index},
                                    {"name", device.name},

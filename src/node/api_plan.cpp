@@ -24,7 +24,8 @@ Result<std::vector<PlanDevice>> devices_of(const json& body, const Snapshot& now
     std::vector<PlanDevice> devices;
     for (const DeviceView& view : now.devices)
       devices.push_back(
-          {view.device.index, view.device.name, view.device.total - std::min(view.device.total, view.unexplained)});
+          {view.device.index, view.device.name,
+           view.device.total - std::min(view.device.total, view.unexplained + view.orphaned.value_or(Bytes{0}))});
     return devices;
   }
   if (!gpus->is_array()) return bad("'gpus' is no list of models.");

@@ -66,6 +66,8 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
                                    viewer.is_operator ? view.process.command : view.process.user),
                        view.process.driver_used, view.process.driver_used ? "driver" : "the driver does not say"));
   }
+  rows.push_back(row("orphaned", "in use, and of no process", device.orphaned,
+                     device.orphaned ? "driver minus its processes" : "the driver does not say"));
   rows.push_back(
       row("unexplained", "driver's own, and not explained", device.unexplained, "driver minus the rows above"));
   rows.push_back(row("free", "free", device.device.free, "driver"));

@@ -224,7 +224,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
   }
   for (const DeviceView& device : snapshot.devices) {
     // What runs without a lease counts with what it holds, or was promised where that is more.
-    Bytes promised = device.ungoverned + device.unexplained;
+    Bytes promised = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
     for (const AccountView& account : snapshot.accounts) {
       if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
         promised += std::max(account.used, account.guarantee);

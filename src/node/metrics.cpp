@@ -95,6 +95,10 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.processes) out.sample(gpu, view.ungoverned.count());
        });
+  each("ration_device_orphaned_bytes", "Memory in use that is of no process that the driver lists.",
+       [&](const DeviceView& view, const std::string& gpu) {
+         if (view.orphaned) out.sample(gpu, view.orphaned->count());
+       });
   each("ration_device_unexplained_bytes", "Memory in use that neither a book nor a process explains.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.processes) out.sample(gpu, view.unexplained.count());

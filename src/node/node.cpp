@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "node/decisions/balance.hpp"
+#include "node/origin.hpp"
 #include "node/people.hpp"
 #include "node/subject.hpp"
 #include "policy/denials.hpp"
@@ -125,6 +126,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   for (UngovernedView& outsider : snapshot_.ungoverned)
     outsider.policy = kAnswers[static_cast<std::size_t>(configuration_.defaults.ungoverned.value)];
   note_ungoverned(events);
+  note_orphaned(events);
   note_violators(events);
   warn_of_soft_limits(events);
   deal_with_ungoverned(events);
@@ -263,14 +265,42 @@ void Node::note_ungoverned(std::vector<Event>& events) {
   known_ungoverned_ = std::move(present);
 }
 
+void Node::note_orphaned(std::vector<Event>& events) {
+  constexpr Bytes kWorthTelling{std::uint64_t{256}
+                                << 20};  // less than one more context is what measurements are off by
+  for (const DeviceView& device : snapshot_.devices) {
+    if (!device.orphaned) continue;
+    Orphaned& known = orphaned_[device.device.uuid];
+    const Bytes now = known.amount.note(*device.orphaned);
+    const bool told = std::exchange(known.told, now >= kWorthTelling);
+    if (told || !known.told) continue;
+    const std::string path = fmt::format("/dev/nvidia{}", device.device.index);
+    std::string who;
+    for (const Opener& opener : openers_of(path))
+      who += fmt::format("{}pid {} ({}, state {})", who.empty() ? "" : ", ", opener.pid, opener.command, opener.state);
+    Event event =
+        plain_event("orphaned", fmt::format("{} of GPU {} are in use, and the driver lists no process with them; {}",
+                                            text_of(now), device.device.index,
+                                            who.empty() ? path + " is open nowhere" : path + " is open in " + who));
+    event.gpu = device.device.index;
+    event.bytes = static_cast<std::int64_t>(now.count());
+    event.fix = fmt::format("ration explain --gpu {}", device.device.index);
+    events.push_back(std::move(event));
+  }
+}
+
+// A book is read a moment before the driver is: what a program takes in between looks like bytes beside its book. Who
+// evades it is still there at the third look.
 void Node::note_violators(std::vector<Event>& events) {
-  std::set<std::pair<int, std::int32_t>> present;
-  for (const AccountView& account : snapshot_.accounts) {
-    for (const ProcessView& process : account.processes) {
+  constexpr int kLooksInARow = 3;
+  std::map<std::pair<int, std::int32_t>, int> present;
+  for (AccountView& account : snapshot_.accounts) {
+    for (ProcessView& process : account.processes) {
       if (process.state != ProcessState::kViolator) continue;
       const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
-      present.insert(key);
-      if (known_violators_.count(key) != 0) continue;
+      const int looks = present[key] = std::min(violators_[key] + 1, kLooksInARow + 1);
+      if (looks < kLooksInARow) process.state = ProcessState::kManaged;
+      if (looks != kLooksInARow) continue;
       Event event = plain_event(
           "violation", fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", process.pid, account.tenant,
                                    account.workload, text_of(*process.driver_used), text_of(process.used)));
@@ -282,7 +312,7 @@ void Node::note_violators(std::vector<Event>& events) {
       events.push_back(std::move(event));
     }
   }
-  known_violators_ = std::move(present);
+  violators_ = std::move(present);
 }
 
 // ------------------------------------------------------------------------------------------------------- what to do
@@ -415,7 +445,7 @@ void Node::raise_alerts(std::vector<Event>& events) {
 }
 
 bool Node::anything_moves() const {
-  return suspension_.anything_moves() || !trims_.empty() ||
+  return suspension_.anything_moves() || !trims_.empty() || !violators_.empty() ||
          std::any_of(others_.begin(), others_.end(), [](const auto& entry) { return entry.second.unsure(); });
 }
 
@@ -452,7 +482,7 @@ history::Sample Node::sample() const {
   for (const DeviceView& device : snapshot_.devices) {
     places[device.device.uuid] = sample.devices.size();
     sample.devices.push_back({device.device.uuid, device.device.name, device.device.total, device.used(),
-                              device.ungoverned, device.unexplained});
+                              device.ungoverned, device.unexplained + device.orphaned.value_or(Bytes{0})});
   }
   for (const AccountView& account : snapshot_.accounts) {
     const auto place = places.find(account.uuid);

@@ -127,6 +127,7 @@ class Node {
   void note_ended(const Workload& workload, std::vector<history::Event>& events);
   void note_denials(const Workload& workload, std::vector<history::Event>& events);
   void note_ungoverned(std::vector<history::Event>& events);
+  void note_orphaned(std::vector<history::Event>& events);
   void note_violators(std::vector<history::Event>& events);
   void note_activity();
   void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
@@ -172,11 +173,12 @@ class Node {
     std::vector<Bytes> used;
     std::uint64_t denials = 0, since_ns = 0;
   };
-  std::map<std::string, Activity> activity_;          // by path
-  std::map<std::string, std::vector<Bytes>> wanted_;  // by path and account: refused since the last look
-  std::set<std::pair<int, std::int32_t>> known_ungoverned_, known_violators_;  // GPU and pid
-  std::set<std::pair<std::uint32_t, std::string>> allowed_;                    // user and tenant
-  std::vector<history::Event> refused_tenants_;                                // not yet told
+  std::map<std::string, Activity> activity_;                 // by path
+  std::map<std::string, std::vector<Bytes>> wanted_;         // by path and account: refused since the last look
+  std::set<std::pair<int, std::int32_t>> known_ungoverned_;  // GPU and pid
+  std::map<std::pair<int, std::int32_t>, int> violators_;    // the same; in how many looks in a row
+  std::set<std::pair<std::uint32_t, std::string>> allowed_;  // user and tenant
+  std::vector<history::Event> refused_tenants_;              // not yet told
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
 
@@ -187,6 +189,11 @@ class Node {
   };
   std::map<std::int32_t, Outsider> outsiders_;  // by pid: ungoverned, and what was done about it
   std::size_t queue_length_ = 0;
+  struct Orphaned {
+    Settled amount;
+    bool told = false;
+  };
+  std::map<std::string, Orphaned> orphaned_;         // by device
   std::map<std::string, Settled> others_;            // by device: what is used there and not of any book
   std::set<std::pair<std::string, int>> over_soft_;  // tenants over their soft limit, and where
 

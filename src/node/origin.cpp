@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -77,6 +79,31 @@ Origin origin_of(std::int32_t pid) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) == 0) origin.user = user_name(status.st_uid);
   return origin;
+}
+
+std::vector<Opener> openers_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMost = 8;
+  std::vector<Opener> openers;
+  std::error_code gone;
+  for (fs::directory_iterator process("/proc", gone), end; !gone && process != end; process.increment(gone)) {
+    std::int32_t pid = 0;
+    const std::string name = process->path().filename();
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{}) continue;
+    std::error_code hidden;
+    for (fs::directory_iterator file(process->path() / "fd", hidden), last; !hidden && file != last;
+         file.increment(hidden)) {
+      std::error_code closed;
+      if (fs::read_symlink(file->path(), closed) != path) continue;
+      const std::string stat = content_of(fmt::format("/proc/{}/stat", pid));
+      const std::size_t open = stat.find('('), close = stat.rfind(')');
+      if (open == std::string::npos || close == std::string::npos || close + 2 >= stat.size()) break;
+      openers.push_back({pid, stat.substr(open + 1, close - open - 1), stat[close + 2]});
+      break;
+    }
+    if (openers.size() == kMost) break;
+  }
+  return openers;
 }
 
 bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pid_namespace) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ration::node {
 
@@ -17,6 +18,15 @@ struct Origin {
 
 /// The same, from the path of a cgroup alone.
 [[nodiscard]] Origin origin_of_cgroup(const std::string& cgroup);
+
+struct Opener {
+  std::int32_t pid = 0;
+  std::string command;
+  char state = '?';  ///< as in /proc/PID/stat: D waits in the kernel and cannot be killed
+};
+
+/// Who has the file open, as far as this user may look. Reads all of /proc: not for every look.
+[[nodiscard]] std::vector<Opener> openers_of(const std::string& path);
 
 /// In the namespace of `pid`: its own number there, and that namespace. False: it cannot be read.
 [[nodiscard]] bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pid_namespace);

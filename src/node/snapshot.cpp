@@ -117,7 +117,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
   if (machine) {
     snapshot.driver_version = machine->driver_version;
     for (const policy::Device& device : machine->devices) {
-      snapshot.devices.push_back({device, {}, {}, {}, {}, {}});
+      snapshot.devices.push_back({device, {}, {}, {}, {}, {}, {}});
       by_driver.push_back(processes_on(device, in_books));
     }
   } else {
@@ -165,6 +165,11 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
     }
     const Bytes explained = device.governed + device.ungoverned;
     device.unexplained = device.used() - std::min(device.used(), explained);
+    device.orphaned = policy::orphaned(device.device);
+    if (device.orphaned) {  // counted once
+      device.orphaned = std::min(*device.orphaned, device.unexplained);
+      device.unexplained -= *device.orphaned;
+    }
   }
   return snapshot;
 }

@@ -65,6 +65,7 @@ struct DeviceView {
   Bytes governed;                                ///< by the books
   Bytes ungoverned;                              ///< by the driver, of processes in no book
   Bytes unexplained;                             ///< the driver's own, and what nobody accounts for
+  std::optional<Bytes> orphaned;                 ///< of no process that the driver lists; absent: it does not tell
   Bytes promised;                                ///< guarantees and slices
   std::optional<std::uint64_t> seconds_to_full;  ///< if its use goes on growing; absent: it does not grow
   [[nodiscard]] Bytes used() const { return device.total - device.free; }

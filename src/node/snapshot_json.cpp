@@ -207,6 +207,7 @@ json device_json(const DeviceView& view) {
   const bool processes = view.device.processes.has_value();
   put(row, "ungoverned_bytes", processes ? std::optional(view.ungoverned) : std::nullopt,
       "without NVML nobody names the processes");
+  put(row, "orphaned_bytes", view.orphaned, "the driver does not say what it needs itself, or what each process holds");
   put(row, "unexplained_bytes", processes ? std::optional(view.unexplained) : std::nullopt,
       "without NVML nobody names the processes");
   return row;

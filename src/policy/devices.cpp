@@ -97,6 +97,10 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
   }
   device.total = Bytes{memory.total};
   device.free = Bytes{memory.free};
+  nvmlMemory_v2_t with_reserved{};
+  with_reserved.version = sizeof with_reserved | 2U << 24;
+  if (nvml.call("nvmlDeviceGetMemoryInfo_v2", NVML_ERROR_NOT_SUPPORTED, handle, &with_reserved) == NVML_SUCCESS)
+    device.reserved = Bytes{with_reserved.reserved};
   if (nvml.call("nvmlDeviceGetName", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) == NVML_SUCCESS) device.name = text;
   nvmlUtilization_t utilisation{};
   if (nvml.call("nvmlDeviceGetUtilizationRates", NVML_ERROR_NOT_SUPPORTED, handle, &utilisation) == NVML_SUCCESS) {
@@ -159,6 +163,17 @@ nlohmann::json read_costs(const std::string& runtime_folder) {
 }
 
 }  // namespace
+
+std::optional<Bytes> orphaned(const Device& device) {
+  if (!device.reserved || !device.processes) return std::nullopt;
+  Bytes known = *device.reserved;
+  for (const DeviceProcess& process : *device.processes) {
+    if (!process.held) return std::nullopt;
+    known += *process.held;
+  }
+  const Bytes used = device.total - std::min(device.total, device.free);
+  return used - std::min(used, known);
+}
 
 Result<Machine> look_at_machine(const std::string& driver_folder) {
   Machine machine;

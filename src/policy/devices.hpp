@@ -24,6 +24,7 @@ struct Device {
   std::string name;
   Bytes total;
   Bytes free;
+  std::optional<Bytes> reserved;                        ///< of what is not free, by the driver for itself
   std::optional<int> utilisation;                       ///< percent of the last sample period
   std::optional<int> temperature;                       ///< degrees Celsius
   std::optional<std::vector<DeviceProcess>> processes;  ///< absent without a management library
@@ -34,6 +35,10 @@ struct Machine {
   std::string driver_version;  ///< empty: nobody said
   bool management = false;     ///< NVML answered; false: the devices were asked of the driver itself
 };
+
+/// In use by the driver's word, and of no process that it lists: as after a process that hangs in the kernel while it
+/// dies. Absent: the driver does not say what it needs itself, or not what each process holds.
+[[nodiscard]] std::optional<Bytes> orphaned(const Device& device);
 
 /// `driver_folder`: where libcuda.so.1 and libnvidia-ml.so.1 are, or empty for the loader's own search.
 /// E1403: no driver, or no device.

@@ -34,6 +34,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 class Case(unittest.TestCase):
     configuration = ""
+    node = NODE
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -50,7 +51,7 @@ class Case(unittest.TestCase):
     # -------------------------------------------------------------------------------------------------------- the daemon
 
     def start(self, *options):
-        self.daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
+        self.daemon = subprocess.Popen([BIN / "rationd", self.node, "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
                                        env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.daemon.stdout.readline()
         self.assertIn("ration", first, self.daemon.stderr.read() if not first else "")
@@ -137,6 +138,27 @@ class Watching(Case):
         device = self.get("/api/v1/devices")[0]
         parts = self.get("/api/v1/devices/0/explain")["rows"]
         self.assertEqual(sum(part["bytes"] for part in parts), device["total_bytes"])
+
+    EVADES = ("import ctypes, sys, time\n"
+              "pointer, context = ctypes.c_void_p(), ctypes.c_void_p()\n"
+              "for name, size in (('libcuda.so.1', 1 << 20), (sys.argv[1], 1 << 30)):\n"
+              "    driver = ctypes.CDLL(name)\n"
+              "    assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+              "    assert driver.cuCtxSetCurrent(context) == 0 and driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0\n"
+              "print('holding', flush=True)\n"
+              "time.sleep(600)\n")
+
+    def test_who_takes_memory_beside_its_book_is_a_violator(self):
+        copy = self.folder / "libanother.so"
+        copy.write_bytes((BIN.parent / "sim/libcuda.so.1").read_bytes())
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "sly", "--limit", "2GiB", "--", "python3", "-c", self.EVADES, copy],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        self.assertIn("holding", process.stdout.readline())
+        event = self.until(lambda: self.events("violation"), "the violation")[0]
+        self.assertRegex(event["text"], r"pid \d+ of \w+/sly uses 1\.\d+ GiB by the driver, 66\.0 MiB by its book")
+        self.assertEqual([process["state"] for process in self.row("sly")["processes"]], ["violator"])
+        self.assertEqual(len(self.events("violation")), 1, "told once")
 
     def test_a_process_outside_is_named(self):
         environment = dict(self.environment, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM=NODE[6:])
@@ -261,6 +283,38 @@ class Changing(Case):
         self.assertIn("serve", row["held_back_by"])
         total = sum(max(each["limit_bytes"], each["used_bytes"]) for each in self.rows().values() if each["governed"])
         self.assertLessEqual(total, 16 * GIB)
+
+
+class Orphaned(Case):
+    """Memory that is in use and of no process, as one leaves behind that hangs in the kernel while it dies."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "node.toml"
+        path.write_text('[[device]]\nmodel = "T4"\nmemory = "16GiB"\ncontext = "64MiB"\nreserved = "456MiB"\norphaned = "2GiB"\n')
+        self.node = f"--sim={path}"
+        super().setUp()
+
+    def test_it_is_named_and_counted_once(self):
+        event = self.until(lambda: self.events("orphaned"), "the event")[0]
+        self.assertEqual((event["gpu"], event["bytes"]), (0, 2 * GIB))
+        self.assertIn("/dev/nvidia0 is open nowhere", event["text"])
+        with subprocess.Popen([BIN / "ration", "run", self.node, "--limit", "4GiB", "--name", "train", "--", BIN / "ration-workload", "hold", "1GiB"],
+                              env=self.environment, stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            device = self.get("/api/v1/devices")[0]
+            parts = {part["id"]: part["bytes"] for part in self.get("/api/v1/devices/0/explain")["rows"]}
+            self.assertEqual((device["orphaned_bytes"], device["unexplained_bytes"]), (2 * GIB, 456 * MIB))
+            self.assertEqual((parts["train"], parts["orphaned"], parts["unexplained"]), (GIB + 64 * MIB, 2 * GIB, 456 * MIB))
+            self.assertEqual(sum(parts.values()), device["total_bytes"])
+            process.terminate()
+        self.assertEqual(len(self.events("orphaned")), 1)
+        self.stop()
+        alone = json.loads(self.ration("explain", "--gpu", "0", self.node, "-o", "json").stdout)["data"]
+        self.assertEqual({part["part"]: part["bytes"] for part in alone["parts"]}, {"orphaned": 2 * GIB, "unexplained": 456 * MIB})
+        checked = self.ration("doctor", self.node, "--only", "mem.orphaned")
+        self.assertIn("GPU 0: 2.00 GiB", checked.stdout)
 
 
 class Configured(Case):
