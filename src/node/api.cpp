@@ -58,8 +58,8 @@ void Api::ask_history(const http::Responder& responder, const std::string& schem
                       std::function<Result<json>(history::Reader&)> question) {
   const auto job = [this, responder, schema, path = host_.database(), question = std::move(question)] {
     auto reader = history::Reader::open(path);
-    if (!reader) return responder.fail(reader.error());
-    auto data = question(*reader);
+    auto data = reader ? question(*reader) : tl::unexpected(reader.error());
+    if (!data && data.error().id == "E1919") host_.report_damage();
     if (!data) return responder.fail(data.error());
     responder.respond(answer(schema, std::move(*data)));
   };

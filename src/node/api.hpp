@@ -38,6 +38,8 @@ class ApiHost {
   virtual void look_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
+  /// The database turned out to be damaged. From any thread.
+  virtual void report_damage() = 0;
   /// `folders`: also where the books stand, which tells names of users and places.
   [[nodiscard]] virtual nlohmann::json health(bool folders) const = 0;
 };

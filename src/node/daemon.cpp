@@ -240,15 +240,7 @@ void Daemon::look() {
   for (const std::string& path : leases_.take_returning()) node_.let_return(path);
   history::Sample sample = node_.sample();
   count_time();
-  if (!sample.devices.empty()) {
-    if (const auto recorded = history_.record(sample); !recorded && recorded.error().what != last_problem_) {
-      last_problem_ = recorded.error().what;
-      Event event;
-      event.type = "daemon";
-      event.text = last_problem_;
-      events.push_back(std::move(event));
-    }
-  }
+  if (!sample.devices.empty()) remember(sample, events);
   for (const auto& ended : node_.take_ended()) history_.run_ended(ended.run, ended.ended, ended.exit_code);
   const auto amounts = [](const history::Sample& each) {
     std::vector<std::uint64_t> used;
@@ -264,6 +256,32 @@ void Daemon::look() {
   last_look_seconds_ = monotonic_seconds() - before;
   counters_.look_seconds += last_look_seconds_;
   schedule_look();
+}
+
+void Daemon::remember(const history::Sample& sample, std::vector<Event>& events) {
+  const auto tell = [&](const char* type, std::string text) {
+    Event event;
+    event.type = type;
+    event.text = std::move(text);
+    events.push_back(std::move(event));
+  };
+  const auto recorded = history_.record(sample);
+  if (!recorded) {
+    if (recorded.error().what != last_problem_) tell("daemon", recorded.error().what);
+    last_problem_ = recorded.error().what;
+    return;
+  }
+  const auto apart = [&] {
+    const std::int64_t elapsed = sample.time_ns - history_.committed_to() * 1'000'000;
+    return format_duration(static_cast<std::uint64_t>(std::abs(elapsed)));
+  };
+  if (*recorded == history::Recorded::kGap)
+    tell("gap", fmt::format("nobody watched for about {}: a gap in the accounts, charged to nobody", apart()));
+  const bool back = *recorded == history::Recorded::kClockBack;
+  if (back && !clock_is_back_)
+    tell("gap",
+         fmt::format("the clock was set back by about {}: nothing is recorded until it is there again", apart()));
+  clock_is_back_ = back;
 }
 
 void Daemon::count_time() {
@@ -332,6 +350,7 @@ void Daemon::send_alerts(const std::vector<Event>& events) {
 }
 
 void Daemon::commit() {
+  if (damage_.exchange(false)) (void)history_.check();
   if (const auto stored = history_.commit(); !stored) last_problem_ = stored.error().what;
   std::vector<Event> events;
   for (const std::string& notice : history_.take_notices()) {

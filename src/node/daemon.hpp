@@ -3,6 +3,7 @@
 // they stand, and the time between is a gap in the accounts; a configuration that is wrong is refused whole.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -51,6 +52,7 @@ class Daemon final : private ApiHost {
   void publish(std::vector<history::Event> events);
   void count(const std::vector<history::Event>& events);
   void count_time();
+  void remember(const history::Sample& sample, std::vector<history::Event>& events);
   void send_alerts(const std::vector<history::Event>& events);
   void commit();
 
@@ -68,6 +70,7 @@ class Daemon final : private ApiHost {
   void look_soon() override;
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
+  void report_damage() override { damage_ = true; }
   nlohmann::json health(bool folders) const override;
 
   DaemonOptions options_;
@@ -88,6 +91,8 @@ class Daemon final : private ApiHost {
   double last_look_seconds_ = 0, look_budget_ = 0, look_budget_since_ = 0;
   bool busy_ = true;
   std::string last_problem_;
+  std::atomic<bool> damage_{false};  // a reader found some
+  bool clock_is_back_ = false;
 };
 
 }  // namespace ration::node

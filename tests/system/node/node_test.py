@@ -7,6 +7,7 @@ import pathlib
 import random
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import tempfile
@@ -460,6 +461,34 @@ class Restarting(Case):
         self.until(lambda: self.events("violation"), "the violation of the time between")
         self.assertEqual(self.row("train")["limit_bytes"], 3 * GIB)
         self.assertEqual(len(self.events("started")), 1, "it did not start twice")
+
+    def test_a_time_without_a_daemon_is_told_as_a_gap(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        self.stop()
+        path = next((self.folder / "state").glob("history.db"))
+        with sqlite3.connect(path) as database:  # as if it had been away for an hour
+            database.execute("UPDATE marks SET value = value - 3600000 WHERE name = 'recorded_to'")
+        self.start()
+        self.assertRegex(self.until(lambda: self.events("gap"), "the gap")[0]["text"], r"^nobody watched for about (59m|1h)")
+        self.assertEqual(len(self.events("gap")), 1)
+
+    def test_a_database_that_is_damaged_while_it_is_used_is_set_aside(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        self.stop()
+        self.start()
+        path = next((self.folder / "state").glob("history.db"))
+        size = path.stat().st_size
+        with open(path, "r+b") as file:
+            file.seek(4096)
+            file.write(os.urandom(size - 4096))
+
+        def told():
+            status, _ = self.ask("GET", "/api/v1/events?limit=1000")
+            return status == 200 and [event for event in self.events("daemon") if "was damaged" in event["text"]]
+        self.assertIn(".damaged-", self.until(told, "a new file")[0]["text"])
+        self.assertEqual(self.ask("GET", "/api/v1/reports/usage?window=24h")[0], 200)
 
     def test_denials_are_told_once_over_restarts(self):
         self.ration("run", NODE, "--name", "greedy", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")

@@ -29,6 +29,7 @@ class NoDaemon final : public ApiHost {
   void look_soon() override {}
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
+  void report_damage() override {}
   [[nodiscard]] nlohmann::json health(bool) const override { return {}; }
 };
 
