@@ -145,9 +145,13 @@ class BookReader {
   /// The user whose file it is, whatever the book itself says.
   [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }
   [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
+  /// Of the file, from its inode and, where the file system keeps it, the time of its birth: nothing that is written
+  /// into it changes that, and another file has another one until the next boot.
+  [[nodiscard]] std::uint64_t file_number() const noexcept { return number_; }
 
  private:
   FileDescriptor file_;
+  std::uint64_t number_ = 0;
   std::uint32_t owner_ = 0;
 };
 

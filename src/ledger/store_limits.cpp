@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstddef>
 #include <mutex>
+#include <string>
 
 #include "ledger/layout.hpp"
 
@@ -51,11 +52,13 @@ void wake_waiters(BookHeader& header) {
 
 /// Calls `change` with the mapped book; whatever its owner does to the file meanwhile.
 template <typename Change>
-BookStatus change_book(const std::string& path, std::uint32_t owner, const Change& change) {
+BookStatus change_book(int book, std::uint32_t owner, const Change& change) {
   const std::lock_guard alone(one_at_a_time);
   std::call_once(installed, install_guard);
 
-  const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+  // The same file once more, for writing: its path may name another one by now.
+  const std::string path = "/proc/self/fd/" + std::to_string(book);
+  const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
   if (!file)
     return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
   struct stat status {};
@@ -78,8 +81,8 @@ BookStatus change_book(const std::string& path, std::uint32_t owner, const Chang
 
 }  // namespace
 
-BookStatus store_limits(const std::string& path, std::uint32_t owner, const std::vector<LimitChange>& changes) {
-  return change_book(path, owner, [&](BookLayout& layout) {
+BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes) {
+  return change_book(book, owner, [&](BookLayout& layout) {
     for (const LimitChange& change : changes) {
       if (change.account >= layout.header.account_count) continue;
       AccountRecord& account = layout.accounts[change.account];
@@ -92,8 +95,8 @@ BookStatus store_limits(const std::string& path, std::uint32_t owner, const std:
   });
 }
 
-BookStatus request_trim(const std::string& path, std::uint32_t owner) {
-  return change_book(path, owner, [](BookLayout& layout) { layout.header.trim_requests.fetch_add(1); });
+BookStatus request_trim(int book, std::uint32_t owner) {
+  return change_book(book, owner, [](BookLayout& layout) { layout.header.trim_requests.fetch_add(1); });
 }
 
 }  // namespace ration::ledger

@@ -1,10 +1,10 @@
 // Limits, and requests to give back, written into a book by somebody who must survive whatever its owner does to the
-// file meanwhile. Used by the node daemon. Promises: never takes the book's lock; a file that is truncated, replaced or
-// damaged at any moment is an error, never a crash; only the file of `owner` is written.
+// file meanwhile. Used by the node daemon. Promises: never takes the book's lock; a file that is truncated or damaged
+// at any moment is an error, never a crash; only the file of `owner` is written, and the one that is open, whatever
+// lies at its path by now.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "ledger/book.hpp"
@@ -17,11 +17,11 @@ struct LimitChange {
   Bytes ceiling{};                        ///< what the limit may be raised to when somebody waits for it; 0: not at all
 };
 
-/// Asks the cooperating programs of the workload to give back what they do not use. kForeign as below.
-[[nodiscard]] BookStatus request_trim(const std::string& path, std::uint32_t owner);
+/// `book`: a descriptor, open for reading at least. Asks the cooperating programs of the workload to give back what
+/// they do not use. kForeign as below.
+[[nodiscard]] BookStatus request_trim(int book, std::uint32_t owner);
 
 /// Stores the changes and wakes who waits for bytes. kForeign: the file is not `owner`'s.
-[[nodiscard]] BookStatus store_limits(const std::string& path, std::uint32_t owner,
-                                      const std::vector<LimitChange>& changes);
+[[nodiscard]] BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes);
 
 }  // namespace ration::ledger

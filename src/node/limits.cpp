@@ -13,6 +13,13 @@ namespace {
 
 using nlohmann::json;
 
+std::string boot() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 json to_json(const OwnedWorkload& owned) {
   json accounts = json::array();
   for (const OwnedLimit& limit : owned.accounts) {
@@ -22,7 +29,8 @@ json to_json(const OwnedWorkload& owned) {
   }
   return {{"owner", owned.owner},
           {"run", owned.run},
-          {"created_ns", owned.created_ns},
+          {"file_number", owned.file_number},
+          {"tenant", owned.tenant},
           {"changes", owned.changes},
           {"changed_by", owned.changed_by},
           {"changed_ns", owned.changed_ns},
@@ -35,10 +43,11 @@ OwnedWorkload from_json(const json& entry) {
   OwnedWorkload owned;
   entry.at("owner").get_to(owned.owner);
   entry.at("run").get_to(owned.run);
-  entry.at("created_ns").get_to(owned.created_ns);
+  entry.at("file_number").get_to(owned.file_number);
   entry.at("changes").get_to(owned.changes);
   entry.at("changed_by").get_to(owned.changed_by);
   entry.at("changed_ns").get_to(owned.changed_ns);
+  owned.tenant = entry.value("tenant", "");
   owned.suspended = entry.value("suspended", false);
   owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
@@ -66,8 +75,9 @@ void Limits::load() {
   const json document = json::parse(file, nullptr, false);
   if (!document.is_object()) return;
   try {
+    if (document.at("boot") != boot()) return;  // nobody of then runs
     std::map<std::string, OwnedWorkload> read;
-    for (const auto& [path, entry] : document.items()) read[path] = from_json(entry);
+    for (const auto& [path, entry] : document.at("workloads").items()) read[path] = from_json(entry);
     owned_ = std::move(read);
   } catch (const json::exception&) {  // damaged: as none
   }
@@ -77,7 +87,7 @@ bool Limits::take_up(const Workload& workload) {
   std::vector<Written> written;
   const auto& accounts = workload.book.accounts;
   const auto known = owned_.find(workload.path);
-  if (known != owned_.end() && known->second.created_ns == workload.book.created_ns &&
+  if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
     for (const OwnedLimit& limit : known->second.accounts) written.push_back(to_write(known->second, limit));
     written_[workload.path] = std::move(written);
@@ -86,7 +96,8 @@ bool Limits::take_up(const Workload& workload) {
   OwnedWorkload owned;
   owned.owner = workload.owner;
   owned.run = workload.book.run_number;
-  owned.created_ns = workload.book.created_ns;
+  owned.file_number = workload.file_number;
+  owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
     owned.accounts.push_back({account.limit, account.limit, account.guarantee, {}, {}});
     written.push_back({account.limit, account.guarantee, {}});
@@ -129,7 +140,7 @@ Result<void> Limits::write(const Workload& workload) {
     const Written mine = to_write(*owned, owned->accounts[account]);
     changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling});
   }
-  if (const auto status = ledger::store_limits(workload.path, workload.owner, changes);
+  if (const auto status = ledger::store_limits(workload.descriptor, workload.owner, changes);
       status != ledger::BookStatus::kOk) {
     return fail("E1411",
                 fmt::format("the book of {} cannot be changed: {}.", workload.book.name, ledger::describe(status)),
@@ -166,8 +177,9 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
 
 Result<void> Limits::save() {
   if (!dirty_ || file_.empty()) return {};
-  json document = json::object();
-  for (const auto& [path, owned] : owned_) document[path] = to_json(owned);
+  json workloads = json::object();
+  for (const auto& [path, owned] : owned_) workloads[path] = to_json(owned);
+  const json document{{"boot", boot()}, {"workloads", workloads}};
   if (auto written = write_whole_file(file_, document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
       !written)
     return written;

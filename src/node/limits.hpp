@@ -23,9 +23,11 @@ struct OwnedLimit {
 
 struct OwnedWorkload {
   std::uint32_t owner = 0;
-  std::uint64_t run = 0, created_ns = 0;
-  std::uint64_t changes = 0;  ///< by people
-  std::string changed_by;     ///< who did so last
+  std::uint64_t run = 0;
+  std::uint64_t file_number = 0;  ///< of its book: the same file, the same workload, until the next boot
+  std::string tenant;             ///< who is charged
+  std::uint64_t changes = 0;      ///< by people
+  std::string changed_by;         ///< who did so last
   std::uint64_t changed_ns = 0;
   bool suspended = false;  ///< its memory is in host memory, or on its way there or back
   bool held = false;       ///< suspended by a person, until a person wants it back

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "node/origin.hpp"
 #include "node/people.hpp"
 #include "node/subject.hpp"
+#include "node/whole_file.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -38,6 +40,7 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
     : options_(std::move(options)),
       configuration_(std::move(configuration)),
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
+      folders_file_(options_.state_folder.empty() ? "" : options_.state_folder + "/folders.json"),
       tenants_(options_.state_folder.empty() ? "" : options_.state_folder + "/tenants.json"),
       driver_limits_(options_.driver_folder, options_.cgroup_of ? options_.cgroup_of : cgroup_folder_of),
       alerts_(configuration_.alerts.rules.value),
@@ -46,6 +49,7 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
                       : std::make_unique<CheckpointProcesses>(
                             "/proc/self/exe", options_.driver_folder,
                             options_.state_folder.empty() ? "" : options_.state_folder + "/checkpoint.lock")) {
+  adopt_known_folders();
   registry_.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
 }
 
@@ -53,21 +57,53 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
 std::string Node::tenant_of(const Workload& workload) {
   const std::string& named = workload.book.tenant;
   if (allowed_.count({workload.owner, named}) != 0) return named;
+  // Whoever was charged before a restart is charged still, whatever the book says by now.
+  if (const OwnedWorkload* owned = limits_.find(workload.path); owned != nullptr && owned->owner == workload.owner &&
+                                                                owned->file_number == workload.file_number &&
+                                                                !owned->tenant.empty())
+    return owned->tenant;
   policy::Subject subject;
   subject.user = workload.user;
   subject.uid = workload.owner;
   subject.groups = groups_of(workload.owner);
-  if (named != workload.user) subject.asked_tenant = named;  // its user's own name is what a run without a daemon has
+  subject.labels = labels_of(workload.book.labels);
+  // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
+  const auto& tenants = configuration_.tenants;
+  const bool names_a_tenant =
+      std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
+  if (names_a_tenant) subject.asked_tenant = named;
   if (const auto assigned = policy::tenant_for(configuration_, subject)) return assigned->tenant;
+  subject.asked_tenant.clear();
+  const auto by_rule = policy::tenant_for(configuration_, subject);
+  const std::string charged = by_rule ? by_rule->tenant : workload.user;
   Event event = event_of(workload, "violation",
                          fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
-                                     workload.book.name, named, workload.user, workload.user));
-  event.tenant = workload.user;
+                                     workload.book.name, named, workload.user, charged));
+  event.tenant = charged;
   refused_tenants_.push_back(std::move(event));
-  return workload.user;
+  return charged;
 }
 
-Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) { return registry_.adopt(folder, owner); }
+Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) {
+  const std::size_t before = registry_.folders().size();
+  if (auto known = registry_.adopt(folder, owner); !known) return known;
+  if (registry_.folders().size() == before || folders_file_.empty()) return {};
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& [path, whose] : registry_.folders()) rows.push_back({path, whose});
+  return write_whole_file(folders_file_, rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+// Who was governed before a restart is not to be taken for somebody who never was.
+void Node::adopt_known_folders() {
+  if (folders_file_.empty()) return;
+  std::ifstream file(folders_file_);
+  const auto rows = nlohmann::json::parse(file, nullptr, false);
+  try {
+    for (const auto& row : rows)  // one that is gone, or has another owner by now, is left out
+      (void)registry_.adopt(row.at(0).get<std::string>(), row.at(1).get<std::uint32_t>());
+  } catch (const nlohmann::json::exception&) {  // damaged, or the first start
+  }
+}
 
 void Node::configure(policy::Configuration configuration) {
   configuration_ = std::move(configuration);

@@ -137,6 +137,7 @@ class Node {
   void warn_of_soft_limits(std::vector<history::Event>& events);
   void apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
                       std::vector<std::string>& because);
+  void adopt_known_folders();
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
   // node_idle.cpp
@@ -160,6 +161,7 @@ class Node {
   policy::Configuration configuration_;
   Registry registry_;
   Limits limits_;
+  std::string folders_file_;
   Tenants tenants_;
   DriverLimits driver_limits_;
   policy::Alerts alerts_;

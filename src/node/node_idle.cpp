@@ -164,7 +164,7 @@ Result<void> Node::resume(const std::string& name, const Caller& caller) {
 Result<void> Node::trim(const std::string& name, const Caller& caller) {
   const auto workload = workload_for(name, caller);
   if (!workload) return tl::unexpected(workload.error());
-  if (const auto status = ledger::request_trim((*workload)->path, (*workload)->owner);
+  if (const auto status = ledger::request_trim((*workload)->descriptor, (*workload)->owner);
       status != ledger::BookStatus::kOk)
     return fail("E1411",
                 fmt::format("the book of {} cannot be changed: {}.", (*workload)->book.name, ledger::describe(status)),
@@ -299,7 +299,8 @@ void Node::mind_the_idle(std::vector<Event>& events) {
     Event event = event_of(workload, "idle",
                            fmt::format("{}/{}: {}", workload.book.tenant, workload.book.name, decision->reason));
     if (decision->action == IdleAction::kTrim) {
-      if (ledger::request_trim(path, workload.owner) == ledger::BookStatus::kOk) begin_trim(workload, "policy");
+      if (ledger::request_trim(workload.descriptor, workload.owner) == ledger::BookStatus::kOk)
+        begin_trim(workload, "policy");
       event.text += "; it is asked to give back what it does not use";
     } else if (decision->action == IdleAction::kSuspend) {
       if (const auto begun = begin_suspension(workload, false); !begun) {

@@ -108,6 +108,8 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
     workload.user = user_name(owner);
     workload.limit_changes_seen = book.limit_changes;
     workload.book = std::move(book);
+    workload.file_number = source.reader.file_number();
+    workload.descriptor = source.reader.descriptor();
     source.tenant = tenant_rule_(workload);
     // What it was refused before is read again by read_one(), and so reported.
     workload.book.denial_count = 0;

@@ -22,6 +22,8 @@ struct Workload {
   ledger::BookSnapshot book;  ///< without processes that are dead; `denials` holds those new in the last refresh
   std::vector<Bytes> used;    ///< by account: what living processes hold
   std::uint64_t limit_changes_seen = 0;
+  std::uint64_t file_number = 0;  ///< as BookReader has it
+  int descriptor = -1;            ///< of the open file, while it runs
 };
 
 /// What happened since the last refresh.

@@ -1,6 +1,8 @@
 // Limits stored by an outsider into books that their owners damage meanwhile.
 #include "ledger/store_limits.hpp"
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <thread>
 
@@ -11,16 +13,23 @@ namespace ration::ledger {
 namespace {
 
 using namespace literals;
-using StoreLimits = BookTest;
+
+class StoreLimits : public BookTest {
+ protected:
+  [[nodiscard]] BookStatus store(const LimitChange& change, std::uint32_t owner = ::getuid()) const {
+    const FileDescriptor book{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+    return store_limits(book.get(), owner, {change});
+  }
+};
 
 TEST_F(StoreLimits, TheNextChargeSeesThem) {
   make(8_MiB);
   Book book = open();
   ASSERT_TRUE(book.attach());
   ASSERT_EQ(book.charge(0, 6_MiB), Charged::kGranted);
-  EXPECT_EQ(store_limits(path_, ::getuid(), {{0, 4_MiB, 1_MiB}}), BookStatus::kOk);
+  EXPECT_EQ(store({0, 4_MiB, 1_MiB}), BookStatus::kOk);
   EXPECT_EQ(book.charge(0, 1_MiB), Charged::kOverLimit);
-  EXPECT_EQ(store_limits(path_, ::getuid(), {{0, 16_MiB, std::nullopt}}), BookStatus::kOk);
+  EXPECT_EQ(store({0, 16_MiB, std::nullopt}), BookStatus::kOk);
   EXPECT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
   EXPECT_EQ(snapshot().accounts.front().guarantee, 1_MiB);
 }
@@ -38,24 +47,33 @@ TEST_F(StoreLimits, SomebodySleepingForBytesIsWoken) {
     book.end_waiting();
   });
   while (!waits) std::this_thread::yield();
-  EXPECT_EQ(store_limits(path_, ::getuid(), {{0, 8_MiB, std::nullopt}}), BookStatus::kOk);
+  EXPECT_EQ(store({0, 8_MiB, std::nullopt}), BookStatus::kOk);
   sleeper.join();  // would take a minute if nobody woke it
 }
 
 TEST_F(StoreLimits, TheFileOfAnotherUserIsNotTouched) {
   make(8_MiB);
-  EXPECT_EQ(store_limits(path_, ::getuid() + 1, {{0, 4_MiB, std::nullopt}}), BookStatus::kForeign);
+  EXPECT_EQ(store({0, 4_MiB, std::nullopt}, ::getuid() + 1), BookStatus::kForeign);
   EXPECT_EQ(snapshot().accounts.front().limit, 8_MiB);
-  ASSERT_EQ(::symlink(path_.c_str(), (folder_ + "/link").c_str()), 0);
-  EXPECT_EQ(store_limits(folder_ + "/link", ::getuid(), {{0, 4_MiB, std::nullopt}}), BookStatus::kForeign);
-  ::unlink((folder_ + "/link").c_str());
+}
+
+TEST_F(StoreLimits, TheFileThatIsOpenIsWrittenWhateverLiesAtItsPath) {
+  make(8_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  const FileDescriptor known{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  ASSERT_EQ(::unlink(path_.c_str()), 0);
+  make(64_MiB);
+  EXPECT_EQ(store_limits(known.get(), ::getuid(), {{0, 4_MiB, std::nullopt}}), BookStatus::kOk);
+  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kOverLimit);
+  EXPECT_EQ(snapshot().accounts.front().limit, 64_MiB) << "what was put there is somebody else's";
 }
 
 TEST_F(StoreLimits, AFileCutShortIsAnErrorNotACrash) {
   make(8_MiB);
   for (const off_t size : {off_t{0}, off_t{100}, off_t{4096}}) {
     ASSERT_EQ(::truncate(path_.c_str(), size), 0);
-    EXPECT_NE(store_limits(path_, ::getuid(), {{0, 4_MiB, std::nullopt}}), BookStatus::kOk);
+    EXPECT_NE(store({0, 4_MiB, std::nullopt}), BookStatus::kOk);
   }
 }
 
@@ -70,7 +88,7 @@ TEST_F(StoreLimits, AFileCutShortWhileItIsWrittenIsAnErrorNotACrash) {
   });
   int refused = 0;
   for (int round = 0; round < 20'000; ++round) {
-    const BookStatus status = store_limits(path_, ::getuid(), {{0, 4_MiB, std::nullopt}});
+    const BookStatus status = store({0, 4_MiB, std::nullopt});
     refused += status == BookStatus::kTruncated;
   }
   stop = true;
