@@ -25,6 +25,7 @@ NODE = "--sim=A100-80*8"
 TICK = os.sysconf("SC_CLK_TCK")
 # Offsets of a book (src/ledger/layout.hpp).
 RUN, NAME, SLOT_BOUND, SLOTS, SLOT_SIZE, HELD = 24, 96, 824, 36864, 832, 128
+PID, START_TIME = 4, 16  # of a slot
 
 
 class Daemon:
@@ -71,8 +72,20 @@ class Daemon:
         self.process.wait()
 
 
+def threads(count):
+    """Identities (number, start time) that live as long as this program: a thread has them as a process has."""
+    numbers = []
+    threading.stack_size(64 << 10)
+    for _ in range(count):
+        begun = threading.Event()
+        threading.Thread(target=lambda: (numbers.append(threading.get_native_id()), begun.set(), threading.Event().wait()), daemon=True).start()
+        begun.wait()
+    return [(number, int(pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(") ", 1)[1].split()[19])) for number in numbers]
+
+
 def copy_books(daemon, count, processes):
-    """`count` books of `processes` processes each, made of the one that is there."""
+    """`count` books of `processes` processes each, made of the one that is there; each process is one of its own."""
+    identities = iter(threads(count * processes))
     (template,) = (daemon.folder / "books").glob("pattern.*.book")
     content = bytearray(template.read_bytes()[:SLOTS + SLOT_SIZE * processes])
     slot = bytes(content[SLOTS:SLOTS + SLOT_SIZE])
@@ -82,6 +95,10 @@ def copy_books(daemon, count, processes):
     size = template.stat().st_size
     for number in range(1000, 1000 + count):
         struct.pack_into("<Q", content, RUN, number)
+        for index in range(processes):
+            pid, start_time = next(identities)
+            struct.pack_into("<i", content, SLOTS + index * SLOT_SIZE + PID, pid)
+            struct.pack_into("<Q", content, SLOTS + index * SLOT_SIZE + START_TIME, start_time)
         content[NAME:NAME + 64] = f"w{number}".encode().ljust(64, b"\0")
         fresh = daemon.folder / f"w{number}.new"
         with open(fresh, "wb") as file:

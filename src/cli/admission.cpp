@@ -92,10 +92,17 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
 }
 
 Result<std::string> register_workload(NodeClient& daemon, const std::string& folder, const std::string& book,
-                                      const policy::Wish& wish, const std::string& labels, const std::string& lease) {
-  const auto answer =
-      daemon.post("/api/v1/workloads",
-                  {{"folder", folder}, {"book", book}, {"tenant", wish.tenant}, {"labels", labels}, {"lease", lease}});
+                                      const policy::Wish& wish, const std::string& labels, const std::string& lease,
+                                      const std::vector<policy::PlannedAccount>& accounts) {
+  json guarantees = json::object();
+  for (const auto& account : accounts)
+    if (account.guarantee > Bytes{0}) guarantees[account.device.uuid] = account.guarantee.count();
+  const auto answer = daemon.post("/api/v1/workloads", {{"folder", folder},
+                                                        {"book", book},
+                                                        {"tenant", wish.tenant},
+                                                        {"labels", labels},
+                                                        {"lease", lease},
+                                                        {"guarantees", guarantees}});
   if (!answer) return tl::unexpected(answer.error());
   return answer->value("tenant", wish.tenant);
 }

@@ -22,7 +22,8 @@ struct Lease {
 /// Tells the daemon of the book about to be made; returns the tenant that is charged.
 [[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
                                                     const std::string& book, const policy::Wish& wish,
-                                                    const std::string& labels, const std::string& lease);
+                                                    const std::string& labels, const std::string& lease,
+                                                    const std::vector<policy::PlannedAccount>& accounts);
 
 /// After the book was made: returns when the daemon has seen it. Beside what is guaranteed to others its limit may have
 /// to be lower, and a program that is quicker than the daemon would take what is kept for them. A daemon that cannot

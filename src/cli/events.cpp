@@ -1,7 +1,10 @@
 // `ration events`: what happened on the node, and what happens (-f).
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
+#include <thread>
+#include <utility>
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -57,18 +60,28 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     if (wanted(options, event)) print_event(session, event);
   }
   if (!options.follow) return 0;
-  const std::string stream =
-      fmt::format("/api/v1/stream?topics=events{}", last > 0 ? fmt::format("&last_event_id={}", last) : "");
-  const auto followed = daemon->stream(stream, [&](const http::StreamEvent& received) {
+  const auto take = [&](const http::StreamEvent& received) {
     const json event = json::parse(received.data, nullptr, false);
+    if (received.name == "event" && event.is_object()) last = std::max(last, event.value("id", std::int64_t{0}));
     if (received.name == "event" && event.is_object() && wanted(options, event)) print_event(session, event);
     if (received.name == "gap")
       fmt::print(stderr, "ration: events {} to {} are no longer kept for following; ration events --since {}\n",
                  event.value("from", 0), event.value("to", 0), event.value("from", 1) - 1);
     return std::ferror(stdout) == 0;
-  });
-  if (!followed) return tl::unexpected(followed.error());
-  return 0;
+  };
+  for (bool told = false;;) {
+    const auto followed = daemon->stream(
+        fmt::format("/api/v1/stream?topics=events{}", last > 0 ? fmt::format("&last_event_id={}", last) : ""),
+        [&](const http::StreamEvent& received) {
+          told = false;
+          return take(received);
+        });
+    if (std::ferror(stdout) != 0) return 0;
+    const bool gone = followed || followed.error().id == "E1501" || followed.error().id == "E1508";
+    if (!gone) return tl::unexpected(followed.error());
+    if (!std::exchange(told, true)) fmt::print(stderr, "ration: the daemon is gone; waiting until it is back\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
 }
 
 }  // namespace ration::cli

@@ -1,6 +1,9 @@
 // `ration trim`, `ration suspend`, `ration resume`: what to do about those who hold memory and do nothing.
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/units.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
@@ -53,17 +56,23 @@ Result<std::int64_t> newest_event(NodeClient& daemon) {
 Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std::int64_t after,
                             const std::vector<std::string>& types) {
   json found;
-  const std::string bare = workload.substr(workload.find('/') + 1);  // USER/NAME
   const auto followed = daemon.stream(
       fmt::format("/api/v1/stream?topics=events&last_event_id={}", after), [&](const http::StreamEvent& received) {
         json event = json::parse(received.data, nullptr, false);
-        if (received.name != "event" || !event.is_object() || event.value("workload", json()) != bare) return true;
+        if (received.name != "event" || !event.is_object() || event.value("workload", json()) != workload) return true;
         if (std::find(types.begin(), types.end(), event.at("type").get<std::string>()) == types.end()) return true;
         found = std::move(event);
         return false;
       });
-  if (!followed) return tl::unexpected(followed.error());
-  return found;
+  if (followed) return found;
+  if (followed.error().id != "E1517") return tl::unexpected(followed.error());
+  for (;;) {  // too many follow the stream: it is asked now and then
+    auto events = daemon.get(fmt::format("/api/v1/events?since={}&type={}&workload={}", after, fmt::join(types, ","),
+                                         percent_encoded(workload)));
+    if (!events) return tl::unexpected(events.error());
+    if (!events->empty()) return events->front();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
 }
 
 Result<int> tell(const Session& session, const char* schema, const json& rows) {
@@ -76,9 +85,9 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
                           const std::vector<std::string>& answers) {
   const auto newest = newest_event(daemon);
   if (!newest) return tl::unexpected(newest.error());
-  if (const auto asked = daemon.post(path_of(name, action), json::object()); !asked)
-    return tl::unexpected(asked.error());
-  return wait_for_event(daemon, name, *newest, answers);
+  const auto asked = daemon.post(path_of(name, action), json::object());
+  if (!asked) return tl::unexpected(asked.error());
+  return wait_for_event(daemon, asked->at("workload"), *newest, answers);
 }
 
 Result<int> move(const Session& session, NodeClient& daemon, const std::string& name, const char* action,

@@ -397,7 +397,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     ledger::NewBook contents = book_of(plan, options, *number);
     if (daemon) {
       auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
-                                      contents.labels, lease);
+                                      contents.labels, lease, plan.accounts);
       if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
       if (!tenant) return tl::unexpected(tenant.error());
       contents.tenant = std::move(*tenant);

@@ -152,6 +152,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1609", "how to split was not said, or said twice", "ration split 0 --into 4"},
       {"E1610", "there is a configuration file already", "ration config init --force replaces it"},
       {"E1611", "the configuration file cannot be written", "ration config init FILE"},
+      {"E1802", "several running workloads have that name",
+       "USER/NAME, TENANT/NAME or the number of its run; ration ps"},
       {"E1801", "no running workload or process, or no tenant, of that name", "ration ps"},
       {"E1807", "the process is not governed", "start it through ration run"},
       {"E1911", "the database was written by a newer ration", "update ration, or give another --state"},

@@ -139,6 +139,21 @@ void copy_accounts(const BookLayout& layout, std::uint32_t slots, BookSnapshot& 
 
 }  // namespace
 
+// No device has a PiB, and no kernel numbers processes beyond 2^22.
+static bool is_plausible(const BookSnapshot& book) {
+  constexpr Bytes kMost{std::uint64_t{1} << 50};
+  constexpr std::int32_t kLastPid = 1 << 22;
+  const auto possible = [&](Bytes bytes) { return bytes <= kMost; };
+  for (const AccountSnapshot& account : book.accounts)
+    if (!possible(account.used) || !possible(account.peak) || !possible(account.device_total)) return false;
+  for (const ProcessSnapshot& process : book.processes) {
+    if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
+    for (const auto* amounts : {&process.held, &process.context, &process.pooled})
+      if (!std::all_of(amounts->begin(), amounts->end(), possible)) return false;
+  }
+  return book.creator.pid > 0 && book.creator.pid <= kLastPid;
+}
+
 BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (!file)
@@ -186,6 +201,7 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) cons
     std::sort(snapshot.denials.begin(), snapshot.denials.end(),
               [](const Denial& left, const Denial& right) { return left.sequence < right.sequence; });
   }
+  if (!is_plausible(snapshot)) return BookStatus::kDamaged;
   out = std::move(snapshot);
   return BookStatus::kOk;
 }

@@ -127,7 +127,8 @@ void Api::install_changes(http::Server& server) {
                    if (!done) return http::problem(done.error());
                    host_.record(std::move(events));
                    host_.look_soon();
-                   return answer("moving", {{"workload", name}, {"state", state}}, 202);
+                   const auto named = node.registry().named(name, caller.user);
+                   return answer("moving", {{"workload", named ? (*named)->book.name : name}, {"state", state}}, 202);
                  });
   }
 
@@ -166,6 +167,17 @@ void Api::install_changes(http::Server& server) {
     if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
     const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
+    const auto guarantees = body->find("guarantees");
+    const bool wants_promises = guarantees != body->end() && guarantees->is_object() && !guarantees->empty();
+    if (wants_promises) look_before_change(request);  // what was promised to somebody who has ended is free
+    for (const DeviceView& device : host_.node().snapshot().devices) {
+      if (!wants_promises) break;
+      const auto more = guarantees->find(device.device.uuid);
+      if (more == guarantees->end() || !more->is_number_unsigned()) continue;
+      const Bytes bytes{std::min<std::uint64_t>(more->get<std::uint64_t>(), kUnlimited.count())};
+      if (auto good = host_.node().can_promise(device, assigned->tenant, bytes); !good)
+        return http::problem(good.error());
+    }
     if (!lease.empty() && !host_.leases().take_up(lease, name, *request.peer.uid)) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});

@@ -82,6 +82,14 @@ void Api::install_leases(http::Server& server) {
       if (!duration) return http::problem(duration.error());
       wish.wait_ns = *duration;
     }
+    std::optional<Bytes> most;  // of what its tenant may hold of any device
+    for (const auto& [where, share] : host_.node().shares())
+      if (where.first == wish.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
+    if (most && wish.bytes > *most)
+      return http::problem({"E1104",
+                            fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
+                                        format_size(wish.bytes), wish.tenant, format_size(*most)),
+                            "Ask for less, or: ration set " + wish.tenant + " --limit SIZE", 2});
     const auto id = host_.leases().submit(wish, now_ns());
     if (!id) return http::problem(id.error());
     host_.look_now();

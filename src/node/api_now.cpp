@@ -95,8 +95,9 @@ void Api::install_now(http::Server& server) {
     return no_such("device", wanted);
   });
   server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
-    const Workload* workload = host_.node().registry().find(request.captures.at("name"));
-    if (workload == nullptr) return no_such("running workload", request.captures.at("name"));
+    const auto named = host_.node().registry().named(request.captures.at("name"), request.peer.uid);
+    if (!named) return http::problem(named.error());
+    const Workload* workload = *named;
     if (!viewer_of(request.peer).may_see(workload->owner))
       return http::problem({"E1502", fmt::format("{} belongs to {}.", workload->book.name, workload->user),
                             "Ask root or a member of group ration.", 5});

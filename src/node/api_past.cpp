@@ -181,8 +181,8 @@ void Api::install_past(http::Server& server) {
     if (const std::string* name = request.parameter("name"); name != nullptr) question.name = *name;
     if (const std::string* name = request.parameter("workload"); name != nullptr) {
       question.by = history::SeriesQuestion::By::kWorkload;
-      const Workload* running = host_.node().registry().find(*name);
-      question.name = running == nullptr ? *name : running->book.tenant + "/" + running->book.name;
+      const auto running = host_.node().registry().named(*name);
+      question.name = running ? (*running)->book.tenant + "/" + (*running)->book.name : *name;
     }
     json gpu = nullptr;
     if (const std::string* wanted = request.parameter("gpu"); wanted != nullptr && !wanted->empty()) {

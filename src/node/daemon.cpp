@@ -103,7 +103,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past),
                                             std::move(state), std::move(socket), listen, std::move(token_file)));
   for (const auto& [folder, owner] : daemon->options_.folders) {
-    if (auto good = daemon->node_.adopt(folder, owner); !good) return tl::unexpected(good.error());
+    // Of somebody with very many folders some are left out: their programs register again when they start.
+    if (auto good = daemon->node_.adopt(folder, owner); !good && good.error().exit_code != 5)
+      return tl::unexpected(good.error());
   }
   if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
   return daemon;
@@ -236,9 +238,9 @@ void Daemon::look() {
   const Node::Moves moves = node_.take_moves();
   for (const std::string& path : moves.left) leases_.leave(path);
   for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
-  for (Event& event : leases_.step(node_.snapshot(), now)) events.push_back(std::move(event));
+  for (Event& event : leases_.step(node_.snapshot(), now, node_.shares())) events.push_back(std::move(event));
   for (const std::string& path : leases_.take_returning()) node_.let_return(path);
-  history::Sample sample = node_.sample();
+  history::Sample sample = node_.take_sample();
   count_time();
   if (!sample.devices.empty()) remember(sample, events);
   for (const auto& ended : node_.take_ended()) history_.run_ended(ended.run, ended.ended, ended.exit_code);
@@ -267,10 +269,11 @@ void Daemon::remember(const history::Sample& sample, std::vector<Event>& events)
   };
   const auto recorded = history_.record(sample);
   if (!recorded) {
-    if (recorded.error().what != last_problem_) tell("daemon", recorded.error().what);
-    last_problem_ = recorded.error().what;
+    if (recorded.error().what != sample_problem_) tell("daemon", recorded.error().what);
+    sample_problem_ = recorded.error().what;
     return;
   }
+  sample_problem_.clear();
   const auto apart = [&] {
     const std::int64_t elapsed = sample.time_ns - history_.committed_to() * 1'000'000;
     return format_duration(static_cast<std::uint64_t>(std::abs(elapsed)));
@@ -351,7 +354,8 @@ void Daemon::send_alerts(const std::vector<Event>& events) {
 
 void Daemon::commit() {
   if (damage_.exchange(false)) (void)history_.check();
-  if (const auto stored = history_.commit(); !stored) last_problem_ = stored.error().what;
+  const auto stored = history_.commit();
+  last_problem_ = stored ? "" : stored.error().what;
   std::vector<Event> events;
   for (const std::string& notice : history_.take_notices()) {
     Event event;
@@ -402,8 +406,9 @@ json Daemon::health(bool with_folders) const {
             {"recorded_to", history::rfc3339(history_.committed_to())},
             {"driver", now.driver_version.empty() ? json(nullptr) : json(now.driver_version)}};
   if (now.driver_version.empty()) data["driver_na"] = now.machine_problem.empty() ? "not told" : now.machine_problem;
-  data["problem"] = last_problem_.empty() ? json(nullptr) : json(last_problem_);
-  if (last_problem_.empty()) data["problem_na"] = "none";
+  const std::string& problem = last_problem_.empty() ? sample_problem_ : last_problem_;
+  data["problem"] = problem.empty() ? json(nullptr) : json(problem);
+  if (problem.empty()) data["problem_na"] = "none";
   if (with_folders) data["folders"] = folders;
   json checks = json::array();
   const auto check = [&](const char* id, bool good, const std::string& text) {
@@ -411,7 +416,7 @@ json Daemon::health(bool with_folders) const {
   };
   check("gpu.driver", now.machine_problem.empty(),
         now.machine_problem.empty() ? "driver " + now.driver_version : now.machine_problem);
-  check("disk.history", last_problem_.empty(), last_problem_.empty() ? "recorded" : last_problem_);
+  check("disk.history", problem.empty(), problem.empty() ? "recorded" : problem);
   check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;

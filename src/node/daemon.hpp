@@ -90,8 +90,8 @@ class Daemon final : private ApiHost {
   history::Sample last_sample_;
   double last_look_seconds_ = 0, look_budget_ = 0, look_budget_since_ = 0;
   bool busy_ = true;
-  std::string last_problem_;
-  std::atomic<bool> damage_{false};  // a reader found some
+  std::string last_problem_, sample_problem_;  // of storing, and of what was seen; empty: none
+  std::atomic<bool> damage_{false};            // a reader found some
   bool clock_is_back_ = false;
 };
 

@@ -24,6 +24,17 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   if (found == seen_.end() || found->second.empty()) return std::nullopt;
   const auto& seen = found->second;
   if (seen.back().first - seen.front().first < kLeastNs) return std::nullopt;
+  // Steady is what has grown in each third of the time by a good part of its growth: one step is none.
+  const auto level = [&](std::size_t third) {
+    const std::size_t begin = third * seen.size() / 3, end = (third + 1) * seen.size() / 3;
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += static_cast<double>(seen[i].second);
+    return sum / static_cast<double>(std::max<std::size_t>(end - begin, 1));
+  };
+  const double first = level(0), second = level(1), third = level(2), least = (third - first) / 5;
+  if (third <= first || second - first < least || third - second < least ||
+      static_cast<double>(seen.back().second) < third)
+    return std::nullopt;
   // Least squares over seconds and bytes since the first look.
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   for (const auto& [time, bytes] : seen) {

@@ -176,6 +176,7 @@ void Leases::ask_again(const std::string& path, const Snapshot& snapshot, std::u
     entry.wish.command = account.command;
     entry.wish.waiter = account.creator;
     entry.workload = path;
+    entry.to_return = true;
     found = entries_.emplace(fmt::format("q-{}", ++last_), std::move(entry)).first;
   }
   auto& [id, entry] = *found;
@@ -195,6 +196,8 @@ void Leases::ask_again(const std::string& path, const Snapshot& snapshot, std::u
     if (each.gpu) request.gpus.push_back(*each.gpu);
   request.priority = entry.wish.priority;
   request.submitted_ns = now_ns;
+  request.held = Bytes{0};
+  for (const AccountView& each : accounts) request.held = std::max(*request.held, each.away);
   if (!queue_.submit(std::move(request))) returning_.push_back(path);  // no queue can tell when: it is tried at once
 }
 
@@ -206,15 +209,19 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
   return true;
 }
 
-std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) {
+std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares) {
   std::vector<Event> events;
-  std::set<std::string> running, leased;
-  for (const AccountView& account : snapshot.accounts) running.insert(account.path);
+  std::set<std::string> running, here, leased;
+  for (const AccountView& account : snapshot.accounts) {
+    running.insert(account.path);
+    if (!account.suspended) here.insert(account.path);
+  }
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;
     const bool runs = running.count(entry.workload) != 0;
     const bool ended = !runs && liveness(entry.wish.waiter) == Liveness::kDead;
-    if (!ended) {
+    const bool is_back = entry.to_return && entry.granted && here.count(entry.workload) != 0;
+    if (!ended && !is_back) {
       if (!entry.workload.empty()) leased.insert(entry.workload);
       ++each;
       continue;
@@ -230,6 +237,16 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns) 
         promised += std::max(account.used, account.guarantee);
     }
     queue_.update_device(device.device.index, device.device.total, promised);
+  }
+  queue_.forget_tenants();
+  for (const auto& [where, share] : shares) {
+    Bytes promised;
+    for (const AccountView& account : snapshot.accounts) {
+      if (account.tenant == where.first && account.gpu == where.second && !account.suspended &&
+          leased.count(account.path) == 0)
+        promised += std::max(account.used, account.guarantee);
+    }
+    queue_.update_tenant(where.first, where.second, share.limit, share.guarantee, promised);
   }
   if (!kept_.empty()) queue_again(now_ns);
   const StepResult result = queue_.step(now_ns);

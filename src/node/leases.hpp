@@ -51,8 +51,13 @@ class Leases {
   /// Paths of those that asked again and may return, since the last call.
   [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
 
-  /// After every look: what there is now, who died, who may start.
-  std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns);
+  /// After every look: what there is now, who died, who may start. `shares`: what tenants may hold of a device at
+  /// most, and what is kept for them.
+  struct Share {
+    Bytes limit = kUnlimited, guarantee{};
+  };
+  using Shares = std::map<std::pair<std::string, int>, Share>;
+  std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares = {});
 
   [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
   /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.
@@ -67,9 +72,10 @@ class Leases {
     LeaseWish wish;
     std::uint64_t submitted_ns = 0;
     std::optional<Lease> granted;
-    std::string workload;  ///< path of the book that runs under it
-    bool over = false;     ///< its wait timed out, or it was granted and never taken up
-    bool away = false;     ///< suspended: it has no place now, and asks for none
+    std::string workload;    ///< path of the book that runs under it
+    bool over = false;       ///< its wait timed out, or it was granted and never taken up
+    bool away = false;       ///< suspended: it has no place now, and asks for none
+    bool to_return = false;  ///< made for a workload that wants to come back; over when it is there
   };
 
   void drop(const std::string& id);

@@ -233,6 +233,7 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
                            text_of(peak)));
   event.time = static_cast<history::TimeMs>(ended / kNsPerMs);
   events.push_back(std::move(event));
+  gone_.push_back(workload);
   ended_.push_back(
       {key_of(workload.book), static_cast<history::TimeMs>(ended / kNsPerMs), told ? workload.book.exit_status : -1});
 }
@@ -244,6 +245,7 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
     const auto explained = policy::explain_denial(denial, workload.book, true);
+    recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(denial.time_ns);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
     if (options_.recorded(explained.id)) continue;
     Event event = event_of(
@@ -336,6 +338,15 @@ void Node::note_violators(std::vector<Event>& events) {
       const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
       const int looks = present[key] = std::min(violators_[key] + 1, kLooksInARow + 1);
       if (looks < kLooksInARow) process.state = ProcessState::kManaged;
+      if (looks >= kLooksInARow) {  // that is what it has
+        const Bytes beside = *process.driver_used - process.used;
+        account.used += beside;
+        for (DeviceView& device : snapshot_.devices) {
+          if (device.device.index != account.gpu) continue;
+          device.governed += beside;
+          device.unexplained -= std::min(device.unexplained, beside);
+        }
+      }
       if (looks != kLooksInARow) continue;
       Event event = plain_event(
           "violation", fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", process.pid, account.tenant,
@@ -352,6 +363,24 @@ void Node::note_violators(std::vector<Event>& events) {
 }
 
 // ------------------------------------------------------------------------------------------------------- what to do
+
+// A book says no more than its limit, unless that was lowered below what is held; then the driver knows of it. Others'
+// limits do not hang on what else is written there.
+Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effective) const {
+  constexpr Bytes kBesideIt{std::uint64_t{1} << 30};  // code, driver: as for violators
+  const Bytes said = workload.used[account];
+  if (said <= effective) return said;
+  const auto view = std::find_if(snapshot_.accounts.begin(), snapshot_.accounts.end(), [&](const AccountView& each) {
+    return each.path == workload.path && each.account == account;
+  });
+  if (view == snapshot_.accounts.end()) return effective;
+  Bytes held;
+  for (const ProcessView& process : view->processes) {
+    if (!process.driver_used) return said;  // nobody knows better
+    held += *process.driver_used;
+  }
+  return std::min(said, std::max(effective, held + kBesideIt));
+}
 
 namespace {
 
@@ -384,7 +413,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
         entry.tenant = workload.book.tenant;
         entry.limit = mine.configured;
         entry.guarantee = workload.book.slice.empty() ? mine.guarantee : mine.configured;
-        entry.used = workload.used[account];
+        entry.used = believed(workload, account, mine.effective);
         entry.wants = wanted_[path][account];
         entry.effective = mine.effective;
         governed += entry.used;
@@ -462,15 +491,12 @@ void Node::raise_alerts(std::vector<Event>& events) {
   for (const auto& [key, sums] : tenants)
     facts.push_back(
         {"tenant.used", fmt::format("{} on GPU {}", key.first, key.second), bytes(sums.first), bytes(sums.second)});
-  for (const auto& [path, workload] : registry_.workloads()) {
-    constexpr std::uint64_t kMinuteNs = 60'000'000'000;
-    const auto recent =
-        std::count_if(workload.book.denials.begin(), workload.book.denials.end(),
-                      [&](const ledger::Denial& denial) { return denial.time_ns + kMinuteNs >= now_ns_; });
-    if (recent != 0)
-      facts.push_back({"denials", fmt::format("{}/{}", workload.book.tenant, workload.book.name),
-                       static_cast<double>(recent), std::nullopt});
+  constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+  for (auto& [name, times] : recent_denials_) {
+    std::erase_if(times, [&](std::uint64_t time) { return time + kMinuteNs < now_ns_; });
+    if (!times.empty()) facts.push_back({"denials", name, static_cast<double>(times.size()), std::nullopt});
   }
+  std::erase_if(recent_denials_, [](const auto& entry) { return entry.second.empty(); });
   facts.push_back({"queue.length", "the queue", static_cast<double>(queue_length_), std::nullopt});
   for (const Event& event : events)
     if (event.type == "guard_lost") facts.push_back({"guard.lost", event.text, 1, std::nullopt});
@@ -511,9 +537,23 @@ std::map<std::string, Knowledge> Node::knowledge() const {
   return known;
 }
 
-history::Sample Node::sample() const {
+// The book's peak is that of the whole run: what has grown has grown since the last sample.
+Bytes Node::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
+  auto& known = peaks_[workload.path];
+  known.resize(std::max<std::size_t>(known.size(), account + 1));
+  const Bytes peak = std::min(workload.book.accounts[account].peak, workload.book.accounts[account].device_total);
+  if (peak <= known[account]) return used;
+  known[account] = peak;
+  return std::max(peak, used);
+}
+
+history::Sample Node::take_sample() {
   history::Sample sample;
   sample.time_ns = static_cast<std::int64_t>(snapshot_.time_ns);
+  const auto denials_of = [](const Workload& workload, std::uint32_t account) {
+    return static_cast<std::uint64_t>(std::count_if(workload.book.denials.begin(), workload.book.denials.end(),
+                                                    [&](const auto& denial) { return denial.account == account; }));
+  };
   std::map<std::string, std::size_t> places;
   for (const DeviceView& device : snapshot_.devices) {
     places[device.device.uuid] = sample.devices.size();
@@ -524,8 +564,7 @@ history::Sample Node::sample() const {
     const auto place = places.find(account.uuid);
     if (place == places.end()) continue;
     const Workload& workload = registry_.workloads().at(account.path);
-    std::uint64_t denials = 0;
-    for (const auto& denial : workload.book.denials) denials += denial.account == account.account;
+    const Bytes peak = new_peak(workload, account.account, account.used);
     sample.workloads.push_back({{account.run, static_cast<history::TimeMs>(account.started_ns / kNsPerMs)},
                                 account.workload,
                                 account.tenant,
@@ -535,8 +574,23 @@ history::Sample Node::sample() const {
                                 account.used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
                                 account.suspended ? Bytes{0} : account.guarantee,
-                                account.used,
-                                denials});
+                                account.suspended ? account.used : peak,
+                                denials_of(workload, account.account)});
+  }
+  // Begun and over between two looks, or refused and over: nothing was held at the looks, and it was there all the
+  // same.
+  for (const Workload& workload : std::exchange(gone_, {})) {
+    for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
+      const auto place = std::find_if(
+          snapshot_.devices.begin(), snapshot_.devices.end(),
+          [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
+      if (place == snapshot_.devices.end()) continue;
+      sample.workloads.push_back({key_of(workload.book), workload.book.name, workload.book.tenant, workload.user,
+                                  workload.book.labels, static_cast<std::size_t>(place - snapshot_.devices.begin()),
+                                  Bytes{0}, workload.book.accounts[account].limit, Bytes{0},
+                                  new_peak(workload, account, Bytes{0}), denials_of(workload, account)});
+    }
+    peaks_.erase(workload.path);
   }
   return sample;
 }

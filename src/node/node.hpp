@@ -4,6 +4,7 @@
 // observation that a person may ask about is an event.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "node/driver_limits.hpp"
 #include "node/forecast.hpp"
 #include "node/history/sample.hpp"
+#include "node/leases.hpp"
 #include "node/limits.hpp"
 #include "node/snapshot.hpp"
 #include "node/suspension.hpp"
@@ -73,7 +75,8 @@ class Node {
   std::vector<history::Event> look(std::uint64_t now_ns);
   /// What the last look saw.
   [[nodiscard]] const Snapshot& snapshot() const { return snapshot_; }
-  [[nodiscard]] history::Sample sample() const;
+  /// For the accounts. Peaks and refusals are those since the last sample, also of runs that are over by now.
+  [[nodiscard]] history::Sample take_sample();
   /// Runs that ended since the last call: key, end and exit code.
   struct EndedRun {
     history::RunKey run;
@@ -109,9 +112,16 @@ class Node {
   [[nodiscard]] Moves take_moves() { return std::exchange(moves_, {}); }
   /// There is room for one that asked.
   void let_return(const std::string& path) { returning_.insert(path); }
-  /// Whether somebody's limit is lower than it was set, and could be raised when it asks.
+  /// By tenant and device, of those that the configuration gives a limit or a guarantee.
+  [[nodiscard]] Leases::Shares shares() const;
+  /// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each
+  /// tenant its own guarantee, or those of its workloads where they are more. `except`: a workload that is not counted.
+  /// E1304.
+  [[nodiscard]] Result<void> can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
+                                         const std::string& except = "") const;
   /// How many wait for memory: for alerts.
   void note_queue(std::size_t waiting) { queue_length_ = waiting; }
+  /// Whether somebody's limit is lower than it was set, and could be raised when it asks.
   [[nodiscard]] bool anybody_held_back() const;
   /// Whether memory of programs is on its way at this moment.
   [[nodiscard]] bool anything_moves() const;
@@ -138,6 +148,8 @@ class Node {
   void apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
                       std::vector<std::string>& because);
   void adopt_known_folders();
+  [[nodiscard]] Bytes new_peak(const Workload& workload, std::uint32_t account, Bytes used);
+  [[nodiscard]] Bytes believed(const Workload& workload, std::uint32_t account, Bytes effective) const;
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
   // node_idle.cpp
@@ -191,6 +203,9 @@ class Node {
   };
   std::map<std::int32_t, Outsider> outsiders_;  // by pid: ungoverned, and what was done about it
   std::size_t queue_length_ = 0;
+  std::vector<Workload> gone_;                                       // since the last sample
+  std::map<std::string, std::vector<Bytes>> peaks_;                  // by path and account: as last recorded
+  std::map<std::string, std::deque<std::uint64_t>> recent_denials_;  // by TENANT/NAME: when, of the last minute
   struct Orphaned {
     Settled amount;
     bool told = false;

@@ -29,21 +29,17 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
   if (request.limit.empty() && request.guarantee.empty()) {
     return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", request.workload), 2);
   }
-  const Workload* workload = registry_.find(request.workload);
-  OwnedWorkload* owned = workload == nullptr ? nullptr : limits_.find(workload->path);
-  if (owned == nullptr) {
-    std::vector<std::string> names;
-    for (const auto& [path, each] : registry_.workloads()) names.push_back(each.book.name);
-    return fail("E1801",
-                fmt::format("no running workload is named '{}'.{}", request.workload,
-                            policy::suggestion(request.workload, names)),
-                "ration ps", 3);
-  }
+  const auto named = registry_.named(request.workload, caller.user);
+  if (!named) return tl::unexpected(named.error());
+  const Workload* workload = *named;
+  OwnedWorkload* owned = limits_.find(workload->path);
+  if (owned == nullptr)
+    return fail("E1801", fmt::format("{} is beginning at this moment.", request.workload), "Again in a second.", 3);
   if (request.expected_changes && *request.expected_changes != owned->changes) {
     return fail("E1503",
                 fmt::format("{} was changed by {} meanwhile (limit now {}).", workload->book.name, owned->changed_by,
                             format_size(owned->accounts.front().configured)),
-                "Look, then repeat with --force.", 4);
+                "ration ps, then say it again.", 4);
   }
   if (!machine_) return tl::unexpected(machine_.error());
 
@@ -69,18 +65,10 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
       const auto guarantee = policy::size_on(*device, request.guarantee, "guarantee");
       if (!guarantee) return tl::unexpected(guarantee.error());
       change.guarantee = *guarantee;
-      Bytes promised;
-      for (const AccountView& other : snapshot_.accounts) {
-        if (other.gpu == device->index && !other.suspended &&
-            !(other.path == workload->path && other.account == account))
-          promised += other.guarantee;
-      }
-      if (promised + *guarantee > device->total) {
-        return fail("E1304",
-                    fmt::format("guarantee {} for {} cannot be promised: GPU {} has already promised {} of {}.",
-                                format_size(*guarantee), workload->book.name, device->index, format_size(promised),
-                                format_size(device->total)),
-                    "ration plan, or ration ps to see who was promised it", 4);
+      for (const DeviceView& view : snapshot_.devices) {
+        if (view.device.index != device->index) continue;
+        if (auto good = can_promise(view, workload->book.tenant, *guarantee, workload->path); !good)
+          return tl::unexpected(good.error());
       }
     }
     if (change.guarantee > change.limit) {

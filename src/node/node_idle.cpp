@@ -48,13 +48,9 @@ IdlePolicy to_policy(const policy::Idle& idle) {
 }  // namespace
 
 Result<const Workload*> Node::workload_for(const std::string& name, const Caller& caller) const {
-  const Workload* workload = registry_.find(name);
-  if (workload == nullptr) {
-    std::vector<std::string> names;
-    for (const auto& [path, each] : registry_.workloads()) names.push_back(each.book.name);
-    return fail("E1801", fmt::format("no running workload is named '{}'.{}", name, policy::suggestion(name, names)),
-                "ration ps", 3);
-  }
+  const auto named = registry_.named(name, caller.user);
+  if (!named) return named;
+  const Workload* workload = *named;
   if (!caller.is_operator && !(caller.user && *caller.user == workload->owner))
     return fail("E1502", fmt::format("you may not change workload {} (owner {}).", workload->book.name, workload->user),
                 "Ask root or a member of group ration, or change your own: ration ps", 5);

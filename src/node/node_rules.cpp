@@ -69,7 +69,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
     return fail("E1503",
                 fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
                             tenant->limit.is_set() ? tenant->limit.text : "none"),
-                "Look, then repeat with --force.", 4);
+                "ration ps, then say it again.", 4);
   if (!machine_) return tl::unexpected(machine_.error());
   for (const policy::Device& device : machine_->devices) {
     const policy::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
@@ -107,6 +107,40 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
   if (!changes) return changes;
   for (const TenantChange& change : *changes) events.push_back(changed_event(change));
   return changes;
+}
+
+Leases::Shares Node::shares() const {
+  Leases::Shares shares;
+  for (const TenantNow& tenant : tenants_.all()) {
+    for (const DeviceView& device : snapshot_.devices) {
+      Leases::Share share;
+      if (tenant.limit.is_set())
+        share.limit = tenant.limit.on(device.device.total, device.device.free).value_or(kUnlimited);
+      if (tenant.guarantee.is_set())
+        share.guarantee = tenant.guarantee.on(device.device.total, device.device.free).value_or(Bytes{0});
+      if (share.limit < kUnlimited || share.guarantee > Bytes{0}) shares[{tenant.name, device.device.index}] = share;
+    }
+  }
+  return shares;
+}
+
+Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
+                               const std::string& except) const {
+  std::map<std::string, Bytes> promised;
+  promised[tenant] = more;
+  for (const AccountView& account : snapshot_.accounts)
+    if (account.gpu == device.device.index && account.path != except && !account.suspended)
+      promised[account.tenant] += account.guarantee;
+  for (const auto& [where, share] : shares())
+    if (where.second == device.device.index) promised[where.first] = std::max(promised[where.first], share.guarantee);
+  Bytes sum;
+  for (const auto& [name, bytes] : promised) sum += bytes;
+  if (sum <= device.device.total) return {};
+  return fail("E1304",
+              fmt::format("{} cannot be promised to {}: of the {} of GPU {}, {} are kept for others.",
+                          format_size(promised[tenant]), tenant, format_size(device.device.total), device.device.index,
+                          format_size(sum - promised[tenant])),
+              "ration plan, or ration ps to see who was promised it", 4);
 }
 
 void Node::warn_of_soft_limits(std::vector<Event>& events) {

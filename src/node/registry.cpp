@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <unordered_map>
 
 #include "node/people.hpp"
+#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
@@ -66,10 +68,13 @@ Changes Registry::refresh() {
   for (auto& [path, workload] : workloads_)
     if (!read_one(workload, sources_.at(path), changes)) lost.insert(path);
   examine_processes();
+  leave_out_the_borrowed();
   for (auto each = workloads_.begin(); each != workloads_.end();) {
     Source& source = sources_.at(each->first);
     leave_out_the_dead(each->second, source);
-    const bool creator_gone = each->second.book.ended_ns != 0 || source.creator_dead;
+    struct stat status {};
+    const bool deleted = ::fstat(source.reader.descriptor(), &status) == 0 && status.st_nlink == 0;
+    const bool creator_gone = each->second.book.ended_ns != 0 || source.creator_dead || deleted;
     if (lost.count(each->first) == 0 && (!creator_gone || !each->second.book.processes.empty())) {
       ++each;
       continue;
@@ -111,6 +116,7 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
     workload.file_number = source.reader.file_number();
     workload.descriptor = source.reader.descriptor();
     source.tenant = tenant_rule_(workload);
+    source.order = ++taken_up_;
     // What it was refused before is read again by read_one(), and so reported.
     workload.book.denial_count = 0;
     changes.started.push_back(path);
@@ -134,6 +140,33 @@ bool Registry::read_one(Workload& workload, const Source& source, Changes& chang
   book.tenant = source.tenant;
   workload.book = std::move(book);
   return true;
+}
+
+void Registry::leave_out_the_borrowed() {
+  using Key = std::pair<std::uint64_t, std::int32_t>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      return std::hash<std::uint64_t>{}(key.first ^ (static_cast<std::uint64_t>(key.second) << 32));
+    }
+  };
+  std::unordered_map<Key, Workload*, Hash> of;
+  for (auto& [path, workload] : workloads_) {
+    for (const auto& process : workload.book.processes) {
+      const auto [first, is_new] = of.try_emplace({process.identity.pid_namespace, process.identity.pid}, &workload);
+      if (is_new || first->second == &workload) continue;
+      struct stat status {};
+      const bool known = ::stat(fmt::format("/proc/{}", process.identity.pid).c_str(), &status) == 0;
+      const auto rank = [&](const Workload* each) {
+        return std::pair{known && status.st_uid == each->owner ? 0 : 1, sources_.at(each->path).order};
+      };
+      Workload* loser = first->second;
+      if (rank(&workload) < rank(loser))
+        first->second = &workload;
+      else
+        loser = &workload;
+      sources_.at(loser->path).dead.push_back(process.identity);
+    }
+  }
 }
 
 // Whoever is dead and still entered stays known as dead; who is no longer entered may be forgotten.
@@ -168,17 +201,29 @@ void Registry::examine_processes() {
   }
 }
 
-const Workload* Registry::find(const std::string& name) const {
-  const Workload* found = nullptr;
+Result<const Workload*> Registry::named(const std::string& name, std::optional<std::uint32_t> asker) const {
+  std::vector<const Workload*> found, of_asker;
+  std::vector<std::string> names;
   for (const auto& [path, workload] : workloads_) {
-    if (name == fmt::format("{}/{}", workload.user, workload.book.name) ||
-        name == std::to_string(workload.book.run_number))
-      return &workload;
-    if (workload.book.name != name) continue;
-    if (found != nullptr) return nullptr;
-    found = &workload;
+    const std::string& own = workload.book.name;
+    names.push_back(own);
+    if (name != own && name != workload.user + "/" + own && name != workload.book.tenant + "/" + own &&
+        name != std::to_string(workload.book.run_number))
+      continue;
+    found.push_back(&workload);
+    if (asker == workload.owner) of_asker.push_back(&workload);
   }
-  return found;
+  if (found.size() == 1) return found.front();
+  if (of_asker.size() == 1) return of_asker.front();
+  if (found.empty())
+    return fail("E1801", fmt::format("no running workload is named '{}'.{}", name, policy::suggestion(name, names)),
+                "ration ps", 3);
+  std::string which;
+  for (const Workload* each : found)
+    which +=
+        fmt::format("{}{}/{} (run {})", which.empty() ? "" : ", ", each->user, each->book.name, each->book.run_number);
+  return fail("E1802", fmt::format("{} workloads are named '{}': {}.", found.size(), name, which),
+              fmt::format("Say which: {}/{}", found.front()->user, found.front()->book.name), 3);
 }
 
 }  // namespace ration::node

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ struct Changes {
 class Registry {
  public:
   /// Of one user; more are refused, or left out. A job array of a busy user has hundreds.
-  static constexpr std::size_t kMostFolders = 16, kMostBooks = 4096;
+  static constexpr std::size_t kMostFolders = 16, kMostBooks = 1024;
 
   /// Who may be charged for a workload: asked once for each book, with what the book says. Without a rule the book is
   /// believed.
@@ -53,13 +54,16 @@ class Registry {
 
   /// Running workloads, by path.
   [[nodiscard]] const std::map<std::string, Workload>& workloads() const { return workloads_; }
-  /// The running workload of that name: its own, or `RUN` or `USER/NAME` where several have it. Null: none, or several.
-  [[nodiscard]] const Workload* find(const std::string& name) const;
+  /// The running workload of that name: its own, `USER/NAME`, `TENANT/NAME` or the number of its run. Of several the
+  /// one that is `asker`'s, if only one is. E1801: none. E1802: several.
+  [[nodiscard]] Result<const Workload*> named(const std::string& name,
+                                              std::optional<std::uint32_t> asker = std::nullopt) const;
 
  private:
   struct Source {
     ledger::BookReader reader;
     std::vector<ProcessIdentity> dead;  ///< still entered in the book
+    std::uint64_t order = 0;            ///< of taking up
     bool creator_dead = false;
     std::string tenant;  ///< who is charged, whatever the book says later
   };
@@ -68,6 +72,8 @@ class Registry {
   /// False: it cannot be read any more.
   static bool read_one(Workload& workload, const Source& source, Changes& changes);
   void examine_processes();
+  /// A process runs under one book. Where another one names it, too, the one of its user counts, or who came first.
+  void leave_out_the_borrowed();
   static void leave_out_the_dead(Workload& workload, Source& source);
 
   std::map<std::string, std::uint32_t> folders_;  // and whose they are
@@ -75,6 +81,7 @@ class Registry {
   std::map<std::string, Source> sources_;  // by path, as workloads_
   std::set<std::string> passed_over_;      // ended or damaged files
   std::string examined_last_;
+  std::uint64_t taken_up_ = 0;
   TenantRule tenant_rule_ = [](const Workload& workload) { return workload.book.tenant; };
 };
 

@@ -124,7 +124,7 @@ class Balance {
   std::vector<std::uint64_t> tenant_rooms() const {
     std::vector<std::uint64_t> rooms;
     for (const Tenant& tenant : tenants_) rooms.push_back(tenant.limit);
-    for (const Share& share : shares_) rooms[share.tenant] = minus(rooms[share.tenant], share.effective);
+    for (const Share& share : shares_) rooms[share.tenant] = minus(rooms[share.tenant], share.counted());
     return rooms;
   }
 
@@ -258,7 +258,7 @@ class Balance {
       const std::uint64_t now = whole_granules(*share.account->effective);
       if (now < share.kept() || now > share.limit) return false;
       counted += std::max(now, share.used);
-      by_tenant[share.tenant] += now;
+      by_tenant[share.tenant] += std::max(now, share.used);
     }
     for (std::size_t t = 0; t < tenants_.size(); ++t) {
       if (by_tenant[t] > tenants_[t].limit) return false;

@@ -6,7 +6,7 @@
 //    that is more, never exceed the capacity, so nobody can take what is kept for somebody else, between two looks
 //    either. (Where Σ max(guarantee, used) was already above it, as when a guarantee is new: see 4.)
 // 2. Nobody gets less than its guarantee or more than its configured limit; a tenant's workloads together get no more
-//    than the tenant's limit.
+//    than the tenant's limit, and nobody of it gets what another one still holds above its lowered limit.
 // 3. On a device without any guarantee everybody has what was configured, within the tenants' limits: more than the
 //    device has, if so configured.
 // 4. Where bytes that are guaranteed are held by others and a holder of the guarantee asks for them, those above their

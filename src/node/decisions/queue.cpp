@@ -25,6 +25,8 @@ std::uint64_t end_of(const Lease& lease, std::uint64_t now) {
 
 bool uses(const std::vector<int>& gpus, int gpu) { return std::find(gpus.begin(), gpus.end(), gpu) != gpus.end(); }
 
+Bytes for_its_tenant(const LeaseRequest& request) { return request.held ? *request.held : need_of(request); }
+
 }  // namespace
 
 std::string to_text(const WaitReason& reason) {
@@ -38,6 +40,9 @@ std::string to_text(const WaitReason& reason) {
                          reason.behind);
     case WaitReason::Kind::kTooLarge:
       return fmt::format("more than GPU {} can give: {}", reason.gpu, format_size(reason.capacity));
+    case WaitReason::Kind::kTenant:
+      return fmt::format("its tenant has {} left of its limit {} on GPU {}", format_size(reason.free),
+                         format_size(reason.capacity), reason.gpu);
     case WaitReason::Kind::kNoDevice:
       break;
   }
@@ -179,8 +184,45 @@ std::vector<std::vector<int>> LeaseQueue::places(const LeaseRequest& request) co
   return each;
 }
 
-bool LeaseQueue::has_room(const std::vector<int>& gpus, Bytes need) const {
-  return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) { return free_on(gpu) >= need; });
+bool LeaseQueue::has_room(const std::vector<int>& gpus, Bytes need, const std::string& tenant) const {
+  return std::all_of(gpus.begin(), gpus.end(),
+                     [&](int gpu) { return left(free_on(gpu), kept_for_others(gpu, tenant)) >= need; });
+}
+
+void LeaseQueue::update_tenant(const std::string& tenant, int gpu, Bytes limit, Bytes guarantee, Bytes promised) {
+  tenants_[{tenant, gpu}] = {limit, guarantee, promised};
+}
+
+Bytes LeaseQueue::leased_to(const std::string& tenant, int gpu) const {
+  Bytes leased;
+  for (const auto& [id, lease] : leases_)
+    if (lease.request.tenant == tenant && uses(lease.gpus, gpu)) leased += for_its_tenant(lease.request);
+  return leased;
+}
+
+Bytes LeaseQueue::kept_for_others(int gpu, const std::string& tenant) const {
+  Bytes kept;
+  for (const auto& [place, share] : tenants_)
+    if (place.second == gpu && place.first != tenant)
+      kept += left(share.guarantee, share.promised + leased_to(place.first, gpu));
+  return kept;
+}
+
+Bytes LeaseQueue::tenant_room(const LeaseRequest& request, const std::vector<int>& gpus) const {
+  Bytes room = kUnlimited;
+  for (const int gpu : gpus) {
+    const auto found = tenants_.find({request.tenant, gpu});
+    if (found != tenants_.end())
+      room = std::min(room, left(found->second.limit, found->second.promised + leased_to(request.tenant, gpu)));
+  }
+  return room;
+}
+
+bool LeaseQueue::tenant_allows(const Waiting& waiting) const {
+  const auto all = places(waiting.request);
+  return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
+    return tenant_room(waiting.request, gpus) >= for_its_tenant(waiting.request);
+  });
 }
 
 bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const {
@@ -189,7 +231,9 @@ bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const 
     return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
       const auto device = devices_.find(gpu);
       if (device == devices_.end()) return false;
-      return left(device->second.capacity, beside_promises ? device->second.promised : Bytes{0}) >= waiting.need;
+      Bytes kept;
+      if (beside_promises) kept = device->second.promised + kept_for_others(gpu, waiting.request.tenant);
+      return left(device->second.capacity, kept) >= waiting.need;
     });
   });
 }
@@ -239,7 +283,9 @@ std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* he
   std::optional<Lease> best;
   Bytes best_free;
   for (const auto& gpus : places(waiting.request)) {
-    if (!has_room(gpus, waiting.need)) continue;
+    if (!has_room(gpus, waiting.need, waiting.request.tenant) ||
+        tenant_room(waiting.request, gpus) < for_its_tenant(waiting.request))
+      continue;
     const Lease lease{waiting.request, gpus, now, false};
     if (head != nullptr && head_start == kNever) {
       if (head->overtaken >= kMostOvertakings && in_the_way_of(*head, gpus)) continue;
@@ -285,7 +331,7 @@ StepResult LeaseQueue::step(std::uint64_t now_ns) {
       continue;
     }
     waiting.tried = true;
-    if (head != nullptr || !could_hold(waiting, true)) continue;
+    if (head != nullptr || !could_hold(waiting, true) || !tenant_allows(waiting)) continue;
     head = &waiting;
     head_start = earliest_start(waiting, nullptr, now_ns);
   }
@@ -311,6 +357,17 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
   const bool any = waiting.request.gpus.empty();
   const auto gone = [&](int gpu) { return devices_.count(gpu) == 0; };
   if (std::any_of(waiting.request.gpus.begin(), waiting.request.gpus.end(), gone)) return reason;
+  if (!tenant_allows(waiting)) {
+    reason.kind = WaitReason::Kind::kTenant;
+    for (const auto& gpus : places(waiting.request)) {
+      const auto limit = tenants_.find({waiting.request.tenant, gpus.front()});
+      if (limit == tenants_.end() || limit->second.limit < reason.capacity) continue;
+      reason.gpu = gpus.front();
+      reason.capacity = limit->second.limit;
+      reason.free = tenant_room(waiting.request, gpus);
+    }
+    return reason;
+  }
   const bool possible = could_hold(waiting, false);
   // Of several that are wanted together, the fullest holds it up; of any, the emptiest is its best chance.
   for (const auto& [gpu, device] : devices_) {
@@ -325,9 +382,10 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
                                                 : WaitReason::Kind::kNoRoom;
   }
   if (reason.kind == WaitReason::Kind::kBehind) {
-    const auto head =
-        std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) { return could_hold(entry, true); });
-    if (head->request.id != id) reason.behind = head->request.id;
+    const auto head = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) {
+      return could_hold(entry, true) && tenant_allows(entry);
+    });
+    if (head != waiting_.end() && head->request.id != id) reason.behind = head->request.id;
   }
   return reason;
 }

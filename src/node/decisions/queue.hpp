@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -42,6 +43,7 @@ struct LeaseRequest {
   int priority = 0;
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< `--wait=T`: leaves the queue then
+  std::optional<Bytes> held;  ///< it ran before, and holds so much when it is back: that counts for its tenant
   std::optional<std::uint64_t> expected_ns;  ///< how long it will run, where its history tells
 };
 
@@ -66,6 +68,7 @@ struct WaitReason {
     kBehind,    ///< it would fit on `gpu`, but `behind` would be delayed (empty: the next step will tell)
     kTooLarge,  ///< no device that it asked for can ever hold it as things are; `gpu` is the largest
     kNoDevice,  ///< there is no such device any more
+    kTenant,    ///< its tenant may hold `capacity`, and has `free` of that left
   };
   Kind kind = Kind::kNoDevice;
   int gpu = 0;
@@ -89,6 +92,10 @@ class LeaseQueue {
   /// grows over what the leases leave, nothing is granted there until it falls.
   void update_device(int gpu, Bytes capacity, Bytes promised);
   void remove_device(int gpu);
+  /// What a tenant may hold of a device at most, what is kept for it there, and what it has outside the queue. Who
+  /// waits for its own tenant is in nobody's way.
+  void update_tenant(const std::string& tenant, int gpu, Bytes limit, Bytes guarantee, Bytes promised);
+  void forget_tenants() { tenants_.clear(); }
 
   /// Takes a request; `step` answers it. E1104: larger than any device it may use; E1105: asks for nothing;
   /// E1407: no such device; E1410: the id is in use.
@@ -128,9 +135,18 @@ class LeaseQueue {
   struct Device {
     Bytes capacity, promised, leased;
   };
+  struct TenantShare {
+    Bytes limit, guarantee, promised;
+  };
 
   [[nodiscard]] std::vector<std::vector<int>> places(const LeaseRequest& request) const;
-  [[nodiscard]] bool has_room(const std::vector<int>& gpus, Bytes need) const;
+  /// Beside what is kept for other tenants.
+  [[nodiscard]] bool has_room(const std::vector<int>& gpus, Bytes need, const std::string& tenant) const;
+  [[nodiscard]] Bytes kept_for_others(int gpu, const std::string& tenant) const;
+  [[nodiscard]] Bytes leased_to(const std::string& tenant, int gpu) const;
+  /// What its tenant may still be given on the least of these devices; kUnlimited: as much as it likes.
+  [[nodiscard]] Bytes tenant_room(const LeaseRequest& request, const std::vector<int>& gpus) const;
+  [[nodiscard]] bool tenant_allows(const Waiting& waiting) const;
   [[nodiscard]] bool could_hold(const Waiting& waiting, bool beside_promises) const;
   [[nodiscard]] std::uint64_t room_from(int gpu, Bytes need, const Lease* besides, std::uint64_t now) const;
   [[nodiscard]] std::uint64_t earliest_start(const Waiting& waiting, const Lease* besides, std::uint64_t now) const;
@@ -142,6 +158,7 @@ class LeaseQueue {
   void give_back(const Lease& lease);
 
   std::map<int, Device> devices_;
+  std::map<std::pair<std::string, int>, TenantShare> tenants_;
   std::vector<Waiting> waiting_;  ///< by rank
   std::map<std::string, Lease> leases_;
   std::deque<std::uint64_t> waits_;

@@ -159,6 +159,7 @@ class Watching(Case):
         event = self.until(lambda: self.events("violation"), "the violation")[0]
         self.assertRegex(event["text"], r"pid \d+ of \w+/sly uses 1\.\d+ GiB by the driver, 66\.0 MiB by its book")
         self.assertEqual([process["state"] for process in self.row("sly")["processes"]], ["violator"])
+        self.assertEqual(self.row("sly")["used_bytes"], self.row("sly")["processes"][0]["driver_used_bytes"], "that is what it is charged")
         self.assertEqual(len(self.events("violation")), 1, "told once")
 
     def test_a_process_outside_is_named(self):

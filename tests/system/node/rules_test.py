@@ -136,6 +136,86 @@ class Outsiders(Case):
         self.assertEqual(process.wait(PATIENCE), -9)
 
 
+class Promises(Case):
+    configuration = '[[tenant]]\nname = "nlp"\nguarantee = "8GiB"\n[[tenant]]\nname = "vision"\nlimit = "6GiB"\n'
+
+    def test_what_is_kept_for_a_tenant_is_promised_to_nobody_else(self):
+        done = self.ration("run", NODE, "--tenant", "vision", "--guarantee", "5GiB", "--limit", "5GiB", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.ration("run", NODE, "--guarantee", "9GiB", "--limit", "9GiB", "--", "true")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1304"), done.stderr)
+        self.assertIn("8.00 GiB are kept for others", done.stderr)
+        done = self.ration("run", NODE, "--tenant", "nlp", "--guarantee", "12GiB", "--limit", "12GiB", "--", "true")
+        self.assertEqual(done.returncode, 0, "its own: " + done.stderr)
+        self.holding("small", "1GiB", "--limit", "9GiB")
+        code, answer = self.ask("PATCH", "/api/v1/workloads/small", {"guarantee": "9GiB"})
+        self.assertEqual((code, answer["id"]), (409, "E1304"))
+
+    def test_who_waits_for_more_than_its_tenant_may_have_is_told_so(self):
+        done = self.ration("run", NODE, "--wait", "--tenant", "vision", "--limit", "7GiB", "--", "true")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (2, "E1104"), done.stderr)
+        self.assertIn("tenant vision: it may hold 6.00 GiB", done.stderr)
+        self.holding("serve", "2GiB", "--tenant", "vision", "--limit", "6GiB")
+        waiter = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "5GiB", "--", "true"],
+                                  env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (waiter.terminate(), waiter.communicate()))
+        self.assertIn("its tenant has 3.94 GiB left of its limit 6.00 GiB", waiter.stderr.readline())
+
+    def test_a_run_between_two_looks_is_in_the_accounts(self):
+        self.stop()
+        path = self.folder / "ration.toml"
+        path.write_text(path.read_text().replace('"100ms"', '"5s"'))
+        self.start()
+        done = self.ration("run", NODE, "--name", "brief", "--limit", "2GiB", "--", "sh", "-c",
+                           f"{BIN}/ration-workload steps 1GiB:0s; {BIN}/ration-workload steps 3GiB:0s; true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.until(lambda: self.events("ended"), "it is over")
+        text = self.until(lambda: (lambda data: data and "running" not in data["text"] and data["text"])(
+            (self.ask("GET", "/api/v1/runs/last?workload=brief")[1] or {}).get("data")), "its run")
+        self.assertRegex(text, r"2\.00 GiB / 2\.00 GiB")
+        self.assertIn("denials 1", text)
+
+    def test_who_comes_back_finds_its_tenants_limit(self):
+        self.holding("first", "3GiB", "--tenant", "vision", "--limit", "6GiB")
+        done = self.ration("suspend", "first")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        other = self.holding("second", "5GiB", "--tenant", "vision", "--limit", "6GiB")
+        self.assertEqual(self.ask("POST", "/api/v1/workloads/first/resume", {})[0], 202)
+        self.until(lambda: self.get("/api/v1/leases"), "it waits")
+        self.assertIn("its tenant has", self.get("/api/v1/leases")[0]["reason"])
+        other.terminate()
+        other.communicate()
+        self.until(lambda: self.row("first")["state"] == "running", "its turn")
+        self.until(lambda: self.get("/api/v1/leases") == [], "nothing is left of its wait")
+
+    def test_what_one_still_holds_another_one_of_its_tenant_does_not_get(self):
+        self.holding("first", "3GiB", "--tenant", "vision", "--limit", "6GiB")
+        self.assertEqual(self.ration("set", "first", "--limit", "600MiB", "--yes").returncode, 0)
+        done = self.ration("run", NODE, "--tenant", "vision", "--limit", "6GiB", "--name", "second", "--", BIN / "ration-workload", "steps", "3300MiB:0s")
+        self.assertNotEqual(done.returncode, 0)
+        done = self.ration("run", NODE, "--tenant", "vision", "--limit", "6GiB", "--name", "second", "--", BIN / "ration-workload", "steps", "2500MiB:0s")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_names_that_several_have(self):
+        first = self.holding("same", "64MiB", "--limit", "1GiB")
+        done = self.ration("set", "nlp/none", "--limit", "2GiB")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (3, "E1801"))
+        tenant = self.row("same")["tenant"]
+        done = self.ration("set", tenant + "/same", "--limit", "2GiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        other = self.folder / "other"
+        other.mkdir()
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "same", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "64MiB"],
+                                   env=dict(self.environment, RATION_RUNTIME_DIR=str(other), RATION_SOCKET=str(self.folder / "ration.sock")),
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        process.stdout.readline()
+        code, answer = self.ask("PATCH", "/api/v1/workloads/same", {"limit": "3GiB"})
+        self.assertEqual((code, answer["id"]), (404, "E1802"), answer)
+        self.assertIn("2 workloads are named 'same'", answer["detail"])
+        self.assertIsNone(first.poll())
+
+
 class Webhooks(Case):
     """What is configured to be told of alerts: it hears each once, redirects lead nowhere, and failing is said."""
 

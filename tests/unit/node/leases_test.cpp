@@ -54,6 +54,51 @@ TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
   EXPECT_EQ(leases.waits().count, 1U);
 }
 
+TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  const Leases::Shares limits{{{"nlp", 0}, {4_GiB, 0_GiB}}};
+  Leases leases;
+  leases.step(now, 1 * kSecond, limits);
+  const std::string first = *leases.submit(wish(3_GiB), 2 * kSecond);
+  const std::string second = *leases.submit(wish(2_GiB), 3 * kSecond);
+  LeaseWish other = wish(12_GiB);
+  other.tenant = "vision";
+  const std::string third = *leases.submit(other, 4 * kSecond);
+  leases.step(now, 5 * kSecond, limits);
+  const auto state = [&](const std::string& id) { return leases.describe(id, {true, 0}).at("state"); };
+  EXPECT_EQ(state(first), "granted");
+  EXPECT_EQ(state(second), "waiting");
+  EXPECT_EQ(leases.describe(second, {true, 0}).at("reason"),
+            "its tenant has 1.00 GiB left of its limit 4.00 GiB on GPU 0");
+  EXPECT_EQ(state(third), "granted") << "it is in nobody's way";
+  ASSERT_TRUE(leases.cancel(first, std::nullopt));
+  ASSERT_TRUE(leases.cancel(third, std::nullopt));
+  leases.step(now, 6 * kSecond, limits);
+  EXPECT_EQ(state(second), "granted");
+}
+
+TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  const Leases::Shares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
+  Leases leases;
+  leases.step(now, 1 * kSecond, shares);
+  LeaseWish other = wish(12_GiB);
+  other.tenant = "vision";
+  const std::string first = *leases.submit(other, 2 * kSecond);
+  other.bytes = 10_GiB;
+  const std::string second = *leases.submit(other, 3 * kSecond);
+  const std::string own = *leases.submit(wish(6_GiB), 4 * kSecond);
+  leases.step(now, 5 * kSecond, shares);
+  const auto state = [&](const std::string& id) { return leases.describe(id, {true, 0}).at("state"); };
+  EXPECT_EQ(state(first), "waiting");
+  EXPECT_EQ(state(second), "granted") << "beside what is kept";
+  EXPECT_EQ(state(own), "granted") << "it is what was kept for it";
+}
+
 class Restarted : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -90,9 +90,9 @@ TEST_F(RegistryTest, TakesUpBooksThatAreThereAndThoseThatCome) {
   EXPECT_EQ(registry_.refresh().started, std::vector{second});
   EXPECT_TRUE(registry_.refresh().started.empty());
   EXPECT_EQ(registry_.workloads().size(), 2U);
-  ASSERT_NE(registry_.find("serve"), nullptr);
-  EXPECT_EQ(registry_.find("serve")->book.accounts.front().limit, 2_GiB);
-  EXPECT_EQ(registry_.find("1"), registry_.find("train"));
+  ASSERT_TRUE(registry_.named("serve"));
+  EXPECT_EQ((*registry_.named("serve"))->book.accounts.front().limit, 2_GiB);
+  EXPECT_EQ(*registry_.named("1"), *registry_.named("train"));
 }
 
 TEST_F(RegistryTest, WhatTheKilledHeldIsNotCounted) {
@@ -170,6 +170,33 @@ TEST_F(RegistryTest, ABookThatIsBeingMadeIsTakenUpWhenItIsDone) {
   EXPECT_EQ(registry_.refresh().started, std::vector{done});
   { std::ofstream(path, std::ios::binary) << content; }
   EXPECT_EQ(registry_.refresh().started, std::vector{path});
+}
+
+TEST_F(RegistryTest, AProcessCountsUnderOneBook) {
+  const std::string good = make("train", 1, 4_GiB);
+  const pid_t holder = hold(good, 1_GiB);
+  registry_.refresh();
+  std::filesystem::copy_file(good, folder_ + "/books/a-copy.2.book");
+  registry_.refresh();
+  registry_.refresh();
+  Bytes sum;
+  for (const auto& [path, workload] : registry_.workloads()) sum += workload.used.front();
+  EXPECT_EQ(sum, 1_GiB);
+  EXPECT_EQ(registry_.workloads().at(good).used.front(), 1_GiB) << "the one that was there first";
+  kill(holder);
+}
+
+TEST_F(RegistryTest, NumbersThatCannotBeAreDamage) {
+  const std::string path = make("train", 1, 4_GiB);
+  registry_.refresh();
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 + 0x68);  // what is used of the first account
+  const std::uint64_t much = ~std::uint64_t{0} >> 4;
+  file.write(reinterpret_cast<const char*>(&much), sizeof much);
+  file.close();
+  const Changes changes = registry_.refresh();
+  EXPECT_EQ(changes.damaged.size(), 1U);
+  EXPECT_TRUE(registry_.workloads().empty());
 }
 
 TEST_F(RegistryTest, OnlyFoldersOfTheUserAreAdopted) {
