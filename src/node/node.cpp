@@ -507,7 +507,7 @@ void Node::raise_alerts(std::vector<Event>& events) {
 }
 
 bool Node::anything_moves() const {
-  return suspension_.anything_moves() || !trims_.empty() || !violators_.empty() ||
+  return suspension_.anything_moves() || suspension_.anybody_may_ask() || !trims_.empty() || !violators_.empty() ||
          std::any_of(others_.begin(), others_.end(), [](const auto& entry) { return entry.second.unsure(); });
 }
 

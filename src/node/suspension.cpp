@@ -9,6 +9,11 @@ namespace {
 // interpreter takes to run one line.
 constexpr double kWorkOverRest = 2, kLeastWorkNs = 200'000;
 constexpr double kNsPerSecond = 1e9;
+// A thread that was put on a processor so often while it rested ticks; one that then misses so many ticks, for at least
+// so many seconds, has fallen silent.
+constexpr std::uint64_t kTicks = 4;
+constexpr double kTicksMissed = 8, kLeastSilence = 1;
+constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;
 
 }  // namespace
 
@@ -24,12 +29,17 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
   workload.processes = processes;
   workload.held = held;
   workload.last = activity_of(processes);
-  workload.last_ns = now_ns;
+  workload.last_ns = workload.left_ns = now_ns;
   if (const auto rest = resting_.find(id); rest != resting_.end() && now_ns > rest->second.since_ns) {
     const double seconds = static_cast<double>(now_ns - rest->second.since_ns) / kNsPerSecond;
     const ThreadActivity done = activity_between(rest->second.first, workload.last, {});
     workload.resting_ns = static_cast<double>(done.processor_ns) / seconds;
-    workload.resting_turns = static_cast<double>(done.turns) / seconds;
+    for (const auto& [thread, now] : workload.last) {
+      const auto before = rest->second.first.find(thread);
+      if (before == rest->second.first.end()) workload.made_threads = true;
+      const std::uint64_t turns = now.turns - (before == rest->second.first.end() ? 0 : before->second.turns);
+      if (turns >= kTicks) workload.ticks[thread] = static_cast<double>(turns) / seconds;
+    }
   }
   resting_.erase(id);
   jobs_->start(id, policy::CheckpointAction::kSuspend, processes);
@@ -80,16 +90,37 @@ bool Suspension::anything_moves() const {
   });
 }
 
+bool Suspension::anybody_may_ask() const {
+  return std::any_of(workloads_.begin(), workloads_.end(),
+                     [](const auto& each) { return each.second.state == State::kAway && !each.second.held; });
+}
+
 bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
   ProcessActivity now = activity_of(workload.processes);
   const ThreadActivity done = activity_between(workload.last, now, workload.driver_threads);
   const double seconds = static_cast<double>(now_ns - std::min(now_ns, workload.last_ns)) / kNsPerSecond;
+  bool asks =
+      static_cast<double>(done.processor_ns) > kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kLeastWorkNs;
+  // How it rests was not seen: then its silence says nothing, and it is brought back to be watched.
+  if (!workload.resting_ns) asks = asks || now_ns >= workload.left_ns + kUnknownRestNs;
+  for (const auto& [thread, activity] : now) {
+    if (!workload.resting_ns || workload.driver_threads.count(thread) != 0) continue;
+    const auto before = workload.last.find(thread);
+    const ThreadActivity then = before == workload.last.end() ? ThreadActivity{} : before->second;
+    // One that was running when it was read, and was stopped by a call right after, has had no other turn.
+    if (activity.turns > then.turns || activity.processor_ns > then.processor_ns) {
+      workload.last_stirred[thread] = now_ns;
+      const bool known = before != workload.last.end() || !workload.made_threads;
+      asks = asks || (known && workload.ticks.count(thread) == 0);
+    } else if (const auto tick = workload.ticks.find(thread); tick != workload.ticks.end()) {
+      const std::uint64_t since = std::max(workload.last_stirred[thread], workload.left_ns);
+      const double silent = static_cast<double>(now_ns - std::min(now_ns, since)) / kNsPerSecond;
+      asks = asks || (silent >= kLeastSilence && silent * tick->second >= kTicksMissed);
+    }
+  }
   workload.last = std::move(now);
   workload.last_ns = now_ns;
-  if (done.turns == 0) return false;
-  if (workload.resting_turns == 0.0) return true;  // it did not stir at all while it rested
-  return static_cast<double>(done.processor_ns) >
-         kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kLeastWorkNs;
+  return asks;
 }
 
 std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {

@@ -2,9 +2,10 @@
 // Used by Node, which decides who goes, and asks for room before it lets anybody return.
 //
 // How it is noticed that a suspended program wants its device back: its driver calls block, so nobody inside can say
-// so. Its threads tell: whatever stirs more than the program did while it rested asks. A thread in which the driver
-// works is left out. So a program that rests without a stir is back at its first stir, and one that ticks while it
-// rests (a Jupyter kernel) at its first work. Asking too early costs moving the memory twice, and nothing else.
+// so. Its threads tell, each for itself: one that did not stir while it rested asks at its first stir; one that ticked
+// asks when it falls silent, because a driver call keeps it; and the program asks when it works more than while it
+// rested. A thread in which the driver works is left out. Asking too early costs moving the memory twice, and nothing
+// else.
 //
 // Promises: nobody stays away unnoticed, also over a restart of the daemon (then everybody away asks), but for those
 // that a person holds away; what ended is forgotten. Not thread-safe.
@@ -67,6 +68,8 @@ class Suspension {
   /// Whether its bytes are not on the device, or on their way there.
   [[nodiscard]] bool is_away(const std::string& id) const;
   [[nodiscard]] bool anything_moves() const;
+  /// Whether somebody is away who may want to come back: that is noticed by looking.
+  [[nodiscard]] bool anybody_may_ask() const;
 
   /// What happened since the last look.
   [[nodiscard]] std::vector<Change> look(std::uint64_t now_ns);
@@ -82,8 +85,11 @@ class Suspension {
     std::set<std::int32_t> driver_threads;
     ProcessActivity last;
     std::uint64_t last_ns = 0;
-    /// A second of rest; absent: not known.
-    std::optional<double> resting_ns, resting_turns;
+    std::optional<double> resting_ns;                    ///< a second of rest; absent: not known
+    std::map<std::int32_t, double> ticks;                ///< by thread that ticked at rest: how often in a second
+    bool made_threads = false;                           ///< at rest
+    std::map<std::int32_t, std::uint64_t> last_stirred;  ///< by thread, since it left
+    std::uint64_t left_ns = 0;
     bool held = false;
     bool asked = false;  ///< since the last look
   };

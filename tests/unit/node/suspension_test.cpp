@@ -109,6 +109,29 @@ TEST_F(SuspensionTest, WhoStirsWhileItLeavesIsNotMissed) {
   EXPECT_EQ(look(), (std::vector{What::kSuspended, What::kAsks}));
 }
 
+TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
+  suspension_.watch("a", processes_, now_);
+  for (int tick = 0; tick < 8; ++tick) stir();
+  ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecondNs));
+  stir();
+  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  for (int second = 0; second < 5; ++second) {
+    stir();
+    EXPECT_EQ(look(), std::vector<What>{}) << "it ticks as it did";
+  }
+  std::vector<What> what;
+  for (int second = 0; second < 8 && what.empty(); ++second) what = look();
+  EXPECT_EQ(what, std::vector{What::kAsks}) << "a call of the driver keeps it";
+}
+
+TEST_F(SuspensionTest, WhoseRestWasNotSeenDoesNotStayAwayForEver) {
+  ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_));
+  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  std::vector<What> what;
+  for (int second = 0; second < 12 && what.empty(); ++second) what = look();
+  EXPECT_EQ(what, std::vector{What::kAsks});
+}
+
 TEST_F(SuspensionTest, WhoIsHeldComesBackWhenAPersonSaysSo) {
   suspend(true);
   EXPECT_EQ(look(), std::vector{What::kSuspended});
