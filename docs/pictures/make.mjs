@@ -9,8 +9,9 @@ import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url)), root = join(here, "../..");
 const { chromium } = createRequire(join(root, "web/package.json"))("playwright-core");
-const ration = join(root, "build/release/bin/ration");
-const columns = 132, rows = 27, largest = 200_000;
+// An installed one where there is one: its path is in the pictures.
+const ration = process.env.RATION ?? join(root, "build/release/bin/ration");
+const columns = 146, rows = 24, largest = 260_000;
 const folder = mkdtempSync(join(tmpdir(), "ration-pictures-"));
 const environment = { ...process.env, XDG_RUNTIME_DIR: folder, PATH: `${dirname(ration)}:${process.env.PATH}`, LC_ALL: "C.UTF-8" };
 
@@ -91,7 +92,7 @@ try {
   tmux("new-session", "-d", "-x", String(columns), "-y", String(rows), "env", "PS1=$ ", "bash", "--norc");
   const shown = () => tmux("capture-pane", "-e", "-p");
   const { denial } = (await ask("/api/v1/events?limit=1000&type=denied")).find((event) => event.workload === "serve");
-  for (const line of ["clear", "ration ps --sim=demo", "ration events --lines 6 --type denied,resized,suspended --sim=demo", `ration why ${denial} --sim=demo`]) {
+  for (const line of ["clear", "ration ps --sim=demo", "ration events --lines 4 --type denied,resized,suspended --sim=demo", `ration why ${denial} --sim=demo`]) {
     tmux("send-keys", line, "Enter");
   }
   await until(() => /fix +ration set/.test(shown()), "the reason of a denial");

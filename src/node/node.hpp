@@ -61,6 +61,7 @@ struct LimitChanged {
   int gpu = 0;
   Bytes old_limit, limit, effective, guarantee, used, device_free;
   std::string held_back_by;
+  Bytes old_guarantee{};
 };
 
 class Node {

@@ -56,6 +56,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
     LimitChanged change{workload->book.name,     device->index,  mine.configured,
                         mine.configured,         mine.effective, mine.guarantee,
                         workload->used[account], device->free,   {}};
+    change.old_guarantee = mine.guarantee;
     if (!request.limit.empty()) {
       const auto limit = policy::size_on(*device, request.limit);
       if (!limit) return tl::unexpected(limit.error());
@@ -102,13 +103,18 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
   owned->changed_ns = now_ns_;
   limits_.changed();
   for (const LimitChanged& change : changes) {
-    history::Event event =
-        event_of(*workload, "resized",
-                 fmt::format("{}/{}: limit {} → {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name,
-                             format_size(change.old_limit), format_size(change.limit), change.gpu, caller.name,
-                             change.used > change.limit
-                                 ? fmt::format("; shrinking, over by {}", format_size(change.used - change.limit))
-                                 : std::string()));
+    std::string what;
+    if (!request.limit.empty())
+      what = fmt::format("limit {} → {}", format_size(change.old_limit), format_size(change.limit));
+    if (!request.guarantee.empty())
+      what += fmt::format("{}guarantee {} → {}", what.empty() ? "" : ", ", format_size(change.old_guarantee),
+                          format_size(change.guarantee));
+    history::Event event = event_of(
+        *workload, "resized",
+        fmt::format(
+            "{}/{}: {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name, what, change.gpu, caller.name,
+            change.used > change.limit ? fmt::format("; shrinking, over by {}", format_size(change.used - change.limit))
+                                       : std::string()));
     event.gpu = change.gpu;
     event.by = caller.name;
     event.old_value = std::to_string(change.old_limit.count());
