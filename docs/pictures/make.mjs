@@ -92,8 +92,12 @@ try {
   tmux("new-session", "-d", "-x", String(columns), "-y", String(rows), "env", "PS1=$ ", "bash", "--norc");
   const shown = () => tmux("capture-pane", "-e", "-p");
   const { denial } = (await ask("/api/v1/events?limit=1000&type=denied")).find((event) => event.workload === "serve");
-  for (const line of ["clear", "ration ps --sim=demo", "ration events --lines 4 --type denied,resized,suspended --sim=demo", `ration why ${denial} --sim=demo`]) {
+  for (const line of ["ration ps --sim=demo", "ration events --lines 4 --type denied,resized,suspended --sim=demo", `ration why ${denial} --sim=demo`]) {
+    const prompts = () => shown().match(/^(\x1b\[[\d;]*m)*\$/gm)?.length ?? 0;
+    await until(() => /\$\s*$/.test(shown().trimEnd()), "a prompt");
+    const before = prompts();
     tmux("send-keys", line, "Enter");
+    await until(() => prompts() > before && /\$\s*$/.test(shown().trimEnd()), line);
   }
   await until(() => /fix +ration set/.test(shown()), "the reason of a denial");
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
