@@ -190,10 +190,12 @@ void add_daemon_verbs(CLI::App& app) {
   trim->add_option("--idle", typed.trim.idle, "all that took and gave back nothing for so long: 30m")
       ->type_name("TIME");
   trim->add_flag("--dry-run", session.dry_run, "show who would be asked, and ask nobody");
+  add_sim(trim);
   add_socket(trim);
   add_output(trim, false);
   auto* suspend = add_verb(app, "suspend", [] { return cli::suspend(session, typed.target); });
   suspend->add_option("workload", typed.target, "its name: ration ps")->required();
+  add_sim(suspend);
   add_socket(suspend);
   add_output(suspend, false);
   auto* resume = add_verb(app, "resume", [] { return cli::resume(session, typed.target); });
@@ -202,7 +204,10 @@ void add_daemon_verbs(CLI::App& app) {
   add_socket(resume);
   add_output(resume, false);
 
-  auto* report = add_verb(app, "report", [] { return cli::report(session, typed.report); });
+  auto* report = add_verb(app, "report", [&app] {
+    typed.report.last = app.get_subcommand("report")->count("--last") > 0;
+    return cli::report(session, typed.report);
+  });
   report->add_option("action", typed.report.action, "close: seal a month")->check(CLI::IsMember({"close"}));
   report->add_option("period", typed.report.period, "the month to close: 2026-01");
   report->add_option("--last", typed.report.workload, "the newest run, of all or of one workload")
@@ -221,10 +226,6 @@ void add_daemon_verbs(CLI::App& app) {
   report->add_option("-o,--output", session.output, "text, json, csv, md, html, focus (FOCUS 1.2) or opencost")
       ->check(CLI::IsMember({"text", "json", "csv", "md", "html", "focus", "opencost"}))
       ->type_name("FORMAT");
-  report->parse_complete_callback([report] {
-    typed.report.last = report->count("--last") > 0;
-    chosen = [] { return cli::report(session, typed.report); };
-  });
 
   auto* recommend = add_verb(app, "recommend", [] { return cli::recommend(session, typed.target); });
   recommend->add_option("workload", typed.target, "its name, or TENANT/NAME")->required();

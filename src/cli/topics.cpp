@@ -188,6 +188,7 @@ const std::vector<Topic>& topics() {
        "permission\n"
        "  6    the limit would not hold for this program and --require-enforced was given\n\n"
        "ration run ends with the program's own code, or 128 + the signal that killed it; 125 ration itself failed;\n"
+       "124 --wait=TIME was over; another number of the table above if ration refused to start it;\n"
        "126 found but not executable; 127 not found.\nration doctor: 0 no check failed, 1 at least one did; with "
        "--strict warnings count.\n"},
       {"env", "environment variables", variables_text()},
@@ -216,6 +217,12 @@ const std::vector<Topic>& topics() {
        "children; one that talks to the kernel\n"
        "driver itself; processes started outside. --require-enforced refuses what can be seen from the file; ration ps "
        "shows what is not governed.\n"
+       "Nor a program that writes its own book, which is its user's file: the daemon puts the limit back at its next "
+       "look "
+       "and records a violation, and what was taken\n"
+       "meanwhile stays taken. Where the driver itself holds the limit (release 615, ration help config) it holds all "
+       "of "
+       "these.\n"
        "A guarantee is reserved against other guarantees and slices; programs without any limit can still take what is "
        "free.\n"},
       {"schema", "JSON output",
