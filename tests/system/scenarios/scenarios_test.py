@@ -112,6 +112,10 @@ class Scenarios(Case):
         self.assertEqual(self.refused(), {"serve"})
         first = self.events("denied")[0]
         self.assertIn("of its limit 6.00 GiB", first["text"])
+        for words in (["ps"], ["report"], ["report", "--last", "train"], ["events"], ["top", "--once"], ["trim", "--idle", "1h", "--dry-run"], ["recommend", "train"]):
+            with self.subTest(verb=words):  # each joins the demo
+                done = subprocess.run([BIN / "ration", *words, "--sim=demo"], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+                self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_gan_limits_follow_whose_turn_it_is(self):
         self.start("gan", "--speed", "8", "--keep")
