@@ -109,15 +109,19 @@ void share_idle_out(Report& report) {
   report.rows.erase(idle);
 }
 
-// Every row rounded down to a cent, the cents that are missing to the whole given to the largest remainders.
+// Every row rounded down to a cent, the cents that are missing to the whole given to the largest remainders. What
+// nobody watched costs nobody anything.
 void price(Report& report) {
   const __int128 nano = report.question.price_nano;
   if (nano == 0) return;
-  const __int128 exact = report.sum.byte_ms() * nano;
+  __int128 exact = 0;
+  for (const ReportRow& row : report.rows)
+    if (row.kind != Kind::kGap) exact += row.charged.byte_ms() * nano;
   report.cost_cents = static_cast<std::int64_t>((exact + kCent / 2) / kCent);
   std::vector<std::pair<__int128, ReportRow*>> remainders;
   std::int64_t given = 0;
   for (ReportRow& row : report.rows) {
+    if (row.kind == Kind::kGap) continue;
     const __int128 cost = row.charged.byte_ms() * nano;
     __int128 cents = cost / kCent;
     if (cost < 0 && cents * kCent != cost) --cents;

@@ -48,7 +48,12 @@ TEST_F(HistoryTest, KilledAThousandTimesNothingIsCountedTwiceOrLost) {
     const pid_t child = ::fork();
     if (child == 0) record_for_ever(path_, ends[1], static_cast<unsigned>(kill));
     ::close(ends[1]);
-    // Anywhere: while it opens, records, commits.
+    // Anywhere: while it opens, records, commits. Every fourth has got somewhere, however slow the machine is.
+    TimeMs latest = 0, one = 0;
+    if (kill % 4 == 0) {
+      ASSERT_EQ(::read(ends[0], &one, sizeof one), sizeof one);
+      latest = one;
+    }
     const auto instant = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 9000);
     while (std::chrono::steady_clock::now() < instant) {
     }
@@ -56,12 +61,11 @@ TEST_F(HistoryTest, KilledAThousandTimesNothingIsCountedTwiceOrLost) {
     int status = 0;
     ::waitpid(child, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status)) << "ended by itself: " << WEXITSTATUS(status);
-    TimeMs latest = 0, one = 0;
     while (::read(ends[0], &one, sizeof one) == sizeof one) latest = one;
     ::close(ends[0]);
     if (latest > said) said = latest, ++advanced;
   }
-  EXPECT_GT(advanced, kKills / 10) << "most of them were to get somewhere";
+  EXPECT_GE(advanced, kKills / 4);
 
   Reader reader = this->reader();
   const TimeMs mark = *reader.recorded_to();

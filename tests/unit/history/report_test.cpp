@@ -117,6 +117,24 @@ TEST_F(HistoryTest, SharedIdleTimeGoesToWhoIsChargedToTheLastUnit) {
   EXPECT_TRUE(even->adds_up);
 }
 
+TEST_F(HistoryTest, WhatNobodyWatchedCostsNobodyAnything) {
+  History history = open({2 * kHourMs, false});
+  ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "w", 10_GiB)})));
+  ASSERT_TRUE(history.record(sample_at(kStart + kHourMs, {workload(1, "w", 10_GiB)})));
+  ASSERT_TRUE(history.record(sample_at(kStart + 6 * kHourMs, {workload(1, "w", 10_GiB)})));
+  ASSERT_TRUE(history.commit());
+  ReportQuestion question = whole_window();
+  question.price_nano = *parse_price("1");
+  const auto report = reader().usage(question);
+  EXPECT_EQ(report->cost_cents, 4000) << "one hour of 40 GiB, not six";
+  std::int64_t sum = 0;
+  for (const auto& row : report->rows) {
+    sum += row.cost_cents;
+    EXPECT_TRUE(row.kind != Kind::kGap || row.cost_cents == 0);
+  }
+  EXPECT_EQ(sum, report->cost_cents);
+}
+
 TEST_F(HistoryTest, PrintedCostsAddUpToThePrintedSum) {
   std::mt19937 random(5);
   History history = open({2 * kHourMs, false});

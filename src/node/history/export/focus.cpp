@@ -46,7 +46,10 @@ Cell text(std::string value) {
 Cell empty() {
   return [](CsvRow& row, const Line&) { row.empty(); };
 }
-void cost(CsvRow& row, const Line& line) { row.number(exact_cost(line.charge.charged, line.facts.price_nano)); }
+// What nobody watched costs nobody anything.
+void cost(CsvRow& row, const Line& line) {
+  row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.facts.price_nano));
+}
 void price(CsvRow& row, const Line& line) {
   row.number(exact_cost(ByteTime{(__int128{1} << 30) * kHourMs}, line.facts.price_nano));
 }

@@ -59,7 +59,7 @@ nlohmann::json to_opencost(const Charges& charges, const ExportFacts& facts) {
     Share& share = sets[line.from][name];
     if (share.properties.is_null()) share.properties = properties_of(facts, governed ? &run->second : nullptr);
     if (gib > 0) share.gpu_hours += gib_hours(line.charged) / gib, share.used_hours += gib_hours(line.used) / gib;
-    share.cost += gib_hours(line.charged) * price;
+    if (line.kind != Kind::kGap) share.cost += gib_hours(line.charged) * price;
     share.ms = std::max(share.ms, line.ms);
   }
   nlohmann::json data = nlohmann::json::array();
