@@ -83,7 +83,7 @@ def threads(count):
     return [(number, int(pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(") ", 1)[1].split()[19])) for number in numbers]
 
 
-def copy_books(daemon, count, processes):
+def copy_books(daemon, count, processes, first):
     """`count` books of `processes` processes each, made of the one that is there; each process is one of its own."""
     identities = iter(threads(count * processes))
     (template,) = (daemon.folder / "books").glob("pattern.*.book")
@@ -93,7 +93,7 @@ def copy_books(daemon, count, processes):
         content[SLOTS + index * SLOT_SIZE:SLOTS + (index + 1) * SLOT_SIZE] = slot
     struct.pack_into("<I", content, SLOT_BOUND, processes)
     size = template.stat().st_size
-    for number in range(1000, 1000 + count):
+    for number in range(first, first + count):
         struct.pack_into("<Q", content, RUN, number)
         for index in range(processes):
             pid, start_time = next(identities)
@@ -202,7 +202,7 @@ def main():
         pattern = daemon.ration("run", NODE, "--name", "pattern", "--limit", "2GiB", "--", BIN / "ration-workload", "hold", "64MiB")
         pattern.stdout.readline()
         rows.append(("denial to `events -f`, worst of 10", f"{1000 * denial_latencies(daemon, 10):.0f} ms", "1000 ms"))
-        copy_books(daemon, 99, 1)
+        copy_books(daemon, 99, 5, 1000)
         while len(daemon.get("/api/v1/workloads")) < 100:
             pass
         time.sleep(2)
@@ -211,9 +211,7 @@ def main():
         rate, memory = stream_clients(daemon, 200, 20, span)
         rows.append(("200 stream clients, 20 stalled: looks a second", f"{rate:.2f}", "2"))
         rows.append(("200 stream clients, 20 stalled: memory", f"{memory:.0f} MiB", ""))
-        for path in (daemon.folder / "books").glob("w*.book"):
-            path.unlink()
-        copy_books(daemon, 999, 5)
+        copy_books(daemon, 900, 5, 2000)
         while len(daemon.get("/api/v1/workloads")) < 1000:
             pass
         rows.append(("GET /snapshot, 1,000 workloads, 5,000 processes", f"{median_ms(lambda: daemon.get('/api/v1/snapshot'), 21):.0f} ms", "50 ms"))
