@@ -39,8 +39,10 @@ Outcome parse(std::string_view bytes, std::size_t piece) {
   while (taken < bytes.size() && open()) taken += parser.feed(bytes.substr(taken, piece));
   if (parser.state() == RequestParser::State::kFailed) {
     require(parser.failure().status >= 400 && !parser.failure().error.what.empty());
-    // How much of it was looked at before it failed is nobody's concern.
-    return {parser.state(), parser.failure().status, 0, {}};
+    // How much of it was looked at before it failed is nobody's concern, nor which of its faults was met first: the
+    // name of a header comes in one piece or in several, so one header too many is seen before or after a letter that
+    // is none.
+    return {parser.state(), 0, 0, {}};
   }
   if (parser.state() != RequestParser::State::kComplete) return {parser.state(), 0, taken, {}};
   Outcome outcome{parser.state(), 0, taken, parser.method() + " " + parser.target()};
