@@ -3,6 +3,7 @@
 
 Books of one running program are copied under other names, so that the daemon reads, checks and shows as many workloads and processes
 as asked for, and compares them with the (simulated) driver at every look. Prints one table: figure, measured, bound."""
+import atexit
 import calendar
 import http.client
 import json
@@ -72,20 +73,16 @@ class Daemon:
         self.process.wait()
 
 
-def threads(count):
-    """Identities (number, start time) that live as long as this program: a thread has them as a process has."""
-    numbers = []
-    threading.stack_size(64 << 10)
-    for _ in range(count):
-        begun = threading.Event()
-        threading.Thread(target=lambda: (numbers.append(threading.get_native_id()), begun.set(), threading.Event().wait()), daemon=True).start()
-        begun.wait()
+def sleepers(count):
+    """So many real processes that do nothing: number and start time of each."""
+    numbers = [os.posix_spawn("/bin/sleep", ["sleep", "600"], {}) for _ in range(count)]
+    atexit.register(lambda: [os.kill(number, signal.SIGKILL) for number in numbers])
     return [(number, int(pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(") ", 1)[1].split()[19])) for number in numbers]
 
 
 def copy_books(daemon, count, processes, first):
     """`count` books of `processes` processes each, made of the one that is there; each process is one of its own."""
-    identities = iter(threads(count * processes))
+    identities = iter(sleepers(count * processes))
     (template,) = (daemon.folder / "books").glob("pattern.*.book")
     content = bytearray(template.read_bytes()[:SLOTS + SLOT_SIZE * processes])
     slot = bytes(content[SLOTS:SLOTS + SLOT_SIZE])
