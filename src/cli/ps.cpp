@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -29,6 +31,8 @@ bool is_full(const json& row) {
 
 bool governed(const json& row) { return row.value("governed", false); }
 
+constexpr std::size_t kMostHolders = 8;  // as many as a line of a terminal has room for
+
 std::string device_line(const Session& session, const json& device, const json& rows) {
   std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
   if (device.at("temperature_celsius").is_number())
@@ -37,11 +41,20 @@ std::string device_line(const Session& session, const json& device, const json& 
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
   line += fmt::format("  {} of {} used", session.size(bytes_of(device, "used_bytes")),
                       session.size(bytes_of(device, "total_bytes")));
-  for (const json& row : rows) {
-    if (governed(row) && row.at("gpu") == device.at("gpu"))
-      line += fmt::format("  {} {}{}", row.at("workload").get<std::string>(), session.size(bytes_of(row, "used_bytes")),
-                          is_full(row) ? "!" : "");
+  std::vector<const json*> holders;
+  for (const json& row : rows)
+    if (governed(row) && row.at("gpu") == device.at("gpu")) holders.push_back(&row);
+  if (holders.size() > kMostHolders) {  // the table names everybody
+    std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
+      return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
+    });
   }
+  for (std::size_t i = 0; i < std::min(holders.size(), kMostHolders); ++i) {
+    const json& row = *holders[i];
+    line += fmt::format("  {} {}{}", row.at("workload").get<std::string>(), session.size(bytes_of(row, "used_bytes")),
+                        is_full(row) ? "!" : "");
+  }
+  if (holders.size() > kMostHolders) line += fmt::format("  and {} more", holders.size() - kMostHolders);
   if (const Bytes rest = bytes_of(device, "ungoverned_bytes"); rest > Bytes{0})
     line += fmt::format("  ungoverned {}", session.size(rest));
   return line;
@@ -111,7 +124,7 @@ void print_queue(const Session& session, const json& queue) {
 Result<int> ps(const Session& session, const std::string& gpu) {
   auto snapshot = node_snapshot(session, session.format() == Format::kJson ? node::kAllProcesses : 1);
   if (!snapshot) return tl::unexpected(snapshot.error());
-  json devices = snapshot->at("devices"), rows = snapshot->at("workloads");
+  json devices = std::move(snapshot->at("devices")), rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {
     const auto matches = [&](const json& device) {
       return gpu == std::to_string(device.at("gpu").get<int>()) ||
