@@ -95,13 +95,12 @@ void Api::install_leases(http::Server& server) {
     host_.look_now();
     const json lease = host_.leases().describe(*id, viewer_of(request.peer));
     if (lease.at("state") == "waiting") {
-      history::Event event;
-      event.type = "queued";
+      history::Event event =
+          history::plain_event("queued", fmt::format("{} of {} waits for {}: {}", *id, wish.tenant,
+                                                     format_size(wish.bytes), lease.value("reason", "its turn")));
       event.tenant = wish.tenant;
       event.user = wish.user;
       event.bytes = static_cast<std::int64_t>(wish.bytes.count());
-      event.text = fmt::format("{} of {} waits for {}: {}", *id, wish.tenant, format_size(wish.bytes),
-                               lease.value("reason", "its turn"));
       host_.record({event});
     }
     return answer("lease", lease, lease.at("state") == "waiting" ? 202 : 201);

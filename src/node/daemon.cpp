@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using history::Event;
+using history::plain_event;
 using nlohmann::json;
 
 std::uint64_t now_ns() {
@@ -184,17 +185,11 @@ void Daemon::run(const std::function<void()>& ready) {
   stop_on_interrupt_ = loop_.on_signal(SIGINT, [this] { server_.stop(2s, [this] { loop_.stop(); }); });
   reload_on_hangup_ = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
   commit_ = loop_.every(1s, [this] { commit(); });
-  Event event;
-  event.type = "daemon";
-  event.text = fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid());
-  event.time = static_cast<history::TimeMs>(now_ns() / 1'000'000);
-  publish({event});
+  publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
   look();
   ready();
   loop_.run();
-  event.text = "the daemon ended";
-  event.time = static_cast<history::TimeMs>(now_ns() / 1'000'000);
-  publish({event});
+  publish({plain_event("daemon", "the daemon ended")});
   commit();
 }
 
@@ -229,12 +224,7 @@ void Daemon::look() {
   const std::uint64_t now = now_ns();
   node_.note_queue(leases_.waiting());
   std::vector<Event> events = node_.look(now);
-  if (const auto problem = webhook_.step(now)) {
-    Event event;
-    event.type = "daemon";
-    event.text = *problem;
-    events.push_back(std::move(event));
-  }
+  if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
   const Node::Moves moves = node_.take_moves();
   for (const std::string& path : moves.left) leases_.leave(path);
   for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
@@ -261,12 +251,7 @@ void Daemon::look() {
 }
 
 void Daemon::remember(const history::Sample& sample, std::vector<Event>& events) {
-  const auto tell = [&](const char* type, std::string text) {
-    Event event;
-    event.type = type;
-    event.text = std::move(text);
-    events.push_back(std::move(event));
-  };
+  const auto tell = [&](const char* type, std::string text) { events.push_back(plain_event(type, std::move(text))); };
   const auto recorded = history_.record(sample);
   if (!recorded) {
     if (recorded.error().what != sample_problem_) tell("daemon", recorded.error().what);
@@ -323,7 +308,7 @@ void Daemon::count(const std::vector<Event>& events) {
 void Daemon::publish(std::vector<Event> events) {
   if (events.empty()) return;
   for (Event& event : events)
-    if (event.time == 0) event.time = static_cast<history::TimeMs>(now_ns() / 1'000'000);
+    if (event.time == 0) event.time = history::to_ms(now_ns());
   count(events);
   if (const auto stored = history_.append(events); !stored) {
     last_problem_ = stored.error().what;
@@ -357,36 +342,28 @@ void Daemon::commit() {
   const auto stored = history_.commit();
   last_problem_ = stored ? "" : stored.error().what;
   std::vector<Event> events;
-  for (const std::string& notice : history_.take_notices()) {
-    Event event;
-    event.type = "daemon";
-    event.text = notice;
-    events.push_back(std::move(event));
-  }
+  for (const std::string& notice : history_.take_notices()) events.push_back(plain_event("daemon", notice));
   publish(std::move(events));
 }
 
 Result<std::vector<std::string>> Daemon::reload() {
   auto fresh = policy::read_configuration();
-  Event event;
-  event.type = "config";
   if (!fresh) {
-    event.text = "a new configuration was refused: " + fresh.error().what;
-    publish({event});
+    publish({plain_event("config", "a new configuration was refused: " + fresh.error().what)});
     return tl::unexpected(fresh.error());
   }
   std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);
   node_.configure(std::move(*fresh));
-  event.text = lines.empty() ? "the configuration was read again: nothing changed"
-                             : fmt::format("the configuration changed: {}", fmt::join(lines, "; "));
-  publish({event});
+  publish(
+      {plain_event("config", lines.empty() ? "the configuration was read again: nothing changed"
+                                           : fmt::format("the configuration changed: {}", fmt::join(lines, "; ")))});
   look();
   return lines;
 }
 
 Result<history::ClosedPeriod> Daemon::close_period(const std::string& name) {
   commit();
-  return history_.close_period(name, static_cast<history::TimeMs>(now_ns() / 1'000'000));
+  return history_.close_period(name, history::to_ms(now_ns()));
 }
 
 json Daemon::health(bool with_folders) const {

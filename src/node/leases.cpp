@@ -33,12 +33,10 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
 }
 
 Event event_of(const LeaseWish& wish, const char* type, std::string text) {
-  Event event;
-  event.type = type;
+  Event event = history::plain_event(type, std::move(text));
   event.tenant = wish.tenant;
   event.user = wish.user;
   event.bytes = static_cast<std::int64_t>(wish.bytes.count());
-  event.text = std::move(text);
   return event;
 }
 

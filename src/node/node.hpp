@@ -134,6 +134,7 @@ class Node {
   [[nodiscard]] const Registry& registry() const { return registry_; }
 
  private:
+  // node_notes.cpp
   void note_started(const Workload& workload, std::vector<history::Event>& events);
   void note_ended(const Workload& workload, std::vector<history::Event>& events);
   void note_denials(const Workload& workload, std::vector<history::Event>& events);
@@ -141,16 +142,20 @@ class Node {
   void note_orphaned(std::vector<history::Event>& events);
   void note_violators(std::vector<history::Event>& events);
   void note_activity();
+  [[nodiscard]] history::Event event_of(const Workload& workload, const char* type, std::string text) const;
+  [[nodiscard]] std::optional<int> gpu_of(const ledger::DeviceUuid& uuid) const;
+  // node_balance.cpp
   void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
+  [[nodiscard]] Bytes believed(const Workload& workload, std::uint32_t account, Bytes effective) const;
+  // node_alerts.cpp
   void raise_alerts(std::vector<history::Event>& events);
+  void warn_of_soft_limits(std::vector<history::Event>& events);
+  // node_sample.cpp
+  [[nodiscard]] Bytes new_peak(const Workload& workload, std::uint32_t account, Bytes used);
   // node_rules.cpp
   void follow_the_clock(std::vector<history::Event>& events);
-  void warn_of_soft_limits(std::vector<history::Event>& events);
   void apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
                       std::vector<std::string>& because);
-  void adopt_known_folders();
-  [[nodiscard]] Bytes new_peak(const Workload& workload, std::uint32_t account, Bytes used);
-  [[nodiscard]] Bytes believed(const Workload& workload, std::uint32_t account, Bytes effective) const;
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
   // node_idle.cpp
@@ -165,10 +170,10 @@ class Node {
   [[nodiscard]] const policy::Policy* policy_of(const Workload& workload);
   [[nodiscard]] std::optional<int> utilisation_of(const Workload& workload) const;
   [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Workload& workload) const;
-  [[nodiscard]] history::Event event_of(const Workload& workload, const char* type, std::string text) const;
+  // node.cpp
+  void adopt_known_folders();
   [[nodiscard]] std::map<std::string, Knowledge> knowledge() const;
   [[nodiscard]] std::string tenant_of(const Workload& workload);
-  [[nodiscard]] std::optional<int> gpu_of(const ledger::DeviceUuid& uuid) const;
 
   NodeOptions options_;
   policy::Configuration configuration_;

@@ -16,6 +16,7 @@ namespace ration::node {
 namespace {
 
 using history::Event;
+using history::plain_event;
 
 /// Between the request to end and the end.
 constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
@@ -28,15 +29,13 @@ policy::LocalTime local_time(std::uint64_t now_ns) {
 }
 
 Event changed_event(const TenantChange& change) {
-  Event event;
-  event.type = "resized";
+  const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
+  Event event = plain_event("resized", fmt::format("tenant {}: {} {} → {}, by {}", change.tenant, change.what,
+                                                   shown(change.old_text), shown(change.new_text), change.by));
   event.tenant = change.tenant;
   event.by = change.by;
   event.old_value = change.old_text;
   event.new_value = change.new_text;
-  const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
-  event.text = fmt::format("tenant {}: {} {} → {}, by {}", change.tenant, change.what, shown(change.old_text),
-                           shown(change.new_text), change.by);
   return event;
 }
 
@@ -143,32 +142,6 @@ Result<void> Node::can_promise(const DeviceView& device, const std::string& tena
               "ration plan, or ration ps to see who was promised it", 4);
 }
 
-void Node::warn_of_soft_limits(std::vector<Event>& events) {
-  std::set<std::pair<std::string, int>> over;
-  for (const TenantNow& tenant : tenants_.all()) {
-    if (!tenant.soft || !tenant.limit.is_set()) continue;
-    for (const DeviceView& device : snapshot_.devices) {
-      const auto limit = tenant.limit.on(device.device.total, device.device.free);
-      if (!limit || *limit >= kUnlimited) continue;
-      Bytes used;
-      for (const AccountView& account : snapshot_.accounts)
-        if (account.tenant == tenant.name && account.gpu == device.device.index) used += account.used;
-      if (static_cast<double>(used.count()) <= static_cast<double>(limit->count()) * *tenant.soft / 100) continue;
-      over.emplace(tenant.name, device.device.index);
-      if (over_soft_.count({tenant.name, device.device.index}) != 0) continue;
-      Event event;
-      event.type = "alert";
-      event.tenant = tenant.name;
-      event.gpu = device.device.index;
-      event.bytes = static_cast<std::int64_t>(used.count());
-      event.text = fmt::format("tenant {} holds {} on GPU {}: more than {:g}% of its limit {}", tenant.name,
-                               format_size(used), device.device.index, *tenant.soft, format_size(*limit));
-      events.push_back(std::move(event));
-    }
-  }
-  over_soft_ = std::move(over);
-}
-
 // ------------------------------------------------------------------------------------------------- limits of policies
 
 // Within each group (one workload, one user's, all that fit) what is left goes to those who want more, else to all, in
@@ -223,10 +196,7 @@ void Node::hold_by_driver(std::vector<Event>& events) {
     driver_limits_.hold(path, workload.book.creator.pid, limits);
   }
   for (const std::string& problem : driver_limits_.take_problems()) {
-    Event event;
-    event.type = "guard_lost";
-    event.text = "the driver holds no limits, the shim does: " + problem;
-    events.push_back(std::move(event));
+    events.push_back(plain_event("guard_lost", "the driver holds no limits, the shim does: " + problem));
   }
 }
 
@@ -248,12 +218,10 @@ void Node::deal_with_ungoverned(std::vector<Event>& events) {
     const bool fresh = known == outsiders_.end();
     Outsider outsider = fresh ? Outsider{} : std::move(known->second);
     const auto tell = [&](std::string text) {
-      Event event;
-      event.type = "alert";
+      Event event = plain_event("alert", std::move(text));
       event.pid = pid;
       event.user = view.process.user;
       event.gpu = view.gpu;
-      event.text = std::move(text);
       event.fix = "ration run --limit SIZE -- …";
       events.push_back(std::move(event));
     };

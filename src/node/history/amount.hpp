@@ -11,6 +11,8 @@ namespace ration::history {
 /// Milliseconds since 1970-01-01 UTC.
 using TimeMs = std::int64_t;
 
+[[nodiscard]] constexpr TimeMs to_ms(std::uint64_t ns) { return static_cast<TimeMs>(ns / 1'000'000); }
+
 inline constexpr TimeMs kSecondMs = 1'000;
 inline constexpr TimeMs kMinuteMs = 60'000;
 inline constexpr TimeMs kHourMs = 3'600'000;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -28,6 +29,10 @@ struct RunKey {
   TimeMs started = 0;
   auto operator<=>(const RunKey&) const = default;
 };
+
+[[nodiscard]] constexpr RunKey run_key(std::uint64_t number, std::uint64_t started_ns) {
+  return {number, to_ms(started_ns)};
+}
 
 /// One workload on one device. Tenant, user and labels are those of the first sample of a run.
 struct WorkloadSample {
@@ -69,5 +74,13 @@ struct Event {
   /// JSON, for `ration why`.
   std::string why;
 };
+
+/// Without a time: that of the look that tells it.
+[[nodiscard]] inline Event plain_event(std::string type, std::string text) {
+  Event event;
+  event.type = std::move(type);
+  event.text = std::move(text);
+  return event;
+}
 
 }  // namespace ration::history

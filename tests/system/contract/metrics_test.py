@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from scene import GIB, MIB, SOURCE, Scene, until
+from scene import Scene  # first: it says where the next is
+from node_client import GIB, MIB, SOURCE, until  # isort: skip
 
 SHARE = SOURCE / "share/ration"
 RULES = SHARE / "prometheus"

@@ -7,18 +7,16 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import struct
 import subprocess
+import sys
 import tempfile
-import time
 
-BIN = pathlib.Path(os.environ["BUILD_BIN"])
-SOURCE = pathlib.Path(os.environ["SOURCE"])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node_client import BIN, GIB, PATIENCE, SOURCE, UnixConnection, environment_in, until  # noqa: E402
+
 SCHEMAS = SOURCE / "share/ration/schema"
-MIB, GIB = 1 << 20, 1 << 30
 NODE = "--sim=T4:16GiB:context=64MiB*2"
-PATIENCE = 60  # seconds until a condition that is polled counts as never
 LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book
 CONFIGURATION = """
 [daemon]
@@ -37,34 +35,12 @@ currency = "EUR"
 """
 
 
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=PATIENCE)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(self.path)
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-    raise AssertionError("never: " + what)
-
-
 class Scene:
     def __init__(self):
         self.place = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.place.name)
         (self.folder / "ration.toml").write_text(CONFIGURATION)
-        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_", "TF_", "XLA_"))}
-        self.environment = dict(own, RATION_SIM_DIR=self.place.name, RATION_RUNTIME_DIR=self.place.name, HOME=self.place.name, LC_ALL="C.UTF-8",
-                                RATION_CONFIG=str(self.folder / "ration.toml"), RATION_SIM=NODE[6:])
+        self.environment = environment_in(self.folder, RATION_SIM=NODE[6:])
         self.processes = []
         try:
             self.begin()

@@ -11,12 +11,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-BIN = pathlib.Path(os.environ["BUILD_BIN"])
-SOURCE = pathlib.Path(os.environ["SOURCE"])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node_client import BIN, SOURCE, environment_in, until  # noqa: E402
+
 NODE = "--sim=A100-40:40GiB*2"
-PATIENCE = 60  # seconds until a condition that is polled counts as never
 CONFIGURATION = """
 [daemon]
 sample = "200ms"
@@ -36,24 +35,12 @@ WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 
 REFUSED = 14336  # MiB: more than any limit here leaves, and than the card has not
 
 
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    sys.exit(f"never: {what}")
-
-
 class Node:
     """A daemon and its workloads in a folder; a pid of the daemon and a port that stay in files, so that several processes can act on it."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_"))}
-        self.environment = dict(own, RATION_SIM_DIR=str(folder), RATION_RUNTIME_DIR=str(folder), HOME=str(folder), LC_ALL="C.UTF-8",
-                                RATION_CONFIG=str(self.folder / "ration.toml"), DASHBOARD_FOLDER=str(folder))
+        self.environment = environment_in(self.folder, DASHBOARD_FOLDER=str(folder))
         self.programs = []
 
     def start(self):

@@ -9,8 +9,9 @@ import sys
 import threading
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from node_test import BIN, GIB, MIB, NODE, PATIENCE, SOURCE, Case  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node.node_case import NODE, Case  # noqa: E402
+from node_client import BIN, GIB, MIB, PATIENCE, SOURCE  # noqa: E402
 
 CONTEXT = 64 * MIB
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """A simulated node as several processes see it: shared memory, deaths, numbering, slow and failing calls, the ground truth."""
-import ctypes
 import json
 import os
 import pathlib

@@ -18,9 +18,9 @@ import unittest
 import jsonschema
 import pyte
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "node"))
-import node_test  # noqa: E402
-from node_test import BIN, GIB, NODE, PATIENCE, SOURCE  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from node.node_case import NODE, Case  # noqa: E402
+from node_client import BIN, GIB, PATIENCE, SOURCE  # noqa: E402
 
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"  # the other screen of xterm, and back
 
@@ -84,7 +84,7 @@ class Terminal:
         self.test.assertIn(b"\x1b[?25h", self.raw[self.raw.rfind(ENTERED):], "the cursor")
 
 
-class TopCase(node_test.Case):
+class TopCase(Case):
     def top(self, *options, columns=100, rows=24, **more):
         return Terminal(self, [BIN / "ration", "top", NODE, *options], dict(self.environment, **more), columns, rows)
 

@@ -1,0 +1,120 @@
+// Whose limit is lowered while another's guarantee is taken up, and raised again when there is room.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/decisions/balance.hpp"
+#include "node/node.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+// A book says no more than its limit, unless that was lowered below what is held; then the driver knows of it. Others'
+// limits do not hang on what else is written there.
+Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effective) const {
+  constexpr Bytes kBesideIt{std::uint64_t{1} << 30};  // code, driver: as for violators
+  const Bytes said = workload.used[account];
+  if (said <= effective) return said;
+  const auto view = std::find_if(snapshot_.accounts.begin(), snapshot_.accounts.end(), [&](const AccountView& each) {
+    return each.path == workload.path && each.account == account;
+  });
+  if (view == snapshot_.accounts.end()) return effective;
+  Bytes held;
+  for (const ProcessView& process : view->processes) {
+    if (!process.driver_used) return said;  // nobody knows better
+    held += *process.driver_used;
+  }
+  return std::min(said, std::max(effective, held + kBesideIt));
+}
+
+namespace {
+
+// A charge over the limit sleeps until the daemon has looked. Where more cannot be had even for who asks, it is refused
+// then, and so is every one as large, until the next look; unless somebody gives back, or it was told to wait.
+Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& account, bool may_come) {
+  const Bytes needed = account.used + account.wants;
+  if (account.wants == Bytes{0} || needed <= effective || may_come)
+    return configured > effective ? configured : Bytes{0};
+  const Bytes below = needed - std::min(needed, kGranule);
+  return below > effective ? std::min(below, configured) : Bytes{0};
+}
+
+}  // namespace
+
+void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& events) {
+  std::map<std::string, bool> resized;
+  for (const policy::Device& device : machine.devices) {
+    BalanceInput input;
+    Bytes governed;
+    std::vector<std::pair<const Workload*, std::uint32_t>> places;
+    for (const auto& [path, workload] : registry_.workloads()) {
+      OwnedWorkload* owned = limits_.find(path);
+      if (owned == nullptr || suspension_.is_away(path)) continue;
+      for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
+        if (workload.book.accounts[account].device != device.bytes) continue;
+        const OwnedLimit& mine = owned->accounts[account];
+        BalanceAccount entry;
+        entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
+        entry.tenant = workload.book.tenant;
+        entry.limit = mine.configured;
+        entry.guarantee = workload.book.slice.empty() ? mine.guarantee : mine.configured;
+        entry.used = believed(workload, account, mine.effective);
+        entry.wants = wanted_[path][account];
+        entry.effective = mine.effective;
+        governed += entry.used;
+        input.accounts.push_back(std::move(entry));
+        places.emplace_back(&workload, account);
+      }
+    }
+    const Bytes used = device.total - device.free;
+    // Ungoverned, and the driver's own.
+    const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
+    input.capacity = device.total - std::min(device.total, others);
+    if (const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
+        rule != nullptr && rule->keep_free.value.is_set()) {
+      const auto kept = rule->keep_free.value.on(device.total, device.free);
+      if (kept) input.capacity -= std::min(input.capacity, *kept);
+    }
+    for (const TenantNow& tenant : tenants_.all()) {
+      BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
+      if (const auto limit = tenant.limit.on(device.total, device.free)) entry.limit = *limit;
+      if (tenant.guarantee.is_set())
+        if (const auto guarantee = tenant.guarantee.on(device.total, device.free)) entry.guarantee = *guarantee;
+      input.tenants.push_back(std::move(entry));
+      for (BalanceAccount& account : input.accounts)
+        if (account.tenant == tenant.name) account.priority = static_cast<int>(tenant.priority);
+    }
+    std::vector<const Workload*> workloads;
+    for (const auto& place : places) workloads.push_back(place.first);
+    std::vector<std::string> because;
+    apply_policies(device, workloads, input, because);
+    const std::vector<Balanced> balanced = balance(input);
+    const bool somebody_gives_back =
+        std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
+    for (std::size_t i = 0; i < balanced.size(); ++i) {
+      const auto& [workload, account] = places[i];
+      OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
+      mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? because[i] : to_text(balanced[i]);
+      mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, input.accounts[i],
+                                somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
+      if (mine.effective == balanced[i].effective) continue;
+      Event event =
+          event_of(*workload, "rebalanced",
+                   fmt::format("{}/{} may hold {} instead of {}{}", workload->book.tenant, workload->book.name,
+                               format_size(balanced[i].effective), format_size(mine.effective),
+                               mine.held_back_by.empty() ? "" : ": " + mine.held_back_by));
+      event.gpu = device.index;
+      event.old_value = std::to_string(mine.effective.count());
+      event.new_value = std::to_string(balanced[i].effective.count());
+      mine.effective = balanced[i].effective;
+      limits_.changed();
+      if (const auto written = limits_.write(*workload); !written)
+        events.push_back(plain_event("guard_lost", written.error().what));
+      events.push_back(std::move(event));
+    }
+  }
+}
+
+}  // namespace ration::node

@@ -1,0 +1,201 @@
+// What a look saw, told as events: who came and went, what was refused, and memory that is beside the books.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "node/node.hpp"
+#include "node/origin.hpp"
+#include "policy/denials.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+Event Node::event_of(const Workload& workload, const char* type, std::string text) const {
+  Event event = plain_event(type, std::move(text));
+  event.workload = workload.book.name;
+  event.tenant = workload.book.tenant;
+  event.user = workload.user;
+  if (!workload.book.accounts.empty()) event.gpu = gpu_of(workload.book.accounts.front().device);
+  return event;
+}
+
+std::optional<int> Node::gpu_of(const ledger::DeviceUuid& uuid) const {
+  if (!machine_) return std::nullopt;
+  for (const policy::Device& device : machine_->devices)
+    if (device.bytes == uuid) return device.index;
+  return std::nullopt;
+}
+
+void Node::note_started(const Workload& workload, std::vector<Event>& events) {
+  std::string limits;
+  for (const auto& account : workload.book.accounts)
+    limits += fmt::format("{}{}", limits.empty() ? "" : ", ", format_size(account.limit));
+  Event event =
+      event_of(workload, "started",
+               fmt::format("{}/{} started with a limit of {}", workload.book.tenant, workload.book.name, limits));
+  event.time = history::to_ms(workload.book.created_ns);
+  event.pid = workload.book.creator.pid;
+  events.push_back(std::move(event));
+}
+
+void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
+  const bool known = limits_.find(workload.path) != nullptr;
+  activity_.erase(workload.path);
+  wanted_.erase(workload.path);
+  idle_.forget(workload.path);
+  suspension_.forget(workload.path);
+  driver_limits_.release(workload.path);
+  returning_.erase(workload.path);
+  policies_.erase(workload.path);
+  trims_.erase(workload.path);
+  if (!known) {
+    if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
+    note_started(workload, events);                         // it began and ended between two looks
+  }
+  limits_.forget(workload.path);
+  note_denials(workload, events);
+  Bytes peak;
+  for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
+  const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : now_ns_;
+  const bool told = workload.book.ended_ns != 0;
+  Event event =
+      event_of(workload, "ended",
+               fmt::format("{}/{} ended {}, its peak was {}", workload.book.tenant, workload.book.name,
+                           told ? fmt::format("with {}", workload.book.exit_status) : std::string("without saying how"),
+                           format_size(peak)));
+  event.time = history::to_ms(ended);
+  events.push_back(std::move(event));
+  gone_.push_back(workload);
+  ended_.push_back({history::run_key(workload.book.run_number, workload.book.created_ns), history::to_ms(ended),
+                    told ? workload.book.exit_status : -1});
+}
+
+void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
+  auto& wanted = wanted_[workload.path];
+  wanted.assign(workload.book.accounts.size(), Bytes{0});
+  for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
+    wanted[account] = workload.book.wanted[account];
+  for (const ledger::Denial& denial : workload.book.denials) {
+    const auto explained = policy::explain_denial(denial, workload.book, true);
+    recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(denial.time_ns);
+    if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
+    if (options_.recorded(explained.id)) continue;
+    Event event = event_of(
+        workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
+        fmt::format("{}/{} was refused {}: it held {} of its limit {}", workload.book.tenant, workload.book.name,
+                    format_size(denial.requested), format_size(denial.used), format_size(denial.limit)));
+    event.time = history::to_ms(denial.time_ns);
+    event.pid = denial.pid;
+    event.bytes = static_cast<std::int64_t>(denial.requested.count());
+    event.denial = explained.id;
+    event.fix = explained.fix;
+    if (denial.account < workload.book.accounts.size())
+      event.gpu = gpu_of(workload.book.accounts[denial.account].device);
+    const bool told = denial.device_free != ledger::kUnknownBytes;
+    event.why = nlohmann::json{{"because", explained.because},
+                               {"not_because", explained.not_because},
+                               {"fix", explained.fix},
+                               {"function", denial.function},
+                               {"used_bytes", denial.used.count()},
+                               {"limit_bytes", denial.limit.count()},
+                               {"device_free_bytes", told ? nlohmann::json(denial.device_free) : nlohmann::json()},
+                               {"waited_seconds", static_cast<double>(denial.waited_ns) / 1e9}}
+                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    events.push_back(std::move(event));
+  }
+}
+
+void Node::note_activity() {
+  for (const auto& [path, workload] : registry_.workloads()) {
+    Activity& activity = activity_[path];
+    if (activity.since_ns == 0 || activity.used != workload.used || activity.denials != workload.book.denial_count)
+      activity = {workload.used, workload.book.denial_count, now_ns_};
+  }
+}
+
+void Node::note_ungoverned(std::vector<Event>& events) {
+  std::set<std::pair<int, std::int32_t>> present;
+  for (const UngovernedView& view : snapshot_.ungoverned) {
+    present.emplace(view.gpu, view.process.pid);
+    if (known_ungoverned_.count({view.gpu, view.process.pid}) != 0) continue;
+    Event event = plain_event(
+        "ungoverned",
+        fmt::format(
+            "pid {} ({}, {}) holds {} on GPU {} and was not started through ration{}", view.process.pid,
+            view.process.command.empty() ? "n/a" : view.process.command, view.process.user,
+            view.process.driver_used ? format_size(*view.process.driver_used) : "n/a (the driver does not say)",
+            view.gpu,
+            view.container.empty() ? view.origin.empty() ? "" : ": " + view.origin : ": container " + view.container));
+    event.gpu = view.gpu;
+    event.pid = view.process.pid;
+    event.user = view.process.user;
+    if (view.process.driver_used) event.bytes = static_cast<std::int64_t>(view.process.driver_used->count());
+    event.fix = "ration run --limit SIZE -- …";
+    events.push_back(std::move(event));
+  }
+  known_ungoverned_ = std::move(present);
+}
+
+void Node::note_orphaned(std::vector<Event>& events) {
+  constexpr Bytes kWorthTelling{std::uint64_t{256}
+                                << 20};  // less than one more context is what measurements are off by
+  for (const DeviceView& device : snapshot_.devices) {
+    if (!device.orphaned) continue;
+    Orphaned& known = orphaned_[device.device.uuid];
+    const Bytes now = known.amount.note(*device.orphaned);
+    const bool told = std::exchange(known.told, now >= kWorthTelling);
+    if (told || !known.told) continue;
+    const std::string path = fmt::format("/dev/nvidia{}", device.device.index);
+    std::string who;
+    for (const Opener& opener : openers_of(path))
+      who += fmt::format("{}pid {} ({}, state {})", who.empty() ? "" : ", ", opener.pid, opener.command, opener.state);
+    Event event =
+        plain_event("orphaned", fmt::format("{} of GPU {} are in use, and the driver lists no process with them; {}",
+                                            format_size(now), device.device.index,
+                                            who.empty() ? path + " is open nowhere" : path + " is open in " + who));
+    event.gpu = device.device.index;
+    event.bytes = static_cast<std::int64_t>(now.count());
+    event.fix = fmt::format("ration explain --gpu {}", device.device.index);
+    events.push_back(std::move(event));
+  }
+}
+
+// A book is read a moment before the driver is: what a program takes in between looks like bytes beside its book. Who
+// evades it is still there at the third look.
+void Node::note_violators(std::vector<Event>& events) {
+  constexpr int kLooksInARow = 3;
+  std::map<std::pair<int, std::int32_t>, int> present;
+  for (AccountView& account : snapshot_.accounts) {
+    for (ProcessView& process : account.processes) {
+      if (process.state != ProcessState::kViolator) continue;
+      const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
+      const int looks = present[key] = std::min(violators_[key] + 1, kLooksInARow + 1);
+      if (looks < kLooksInARow) process.state = ProcessState::kManaged;
+      if (looks >= kLooksInARow) {  // that is what it has
+        const Bytes beside = *process.driver_used - process.used;
+        account.used += beside;
+        for (DeviceView& device : snapshot_.devices) {
+          if (device.device.index != account.gpu) continue;
+          device.governed += beside;
+          device.unexplained -= std::min(device.unexplained, beside);
+        }
+      }
+      if (looks != kLooksInARow) continue;
+      Event event = plain_event(
+          "violation", fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", process.pid, account.tenant,
+                                   account.workload, format_size(*process.driver_used), format_size(process.used)));
+      event.workload = account.workload;
+      event.tenant = account.tenant;
+      event.user = account.user;
+      event.gpu = account.gpu;
+      event.pid = process.pid;
+      events.push_back(std::move(event));
+    }
+  }
+  violators_ = std::move(present);
+}
+
+}  // namespace ration::node

@@ -1,0 +1,61 @@
+// What the accounts are told of a look.
+#include <algorithm>
+
+#include "node/node.hpp"
+
+namespace ration::node {
+
+// The book's peak is that of the whole run: what has grown has grown since the last sample.
+Bytes Node::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
+  auto& known = peaks_[workload.path];
+  known.resize(std::max<std::size_t>(known.size(), account + 1));
+  const Bytes peak = std::min(workload.book.accounts[account].peak, workload.book.accounts[account].device_total);
+  if (peak <= known[account]) return used;
+  known[account] = peak;
+  return std::max(peak, used);
+}
+
+history::Sample Node::take_sample() {
+  history::Sample sample;
+  sample.time_ns = static_cast<std::int64_t>(snapshot_.time_ns);
+  const auto denials_of = [](const Workload& workload, std::uint32_t account) {
+    return static_cast<std::uint64_t>(std::count_if(workload.book.denials.begin(), workload.book.denials.end(),
+                                                    [&](const auto& denial) { return denial.account == account; }));
+  };
+  std::map<std::string, std::size_t> places;
+  for (const DeviceView& device : snapshot_.devices) {
+    places[device.device.uuid] = sample.devices.size();
+    sample.devices.push_back({device.device.uuid, device.device.name, device.device.total, device.used(),
+                              device.ungoverned, device.unexplained + device.orphaned.value_or(Bytes{0})});
+  }
+  for (const AccountView& account : snapshot_.accounts) {
+    const auto place = places.find(account.uuid);
+    if (place == places.end()) continue;
+    const Workload& workload = registry_.workloads().at(account.path);
+    const Bytes peak = new_peak(workload, account.account, account.used);
+    sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
+                                account.user, account.labels, place->second, account.used,
+                                account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
+                                account.suspended ? Bytes{0} : account.guarantee,
+                                account.suspended ? account.used : peak, denials_of(workload, account.account)});
+  }
+  // Begun and over between two looks, or refused and over: nothing was held at the looks, and it was there all the
+  // same.
+  for (const Workload& workload : std::exchange(gone_, {})) {
+    for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
+      const auto place = std::find_if(
+          snapshot_.devices.begin(), snapshot_.devices.end(),
+          [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
+      if (place == snapshot_.devices.end()) continue;
+      sample.workloads.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
+                                  workload.book.name, workload.book.tenant, workload.user, workload.book.labels,
+                                  static_cast<std::size_t>(place - snapshot_.devices.begin()), Bytes{0},
+                                  workload.book.accounts[account].limit, Bytes{0},
+                                  new_peak(workload, account, Bytes{0}), denials_of(workload, account)});
+    }
+    peaks_.erase(workload.path);
+  }
+  return sample;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,100 @@
+"""A rationd of a test's own, in a folder of its own, and real workloads beside it. Used by every test of this folder."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node_client import BIN, SOURCE, UnixConnection, environment_in, until  # noqa: E402
+
+NODE = "--sim=T4:16GiB:context=64MiB"
+NOBODY = 65534
+
+
+class Case(unittest.TestCase):
+    configuration = ""
+    node = NODE
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n' + self.configuration)
+        self.environment = environment_in(self.folder)
+        self.daemon = None
+        self.start()
+        self.addCleanup(self.stop)
+
+    # -------------------------------------------------------------------------------------------------------- the daemon
+
+    def start(self, *options):
+        self.daemon = subprocess.Popen([BIN / "rationd", self.node, "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
+                                       env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = self.daemon.stdout.readline()
+        self.assertIn("ration", first, self.daemon.stderr.read() if not first else "")
+        self.port = int(first.split("http://127.0.0.1:")[1].split(" ")[0])
+
+    def stop(self, how=signal.SIGTERM):
+        if self.daemon is None:
+            return
+        self.daemon.send_signal(how)
+        self.daemon.communicate()
+        self.daemon = None
+
+    def ask(self, method, path, body=None, **headers):
+        connection = UnixConnection(self.folder / "ration.sock")
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Content-Type": "application/json", **headers} if text else headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, json.loads(content) if content else None
+
+    def get(self, path):
+        status, answer = self.ask("GET", path)
+        self.assertEqual(status, 200, answer)
+        return answer["data"]
+
+    def rows(self):
+        return {row["workload"]: row for row in self.get("/api/v1/workloads")}
+
+    def row(self, name):
+        return self.until(lambda: self.rows().get(name), f"a row of {name}")
+
+    def events(self, *types):
+        # Events of the last look are stored before it ends; the question is answered from the database.
+        return self.get("/api/v1/events?limit=1000" + ("&type=" + ",".join(types) if types else ""))
+
+    def until(self, condition, what):
+        return until(condition, what)
+
+    def as_nobody(self, method, path, body=None):
+        script = ("import json,sys;sys.path.insert(0,%r);import node_client as n;c=n.UnixConnection(%r);"
+                  "c.request(%r,%r,%r,{'Content-Type':'application/json'});a=c.getresponse();print(a.status);print(a.read().decode())"
+                  % (str(SOURCE / "tests/system"), str(self.folder / "ration.sock"), method, path, body))
+        done = subprocess.run(["/usr/bin/python3", "-c", script], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                              env={"BUILD_BIN": "/", "SOURCE": "/", "PYTHONDONTWRITEBYTECODE": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status, text = done.stdout.split("\n", 1)
+        return int(status), json.loads(text)
+
+    # ------------------------------------------------------------------------------------------------------ the programs
+
+    def ration(self, *arguments, **options):
+        return subprocess.run([BIN / "ration", *map(str, arguments)], env=dict(self.environment, **options.pop("env", {})), capture_output=True,
+                              text=True, timeout=120, **options)
+
+    def holding(self, name, size, *options):
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        line = process.stdout.readline()
+        self.assertIn("holding", line, process.stderr.read() if not line else "")
+        return process
+
+    def book(self, name):
+        return next((self.folder / "books").glob(name + ".*.book"))

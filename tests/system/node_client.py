@@ -1,0 +1,40 @@
+"""What the tests that talk to a rationd have in common."""
+import http.client
+import os
+import pathlib
+import socket
+import time
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+MIB, GIB = 1 << 20, 1 << 30
+PATIENCE = 60  # seconds until a condition that is polled counts as never
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self.path)
+
+
+def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)  # the processors are for those it waits for
+    raise AssertionError("never: " + what)
+
+
+def environment_in(folder, **more):
+    """This process's, without what would lead a program elsewhere; every file of ration's is in `folder`."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_", "TF_", "XLA_"))}
+    folder = pathlib.Path(folder)
+    return dict(own, RATION_SIM_DIR=str(folder), RATION_RUNTIME_DIR=str(folder), HOME=str(folder), LC_ALL="C.UTF-8",
+                RATION_CONFIG=str(folder / "ration.toml"), **more)
