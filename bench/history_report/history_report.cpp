@@ -93,7 +93,7 @@ int main() {
       ReportQuestion question;
       question.window = {kBegin, kBegin + kDays * kDayMs};
       question.by = by, question.label = "team";
-      question.price_nano = 31'000'000;
+      question.prices.general = 31'000'000;
       const double worked = processor_seconds();
       const auto begin = std::chrono::steady_clock::now();
       const Report report = or_exit(reader.usage(question));

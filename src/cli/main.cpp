@@ -217,7 +217,7 @@ void add_daemon_verbs(CLI::App& app) {
   report->add_option("--window", typed.report.window, "24h, 7d, 2026-01, thismonth, lastmonth")->type_name("TIME");
   report->add_option("--basis", typed.report.basis, "used, limit, guarantee, max(used,guarantee) or peak")
       ->type_name("BASIS");
-  report->add_option("--price", typed.report.price, "of one GiB for an hour: 0.031")->type_name("PRICE");
+  report->add_option("--price", typed.report.price, "of one GiB for an hour, for everybody: 0.031")->type_name("PRICE");
   report->add_option("--share-idle", typed.report.share_idle, "who pays for what nobody held: none, even or weighted")
       ->check(CLI::IsMember({"none", "even", "weighted"}))
       ->type_name("HOW");

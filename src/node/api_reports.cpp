@@ -41,7 +41,28 @@ Result<history::Window> window_of(const std::string& text) {
   return history::Window{now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count(), now_ms()};
 }
 
-Result<ReportQuestion> question_of(const Request& request, const policy::Report& settings) {
+/// One price for everybody, as typed: `0.031`, `0.031/GiB·h`, `0.031 EUR/GiB·h`.
+Result<void> set_price(const std::string& text, ReportQuestion& question) {
+  const auto price = policy::parse_price(text.find('/') == std::string::npos ? text + "/GiB·h" : text);
+  if (!price)
+    return fail("E1916", fmt::format("'{}' is not a price of one GiB·h.", text), "Write it as 0.031; at most 10000.",
+                2);
+  question.prices = {price->billionths, {}};
+  if (!price->currency.empty()) question.currency = price->currency;
+  return {};
+}
+
+/// Those of the configuration.
+history::Prices prices_of(const policy::Configuration& configuration) {
+  history::Prices prices;
+  if (const auto& general = configuration.report.price.value) prices.general = general->billionths;
+  for (const policy::Tenant& tenant : configuration.tenants)
+    if (const auto& own = tenant.price.value) prices.of_tenants[tenant.name.value] = own->billionths;
+  return prices;
+}
+
+Result<ReportQuestion> question_of(const Request& request, const policy::Configuration& configuration) {
+  const policy::Report& settings = configuration.report;
   const auto text = [&](const char* name) {
     const std::string* given = request.parameter(name);
     return given == nullptr ? std::string{} : *given;
@@ -64,12 +85,9 @@ Result<ReportQuestion> question_of(const Request& request, const policy::Report&
     question.basis = kInOrder[static_cast<int>(settings.basis.value)];
   }
   question.currency = settings.currency.value;
-  if (settings.price.value) question.price_nano = static_cast<std::int64_t>(settings.price.value->billionths);
-  if (const std::string price = text("price"); !price.empty()) {
-    const auto parsed = history::parse_price(price);
-    if (!parsed) return tl::unexpected(parsed.error());
-    question.price_nano = *parsed;
-  }
+  question.prices = prices_of(configuration);
+  if (const std::string price = text("price"); !price.empty())
+    if (auto good = set_price(price, question); !good) return tl::unexpected(good.error());
   const std::string share = text("share_idle");
   using ShareIdle = ReportQuestion::ShareIdle;
   if (share == "even" || share == "weighted")
@@ -93,7 +111,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
   if (format == "focus" || format == "opencost") {
     const auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
     if (!charges) return tl::unexpected(charges.error());
-    const history::ExportFacts facts{host_name(), question.price_nano, question.currency, question.basis};
+    const history::ExportFacts facts{host_name(), question.prices, question.currency, question.basis};
     if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(*charges, facts));
     return document("application/json", history::to_opencost(*charges, facts).dump());
   }
@@ -110,7 +128,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
 
 void Api::install_reports(http::Server& server) {
   server.route_deferred("GET", "/api/v1/reports/usage", [this](const Request& request, const Responder& responder) {
-    const auto question = question_of(request, host_.node().configuration().report);
+    const auto question = question_of(request, host_.node().configuration());
     if (!question) return responder.fail(question.error());
     const std::string* format = request.parameter("format");
     if (format == nullptr || *format == "json") {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -93,9 +94,13 @@ Result<Price> parse_price(std::string_view text) {
   std::string decimals(number.substr(std::min(point + 1, number.size())));
   if (whole < 0 || (point < number.size() && digits(decimals, 9) < 0)) return no_price();
   decimals.resize(9, '0');
-  Price price{static_cast<std::uint64_t>(whole) * 1'000'000'000U + static_cast<std::uint64_t>(digits(decimals, 9)),
-              std::string(trimmed(left.substr(number_end)))};
-  if (price.currency.size() > 8 || price.currency.find(' ') != std::string::npos) return no_price();
+  constexpr std::int64_t kOne = 1'000'000'000, kHighest = 10'000 * kOne;
+  Price price{whole * kOne + digits(decimals, 9), std::string(trimmed(left.substr(number_end)))};
+  if (price.billionths > kHighest) return wrong(text, "a price", "At most 10000 for a GiB·h.");
+  // EUR, €, $: what is left of a mistyped number is none.
+  const auto of_a_name = [](unsigned char letter) { return std::isalpha(letter) || letter == '$' || letter >= 0x80; };
+  if (price.currency.size() > 8 || !std::all_of(price.currency.begin(), price.currency.end(), of_a_name))
+    return no_price();
   return price;
 }
 

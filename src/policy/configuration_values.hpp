@@ -36,10 +36,11 @@ struct Amount {
 
 /// What a GiB costs for an hour. Exact: prices are written as decimals, and summed over months.
 struct Price {
-  std::uint64_t billionths = 0;  ///< of `currency`
-  std::string currency;          ///< empty: not said
+  std::int64_t billionths = 0;  ///< of `currency`
+  std::string currency;         ///< empty: not said
 };
-/// `0.031 EUR/GiB·h`; also `/GiB*h`, `/GiBh`, and without a currency `0.031/GiB·h`. At most 9 decimals.
+/// `0.031 EUR/GiB·h`; also `/GiB*h`, `/GiBh`, and without a currency `0.031/GiB·h`. At most 9 decimals and ten
+/// thousand.
 [[nodiscard]] Result<Price> parse_price(std::string_view text);
 
 /// Minutes of the day. `to` at or before `from`: past midnight.

@@ -201,6 +201,16 @@ std::string name_of(Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::int64_t Prices::of(const RunFacts* run) const {
+  const auto own = run == nullptr ? of_tenants.end() : of_tenants.find(run->tenant);
+  return own == of_tenants.end() ? general : own->second;
+}
+
+const RunFacts* Charges::run_of(const ChargeLine& line) const {
+  const auto run = runs.find(line.run);
+  return run == runs.end() ? nullptr : &run->second;
+}
+
 Result<Charges> collect_charges(Database& database, const Window& window, Slice slice, Basis basis) {
   Window whole;
   whole.from = window.from / kHourMs * kHourMs;

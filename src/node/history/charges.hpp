@@ -44,6 +44,17 @@ struct RunFacts {
   std::string workload, tenant, user, labels;
 };
 
+/// What one GiB·h costs, in billionths of the currency; 0: nothing was said. At most ten thousand of it: the exact sums
+/// of many devices over years fit 128 bits then.
+struct Prices {
+  std::int64_t general = 0;                        ///< for what is of no tenant, too: idle, ungoverned, charged twice
+  std::map<std::string, std::int64_t> of_tenants;  ///< of those that have one of their own
+
+  [[nodiscard]] bool any() const { return general != 0 || !of_tenants.empty(); }
+  /// `run`: null for what is of none.
+  [[nodiscard]] std::int64_t of(const RunFacts* run) const;
+};
+
 struct DeviceFacts {
   std::string uuid, name;
   std::int64_t capacity = 0;
@@ -77,6 +88,8 @@ struct Charges {
   std::map<std::int64_t, DeviceFacts> devices;
   std::vector<Gap> gaps;
   ByteTime capacity;
+  /// Null: of none.
+  [[nodiscard]] const RunFacts* run_of(const ChargeLine& line) const;
   /// Every hour's runs add up to what the device's own row says, and no moment of a watched device is missing or
   /// counted twice.
   bool consistent = true;

@@ -30,9 +30,9 @@ std::string governed_name(const ReportQuestion& question, const Charges& charges
   const auto device = charges.devices.find(line.device);
   if (question.by == By::kGpu) return device == charges.devices.end() ? "?" : device->second.uuid;
   if (question.by == By::kDay) return rfc3339(line.from).substr(0, 10);
-  const auto run = charges.runs.find(line.run);
-  if (run == charges.runs.end()) return "?";
-  const RunFacts& facts = run->second;
+  const RunFacts* run = charges.run_of(line);
+  if (run == nullptr) return "?";
+  const RunFacts& facts = *run;
   switch (question.by) {
     case By::kUser:
       return facts.user;
@@ -105,29 +105,25 @@ void share_idle_out(Report& report) {
   for (std::size_t index = 0; index < payers.size(); ++index) {
     payers[index]->shared_idle = ByteTime{parts[index]};
     payers[index]->charged += ByteTime{parts[index]};
+    payers[index]->exact_cost += parts[index] * report.question.prices.general;
   }
   report.rows.erase(idle);
 }
 
-// Every row rounded down to a cent, the cents that are missing to the whole given to the largest remainders. What
-// nobody watched costs nobody anything.
-void price(Report& report) {
-  const __int128 nano = report.question.price_nano;
-  if (nano == 0) return;
+// Every row rounded down to a cent, the cents that are missing to the whole given to the largest remainders.
+void round_costs(Report& report) {
   __int128 exact = 0;
-  for (const ReportRow& row : report.rows)
-    if (row.kind != Kind::kGap) exact += row.charged.byte_ms() * nano;
+  for (const ReportRow& row : report.rows) exact += row.exact_cost;
   report.cost_cents = static_cast<std::int64_t>((exact + kCent / 2) / kCent);
   std::vector<std::pair<__int128, ReportRow*>> remainders;
   std::int64_t given = 0;
   for (ReportRow& row : report.rows) {
     if (row.kind == Kind::kGap) continue;
-    const __int128 cost = row.charged.byte_ms() * nano;
-    __int128 cents = cost / kCent;
-    if (cost < 0 && cents * kCent != cost) --cents;
+    __int128 cents = row.exact_cost / kCent;
+    if (row.exact_cost < 0 && cents * kCent != row.exact_cost) --cents;
     row.cost_cents = static_cast<std::int64_t>(cents);
     given += row.cost_cents;
-    remainders.emplace_back(cost - cents * kCent, &row);
+    remainders.emplace_back(row.exact_cost - cents * kCent, &row);
   }
   std::stable_sort(remainders.begin(), remainders.end(),
                    [](const auto& left, const auto& right) { return left.first > right.first; });
@@ -174,28 +170,6 @@ std::string name_of_by(const ReportQuestion& question) {
   }
 }
 
-Result<std::int64_t> parse_price(const std::string& text) {
-  // Ten thousand a GiB·h: above it the exact sums of many devices over years would not fit.
-  constexpr std::int64_t kHighest = 10'000'000'000'000;
-  std::int64_t nano = 0;
-  int decimals = -1;
-  bool good = !text.empty() && text.front() != '.' && text.back() != '.';
-  for (const char letter : text) {
-    if (letter == '.' && decimals < 0) {
-      decimals = 0;
-      continue;
-    }
-    good = good && letter >= '0' && letter <= '9' && decimals < 9 && nano <= kHighest;
-    if (!good) break;
-    nano = nano * 10 + (letter - '0');
-    if (decimals >= 0) ++decimals;
-  }
-  for (int decimal = std::max(decimals, 0); decimal < 9 && nano <= kHighest; ++decimal) nano *= 10;
-  if (!good || nano > kHighest)
-    return fail("E1916", fmt::format("'{}' is not a price of one GiB·h.", text), "Write it as 0.031.", 2);
-  return nano;
-}
-
 Result<Report> make_report(Database& database, const ReportQuestion& question) {
   const auto charges =
       collect_charges(database, question.window, question.by == By::kDay ? Slice::kDay : Slice::kWhole, question.basis);
@@ -215,6 +189,8 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
     row.name = name, row.kind = line.kind;
     row.used += line.used, row.limited += line.limited, row.guaranteed += line.guaranteed;
     row.charged += line.charged;
+    if (line.kind != Kind::kGap)  // what nobody watched costs nobody anything
+      row.exact_cost += line.charged.byte_ms() * question.prices.of(charges->run_of(line));
     row.peak = std::max(row.peak, line.peak);
     row.denials += line.denials;
   }
@@ -234,7 +210,7 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
   });
   for (const ReportRow& row : report.rows) report.sum += row.charged;
   report.adds_up = charges->consistent && report.sum == report.capacity;
-  price(report);
+  round_costs(report);
 
   report.period = month_name(report.from);
   const auto month = month_of(report.period);

@@ -20,8 +20,7 @@ struct ReportQuestion {
   /// For By::kLabel.
   std::string label;
   Basis basis = Basis::kUsed;
-  /// Price of one GiB·h in billionths of the currency; 0: none is asked for.
-  std::int64_t price_nano = 0;
+  Prices prices;
   std::string currency = "EUR";
   /// Who pays for what nobody held. kWeighted: by what each is charged.
   enum class ShareIdle { kNone, kEven, kWeighted } share_idle = ShareIdle::kNone;
@@ -30,8 +29,6 @@ struct ReportQuestion {
 /// `tenant user workload label:KEY gpu day` into `by` and `label`; E1916.
 [[nodiscard]] Result<void> parse_by(const std::string& text, ReportQuestion& question);
 [[nodiscard]] std::string name_of_by(const ReportQuestion& question);
-/// `0.031`, at most nine decimals: into billionths. E1916.
-[[nodiscard]] Result<std::int64_t> parse_price(const std::string& text);
 
 struct ReportRow {
   std::string name;
@@ -44,6 +41,8 @@ struct ReportRow {
   /// Used of limit; none where there was no limit.
   std::optional<double> efficiency;
   std::int64_t denials = 0;
+  /// In byte-milliseconds times billionths of the currency.
+  __int128 exact_cost = 0;
   /// In hundredths of the currency.
   std::int64_t cost_cents = 0;
 };

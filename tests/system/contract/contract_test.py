@@ -10,7 +10,8 @@ import unittest
 import jsonschema
 
 import documents
-from scene import BIN, GIB, NODE, SCHEMAS, SOURCE, Scene, until
+from scene import NODE, SCHEMAS, Scene  # first: it says where the next is
+from node_client import BIN, GIB, SOURCE, until  # isort: skip
 
 scene = None
 
@@ -116,7 +117,7 @@ class Contract(unittest.TestCase):
             "sim": [("sim", 0, "env", NODE)],
             "config": [("config", 0, "print"), ("config", 0, "path"), ("config", 0, "validate"), ("config", 0, "init", scene.folder / "new.toml")],
             "events": [("events", 0), ("events", 0, "--type", "denied"), ("events", 3, "--socket", "/no/such")],
-            "report": [("report", 0), ("report", 0, "--by", "user", "--price", "0.03"), ("report", 0, "--window", scene.month), ("last_run", 0, "--last"),
+            "report": [("report", 0), ("report", 0, "--by", "user", "--price", "0.03"), ("report", 0, "--price", "0.03 USD/GiB·h"), ("report", 2, "--price", "1,5"), ("report", 0, "--window", scene.month), ("last_run", 0, "--last"),
                        ("last_run", 0, "--last", "train"), ("report", 3, "--last", "none"), ("report", None, "close", scene.month),
                        ("period", 0, "close", "1998-12"), ("report", 2, "close", "soon")],
             "trim": [("trim", 0, "serve"), ("trim", 0, "--idle", "1ms", "--dry-run"), ("trim", 3, "none")],

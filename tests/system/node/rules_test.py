@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What the configuration says, carried out: tenants by the hour and by hand, soft limits, limits of policies, and processes outside."""
+import csv
 import http.server
+import io
 import json
 import os
 import subprocess
@@ -8,8 +10,9 @@ import sys
 import threading
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from node_test import BIN, GIB, NODE, PATIENCE, Case  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node.node_case import NODE, Case  # noqa: E402
+from node_client import BIN, GIB, PATIENCE  # noqa: E402
 
 
 class Tenants(Case):
@@ -18,6 +21,7 @@ class Tenants(Case):
 name = "nlp"
 limit = "4GiB"
 soft = "50%"
+price = "1.5 EUR/GiB·h"
 [[tenant]]
 name = "day"
 limit = "8GiB"
@@ -68,6 +72,15 @@ set = { day = "2GiB" }
         self.holding("train", "1GiB", "--limit", "6GiB", "--tenant", "day")
         self.until(lambda: self.row("train")["limit_bytes"] <= 2 * GIB, "the hour's limit")
         self.assertIn("schedule", self.tenant("day")["limit_from"])
+
+    def test_what_it_pays_is_its_own_price_unless_another_is_asked_for(self):
+        self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", "nlp")
+
+        def price(*options):
+            rows = list(csv.DictReader(io.StringIO(self.ration("report", "-o", "focus", *options).stdout)))
+            return next((row["ListUnitPrice"] for row in rows if row["SubAccountId"] == "nlp"), None)
+        self.assertEqual(self.until(price, "a line of its own"), "1.5")
+        self.assertEqual(price("--price", "0.031/GiB·h"), "0.031")
 
     def test_a_soft_limit_warns_once(self):
         self.holding("train", "3GiB", "--limit", "4GiB", "--tenant", "nlp")

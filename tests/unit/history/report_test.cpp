@@ -124,7 +124,7 @@ TEST_F(HistoryTest, WhatNobodyWatchedCostsNobodyAnything) {
   ASSERT_TRUE(history.record(sample_at(kStart + 6 * kHourMs, {workload(1, "w", 10_GiB)})));
   ASSERT_TRUE(history.commit());
   ReportQuestion question = whole_window();
-  question.price_nano = *parse_price("1");
+  question.prices.general = 1'000'000'000;
   const auto report = reader().usage(question);
   EXPECT_EQ(report->cost_cents, 4000) << "one hour of 40 GiB, not six";
   std::int64_t sum = 0;
@@ -147,24 +147,43 @@ TEST_F(HistoryTest, PrintedCostsAddUpToThePrintedSum) {
     ASSERT_TRUE(history.record(sample_at(kStart + hour * kHourMs, workloads)));
   }
   ASSERT_TRUE(history.commit());
-  for (const char* text : {"0.031", "0.000000001", "1", "1234.5"}) {
+  for (const std::int64_t price : {31'000'000L, 1L, 1'000'000'000L, 1'234'500'000'000L, 10'000'000'000'000L}) {
     for (const auto share : {ReportQuestion::ShareIdle::kNone, ReportQuestion::ShareIdle::kWeighted}) {
       ReportQuestion question = whole_window();
-      question.price_nano = *parse_price(text);
+      question.prices.general = price;
       question.share_idle = share;
       const auto report = reader().usage(question);
       std::int64_t sum = 0;
       for (const auto& row : report->rows) sum += row.cost_cents;
-      EXPECT_EQ(sum, report->cost_cents) << text;
-      EXPECT_NEAR(static_cast<double>(report->cost_cents) / 100, 1200 * static_cast<double>(question.price_nano) / 1e9,
-                  0.0051)
+      EXPECT_EQ(sum, report->cost_cents) << price;
+      EXPECT_NEAR(static_cast<double>(report->cost_cents) / 100, 1200 * static_cast<double>(price) / 1e9, 0.0051)
           << "40 GiB x 30 h";
       EXPECT_TRUE(report->adds_up);
     }
   }
-  EXPECT_EQ(*parse_price("0.031"), 31'000'000);
-  for (const char* text : {"", ".5", "5.", "1,5", "-1", "0.0000000001", "10001", "99999999999999999999", "1e3"})
-    EXPECT_FALSE(parse_price(text)) << text;
+}
+
+TEST_F(HistoryTest, EachTenantPaysItsOwnPrice) {
+  History history = open({2 * kHourMs, false});
+  for (int hour = 0; hour <= 10; ++hour) {
+    auto sample = sample_at(kStart + hour * kHourMs, {workload(1, "train", 8_GiB), workload(2, "serve", 3_GiB)});
+    sample.workloads[1].tenant = "vision";
+    ASSERT_TRUE(history.record(sample));
+  }
+  ASSERT_TRUE(history.commit());
+  ReportQuestion question = whole_window();
+  question.prices = {1'000'000'000, {{"vision", 2'000'000'000}, {"nobody", 5}}};
+  const auto by_tenant = reader().usage(question);
+  EXPECT_EQ(find_row(*by_tenant, "nlp")->cost_cents, 80'00);
+  EXPECT_EQ(find_row(*by_tenant, "vision")->cost_cents, 60'00);
+  EXPECT_EQ(find_row(*by_tenant, "(idle, not held)")->cost_cents, 290'00) << "the general price";
+  EXPECT_EQ(by_tenant->cost_cents, 430'00);
+  // The prices are the tenants', however the rows are cut.
+  question.by = By::kGpu;
+  question.share_idle = ReportQuestion::ShareIdle::kWeighted;
+  const auto by_gpu = reader().usage(question);
+  EXPECT_EQ(by_gpu->cost_cents, 430'00);
+  EXPECT_EQ(by_gpu->rows.front().cost_cents, 430'00);
 }
 
 TEST_F(HistoryTest, AHistoryThatContradictsItselfIsSaidToDoSo) {

@@ -11,8 +11,17 @@ constexpr const char* kEvil = "=cmd|'/c calc'!A1<script>alert(\"1\")</script>|**
 
 Report report_of(Reader reader) {
   ReportQuestion question = whole_window();
-  question.price_nano = *parse_price("0.031");
+  question.prices.general = 31'000'000;
   return *reader.usage(question);
+}
+
+ExportFacts facts_of(Basis basis, std::int64_t general, std::int64_t of_nlp) {
+  ExportFacts facts;
+  facts.host = "node7";
+  facts.basis = basis;
+  facts.prices.general = general;
+  facts.prices.of_tenants["nlp"] = of_nlp;
+  return facts;
 }
 
 class WritersTest : public HistoryTest {
@@ -118,7 +127,7 @@ std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
 TEST_F(WritersTest, FocusHasItsColumnsAndItsCostsMatchQuantityTimesPrice) {
   const auto charges = reader().charges({kStart, kStart + 40 * kDayMs}, Slice::kDay, Basis::kLimit);
   ASSERT_TRUE(charges);
-  const auto rows = parse_csv(to_focus(*charges, {"node7", *parse_price("0.031"), "EUR", Basis::kLimit}));
+  const auto rows = parse_csv(to_focus(*charges, facts_of(Basis::kLimit, 31'000'000, 62'000'000)));
   std::map<std::string, std::size_t> column;
   for (std::size_t place = 0; place < rows[0].size(); ++place) column[rows[0][place]] = place;
   for (const char* mandatory : {"BilledCost",         "BillingAccountId",
@@ -143,7 +152,11 @@ TEST_F(WritersTest, FocusHasItsColumnsAndItsCostsMatchQuantityTimesPrice) {
     EXPECT_EQ(cell("PricingUnit"), "GiB-Hours");
     EXPECT_EQ(cell("BillingPeriodStart"), "2026-01-01T00:00:00Z");
     EXPECT_EQ(cell("ChargePeriodStart").substr(10), "T00:00:00Z");
-    EXPECT_NEAR(std::stod(cell("BilledCost")), std::stod(cell("PricingQuantity")) * 0.031, 1e-8);
+    const bool own = cell("SubAccountId") == "nlp";
+    EXPECT_EQ(cell("ListUnitPrice"), own ? "0.062" : "0.031");
+    EXPECT_EQ(cell("SkuPriceId"), own ? "gpu-memory/limit/nlp" : "gpu-memory/limit") << "one name, one price";
+    EXPECT_NEAR(std::stod(cell("BilledCost")), std::stod(cell("PricingQuantity")) * std::stod(cell("ListUnitPrice")),
+                1e-8);
     quantity += std::stod(cell("PricingQuantity"));
     if (cell("x_Workload") == "train" && cell("ChargePeriodStart") == "2026-01-05T00:00:00Z") {
       EXPECT_EQ(cell("SubAccountId"), "nlp");
@@ -158,13 +171,13 @@ TEST_F(WritersTest, FocusHasItsColumnsAndItsCostsMatchQuantityTimesPrice) {
 
 TEST_F(WritersTest, OpenCostCountsSharesOfGpus) {
   const auto charges = reader().charges({kStart, kStart + 40 * kDayMs}, Slice::kWhole, Basis::kUsed);
-  const auto answer = to_opencost(*charges, {"node7", *parse_price("0.1"), "EUR", Basis::kUsed});
+  const auto answer = to_opencost(*charges, facts_of(Basis::kUsed, 100'000'000, 200'000'000));
   ASSERT_EQ(answer["code"], 200);
   ASSERT_EQ(answer["data"].size(), 1u);
   const auto& train = answer["data"][0]["nlp/train"];
   EXPECT_DOUBLE_EQ(train["gpuHours"], 6) << "a fifth of the device for 30 h";
   EXPECT_DOUBLE_EQ(train["gpuCount"], 0.2);
-  EXPECT_DOUBLE_EQ(train["totalCost"], 24);
+  EXPECT_DOUBLE_EQ(train["totalCost"], 48) << "at the tenant's price";
   EXPECT_EQ(train["properties"]["namespace"], "nlp");
   EXPECT_EQ(train["properties"]["labels"]["exp"], "42");
   double hours = 0;

@@ -109,7 +109,7 @@ TEST(Configuration, EveryPartIsReadWithItsPlace) {
   EXPECT_EQ(nlp.guarantee.value.on(Bytes{1}, Bytes{1}).value(), Bytes{8ULL << 30});
   EXPECT_EQ(nlp.soft.value, 90);
   EXPECT_EQ(nlp.priority.value, 10);
-  EXPECT_EQ(nlp.price.value->billionths, 31'000'000U);
+  EXPECT_EQ(nlp.price.value->billionths, 31'000'000);
   EXPECT_EQ(nlp.price.value->currency, "EUR");
   EXPECT_EQ(all.tenants[1].limit.value.on(Bytes{1}, Bytes{1}).value(), kUnlimited);
   ASSERT_EQ(all.policies.size(), 1U);
@@ -175,6 +175,8 @@ TEST(Configuration, WhatIsWrongIsToldWithItsPlaceAndTheNearestName) {
       {"[[tenant]]\nname = \"a\"\nsoft = \"110%\"\n", "3:1: '110%' is not a percentage"},
       {"[[tenant]]\nname = \"a\"\npriority = \"1\"\n", "3:1: 'priority' is a whole number"},
       {"[[tenant]]\nname = \"a\"\nprice = \"3 EUR\"\n", "3:1: '3 EUR' is not a price"},
+      {"[[tenant]]\nname = \"a\"\nprice = \"1,5/GiBh\"\n", "3:1: '1,5/GiBh' is not a price"},
+      {"[[tenant]]\nname = \"a\"\nprice = \"10001 EUR/GiBh\"\n", "3:1: '10001 EUR/GiBh' is not a price"},
       {"[[tenant]]\nname = \"a\"\nprice = \"3 USD/GiBh\"\n", "3:1: the price is in USD, the report in EUR (default)"},
       {"[[tenant]]\nname = \"a\"\nmatch = { user = [\"x\"] }\n", "3:11: unknown key 'user' - did you mean 'users'?"},
       {"[[tenant]]\nname = \"a\"\nmatch = \"x\"\n", "3:1: 'match' is a table"},

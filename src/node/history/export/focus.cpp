@@ -21,6 +21,7 @@ struct Line {
   DeviceFacts device;
   TimeMs from = 0, to = 0;
   bool governed = false;
+  std::int64_t price_nano = 0;
 };
 
 using Cell = std::function<void(CsvRow&, const Line&)>;
@@ -48,10 +49,10 @@ Cell empty() {
 }
 // What nobody watched costs nobody anything.
 void cost(CsvRow& row, const Line& line) {
-  row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.facts.price_nano));
+  row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.price_nano));
 }
 void price(CsvRow& row, const Line& line) {
-  row.number(exact_cost(ByteTime{(__int128{1} << 30) * kHourMs}, line.facts.price_nano));
+  row.number(exact_cost(ByteTime{(__int128{1} << 30) * kHourMs}, line.price_nano));
 }
 
 const std::vector<std::pair<const char*, Cell>>& columns() {
@@ -105,7 +106,11 @@ const std::vector<std::pair<const char*, Cell>>& columns() {
       {"ServiceName", text("GPU memory")},
       {"ServiceSubcategory", text("Other (Compute)")},
       {"SkuId", text("gpu-memory")},
-      {"SkuPriceId", [](CsvRow& row, const Line& line) { row.text("gpu-memory/" + name_of(line.facts.basis)); }},
+      {"SkuPriceId",
+       [](CsvRow& row, const Line& line) {
+         const bool own = line.facts.prices.of_tenants.count(line.run.tenant) != 0;
+         row.text("gpu-memory/" + name_of(line.facts.basis) + (own ? "/" + line.run.tenant : ""));
+       }},
       {"SubAccountId", [](CsvRow& row, const Line& line) { row.text(line.run.tenant); }},
       {"SubAccountName", [](CsvRow& row, const Line& line) { row.text(line.run.tenant); }},
       {"SubAccountType", [](CsvRow& row, const Line& line) { row.text(line.governed ? "Tenant" : ""); }},
@@ -134,7 +139,9 @@ std::string to_focus(const Charges& charges, const ExportFacts& facts) {
   for (const ChargeLine& charge : charges.lines) {
     Line line{charge, facts, {}, {}, charge.from, charges.to, charge.kind == Kind::kGoverned};
     if (charges.sliced == Slice::kDay) line.to = std::min(charges.to, charge.from / kDayMs * kDayMs + kDayMs);
-    if (const auto run = charges.runs.find(charge.run); run != charges.runs.end()) line.run = run->second;
+    const RunFacts* run = charges.run_of(charge);
+    if (run != nullptr) line.run = *run;
+    line.price_nano = facts.prices.of(run);
     if (const auto device = charges.devices.find(charge.device); device != charges.devices.end())
       line.device = device->second;
     CsvRow row;

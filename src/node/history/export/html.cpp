@@ -31,7 +31,7 @@ div.wide{overflow-x:auto}
 }  // namespace
 
 std::string to_html(const Report& report) {
-  const bool priced = report.question.price_nano != 0;
+  const bool priced = report.question.prices.any();
   const std::size_t columns = priced ? 7 : 6;
   const std::string subject = html_text(table_subject(report));
   const std::string days = rfc3339(report.from).substr(0, 10) + " to " + rfc3339(report.to).substr(0, 10);

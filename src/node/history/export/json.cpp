@@ -23,7 +23,7 @@ nlohmann::json to_json(const Report& report) {
     known("guarantee_byte_seconds", governed, byte_seconds(row.guaranteed), "not governed");
     known("peak_bytes", governed || row.kind == Kind::kUngoverned, row.peak, "not measured");
     known("efficiency", row.efficiency.has_value(), row.efficiency.value_or(0), "no limit was set");
-    known("cost", report.question.price_nano != 0, static_cast<double>(row.cost_cents) / 100, "no price is set");
+    known("cost", report.question.prices.any(), static_cast<double>(row.cost_cents) / 100, "no price is set");
     if (row.shared_idle > ByteTime{}) line["shared_idle_byte_seconds"] = byte_seconds(row.shared_idle);
     rows.push_back(std::move(line));
   }
@@ -56,7 +56,7 @@ nlohmann::json to_json(const Report& report) {
                    {"seal", nullptr},
                    {"adjustments", std::move(adjustments)}};
   if (report.period.empty()) document["period_na"] = "the window is not one month";
-  if (report.question.price_nano != 0) document["cost"] = static_cast<double>(report.cost_cents) / 100;
+  if (report.question.prices.any()) document["cost"] = static_cast<double>(report.cost_cents) / 100;
   if (report.closed) {
     document["closed"] = rfc3339(report.closed->closed);
     document["seal"] = report.closed->seal;

@@ -6,7 +6,7 @@
 namespace ration::history {
 
 std::string to_markdown(const Report& report) {
-  const bool priced = report.question.price_nano != 0;
+  const bool priced = report.question.prices.any();
   const std::size_t columns = priced ? 7 : 6;
   std::string text = "| " + markdown_cell(table_subject(report)) + " |";
   std::string rule = "|:--|";

@@ -48,18 +48,17 @@ nlohmann::json properties_of(const ExportFacts& facts, const RunFacts* run) {
 }  // namespace
 
 nlohmann::json to_opencost(const Charges& charges, const ExportFacts& facts) {
-  const double price = static_cast<double>(facts.price_nano) / 1e9;
   std::map<TimeMs, std::map<std::string, Share>> sets;
   for (const ChargeLine& line : charges.lines) {
     const auto device = charges.devices.find(line.device);
     const double gib = device == charges.devices.end() ? 0 : static_cast<double>(device->second.capacity) / (1 << 30);
-    const auto run = charges.runs.find(line.run);
-    const bool governed = line.kind == Kind::kGoverned && run != charges.runs.end();
-    const std::string name = governed ? run->second.tenant + "/" + run->second.workload : other_name(line.kind);
+    const RunFacts* run = line.kind == Kind::kGoverned ? charges.run_of(line) : nullptr;
+    const std::string name = run != nullptr ? run->tenant + "/" + run->workload : other_name(line.kind);
     Share& share = sets[line.from][name];
-    if (share.properties.is_null()) share.properties = properties_of(facts, governed ? &run->second : nullptr);
+    if (share.properties.is_null()) share.properties = properties_of(facts, run);
     if (gib > 0) share.gpu_hours += gib_hours(line.charged) / gib, share.used_hours += gib_hours(line.used) / gib;
-    if (line.kind != Kind::kGap) share.cost += gib_hours(line.charged) * price;
+    if (line.kind != Kind::kGap)
+      share.cost += gib_hours(line.charged) * static_cast<double>(facts.prices.of(run)) / 1e9;
     share.ms = std::max(share.ms, line.ms);
   }
   nlohmann::json data = nlohmann::json::array();

@@ -11,7 +11,7 @@ namespace ration::history {
 namespace {
 
 std::string money(const Report& report, std::int64_t hundredths) {
-  return report.question.price_nano == 0 ? std::string() : cents(hundredths) + " " + report.question.currency;
+  return !report.question.prices.any() ? std::string() : cents(hundredths) + " " + report.question.currency;
 }
 
 }  // namespace

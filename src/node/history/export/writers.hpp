@@ -18,10 +18,10 @@ namespace ration::history {
 /// One page without any request to elsewhere, light and dark.
 [[nodiscard]] std::string to_html(const Report& report);
 
-/// Who exports, and at which price; the question that `charges` answers.
+/// Who exports, and at which prices; the question that `charges` answers.
 struct ExportFacts {
   std::string host;
-  std::int64_t price_nano = 0;
+  Prices prices;
   std::string currency = "EUR";
   Basis basis = Basis::kUsed;
 };
