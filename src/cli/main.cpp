@@ -24,7 +24,7 @@ std::function<Result<int>()> chosen;
 /// Everything that the verbs read; filled by the parser.
 struct Typed {
   cli::RunOptions run;
-  std::string hints = "auto", gpu, target, denial, size, shell, folder;
+  std::string hints = "auto", gpu, target, tenant, denial, size, shell, folder;
   cli::SetOptions set;
   cli::SplitOptions split;
   cli::PlanOptions plan;
@@ -272,10 +272,15 @@ void add_verbs(CLI::App& app) {
   add_socket(top);
   add_output(top, false);
 
-  auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu); });
-  explain->add_option("target", typed.target, "a pid or a workload");
-  explain->add_option("--gpu", typed.gpu, "a whole device")->type_name("GPU");
+  auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu, typed.tenant); });
+  auto* part = explain->add_option("target", typed.target, "a pid, a workload or a tenant");
+  auto* device = explain->add_option("--gpu", typed.gpu, "a whole device")->type_name("GPU")->excludes(part);
+  explain->add_option("--tenant", typed.tenant, "a whole tenant, also where a workload has its name")
+      ->type_name("TENANT")
+      ->excludes(part)
+      ->excludes(device);
   add_sim(explain);
+  add_socket(explain);
   add_output(explain, false);
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });

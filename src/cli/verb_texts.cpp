@@ -38,11 +38,13 @@ const std::vector<VerbText>& verb_texts() {
         {"ration top -o json", "schema ration.top/1: the daemon's snapshot"}}},
       {"explain",
        "make the numbers add up",
-       "[PID | WORKLOAD] [OPTIONS]",
-       "Shows where the bytes of a process, of a workload or of a whole GPU are: allocations, pools, CUDA contexts, "
+       "[PID | WORKLOAD | TENANT] [OPTIONS]",
+       "Shows where the bytes of a process, of a workload, of a tenant or of a whole GPU are: allocations, pools, CUDA "
+       "contexts, "
        "and what nobody can explain.",
        {{"ration explain 4411", "one process"},
-        {"ration explain nlp", "one workload"},
+        {"ration explain train", "one workload"},
+        {"ration explain --tenant nlp", "all of a tenant"},
         {"ration explain --gpu 0", "one device"}}},
       {"why",
        "explain one denial",

@@ -36,7 +36,8 @@ Result<int> env(const Session& session, RunOptions options);
 Result<int> simulation(const Session& session, const RunOptions& options);
 
 Result<int> ps(const Session& session, const std::string& gpu);
-Result<int> explain(const Session& session, const std::string& target, const std::string& gpu);
+Result<int> explain(const Session& session, const std::string& target, const std::string& gpu,
+                    const std::string& tenant);
 Result<int> why(const Session& session, const std::string& denial);
 
 struct SetOptions {

@@ -86,6 +86,7 @@ void Api::install_now(http::Server& server) {
     return answer("devices", rows);
   });
   server.route("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
+    host_.look_if_stale();
     const Snapshot& now = host_.node().snapshot();
     const std::string& wanted = request.captures.at("gpu");
     for (const DeviceView& device : now.devices) {
@@ -95,6 +96,7 @@ void Api::install_now(http::Server& server) {
     return no_such("device", wanted);
   });
   server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
+    host_.look_if_stale();
     const auto named = host_.node().registry().named(request.captures.at("name"), request.peer.uid);
     if (!named) return http::problem(named.error());
     const Workload* workload = *named;
@@ -107,6 +109,13 @@ void Api::install_now(http::Server& server) {
     return answer("explain_workload", rows);
   });
   server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
+  server.route("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
+    host_.look_if_stale();
+    const std::string& name = request.captures.at("name");
+    const json explained = explain_tenant(host_.node().snapshot(), name);
+    if (explained.at("devices").empty() && host_.node().tenants().find(name) == nullptr) return no_such("tenant", name);
+    return answer("explain_tenant", explained);
+  });
   server.route("GET", "/api/v1/health", [this](const Request& request) {
     return answer("health", host_.health(viewer_of(request.peer).is_operator));
   });

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/units.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -20,44 +22,78 @@ json row(const std::string& id, const std::string& label, const std::optional<By
   return entry;
 }
 
+constexpr const char* kNotAttributed = "the driver does not attribute memory to these processes";
+
+// What the processes of these accounts, all of one device, hold: into the fields of `answer`.
+void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
+  std::optional<Bytes> driver = Bytes{0};
+  Bytes by_processes, used, away, context, pooled;
+  bool contexts_counted = true;
+  for (const AccountView* account : accounts) {
+    used += account->used, away += account->away;
+    context += account->context, pooled += account->pooled;
+    contexts_counted = contexts_counted && account->contexts_counted;
+    for (const ProcessView& process : account->processes) {
+      by_processes += process.used;
+      driver = driver && process.driver_used ? std::optional(*driver + *process.driver_used) : std::nullopt;
+    }
+  }
+  json rows = json::array();
+  rows.push_back(row("allocated", "allocated by the program", by_processes - std::min(by_processes, context + pooled),
+                     "book: tensors, and what its framework caches"));
+  rows.push_back(row("pooled", "reserved by the driver's pools", pooled, "book"));
+  rows.push_back(
+      row("context", "CUDA context", contexts_counted ? std::optional(context) : std::nullopt,
+          contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"));
+  rows.push_back(row("framework_free", "of these, free inside the framework", std::nullopt,
+                     "only the framework knows: torch.cuda.memory_reserved - memory_allocated"));
+  rows.push_back(row("unexplained", "not explained (code, driver)",
+                     driver ? std::optional(*driver - std::min(*driver, by_processes)) : std::nullopt,
+                     driver ? "driver minus book" : kNotAttributed));
+  answer["used_bytes"] = used.count();
+  answer["suspended_bytes"] = away.count();
+  answer["driver_bytes"] = driver ? json(driver->count()) : json(nullptr);
+  if (!driver) answer["driver_bytes_na"] = kNotAttributed;
+  answer["rows"] = std::move(rows);
+}
+
 }  // namespace
 
 json explain_account(const AccountView& account) {
-  std::optional<Bytes> driver = Bytes{0};
-  Bytes used;
-  for (const ProcessView& process : account.processes) {
-    used += process.used;
-    driver = driver && process.driver_used ? std::optional(*driver + *process.driver_used) : std::nullopt;
-  }
-  const Bytes special = account.context + account.pooled;
-  json rows = json::array();
-  rows.push_back(row("allocated", "allocated by the program", used - std::min(used, special),
-                     "book: tensors, and what its framework caches"));
-  rows.push_back(row("pooled", "reserved by the driver's pools", account.pooled, "book"));
-  rows.push_back(row("context", "CUDA context", account.context, "book, measured when it was made"));
-  rows.push_back(row("framework_free", "of these, free inside the framework", std::nullopt,
-                     "only the framework knows: torch.cuda.memory_reserved - memory_allocated"));
-  if (driver)
-    rows.push_back(
-        row("unexplained", "not explained (code, driver)", *driver - std::min(*driver, used), "driver minus book"));
-  else
-    rows.push_back(row("unexplained", "not explained (code, driver)", std::nullopt,
-                       "the driver does not attribute memory to these processes"));
-  json answer{{"workload", account.workload},
-              {"used_bytes", account.used.count()},
-              {"limit_bytes", account.limit.count()},
-              {"rows", rows}};
+  json answer{{"workload", account.workload}, {"limit_bytes", account.limit.count()}};
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
-  answer["driver_bytes"] = driver ? json(driver->count()) : json(nullptr);
-  if (!driver) answer["driver_bytes_na"] = "the driver does not attribute memory to these processes";
+  add_rows({&account}, answer);
   return answer;
+}
+
+json explain_tenant(const Snapshot& snapshot, const std::string& tenant) {
+  json devices = json::array();
+  for (const DeviceView& device : snapshot.devices) {
+    std::vector<const AccountView*> accounts;
+    json workloads = json::array();
+    for (const AccountView& account : snapshot.accounts) {
+      if (account.tenant != tenant || account.gpu != device.device.index) continue;
+      accounts.push_back(&account);
+      workloads.push_back({{"workload", account.workload},
+                           {"user", account.user},
+                           {"used_bytes", account.used.count()},
+                           {"suspended_bytes", account.away.count()},
+                           {"limit_bytes", account.limit.count()}});
+    }
+    if (accounts.empty()) continue;
+    json answer{{"gpu", device.device.index}, {"device", device.device.name}, {"workloads", std::move(workloads)}};
+    add_rows(accounts, answer);
+    devices.push_back(std::move(answer));
+  }
+  return {{"tenant", tenant}, {"devices", std::move(devices)}};
 }
 
 json explain_device(const Snapshot& snapshot, const DeviceView& device, const Viewer& viewer) {
   json rows = json::array();
   for (const AccountView& account : snapshot.accounts) {
     if (account.gpu != device.device.index) continue;
-    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, account.used, "book"));
+    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, account.used,
+                       "book, limit " + format_size(account.limit)));
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;

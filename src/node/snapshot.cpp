@@ -88,6 +88,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.denials = entry.denials;
   view.last_denial = book.denial_count;
   view.waiting = book.waiting > 0;
+  view.contexts_counted = book.account_mode == ledger::AccountMode::kDevice;
   if (known != nullptr) {
     if (account < known->limits.size()) view.limit = known->limits[account];
     if (account < known->configured_limits.size()) view.configured_limit = known->configured_limits[account];
@@ -97,11 +98,14 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     view.suspended = known->suspended;
     view.comes_back = known->comes_back;
     view.by_driver = known->by_driver;
-    if (view.suspended) view.away = std::exchange(view.used, Bytes{0});
   }
   for (const auto& process : book.processes) {
     view.context += process.context[account];
     view.pooled += process.pooled[account];
+  }
+  if (view.suspended) {
+    view.away = std::exchange(view.used, Bytes{0});
+    view.context = view.pooled = Bytes{0};
   }
   return view;
 }

@@ -41,9 +41,10 @@ struct AccountView {
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
   bool waiting = false;
-  bool by_driver = false;   ///< the driver holds its limit as well, over its cgroup
-  bool suspended = false;   ///< its memory is not on the device: `used` is 0, `away` says how much it was
-  bool comes_back = false;  ///< suspended, and asks for its device
+  bool by_driver = false;        ///< the driver holds its limit as well, over its cgroup
+  bool contexts_counted = true;  ///< false: its book enters allocations only
+  bool suspended = false;        ///< its memory is not on the device: `used` is 0, `away` says how much it was
+  bool comes_back = false;       ///< suspended, and asks for its device
   Bytes away;
   std::string held_back_by;  ///< why limit < configured_limit; empty: it is not
   std::vector<ProcessView> processes;

@@ -341,6 +341,20 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         csv = self.ration("ps", NODE, "-o", "csv").stdout.splitlines()
         self.assertEqual(dict(zip(csv[0].split(","), csv[1].split(",")))["used_bytes"], str(1088 * MIB))
 
+    def test_a_tenant_is_explained_over_all_of_its_workloads(self):
+        self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")
+        self.holding("serve", "2GiB", "--limit", "3GiB", "--tenant", "nlp")
+        self.holding("nlp", "3GiB", "--limit", "4GiB", "--tenant", "vision")
+        device = self.document("explain", "explain", "--tenant", "nlp", NODE, "-o", "json")["data"]["devices"][0]
+        self.assertEqual({each["workload"]: each["used_bytes"] for each in device["workloads"]}, {"train": 1088 * MIB, "serve": 2112 * MIB})
+        parts = {row["id"]: row["bytes"] for row in device["rows"]}
+        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "unexplained": 0})
+        self.assertEqual(sum(bytes or 0 for bytes in parts.values()), device["driver_bytes"], "the driver's number")
+        self.assertEqual(self.document("explain", "explain", "nlp", NODE, "-o", "json")["data"][0]["held_bytes"], 3136 * MIB, "a workload comes first")
+        self.assertIn("tenant vision on GPU 0", self.ration("explain", "vision", NODE).stdout)
+        self.refused(3, "E1801", "explain", "--tenant", "nobody", NODE)
+        self.refused(2, "E1001", "explain", "nlp", "--tenant", "nlp", NODE)
+
     def test_what_is_not_governed_is_shown(self):
         environment = dict(self.environment, RATION_SIM="T4:16GiB:context=64MiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         process = subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True)

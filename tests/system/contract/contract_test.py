@@ -39,6 +39,7 @@ def called():
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
         ("GET", "/api/v1/devices/0/explain", None, {}, 200), ("GET", "/api/v1/devices/9/explain", None, {}, 404),
         ("GET", "/api/v1/workloads/train/explain", None, {}, 200), ("GET", "/api/v1/workloads/none/explain", None, {}, 404),
+        ("GET", "/api/v1/tenants/nlp/explain", None, {}, 200), ("GET", "/api/v1/tenants/none/explain", None, {}, 404),
         ("PATCH", "/api/v1/workloads/train?dry_run=1", {"limit": "1GiB"}, {}, 200), ("PATCH", "/api/v1/workloads/train", {"limit": "6GiB"}, {}, 200),
         ("PATCH", "/api/v1/workloads/train", {"limit": "7GiB"}, {"If-Match": '"99"'}, 412),
         ("PATCH", "/api/v1/workloads/train", {"limit": "7GiB"}, {"If-Match": '"many"'}, 400), ("PATCH", "/api/v1/workloads/train", {"limit": "7"}, {}, 400),
@@ -106,7 +107,7 @@ class Contract(unittest.TestCase):
         commands = {
             "run": [("run", 0, NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", "true"), ("run", 2, NODE, "--limit", "9", "-o", "json", "--", "true")],
             "ps": [("ps", 0, NODE), ("ps", 3, NODE, "--gpu", "9")],
-            "explain": [("explain", 0, "train", NODE), ("explain", 0, "--gpu", "0", NODE), ("explain", 3, "none", NODE)],
+            "explain": [("explain", 0, "train", NODE), ("explain", 0, "--gpu", "0", NODE), ("explain", 0, "--tenant", "nlp", NODE), ("explain", 0, "vision", NODE), ("explain", 3, "none", NODE)],
             "why": [("why", 0, scene.denial), ("why", 3, "d-99-1")],
             "split": [("split", 0, NODE)],
             "plan": [("plan", 0, "--gpu", "T4", "--tenant", "a=4GiB"), ("plan", 4, "--gpu", "T4", "--tenant", "a=40GiB"), ("plan", 2, "--gpu", "T5", "--tenant", "a=4GiB")],

@@ -72,11 +72,24 @@ idle = { after = "1s", action = "suspend" }
         row = self.row("notebook")
         self.assertEqual((row["used_bytes"], row["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
         self.assertEqual(self.free(), 16 * GIB, "its bytes are free for others")
+        self.explains_what_is_away()
         self.assertEqual(notebook.cell("take 512"), 0, "it goes on where it was")
         row = self.until(lambda: (lambda row: row if row["state"] == "running" else None)(self.row("notebook")), "it is back")
         self.assertEqual((row["used_bytes"], row["suspended_bytes"]), (3584 * MIB + CONTEXT, 0))
         kinds = [event["type"] for event in self.events("suspended", "resuming", "resumed")]
         self.assertEqual(kinds[:3], ["suspended", "resuming", "resumed"])
+
+    def explains_what_is_away(self):
+        def explained(*what):
+            return json.loads(self.ration("explain", *what, NODE, "-o", "json").stdout)["data"]
+        device = explained("--gpu", "0")
+        self.assertEqual((device["used_bytes"], sum(part["bytes"] for part in device["parts"])), (0, 0), "it is not on the device")
+        process = explained("notebook")[0]
+        self.assertEqual((process["held_bytes"], process["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
+        tenant = explained("--tenant", self.row("notebook")["tenant"])["devices"][0]
+        self.assertEqual((tenant["used_bytes"], tenant["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
+        self.assertEqual({row["bytes"] for row in tenant["rows"]}, {0, None})
+        self.assertIn("3.06 GiB of Tesla T4 are in host memory", self.ration("explain", "notebook", NODE).stdout)
 
     def test_it_waits_for_room_and_is_not_refused(self):
         notebook = Notebook(self, "notebook")
