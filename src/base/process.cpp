@@ -47,12 +47,12 @@ bool read_stat(const char* path, ProcessStat& out) noexcept {
   return true;
 }
 
+}  // namespace
+
 std::uint64_t own_pid_namespace() noexcept {
   struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
-
-}  // namespace
 
 ProcessIdentity current_process() noexcept {
   ProcessIdentity self;
@@ -75,9 +75,11 @@ std::optional<ProcessIdentity> identity_of(std::int32_t pid) noexcept {
   return ProcessIdentity{stat.start_time, own_pid_namespace(), pid, folder.st_uid};
 }
 
-Liveness liveness(const ProcessIdentity& process) noexcept {
+Liveness liveness(const ProcessIdentity& process) noexcept { return liveness(process, own_pid_namespace()); }
+
+Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept {
   if (process.pid <= 0) return Liveness::kDead;
-  if (process.pid_namespace != own_pid_namespace()) return Liveness::kUnknown;
+  if (process.pid_namespace != own_namespace) return Liveness::kUnknown;
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", process.pid);
   ProcessStat stat;

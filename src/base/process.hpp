@@ -36,5 +36,10 @@ enum class Liveness {
 
 /// Whether that process still runs. A zombie is dead (its memory has been given back) unless other threads of it live.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;
+/// The same for many, with own_pid_namespace() asked once.
+[[nodiscard]] Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept;
+
+/// Of the calling process; 0: it cannot be read. It stays while the process lives; a child may have another.
+[[nodiscard]] std::uint64_t own_pid_namespace() noexcept;
 
 }  // namespace ration

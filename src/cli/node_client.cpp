@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/read_json.hpp"
 #include "node/snapshot_json.hpp"
 
 namespace ration::cli {
@@ -25,10 +26,10 @@ bool somebody_listens(const std::string& path) {
   return probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-Result<json> data_of(const Result<http::Answer>& answer) {
+Result<json> data_of(Result<http::Answer> answer) {
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
-  json document = json::parse(answer->body, nullptr, false);
+  json document = read_json(std::move(answer->body));
   if (document.is_object() && document.contains("data")) return std::move(document["data"]);
   return fail("E1508", "the daemon's answer cannot be understood.", "ration doctor", 1);
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ bool governed(const json& row) { return row.value("governed", false); }
 
 constexpr std::size_t kMostHolders = 8;  // as many as a line of a terminal has room for
 
-std::string device_line(const Session& session, const json& device, const json& rows) {
+std::string device_line(const Session& session, const json& device, std::vector<const json*> holders) {
   std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
   if (device.at("temperature_celsius").is_number())
     line += fmt::format("  {}°C", device["temperature_celsius"].get<int>());
@@ -41,9 +42,6 @@ std::string device_line(const Session& session, const json& device, const json& 
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
   line += fmt::format("  {} of {} used", session.size(bytes_of(device, "used_bytes")),
                       session.size(bytes_of(device, "total_bytes")));
-  std::vector<const json*> holders;
-  for (const json& row : rows)
-    if (governed(row) && row.at("gpu") == device.at("gpu")) holders.push_back(&row);
   if (holders.size() > kMostHolders) {  // the table names everybody
     std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
       return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
@@ -148,7 +146,11 @@ Result<int> ps(const Session& session, const std::string& gpu) {
     return 0;
   }
   if (session.format() == Format::kText) {
-    for (const json& device : devices) fmt::print("{}\n", device_line(session, device, rows));
+    std::map<json, std::vector<const json*>> holders;  // by GPU
+    for (const json& row : rows)
+      if (governed(row)) holders[row.at("gpu")].push_back(&row);
+    for (const json& device : devices)
+      fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
   }
   Table table({{"WORKLOAD", "workload"},
                {"PID", "pid"},

@@ -186,14 +186,15 @@ void Registry::leave_out_the_dead(Workload& workload, Source& source) {
 
 void Registry::examine_processes() {
   auto each = workloads_.upper_bound(examined_last_);
+  const std::uint64_t own_namespace = own_pid_namespace();
   std::size_t examined = 0;
   for (std::size_t seen = 0; seen < workloads_.size() && examined < kExaminedAtOnce; ++seen, ++each) {
     if (each == workloads_.end()) each = workloads_.begin();
     Source& source = sources_.at(each->first);
     const BookSnapshot& book = each->second.book;
-    source.creator_dead = liveness(book.creator) == Liveness::kDead;
+    source.creator_dead = liveness(book.creator, own_namespace) == Liveness::kDead;
     for (const auto& process : book.processes) {
-      if (!contains(source.dead, process.identity) && liveness(process.identity) == Liveness::kDead)
+      if (!contains(source.dead, process.identity) && liveness(process.identity, own_namespace) == Liveness::kDead)
         source.dead.push_back(process.identity);
     }
     examined += 1 + book.processes.size();

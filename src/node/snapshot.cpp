@@ -39,7 +39,7 @@ std::set<Key> keys_in_books(const Registry& registry) {
 
 // Only a process that no book of this namespace has is looked up: it may be known by its number in another.
 DriverProcesses processes_on(const policy::Device& device, const std::set<Key>& in_books) {
-  static const std::uint64_t own_namespace = current_process().pid_namespace;
+  static const std::uint64_t own_namespace = own_pid_namespace();
   DriverProcesses found;
   if (!device.processes) return found;
   for (const auto& process : *device.processes) {
