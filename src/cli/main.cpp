@@ -239,10 +239,11 @@ void add_verbs(CLI::App& app) {
   run = add_verb(app, "run", [] { return start(run); });
   run->prefix_command();
   add_plan_options(run);
-  run->add_option("--wait", typed.run.wait, "wait in the daemon's queue until the limit is free, at most so long")
-      ->expected(0, 1)
-      ->type_name("TIME");
-  run->add_option("--priority", typed.run.priority, "with --wait: larger goes first")->type_name("N");
+  auto* wait =
+      run->add_option("--wait", typed.run.wait, "wait in the daemon's queue until the limit is free, at most so long")
+          ->expected(0, 1)
+          ->type_name("TIME");
+  run->add_option("--priority", typed.run.priority, "with --wait: larger goes first")->type_name("N")->needs(wait);
   run->add_option("--retry", typed.run.retries, "so often again with more, if it fails right after a refusal")
       ->check(CLI::Range(0, 100))
       ->type_name("N");

@@ -11,6 +11,7 @@
 
 #include "base/read_json.hpp"
 #include "node/snapshot_json.hpp"
+#include "policy/configuration.hpp"
 
 namespace ration::cli {
 namespace {
@@ -41,6 +42,9 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (!session.socket.empty() || (given != nullptr && *given != '\0'))
     return NodeClient(session.socket.empty() ? given : session.socket);
   std::vector<std::string> candidates;
+  if (const auto configuration = policy::read_configuration();  // one that is wrong is the daemon's to refuse
+      configuration && !configuration->daemon.socket.origin.is_default())
+    candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
   if (std::getenv("RATION_RUNTIME_DIR") == nullptr) candidates.emplace_back("/run/ration/ration.sock");
   for (const std::string& candidate : candidates)

@@ -16,8 +16,8 @@ namespace ration::cli {
 /// A daemon that answers. Not thread-safe.
 class NodeClient {
  public:
-  /// `--socket` or RATION_SOCKET (E1501 where nobody is there); else beside this user's books, else /run/ration;
-  /// absent: no daemon.
+  /// `--socket` or RATION_SOCKET (E1501 where nobody is there); else `[daemon] socket`, beside this user's books,
+  /// /run/ration; absent: no daemon.
   [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
   /// The same, but E1501 where there is none.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -75,6 +76,10 @@ Result<policy::Machine> Session::machine() const {
   if (!folder) return tl::unexpected(folder.error());
   auto machine = policy::look_at_machine(*folder);
   if (!machine && simulated) {
+    const char* kept = std::getenv("RATION_SIM_DIR");
+    if (kept != nullptr && *kept != '\0' && ::access(kept, W_OK | X_OK) != 0)
+      return fail("E1417", fmt::format("the simulated node cannot be kept in {}: {}.", kept, std::strerror(errno)),
+                  "RATION_SIM_DIR=/a/folder/of/yours", 1);
     const char* spec = std::getenv("RATION_SIM");
     return fail("E1417", fmt::format("'{}' does not describe a simulated node.", spec == nullptr ? "" : spec),
                 "--sim=T4, --sim='T4:16GiB*2,A100-40'; models: T4 A30 A100-40 A100-80 H100 H200", 2);

@@ -62,6 +62,12 @@ class CommandLine(unittest.TestCase):
 
     # ------------------------------------------------------------------------------------------------------ bad input
 
+    def test_options_that_belong_together(self):
+        self.refused(2, "E1001", "run", NODE, "--priority", "3", "--", "true")
+
+    def test_a_simulated_node_needs_a_folder(self):
+        self.assertIn("No such file", self.refused(1, "E1417", "explain", NODE, env={"RATION_SIM_DIR": "/proc/nowhere"}))
+
     def test_bad_limits(self):
         for limit, code, error in (("0", 2, "E1101"), ("0GiB", 2, "E1105"), ("-1GiB", 2, "E1102"), ("4096", 2, "E1101"), ("50%%", 2, "E1102"),
                                    ("0.5", 2, "E1103"), ("60GiB", 2, "E1104"), ("5 gigs", 2, "E1102"), ("32MiB", 2, "E1204"), ("1MiB", 2, "E1105"),

@@ -23,6 +23,14 @@ LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header pag
 
 
 class Watching(Case):
+    def test_a_socket_of_the_configuration_is_found(self):
+        self.stop()
+        file = self.folder / "ration.toml"
+        file.write_text(file.read_text().replace("[daemon]", f'[daemon]\nsocket = "{self.folder}/elsewhere.sock"'))
+        self.start()
+        self.assertFalse((self.folder / "ration.sock").exists())
+        self.assertEqual(json.loads(self.ration("ps", NODE, "-o", "json").stdout)["source"], "daemon")
+
     def test_everything_that_holds_memory_is_shown_and_adds_up(self):
         self.holding("train", "2GiB", "--limit", "3GiB", "--guarantee", "1GiB", "--tenant", "nlp", "--label", "exp=42")
         row = self.row("train")
