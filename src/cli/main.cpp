@@ -24,7 +24,7 @@ std::function<Result<int>()> chosen;
 /// Everything that the verbs read; filled by the parser.
 struct Typed {
   cli::RunOptions run;
-  std::string hints = "auto", gpu, target, tenant, denial, size, shell, folder;
+  std::string hints = "auto", gpu, target, tenant, schedule, denial, size, shell, folder;
   cli::SetOptions set;
   cli::SplitOptions split;
   cli::PlanOptions plan;
@@ -315,11 +315,19 @@ void add_verbs(CLI::App& app) {
   add_sim(plan);
   add_output(plan, false);
 
-  auto* set = add_verb(app, "set", [] { return cli::set(session, typed.set); });
-  set->add_option("workload", typed.set.name, "its name: ration ps")->required();
-  set->add_option("--limit", typed.set.limit, "its new limit")->type_name("SIZE");
-  set->add_option("--guarantee", typed.set.guarantee, "its new guarantee")->type_name("SIZE");
-  set->add_option("--gpu", typed.set.gpu, "only on this GPU")->type_name("GPU");
+  static CLI::Option* schedule = nullptr;
+  auto* set = add_verb(app, "set", [] {
+    return schedule->count() > 0 ? cli::schedule(session, typed.schedule) : cli::set(session, typed.set);
+  });
+  auto* whose = set->add_option("name", typed.set.name, "of a workload or a tenant: ration ps");
+  set->add_option("--limit", typed.set.limit, "its new limit")->type_name("SIZE")->needs(whose);
+  set->add_option("--guarantee", typed.set.guarantee, "its new guarantee")->type_name("SIZE")->needs(whose);
+  set->add_option("--gpu", typed.set.gpu, "only on this GPU")->type_name("GPU")->needs(whose);
+  schedule = set->add_option("--schedule", typed.schedule,
+                             "limits of tenants by the hour, kept by the daemon; NAME=off ends one; alone shows all")
+                 ->expected(0, 1)
+                 ->type_name("'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'")
+                 ->excludes(whose);
   set->add_flag("-y,--yes", session.yes, "do not ask");
   set->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   add_sim(set);

@@ -69,6 +69,9 @@ Result<json> NodeClient::post(const std::string& path, const json& body) {
 Result<json> NodeClient::patch(const std::string& path, const json& body, const http::ExtraHeaders& headers) {
   return data_of(client_.patch(path, body.dump(-1, ' ', false, json::error_handler_t::replace), headers));
 }
+Result<json> NodeClient::put(const std::string& path, const json& body) {
+  return data_of(client_.put(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
+}
 
 Result<void> NodeClient::remove(const std::string& path) {
   const auto answer = client_.remove(path);

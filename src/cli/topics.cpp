@@ -127,6 +127,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1526", "no such lease", "ration ps shows who waits"},
       {"E1527", "a parameter of a request cannot be understood", "the message shows what can be given"},
       {"E1528", "too many leases of one user", "let some of them end: ration ps"},
+      {"E1529", "too many schedules", "ration set --schedule NAME=off"},
       {"E1530", "not a folder of books of that user", "export RATION_RUNTIME_DIR=<a folder of yours>"},
       {"E1531", "the daemon's state cannot be written", "free some space, or ration serve --state FOLDER"},
       {"E1541", "this driver cannot move a program's memory to the host", "driver 570 or newer; or ration trim NAME"},

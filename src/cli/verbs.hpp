@@ -42,9 +42,10 @@ Result<int> why(const Session& session, const std::string& denial);
 
 struct SetOptions {
   std::string name, limit, guarantee, gpu;
-  bool force = false;  ///< also if somebody else changed it meanwhile
 };
 Result<int> set(const Session& session, const SetOptions& options);
+/// `text` empty: only shows them.
+Result<int> schedule(const Session& session, const std::string& text);
 
 struct TrimOptions {
   std::string name, idle;  ///< one workload, or all that were idle for so long

@@ -103,6 +103,15 @@ json event_json(const history::Event& event, bool with_details) {
   return row;
 }
 
+Caller caller_of(const http::Request& request) {
+  const Viewer viewer = Api::viewer_of(request.peer);
+  Caller caller;
+  caller.user = viewer.user;
+  caller.is_operator = viewer.is_operator;
+  caller.name = viewer.user ? user_name(*viewer.user) : viewer.is_operator ? "token" : "nobody";
+  return caller;
+}
+
 Result<json> body_of(const http::Request& request) {
   json body = json::parse(request.body, nullptr, false);
   if (body.is_object()) return body;
@@ -194,6 +203,7 @@ std::string Api::snapshot(const Viewer& viewer, std::size_t most_processes) {
 void Api::install(http::Server& server) {
   install_now(server);
   install_changes(server);
+  install_schedules(server);
   install_leases(server);
   install_past(server);
   install_reports(server);

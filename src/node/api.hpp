@@ -59,6 +59,7 @@ class Api {
   void install_now(http::Server& server);
   void look_before_change(const http::Request& request);
   void install_changes(http::Server& server);
+  void install_schedules(http::Server& server);
   void install_leases(http::Server& server);
   void install_past(http::Server& server);
   void install_reports(http::Server& server);
@@ -66,6 +67,7 @@ class Api {
   void install_pages(http::Server& server);
 
   [[nodiscard]] nlohmann::json tenants();
+  [[nodiscard]] nlohmann::json schedules();
   [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const;
   /// The same with `data` written already.
   [[nodiscard]] http::Response answer_text(const std::string& schema, const std::string& data, int status = 200) const;
@@ -81,6 +83,8 @@ class Api {
 /// Whether the viewer may see an event's process and reason: of their own workloads, and operators all.
 [[nodiscard]] bool may_see_details(const history::Event& event, const Viewer& viewer);
 
+/// Who asks, for what he may change and for the record.
+[[nodiscard]] Caller caller_of(const http::Request& request);
 /// The body as a JSON object. E1521.
 [[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
 /// A text field; empty: not given. E1521: another type.

@@ -13,15 +13,6 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-Caller caller_of(const Request& request) {
-  const Viewer viewer = Api::viewer_of(request.peer);
-  Caller caller;
-  caller.user = viewer.user;
-  caller.is_operator = viewer.is_operator;
-  caller.name = viewer.user ? user_name(*viewer.user) : viewer.is_operator ? "token" : "nobody";
-  return caller;
-}
-
 json changed_json(const LimitChanged& change, bool applied) {
   json row{{"workload", change.workload},
            {"gpu", change.gpu},

@@ -22,6 +22,8 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
       folders_file_(options_.state_folder.empty() ? "" : options_.state_folder + "/folders.json"),
       tenants_(options_.state_folder.empty() ? "" : options_.state_folder + "/tenants.json"),
+      schedules_(options_.state_folder.empty() ? "" : options_.state_folder + "/schedules.json"),
+      configured_schedules_(configuration_.schedules),
       driver_limits_(options_.driver_folder, options_.cgroup_of ? options_.cgroup_of : cgroup_folder_of),
       alerts_(configuration_.alerts.rules.value),
       suspension_(options_.checkpoint_jobs != nullptr
@@ -29,6 +31,7 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
                       : std::make_unique<CheckpointProcesses>(
                             "/proc/self/exe", options_.driver_folder,
                             options_.state_folder.empty() ? "" : options_.state_folder + "/checkpoint.lock")) {
+  apply_schedules();
   adopt_known_folders();
   registry_.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
 }
@@ -87,6 +90,8 @@ void Node::adopt_known_folders() {
 
 void Node::configure(policy::Configuration configuration) {
   configuration_ = std::move(configuration);
+  configured_schedules_ = configuration_.schedules;
+  apply_schedules();
   alerts_.configure(configuration_.alerts.rules.value);
   policies_.clear();
 }

@@ -22,6 +22,7 @@
 #include "node/history/sample.hpp"
 #include "node/leases.hpp"
 #include "node/limits.hpp"
+#include "node/schedules.hpp"
 #include "node/snapshot.hpp"
 #include "node/suspension.hpp"
 #include "node/tenants.hpp"
@@ -64,6 +65,19 @@ struct LimitChanged {
   Bytes old_guarantee{};
 };
 
+/// A schedule as it is shown.
+struct ScheduleRow {
+  std::string name;  ///< empty: of the configuration, where they have none
+  std::string when, days;
+  std::map<std::string, std::string> set;  ///< limits of tenants
+  std::string from;                        ///< who set it, or where it is written
+  std::string rests;                       ///< why it does not count at all; empty: it does
+  bool holds = false;                      ///< at this moment
+};
+
+/// As the clock on the wall shows it.
+[[nodiscard]] policy::LocalTime local_time(std::uint64_t now_ns);
+
 class Node {
  public:
   Node(NodeOptions options, policy::Configuration configuration);
@@ -94,6 +108,13 @@ class Node {
   [[nodiscard]] Result<std::vector<TenantChange>> change_tenant(const LimitRequest& request, const Caller& caller,
                                                                 std::vector<history::Event>& events);
   [[nodiscard]] const Tenants& tenants() const { return tenants_; }
+
+  /// People's, then the configuration's.
+  [[nodiscard]] std::vector<ScheduleRow> schedules() const;
+  /// Operators only; holds from the next look on. E1502, and those of Schedules.
+  [[nodiscard]] Result<void> set_schedule(ScheduleWish wish, const Caller& caller, std::vector<history::Event>& events);
+  [[nodiscard]] Result<void> remove_schedule(const std::string& name, const Caller& caller,
+                                             std::vector<history::Event>& events);
 
   /// Moves a running workload's memory to the host until somebody wants it back. E1801 E1502; E1546: it is on its way
   /// already; E1547: not possible now.
@@ -158,6 +179,8 @@ class Node {
                       std::vector<std::string>& because);
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
+  // node_schedules.cpp
+  void apply_schedules();
   // node_idle.cpp
   void mind_the_idle(std::vector<history::Event>& events);
   void note_suspension(std::vector<history::Event>& events);
@@ -181,6 +204,8 @@ class Node {
   Limits limits_;
   std::string folders_file_;
   Tenants tenants_;
+  Schedules schedules_;
+  std::vector<policy::Schedule> configured_schedules_;  // without those of people
   DriverLimits driver_limits_;
   policy::Alerts alerts_;
   IdleWatch idle_;

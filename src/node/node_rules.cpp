@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 
 #include "node/decisions/balance.hpp"
 #include "node/node.hpp"
@@ -20,13 +19,6 @@ using history::plain_event;
 
 /// Between the request to end and the end.
 constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
-
-policy::LocalTime local_time(std::uint64_t now_ns) {
-  const auto seconds = static_cast<std::time_t>(now_ns / 1'000'000'000U);
-  std::tm broken{};
-  ::localtime_r(&seconds, &broken);
-  return {broken.tm_wday, broken.tm_hour, broken.tm_min};
-}
 
 Event changed_event(const TenantChange& change) {
   const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };

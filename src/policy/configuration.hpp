@@ -23,8 +23,10 @@ struct Origin {
   Place place;
 
   [[nodiscard]] bool is_default() const { return file.empty(); }
-  /// `/etc/ration/ration.toml:31` or `default`.
-  [[nodiscard]] std::string text() const { return is_default() ? "default" : file + ":" + std::to_string(place.line); }
+  /// `/etc/ration/ration.toml:31` or `default`; without the line where there is none.
+  [[nodiscard]] std::string text() const {
+    return is_default() ? "default" : place.line == 0 ? file : file + ":" + std::to_string(place.line);
+  }
 };
 
 template <typename Value>

@@ -24,13 +24,18 @@ std::vector<int> begins(const Schedule& schedule) {
   return all;
 }
 
+bool holds(const Schedule& schedule, int minute) {
+  const auto starts = begins(schedule);
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](int start) { return forward(start, minute) < length(schedule.when.value); });
+}
+
+int minute_of_week(const LocalTime& now) { return now.weekday * kDay + now.hour * 60 + now.minute; }
+
 Limits limits_at(const Configuration& configuration, int minute) {
   Limits limits;
   for (const Schedule& schedule : configuration.schedules) {
-    const auto starts = begins(schedule);
-    const bool holds = std::any_of(starts.begin(), starts.end(),
-                                   [&](int start) { return forward(start, minute) < length(schedule.when.value); });
-    if (holds) limits.insert(schedule.set.begin(), schedule.set.end());
+    if (holds(schedule, minute)) limits.insert(schedule.set.begin(), schedule.set.end());
   }
   return limits;
 }
@@ -43,8 +48,10 @@ bool same(const Limits& left, const Limits& right) {
 
 }  // namespace
 
+bool holds_at(const Schedule& schedule, const LocalTime& now) { return holds(schedule, minute_of_week(now)); }
+
 Scheduled schedule_at(const Configuration& configuration, const LocalTime& now) {
-  const int minute = now.weekday * kDay + now.hour * 60 + now.minute;
+  const int minute = minute_of_week(now);
   Scheduled result{limits_at(configuration, minute), {}};
   std::vector<int> waits;
   for (const Schedule& schedule : configuration.schedules) {

@@ -29,4 +29,6 @@ struct Scheduled {
 /// schedules that hold at once the first says what a tenant has.
 [[nodiscard]] Scheduled schedule_at(const Configuration& configuration, const LocalTime& now);
 
+[[nodiscard]] bool holds_at(const Schedule& schedule, const LocalTime& now);
+
 }  // namespace ration::policy

@@ -249,6 +249,10 @@ Result<Answer> Client::patch(std::string_view path, std::string_view json, const
   return request("PATCH", path, json, headers);
 }
 
+Result<Answer> Client::put(std::string_view path, std::string_view json, const ExtraHeaders& headers) {
+  return request("PUT", path, json, headers);
+}
+
 Result<Answer> Client::remove(std::string_view path, const ExtraHeaders& headers) {
   return request("DELETE", path, {}, headers);
 }

@@ -47,6 +47,7 @@ class Client {
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
+  [[nodiscard]] Result<Answer> put(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
 
   /// Follows server-sent events until `taken` answers false or the daemon ends the stream (both no error). The daemon

@@ -39,6 +39,10 @@ def called():
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
         ("GET", "/api/v1/devices/0/explain", None, {}, 200), ("GET", "/api/v1/devices/9/explain", None, {}, 404),
         ("GET", "/api/v1/workloads/train/explain", None, {}, 200), ("GET", "/api/v1/workloads/none/explain", None, {}, 404),
+        ("GET", "/api/v1/schedules", None, {}, 200), ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlp": "90%"}}, {}, 200),
+        ("PUT", "/api/v1/schedules/night", {"when": "22:00"}, {}, 400), ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlq": "90%"}}, {}, 404),
+        ("PUT", "/api/v1/schedules/day", {"when": "22:00-07:00", "set": {"nlp": "1GiB"}}, {}, 400), ("PUT", "/api/v1/schedules/day", {"when": "22:00-07:00", "set": 5}, {}, 400),
+        ("DELETE", "/api/v1/schedules/night", None, {}, 200), ("DELETE", "/api/v1/schedules/night", None, {}, 404),
         ("GET", "/api/v1/tenants/nlp/explain", None, {}, 200), ("GET", "/api/v1/tenants/none/explain", None, {}, 404),
         ("PATCH", "/api/v1/workloads/train?dry_run=1", {"limit": "1GiB"}, {}, 200), ("PATCH", "/api/v1/workloads/train", {"limit": "6GiB"}, {}, 200),
         ("PATCH", "/api/v1/workloads/train", {"limit": "7GiB"}, {"If-Match": '"99"'}, 412),
@@ -325,7 +329,7 @@ class Contract(unittest.TestCase):
                 if who == "anyone" or template.endswith("/leases/{id}"):
                     continue
                 with self.subTest(method=method, path=path):
-                    body = {"limit": "1GiB", "folder": "/", "bytes": 1} if method in ("post", "patch") else None
+                    body = {"limit": "1GiB", "folder": "/", "bytes": 1} if method in ("post", "patch", "put") else None
                     status, problem = scene.ask(method.upper(), path, body, tcp=True)
                     self.assertEqual(status, 403, problem)
                     self.assertEqual(problem["id"], "E1523" if who == "anyone on the socket" else "E1502")

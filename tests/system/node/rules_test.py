@@ -82,6 +82,47 @@ set = { day = "2GiB" }
         self.assertEqual(self.until(price, "a line of its own"), "1.5")
         self.assertEqual(price("--price", "0.031/GiB·h"), "0.031")
 
+    def test_a_schedule_set_by_hand_holds_over_the_file_and_over_a_restart(self):
+        self.holding("train", "1GiB", "--limit", "6GiB", "--tenant", "day")
+        done = self.ration("set", "--schedule", "all=00:00-24:00:day=3GiB,nlp=50%")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"all +mon-sun +00:00-24:00 +day=3GiB,nlp=50% +holds +\w+\n- +mon-sun +00:00-24:00 +day=2GiB +holds")
+        self.until(lambda: self.row("train")["limit_bytes"] == 3 * GIB, "the hour's limit")
+        self.assertIn("set --schedule all", self.tenant("day")["limit_from"])
+        self.stop()
+        self.start()
+        self.until(lambda: self.limit("nlp") == 8 * GIB, "it is remembered")
+        # A tenant that is gone lets it rest, and it does no harm.
+        path = self.folder / "ration.toml"
+        before = path.read_text()
+        path.write_text(before.replace('name = "nlp"', 'name = "language"'))
+        self.assertEqual(self.ask("POST", "/api/v1/reload", {})[0], 200)
+        self.assertIn("no tenant is named 'nlp'", self.get("/api/v1/schedules")[0]["rests"])
+        self.assertEqual(self.limit("day"), 2 * GIB)
+        path.write_text(before)
+        self.ask("POST", "/api/v1/reload", {})
+        self.assertEqual(self.limit("day"), 3 * GIB)
+        self.assertEqual(self.ration("set", "--schedule", "all=off").returncode, 0)
+        self.until(lambda: self.row("train")["limit_bytes"] <= 2 * GIB, "the file's limit")
+        texts = [event["text"] for event in self.events("config") if event["text"].startswith("schedule all ")]
+        self.assertEqual([text.split(" was ")[1].split(" by ")[0] for text in texts], ["set", "removed"])
+
+    def test_a_schedule_that_makes_no_sense_is_refused(self):
+        for text, code, error in (("night", 2, "E1601"), ("=22:00-07:00:nlp=1GiB", 2, "E1601"), ("n=22:00-07:00", 2, "E1601"), ("n=22:00-25:00:nlp=1GiB", 2, "E1601"),
+                                  ("n=mon-fry 22:00-07:00:nlp=1GiB", 2, "E1601"), ("n=22:00-07:00:nlp=", 2, "E1601"), ("n=22:00-07:00:nlp=5", 2, "E1101"),
+                                  ("n=22:00-07:00:nlp=1GiB,nlp=2GiB", 2, "E1601"), ("n=22:00-07:00:nlq=1GiB", 3, "E1801"), ("n/m=22:00-07:00:nlp=1GiB", 2, "E1601"),
+                                  ("n=off", 3, "E1801")):
+            with self.subTest(text=text):
+                done = self.ration("set", "--schedule", text)
+                self.assertEqual((done.returncode, done.stderr.split()[:1]), (code, [error]), done.stderr)
+        self.assertEqual(self.ration("set", "nlp", "--schedule", "n=off").returncode, 2)
+        self.assertEqual(self.ration("set", "--limit", "1GiB").returncode, 2)
+        self.assertEqual(len(self.get("/api/v1/schedules")), 1, "the one of the file")
+        if os.getuid() == 0:
+            os.chmod(self.folder, 0o755)
+            os.chmod(self.folder / "ration.sock", 0o666)
+            self.assertEqual(self.as_nobody("PUT", "/api/v1/schedules/n", '{"when":"22:00-07:00","set":{"nlp":"4GiB"}}')[0], 403)
+
     def test_a_soft_limit_warns_once(self):
         self.holding("train", "3GiB", "--limit", "4GiB", "--tenant", "nlp")
         event = self.until(lambda: self.events("alert"), "the warning")[0]

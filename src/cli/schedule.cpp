@@ -1,0 +1,106 @@
+// `ration set --schedule`: limits of tenants that change with the hour.
+#include <fmt/format.h>
+
+#include "cli/node_client.hpp"
+#include "cli/verbs.hpp"
+
+namespace ration::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Typed {
+  std::string name;
+  json wish;  // null: the schedule ends
+};
+
+tl::unexpected<Error> unreadable(const std::string& text) {
+  return fail("E1601", fmt::format("'{}' is no schedule.", text),
+              "ration set --schedule 'night=22:00-07:00:train=90%,serve=10%', 'NAME=mon-fri 09:00-17:00:…', 'NAME=off'",
+              2);
+}
+
+/// `NAME=[DAYS ]FROM-TO:TENANT=SIZE,…` or `NAME=off`. What the parts mean, the daemon checks.
+Result<Typed> parse(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return unreadable(text);
+  Typed typed{text.substr(0, equals), nullptr};
+  std::string rest = text.substr(equals + 1);
+  if (rest == "off") return typed;
+  std::string days;
+  if (const std::size_t space = rest.find(' '); space != std::string::npos) {
+    days = rest.substr(0, space);
+    rest.erase(0, space + 1);
+  }
+  // FROM and TO have a colon each.
+  std::size_t colon = std::string::npos;
+  for (int each = 0; each < 3; ++each) {
+    colon = rest.find(':', colon == std::string::npos ? 0 : colon + 1);
+    if (colon == std::string::npos) return unreadable(text);
+  }
+  json set = json::object();
+  for (std::size_t at = colon + 1; at <= rest.size();) {
+    const std::size_t end = std::min(rest.find(',', at), rest.size());
+    const std::string part = rest.substr(at, end - at);
+    const std::size_t is = part.find('=');
+    if (is == std::string::npos || is == 0 || is + 1 == part.size()) return unreadable(text);
+    if (!set.emplace(part.substr(0, is), part.substr(is + 1)).second) return unreadable(text);
+    at = end + 1;
+  }
+  typed.wish = {{"when", rest.substr(0, colon)}, {"days", days}, {"set", std::move(set)}};
+  return typed;
+}
+
+void print_schedules(const Session& session, const json& rows) {
+  if (rows.empty()) {
+    fmt::print("there are no schedules.  ration set --schedule 'night=22:00-07:00:TENANT=90%'\n");
+    return;
+  }
+  Table table({{"SCHEDULE", "schedule"},
+               {"DAYS", "days"},
+               {"WHEN", "when"},
+               {"LIMITS", "set"},
+               {"NOW", "holds"},
+               {"FROM", "from"}});
+  for (const json& row : rows) {
+    std::string limits;
+    for (const auto& [tenant, limit] : row.at("set").items())
+      limits += fmt::format("{}{}={}", limits.empty() ? "" : ",", tenant, limit.get<std::string>());
+    const std::string rests = row.value("rests", "");
+    table.add({row.at("schedule").is_string() ? row["schedule"].get<std::string>() : "-", row.at("days"),
+               row.at("when"), limits,
+               !rests.empty()                ? "rests: " + rests
+               : row.at("holds").get<bool>() ? "holds"
+                                             : "-",
+               row.at("from")});
+  }
+  table.print(session.format());
+}
+
+}  // namespace
+
+Result<int> schedule(const Session& session, const std::string& text) {
+  Typed typed;
+  if (!text.empty()) {
+    auto read = parse(text);
+    if (!read) return tl::unexpected(read.error());
+    typed = std::move(*read);
+  }
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const std::string all = "/api/v1/schedules", one = all + "/" + percent_encoded(typed.name);
+  if (!text.empty() && typed.wish.is_null()) {
+    if (auto removed = daemon->remove(one); !removed) return tl::unexpected(removed.error());
+  } else if (!text.empty()) {
+    if (auto put = daemon->put(one, typed.wish); !put) return tl::unexpected(put.error());
+  }
+  const auto rows = daemon->get(all);
+  if (!rows) return tl::unexpected(rows.error());
+  if (session.format() == Format::kJson)
+    session.print_json("schedules", *rows, {{"source", "daemon"}});
+  else
+    print_schedules(session, *rows);
+  return 0;
+}
+
+}  // namespace ration::cli

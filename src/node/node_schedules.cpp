@@ -1,0 +1,100 @@
+// Schedules: those of the configuration, and before them those that people set.
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "node/node.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+using history::plain_event;
+
+std::string text_of(const policy::Hours& hours) {
+  return fmt::format("{:02}:{:02}-{:02}:{:02}", hours.from / 60, hours.from % 60, hours.to / 60, hours.to % 60);
+}
+
+std::string text_of(const policy::Days& days) {
+  constexpr const char* kNames[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
+  if (days.all()) return "mon-sun";
+  std::string text;
+  for (std::size_t day = 0; day < 7; ++day)
+    if (days.test((day + 1) % 7)) text += fmt::format("{}{}", text.empty() ? "" : ",", kNames[day]);
+  return text;
+}
+
+ScheduleRow row_of(const policy::Schedule& schedule, const policy::LocalTime& now) {
+  ScheduleRow row;
+  row.when = text_of(schedule.when.value);
+  row.days = text_of(schedule.days.value);
+  row.from = schedule.when.origin.text();
+  row.holds = policy::holds_at(schedule, now);
+  for (const auto& [tenant, limit] : schedule.set) row.set[tenant] = limit.value.text;
+  return row;
+}
+
+Result<void> may_schedule(const Caller& caller) {
+  if (caller.is_operator) return {};
+  return fail("E1502", "you may not change schedules.", "Ask root or a member of group ration.", 5);
+}
+
+}  // namespace
+
+policy::LocalTime local_time(std::uint64_t now_ns) {
+  const auto seconds = static_cast<std::time_t>(now_ns / 1'000'000'000U);
+  std::tm broken{};
+  ::localtime_r(&seconds, &broken);
+  return {broken.tm_wday, broken.tm_hour, broken.tm_min};
+}
+
+void Node::apply_schedules() {
+  std::vector<policy::Schedule> all;
+  for (const ScheduleWish& wish : schedules_.all())
+    if (auto schedule = to_schedule(wish, configuration_)) all.push_back(std::move(*schedule));
+  all.insert(all.end(), configured_schedules_.begin(), configured_schedules_.end());
+  configuration_.schedules = std::move(all);
+}
+
+std::vector<ScheduleRow> Node::schedules() const {
+  const policy::LocalTime now = local_time(now_ns_);
+  std::vector<ScheduleRow> rows;
+  for (const ScheduleWish& wish : schedules_.all()) {
+    const auto schedule = to_schedule(wish, configuration_);
+    ScheduleRow row =
+        schedule ? row_of(*schedule, now) : ScheduleRow{{}, wish.when, wish.days, wish.set, {}, {}, false};
+    row.name = wish.name;
+    row.from = wish.by;
+    if (!schedule) row.rests = schedule.error().what;
+    rows.push_back(std::move(row));
+  }
+  for (const policy::Schedule& schedule : configured_schedules_) rows.push_back(row_of(schedule, now));
+  return rows;
+}
+
+Result<void> Node::set_schedule(ScheduleWish wish, const Caller& caller, std::vector<Event>& events) {
+  if (auto allowed = may_schedule(caller); !allowed) return allowed;
+  wish.by = caller.name;
+  const std::string name = wish.name;
+  if (auto good = schedules_.put(std::move(wish), configuration_); !good) return good;
+  apply_schedules();
+  const ScheduleRow row = schedules().front();
+  std::string limits;
+  for (const auto& [tenant, limit] : row.set)
+    limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", tenant, limit);
+  events.push_back(plain_event(
+      "config", fmt::format("schedule {} ({} {}: {}) was set by {}", name, row.days, row.when, limits, caller.name)));
+  events.back().by = caller.name;
+  return {};
+}
+
+Result<void> Node::remove_schedule(const std::string& name, const Caller& caller, std::vector<Event>& events) {
+  if (auto allowed = may_schedule(caller); !allowed) return allowed;
+  if (auto good = schedules_.remove(name); !good) return good;
+  apply_schedules();
+  events.push_back(plain_event("config", fmt::format("schedule {} was removed by {}", name, caller.name)));
+  events.back().by = caller.name;
+  return {};
+}
+
+}  // namespace ration::node

@@ -1,0 +1,46 @@
+// Schedules that people set while the daemon runs; where several hold at once they come before the configuration's.
+// Used by Node. Promises: they survive the daemon; one that no longer fits the configuration rests and says why.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "policy/configuration.hpp"
+
+namespace ration::node {
+
+/// As typed.
+struct ScheduleWish {
+  std::string name;                        ///< of the schedule
+  std::string when;                        ///< `22:00-07:00`
+  std::string days;                        ///< on which it begins, `mon-fri`; empty: every day
+  std::map<std::string, std::string> set;  ///< limits of tenants
+  std::string by;                          ///< who set it
+};
+
+class Schedules {
+ public:
+  /// `file`: where they are kept; empty: nowhere.
+  explicit Schedules(std::string file);
+
+  /// One of that name is replaced. E1601: something of it cannot be read; E1801: no such tenant; E1305: a limit below
+  /// the tenant's guarantee; E1529: there are too many; E1531: it could not be kept, and is not changed.
+  [[nodiscard]] Result<void> put(ScheduleWish wish, const policy::Configuration& configuration);
+  /// E1801 E1531.
+  [[nodiscard]] Result<void> remove(const std::string& name);
+  [[nodiscard]] const std::vector<ScheduleWish>& all() const { return all_; }
+
+ private:
+  [[nodiscard]] Result<void> keep(std::vector<ScheduleWish> fresh);
+
+  std::string file_;
+  std::vector<ScheduleWish> all_;  // the newest first
+};
+
+/// What the configuration would hold. Errors as of Schedules::put().
+[[nodiscard]] Result<policy::Schedule> to_schedule(const ScheduleWish& wish,
+                                                   const policy::Configuration& configuration);
+
+}  // namespace ration::node
