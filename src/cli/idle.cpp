@@ -94,6 +94,7 @@ Result<int> move(const Session& session, NodeClient& daemon, const std::string& 
                  const std::vector<std::string>& answers) {
   const auto event = ask_and_wait(daemon, name, action, answers);
   if (!event) return tl::unexpected(event.error());
+  if (event->at("type") == "ended") return fail("E1801", fmt::format("{} ended meanwhile.", name), "ration ps", 3);
   if (event->at("type") == "suspend_failed")
     return fail("E1547", event->at("text").get<std::string>() + ".",
                 event->at("fix").is_string() ? event->at("fix").get<std::string>() : "ration events", 1);
@@ -124,14 +125,14 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
 Result<int> suspend(const Session& session, const std::string& name) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  return move(session, *daemon, name, "suspend", {"suspended", "suspend_failed"});
+  return move(session, *daemon, name, "suspend", {"suspended", "suspend_failed", "ended"});
 }
 
 Result<int> resume(const Session& session, const std::string& name) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   if (!*daemon) return resume_alone(session, name);
-  return move(session, **daemon, name, "resume", {"resumed", "suspend_failed"});
+  return move(session, **daemon, name, "resume", {"resumed", "suspend_failed", "ended"});
 }
 
 Result<int> trim(const Session& session, const TrimOptions& options) {

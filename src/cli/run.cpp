@@ -260,7 +260,8 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
 void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& plan, int exit_code) {
   if (options.summary.rfind("json:", 0) == 0) {
     const std::string path = options.summary.substr(5);
-    if (std::ofstream file(path); !(file << summary_of(book, exit_code).dump() << "\n")) {
+    if (std::ofstream file(path);
+        !(file << summary_of(book, exit_code).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n")) {
       fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n",
                  path);
     }

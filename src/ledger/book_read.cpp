@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -145,7 +146,8 @@ static bool is_plausible(const BookSnapshot& book) {
   constexpr std::int32_t kLastPid = 1 << 22;
   const auto possible = [&](Bytes bytes) { return bytes <= kMost; };
   for (const AccountSnapshot& account : book.accounts)
-    if (!possible(account.used) || !possible(account.peak) || !possible(account.device_total)) return false;
+    for (const Bytes bytes : {account.used, account.peak, account.guarantee, account.device_total})
+      if (!possible(bytes)) return false;
   for (const ProcessSnapshot& process : book.processes) {
     if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
     for (const auto* amounts : {&process.held, &process.context, &process.pooled})
@@ -155,11 +157,18 @@ static bool is_plausible(const BookSnapshot& book) {
 }
 
 BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
-  FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  if (!file)
+  const auto why = [] {
     return errno == ENOENT ? BookStatus::kMissing : errno == EACCES ? BookStatus::kNotPermitted : BookStatus::kForeign;
+  };
+  // Some devices do something when they are opened: what it is, is looked at before.
+  const FileDescriptor place{::open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)};
+  if (!place) return why();
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
+  if (::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
+  char itself[32];
+  std::snprintf(itself, sizeof itself, "/proc/self/fd/%d", place.get());
+  FileDescriptor file{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (!file) return why();
   std::uint64_t magic = 0;
   if (!read_whole(file.get(), reinterpret_cast<std::byte*>(&magic), 0, sizeof magic)) return BookStatus::kTruncated;
   if (magic != kBookMagic) return BookStatus::kForeign;

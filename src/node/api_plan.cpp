@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostTenants = 200;
+constexpr std::size_t kMostTenants = 200, kMostPlaces = 4'000;
 
 tl::unexpected<Error> bad(const std::string& what) {
   return fail("E1521", what,
@@ -66,6 +66,12 @@ void Api::install_plan(http::Server& server) {
       if (!tenant) return http::problem(tenant.error());
       tenants.push_back(std::move(*tenant));
     }
+    // What would do instead is found by trying: each try costs this much.
+    std::size_t many = 0;
+    for (const PlanTenant& tenant : tenants) many += static_cast<std::size_t>(tenant.count);
+    if (many * devices->size() > kMostPlaces)
+      return http::problem(
+          bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices->size())).value());
     const auto spread = body->find("spread");
     return answer("plan", to_json(place(*devices, tenants,
                                         spread != body->end() && spread->is_boolean() && spread->get<bool>())));

@@ -113,7 +113,8 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
     if (!charges) return tl::unexpected(charges.error());
     const history::ExportFacts facts{host_name(), question.prices, question.currency, question.basis};
     if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(*charges, facts));
-    return document("application/json", history::to_opencost(*charges, facts).dump());
+    return document("application/json",
+                    history::to_opencost(*charges, facts).dump(-1, ' ', false, json::error_handler_t::replace));
   }
   const auto report = reader.usage(question);
   if (!report) return tl::unexpected(report.error());

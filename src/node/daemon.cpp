@@ -72,6 +72,15 @@ Result<std::string> own_token_file(const std::string& state) {
 
 }  // namespace
 
+namespace {
+
+/// Between two looks; a longer stretch was watched by nobody.
+history::TimeMs longest_step(const policy::Daemon& settings) {
+  return 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   auto configuration = policy::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
@@ -98,7 +107,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
                        : !settings.socket.origin.is_default() ? settings.socket.value
                                                               : options.folders.front().first + "/ration.sock";
   history::Options keeping;
-  keeping.longest_step = 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
+  keeping.longest_step = longest_step(settings);
   auto past = history::History::open(state + "/history.db", keeping);
   if (!past) return tl::unexpected(past.error());
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past),
@@ -134,10 +143,11 @@ NodeOptions node_options(const std::string& driver_folder, const std::string& st
   NodeOptions options;
   options.driver_folder = driver_folder;
   options.state_folder = state;
-  // Only denials that stood in a book before this start are asked about.
-  options.recorded = [database](const std::string& denial) {
+  options.recorded = [database](const std::string& denial, history::TimeMs time) {
     auto reader = history::Reader::open(database);
-    return reader && reader->denial(denial).has_value();
+    if (!reader) return false;
+    const auto event = reader->denial(denial);
+    return event && event->time == time;
   };
   return options;
 }
@@ -354,6 +364,7 @@ Result<std::vector<std::string>> Daemon::reload() {
   }
   std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);
   node_.configure(std::move(*fresh));
+  history_.set_longest_step(longest_step(node_.configuration().daemon));
   publish(
       {plain_event("config", lines.empty() ? "the configuration was read again: nothing changed"
                                            : fmt::format("the configuration changed: {}", fmt::join(lines, "; ")))});

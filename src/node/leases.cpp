@@ -217,7 +217,8 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;
     const bool runs = running.count(entry.workload) != 0;
-    const bool ended = !runs && liveness(entry.wish.waiter) == Liveness::kDead;
+    // Who comes back was there already: where it is no longer, nobody does.
+    const bool ended = !runs && (entry.to_return || liveness(entry.wish.waiter) == Liveness::kDead);
     const bool is_back = entry.to_return && entry.granted && here.count(entry.workload) != 0;
     if (!ended && !is_back) {
       if (!entry.workload.empty()) leased.insert(entry.workload);

@@ -99,7 +99,7 @@ bool Limits::take_up(const Workload& workload) {
   owned.file_number = workload.file_number;
   owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
-    owned.accounts.push_back({account.limit, account.limit, account.guarantee, {}, {}});
+    owned.accounts.push_back({account.limit, account.limit, std::min(account.guarantee, account.limit), {}, {}});
     written.push_back({account.limit, account.guarantee, {}});
   }
   owned_[workload.path] = std::move(owned);

@@ -109,10 +109,13 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));
   machine_lost_ = !machine_;
 
+  std::vector<std::string> fresh;
   for (const std::string& path : changes.started) {
     const auto running = registry_.workloads().find(path);
     if (running == registry_.workloads().end()) continue;  // it has ended already
-    if (limits_.take_up(running->second)) note_started(running->second, events);
+    if (!limits_.take_up(running->second)) continue;
+    note_started(running->second, events);
+    fresh.push_back(path);
   }
   for (const Workload& workload : changes.ended) note_ended(workload, events);
   for (const std::string& damaged : changes.damaged)
@@ -138,6 +141,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
 
   if (machine_) hold_by_driver(events);
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
+  check_promises(fresh, events);
   for (DeviceView& device : snapshot_.devices) {
     forecast_.note(device.device.uuid, device.used(), now_ns);
     device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
@@ -159,6 +163,28 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   for (Event& event : events)
     if (event.time == 0) event.time = history::to_ms(now_ns);
   return events;
+}
+
+// `ration run` asks before it promises anything; a book can say what it likes.
+void Node::check_promises(const std::vector<std::string>& fresh, std::vector<Event>& events) {
+  for (AccountView& account : snapshot_.accounts) {
+    if (account.guarantee == Bytes{0} || !account.gpu ||
+        std::find(fresh.begin(), fresh.end(), account.path) == fresh.end())
+      continue;
+    const auto device = std::find_if(snapshot_.devices.begin(), snapshot_.devices.end(),
+                                     [&](const DeviceView& each) { return each.device.index == *account.gpu; });
+    const auto possible = can_promise(*device, account.tenant, account.guarantee, account.path);
+    if (possible) continue;
+    const Workload& workload = registry_.workloads().at(account.path);
+    events.push_back(event_of(workload, "violation",
+                              fmt::format("{}/{} promises itself {}: {} It has no guarantee", account.tenant,
+                                          account.workload, format_size(account.guarantee), possible.error().what)));
+    device->promised -= std::min(device->promised, account.guarantee);
+    account.guarantee = limits_.find(account.path)->accounts[account.account].guarantee = Bytes{0};
+    limits_.changed();
+    if (const auto written = limits_.write(workload); !written)
+      events.push_back(plain_event("guard_lost", written.error().what));
+  }
 }
 
 bool Node::anything_moves() const {
@@ -186,6 +212,7 @@ std::map<std::string, Knowledge> Node::knowledge() const {
     entry.limit_changes = owned->changes;
     for (const OwnedLimit& limit : owned->accounts) {
       entry.configured_limits.push_back(limit.configured);
+      entry.guarantees.push_back(limit.guarantee);
       entry.held_back_by.push_back(limit.held_back_by);
     }
   }

@@ -38,8 +38,9 @@ struct NodeOptions {
   std::unique_ptr<CheckpointJobs> checkpoint_jobs;
   /// The folder of a process's cgroup; empty: as the kernel says.
   DriverLimits::CgroupOf cgroup_of;
-  /// Whether an event of that denial was recorded before a restart.
-  std::function<bool(const std::string& denial)> recorded = [](const std::string&) { return false; };
+  /// Whether an event of that denial, at that time, was recorded before a restart.
+  std::function<bool(const std::string& denial, history::TimeMs time)> recorded = [](const std::string&,
+                                                                                     history::TimeMs) { return false; };
 };
 
 /// Who wants something changed.
@@ -196,6 +197,7 @@ class Node {
   // node.cpp
   void adopt_known_folders();
   [[nodiscard]] std::map<std::string, Knowledge> knowledge() const;
+  void check_promises(const std::vector<std::string>& fresh, std::vector<history::Event>& events);
   [[nodiscard]] std::string tenant_of(const Workload& workload);
 
   NodeOptions options_;

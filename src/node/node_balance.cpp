@@ -59,7 +59,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
         entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
         entry.tenant = workload.book.tenant;
         entry.limit = mine.configured;
-        entry.guarantee = workload.book.slice.empty() ? mine.guarantee : mine.configured;
+        entry.guarantee = mine.guarantee;
         entry.used = believed(workload, account, mine.effective);
         entry.wants = wanted_[path][account];
         entry.effective = mine.effective;

@@ -121,7 +121,8 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
     event.new_value = std::to_string(change.limit.count());
     events.push_back(std::move(event));
   }
-  if (auto saved = limits_.save(); !saved) return tl::unexpected(saved.error());
+  if (const auto saved = limits_.save(); !saved)  // it holds all the same, until the daemon is started again
+    events.push_back(history::plain_event("daemon", saved.error().what));
   return changes;
 }
 

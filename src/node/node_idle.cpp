@@ -66,7 +66,7 @@ const policy::Policy* Node::policy_of(const Workload& workload) {
   subject.groups = groups_of(workload.owner);
   subject.labels = labels_of(workload.book.labels);
   subject.asked_tenant = workload.book.tenant;
-  subject.cgroup = cgroup_of(workload.book.creator.pid);
+  if (const auto creator = creator_of(workload)) subject.cgroup = cgroup_of(*creator);
   return policies_[workload.path] = policy::policy_for(configuration_, subject);
 }
 
@@ -130,7 +130,10 @@ Result<void> Node::begin_suspension(const Workload& workload, bool held) {
   owned->suspended = true;
   owned->held = held;
   limits_.changed();
-  if (const auto saved = limits_.save(); !saved) return tl::unexpected(saved.error());  // before anything moves
+  if (const auto saved = limits_.save(); !saved) {  // before anything moves
+    owned->suspended = owned->held = false;
+    return tl::unexpected(saved.error());
+  }
   suspension_.suspend(workload.path, *processes, held, now_ns_);
   return {};
 }
@@ -261,7 +264,12 @@ void Node::bring_back(std::vector<Event>& events) {
   std::map<ledger::DeviceUuid, Bytes> free;
   for (const policy::Device& device : machine_->devices) free[device.bytes] = device.free;
   for (auto each = returning_.begin(); each != returning_.end();) {
-    const Workload& workload = registry_.workloads().at(*each);
+    const auto found = registry_.workloads().find(*each);
+    if (found == registry_.workloads().end()) {
+      each = returning_.erase(each);
+      continue;
+    }
+    const Workload& workload = found->second;
     const auto& accounts = workload.book.accounts;
     bool fits = true;
     for (std::size_t i = 0; i < accounts.size(); ++i) fits = fits && free[accounts[i].device] >= workload.used[i];

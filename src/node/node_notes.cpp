@@ -44,7 +44,6 @@ void Node::note_started(const Workload& workload, std::vector<Event>& events) {
 void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   const bool known = limits_.find(workload.path) != nullptr;
   activity_.erase(workload.path);
-  wanted_.erase(workload.path);
   idle_.forget(workload.path);
   suspension_.forget(workload.path);
   driver_limits_.release(workload.path);
@@ -57,6 +56,7 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   }
   limits_.forget(workload.path);
   note_denials(workload, events);
+  wanted_.erase(workload.path);
   Bytes peak;
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
   const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : now_ns_;
@@ -80,14 +80,15 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
     const auto explained = policy::explain_denial(denial, workload.book, true);
-    recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(denial.time_ns);
+    const std::uint64_t time_ns = std::min(denial.time_ns, now_ns_);
+    recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(time_ns);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
-    if (options_.recorded(explained.id)) continue;
+    if (time_ns < first_look_ns_ && options_.recorded(explained.id, history::to_ms(denial.time_ns))) continue;
     Event event = event_of(
         workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
         fmt::format("{}/{} was refused {}: it held {} of its limit {}", workload.book.tenant, workload.book.name,
                     format_size(denial.requested), format_size(denial.used), format_size(denial.limit)));
-    event.time = history::to_ms(denial.time_ns);
+    event.time = history::to_ms(time_ns);
     event.pid = denial.pid;
     event.bytes = static_cast<std::int64_t>(denial.requested.count());
     event.denial = explained.id;

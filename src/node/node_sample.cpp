@@ -9,7 +9,7 @@ namespace ration::node {
 Bytes Node::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
   auto& known = peaks_[workload.path];
   known.resize(std::max<std::size_t>(known.size(), account + 1));
-  const Bytes peak = std::min(workload.book.accounts[account].peak, workload.book.accounts[account].device_total);
+  const Bytes peak = std::min(workload.book.accounts[account].peak, Bytes{history::kLargestDevice});
   if (peak <= known[account]) return used;
   known[account] = peak;
   return std::max(peak, used);
@@ -23,8 +23,10 @@ history::Sample Node::take_sample() {
                                                     [&](const auto& denial) { return denial.account == account; }));
   };
   std::map<std::string, std::size_t> places;
+  std::vector<Bytes> left;  // by place: of the device's memory
   for (const DeviceView& device : snapshot_.devices) {
     places[device.device.uuid] = sample.devices.size();
+    left.push_back(device.device.total);
     sample.devices.push_back({device.device.uuid, device.device.name, device.device.total, device.used(),
                               device.ungoverned, device.unexplained + device.orphaned.value_or(Bytes{0})});
   }
@@ -32,12 +34,15 @@ history::Sample Node::take_sample() {
     const auto place = places.find(account.uuid);
     if (place == places.end()) continue;
     const Workload& workload = registry_.workloads().at(account.path);
-    const Bytes peak = new_peak(workload, account.account, account.used);
+    // A book that says more than there is must not spoil the accounts of the others.
+    const Bytes used = std::min(account.used, left[place->second]);
+    left[place->second] -= used;
+    const Bytes peak = new_peak(workload, account.account, used);
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
-                                account.user, account.labels, place->second, account.used,
+                                account.user, account.labels, place->second, used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
-                                account.suspended ? Bytes{0} : account.guarantee,
-                                account.suspended ? account.used : peak, denials_of(workload, account.account)});
+                                account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak,
+                                denials_of(workload, account.account)});
   }
   // Begun and over between two looks, or refused and over: nothing was held at the looks, and it was there all the
   // same.

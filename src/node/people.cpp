@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <mutex>
 
 namespace ration::node {
 
@@ -15,7 +16,12 @@ std::string host_name() {
   return name;
 }
 
+namespace {
+std::mutex alone;  // getpwuid() answers in one place for all threads
+}  // namespace
+
 std::string user_name(std::uint32_t user) {
+  const std::lock_guard guard(alone);
   static std::map<std::uint32_t, std::string> known;
   const auto found = known.find(user);
   if (found != known.end()) return found->second;
@@ -24,6 +30,7 @@ std::string user_name(std::uint32_t user) {
 }
 
 std::vector<std::string> groups_of(std::uint32_t user) {
+  const std::lock_guard guard(alone);
   const passwd* entry = ::getpwuid(user);
   if (entry == nullptr) return {};
   std::vector<gid_t> groups(64);

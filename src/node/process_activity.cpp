@@ -34,8 +34,11 @@ void read_stat_and_status(const std::string& thread, ThreadActivity& activity) {
   }
   std::ifstream status(thread + "/status");
   while (std::getline(status, line)) {
-    const std::size_t at = line.find("ctxt_switches:");  // of both kinds
-    if (at != std::string::npos) activity.turns += std::stoull("0" + line.substr(line.find_first_of("0123456789")));
+    for (const std::string_view kind : {"voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"}) {
+      if (line.compare(0, kind.size(), kind) != 0) continue;
+      std::istringstream number(line.substr(kind.size()));
+      if (std::uint64_t turns = 0; number >> turns) activity.turns += turns;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "node/registry.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -8,6 +9,8 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "base/file.hpp"
+#include "base/process.hpp"
 #include "node/people.hpp"
 #include "policy/text.hpp"
 
@@ -61,6 +64,12 @@ std::vector<std::pair<std::string, std::uint32_t>> Registry::folders() const {
   return {folders_.begin(), folders_.end()};
 }
 
+std::optional<std::int32_t> creator_of(const Workload& workload) {
+  const auto process = identity_of(workload.book.creator.pid);
+  if (!process || !process->same_as(workload.book.creator) || process->user != workload.owner) return std::nullopt;
+  return process->pid;
+}
+
 Changes Registry::refresh() {
   Changes changes;
   for (const auto& [folder, owner] : folders_) look_for_books(folder, owner, changes);
@@ -90,20 +99,28 @@ Changes Registry::refresh() {
 void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes) {
   std::error_code error;
   std::set<std::string> present;
-  for (std::filesystem::directory_iterator each(folder + "/books", error), end; !error && each != end;
-       each.increment(error)) {
-    const std::string path = each->path();
+  // Held open: nobody can put a link to another folder in its place.
+  const FileDescriptor books{::open((folder + "/books").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat status {};
+  const bool own = books && ::fstat(books.get(), &status) == 0 && status.st_uid == owner;
+  const std::string inside = own ? fmt::format("/proc/self/fd/{}", books.get()) : std::string();
+  if (!own) error = std::make_error_code(std::errc::not_a_directory);
+  for (std::filesystem::directory_iterator each = own ? std::filesystem::directory_iterator(inside, error)
+                                                      : std::filesystem::directory_iterator(),
+                                           end;
+       !error && each != end; each.increment(error)) {
+    const std::string path = folder + "/books/" + each->path().filename().string();
     if (present.size() >= kMostBooks) break;
     present.insert(path);
     if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
     Source source;
-    BookStatus status = BookReader::open(path.c_str(), source.reader);
+    BookStatus read = BookReader::open(each->path().c_str(), source.reader);
     BookSnapshot book;
-    if (status == BookStatus::kOk) status = source.reader.read(book);
-    if (status == BookStatus::kOk && source.reader.owner() != owner) status = BookStatus::kForeign;
-    if (status != BookStatus::kOk) {
+    if (read == BookStatus::kOk) read = source.reader.read(book);
+    if (read == BookStatus::kOk && source.reader.owner() != owner) read = BookStatus::kForeign;
+    if (read != BookStatus::kOk) {
       if (is_being_made(path)) continue;  // the next look will tell
-      changes.damaged.push_back(fmt::format("{}: {}", path, ledger::describe(status)));
+      changes.damaged.push_back(fmt::format("{}: {}", path, ledger::describe(read)));
       passed_over_.insert(path);
       continue;
     }
@@ -115,7 +132,10 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
     workload.book = std::move(book);
     workload.file_number = source.reader.file_number();
     workload.descriptor = source.reader.descriptor();
-    source.tenant = tenant_rule_(workload);
+    source.first = workload.book;
+    source.first.processes.clear();
+    source.first.denials.clear();
+    source.first.tenant = tenant_rule_(workload);
     source.order = ++taken_up_;
     // What it was refused before is read again by read_one(), and so reported.
     workload.book.denial_count = 0;
@@ -137,7 +157,23 @@ bool Registry::read_one(Workload& workload, const Source& source, Changes& chang
     changes.damaged.push_back(fmt::format("{}: {}", workload.path, ledger::describe(status)));
     return false;
   }
-  book.tenant = source.tenant;
+  // The book is its owner's to write: who it is, and on which devices, stays what it was.
+  const BookSnapshot& first = source.first;
+  const bool same_devices =
+      std::equal(book.accounts.begin(), book.accounts.end(), first.accounts.begin(), first.accounts.end(),
+                 [](const auto& one, const auto& other) { return one.device == other.device; });
+  if (!same_devices) {
+    changes.damaged.push_back(fmt::format("{}: its devices were changed", workload.path));
+    return false;
+  }
+  book.tenant = first.tenant;
+  book.name = first.name;
+  book.slice = first.slice;
+  book.labels = first.labels;
+  book.run_number = first.run_number;
+  book.created_ns = first.created_ns;
+  book.creator = first.creator;
+  book.account_mode = first.account_mode;
   workload.book = std::move(book);
   return true;
 }

@@ -27,6 +27,9 @@ struct Workload {
   int descriptor = -1;            ///< of the open file, while it runs
 };
 
+/// The number of its `ration run`, as this process sees it; absent: what the book says of it is not so.
+[[nodiscard]] std::optional<std::int32_t> creator_of(const Workload& workload);
+
 /// What happened since the last refresh.
 struct Changes {
   std::vector<std::string> started;  ///< paths
@@ -65,7 +68,7 @@ class Registry {
     std::vector<ProcessIdentity> dead;  ///< still entered in the book
     std::uint64_t order = 0;            ///< of taking up
     bool creator_dead = false;
-    std::string tenant;  ///< who is charged, whatever the book says later
+    ledger::BookSnapshot first;  ///< as it was taken up, without processes; its tenant is who is charged
   };
 
   void look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes);

@@ -1,5 +1,7 @@
 #include "node/snapshot.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -50,10 +52,12 @@ DriverProcesses processes_on(const policy::Device& device, const std::set<Key>& 
   return found;
 }
 
-ProcessView view_of(const ledger::ProcessSnapshot& process, std::size_t account, DriverProcess* driver) {
+// Whose process it is says the book, too: only its owner's name is looked up.
+ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& process, std::size_t account,
+                    DriverProcess* driver) {
   ProcessView view;
   view.pid = driver != nullptr ? driver->host_pid : process.identity.pid;
-  view.user = user_name(process.identity.user);
+  view.user = process.identity.user == workload.owner ? workload.user : fmt::format("uid {}", process.identity.user);
   view.command = process.command;
   view.used = process.held[account];
   if (driver != nullptr) {
@@ -92,6 +96,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   if (known != nullptr) {
     if (account < known->limits.size()) view.limit = known->limits[account];
     if (account < known->configured_limits.size()) view.configured_limit = known->configured_limits[account];
+    if (account < known->guarantees.size()) view.guarantee = known->guarantees[account];
     if (account < known->held_back_by.size()) view.held_back_by = known->held_back_by[account];
     view.limit_changes = known->limit_changes;
     view.idle_ns = now_ns - std::min(now_ns, known->last_activity_ns);
@@ -148,7 +153,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
           if (const auto same = processes->find(key_of(process.identity)); same != processes->end())
             driver = &same->second;
         }
-        view.processes.push_back(view_of(process, account, driver));
+        view.processes.push_back(view_of(workload, process, account, driver));
         if (view.suspended) view.processes.back().used = Bytes{0};
       }
       snapshot.accounts.push_back(std::move(view));

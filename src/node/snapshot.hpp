@@ -87,6 +87,7 @@ struct Snapshot {
 struct Knowledge {
   std::vector<Bytes> limits;              ///< by account, as its book has them by now
   std::vector<Bytes> configured_limits;   ///< by account, as asked for
+  std::vector<Bytes> guarantees;          ///< by account, as the daemon owns them
   std::vector<std::string> held_back_by;  ///< by account
   std::uint64_t last_activity_ns = 0;
   std::uint64_t limit_changes = 0;

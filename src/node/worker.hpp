@@ -3,7 +3,9 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -35,7 +37,11 @@ class Worker {
         job = std::move(jobs_.front());
         jobs_.pop_front();
       }
-      job();
+      try {
+        job();
+      } catch (const std::exception& problem) {  // a bug; the one who asked gets no answer, the others do
+        std::fprintf(stderr, "ration: a question failed: %s\n", problem.what());
+      }
     }
   }
 

@@ -87,6 +87,9 @@ class History {
   /// Reads the whole file and sets it aside if it contradicts itself; false then. For a Reader that met damage.
   [[nodiscard]] bool check();
 
+  /// Of Options, from the next sample on.
+  void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
+
   /// What happened to the file (set aside, and where to), since the last call.
   [[nodiscard]] std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
 

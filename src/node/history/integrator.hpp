@@ -88,6 +88,7 @@ class Integrator {
  public:
   /// `longest_step`: a longer stretch between two samples is a gap. `charts`: whether points are made.
   Integrator(TimeMs longest_step, bool charts) : longest_step_(longest_step), charts_(charts) {}
+  void set_longest_step(TimeMs step) { longest_step_ = step; }
 
   /// Takes up where the database stands.
   void resume(Instant last) {
