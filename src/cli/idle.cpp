@@ -146,6 +146,9 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
     if (!found) return tl::unexpected(found.error());
     chosen = *found;
   }
+  if (session.dry_run && !options.name.empty())
+    if (const auto known = daemon->get("/api/v1/workloads/" + percent_encoded(options.name) + "/explain"); !known)
+      return tl::unexpected(known.error());
   json rows = json::array();
   for (const Idler& each : chosen) {
     if (session.dry_run) {

@@ -469,6 +469,18 @@ int main(int argc, char** argv) {
       return good.error().exit_code;
     }
   }
+  // The parser would take the next word for the value. Of a program without a `--` before it the words are its own.
+  const auto ours = std::find(words.begin(), words.end(), "--");
+  if ((verb != "run" && verb != "sim") || ours != words.end()) {
+    const auto empty = std::find_if(words.begin(), ours, [](const std::string& word) {
+      return word.size() > 3 && word.compare(0, 2, "--") == 0 && word.back() == '=';
+    });
+    if (empty != ours) {
+      const Error error{"E1001", fmt::format("{} has no value.", *empty), fmt::format("ration {} --help", verb), 2};
+      session.print_error(verb, error);
+      return error.exit_code;
+    }
+  }
   // What stands behind `--` is the program's alone.
   if (const auto mark = std::find(words.begin(), words.end(), "--");
       (verb == "run" || verb == "sim") && mark != words.end()) {

@@ -303,6 +303,7 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
 struct Outcome {
   int exit_code = 0;
   BookSnapshot book;  ///< without accounts: nothing ran
+  Plan plan;
 };
 
 /// `+25%` or `+2GiB` of a limit, in whole MiB. E1311.
@@ -415,16 +416,16 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
     explain_start_failure(options.program.front(), ended.start_error);
-    return Outcome{ended.exit_code, {}};
+    return Outcome{ended.exit_code, {}, {}};
   }
-  Outcome outcome{ended.exit_code, {}};
+  Outcome outcome{ended.exit_code, {}, std::move(plan)};
   Book book;
   if (Book::open(path.c_str(), book) == BookStatus::kOk) {
     book.reap();
     book.mark_ended(ended.exit_code);
   }
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
-    summarise(outcome.book, options, plan, ended.exit_code);
+    summarise(outcome.book, options, outcome.plan, ended.exit_code);
   return outcome;
 }
 
@@ -449,18 +450,26 @@ Result<int> run(const Session& session, RunOptions options) {
   if (!store) return tl::unexpected(store.error());
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
+  int failed_with = 0;  // the program's own word, once it ran
   for (int attempt = 0;; ++attempt) {
     const auto outcome = run_once(session, options, *store, *daemon);
+    if (!outcome && attempt > 0) {
+      session.print_error("run", outcome.error());
+      return failed_with;
+    }
     if (!outcome) return tl::unexpected(outcome.error());
+    failed_with = options.denied_exit != 0 ? options.denied_exit : outcome->exit_code;
     const ledger::Denial* denial = denied_to_death(*outcome);
     if (denial == nullptr) return outcome->exit_code;
-    if (denial->account >= outcome->book.accounts.size()) return outcome->exit_code;  // a device that it was not given
+    if (denial->account >= std::min(outcome->book.accounts.size(), outcome->plan.accounts.size()))
+      return outcome->exit_code;  // a device that it was not given
     const auto& account = outcome->book.accounts[denial->account];
-    const Bytes more = std::min(*raised(account.limit, options.retry_limit), account.device_total);
-    if (attempt == options.retries || more <= account.limit)
-      return options.denied_exit != 0 ? options.denied_exit : outcome->exit_code;
+    // As it was asked for: what the book says may be less at that moment, for others' sake.
+    const Bytes limit = std::max(account.limit, outcome->plan.accounts[denial->account].limit);
+    const Bytes more = std::min(*raised(limit, options.retry_limit), account.device_total);
+    if (attempt == options.retries || more <= limit) return failed_with;
     fmt::print(stderr, "ration: denied at {} (d-{}-{}) and the program ended with {} · retry {} of {} with {}\n",
-               format_size(account.limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
+               format_size(limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
                options.retries, format_size(more));
     options.wish.limit = fmt::format("{}MiB", more.count() >> 20);
   }

@@ -109,8 +109,9 @@ Response document(const char* type, std::string text) {
 /// The report in a form that is no document of ours.
 Result<Response> exported(Reader& reader, const ReportQuestion& question, const std::string& format) {
   if (format == "focus" || format == "opencost") {
-    const auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
+    auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
     if (!charges) return tl::unexpected(charges.error());
+    if (question.asker) charges->hide_labels_from(*question.asker);
     const history::ExportFacts facts{host_name(), question.prices, question.currency, question.basis};
     if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(*charges, facts));
     return document("application/json",
@@ -129,8 +130,10 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
 
 void Api::install_reports(http::Server& server) {
   server.route_deferred("GET", "/api/v1/reports/usage", [this](const Request& request, const Responder& responder) {
-    const auto question = question_of(request, host_.node().configuration());
+    auto question = question_of(request, host_.node().configuration());
     if (!question) return responder.fail(question.error());
+    if (const Viewer viewer = viewer_of(request.peer); !viewer.is_operator)
+      question->asker = viewer.user ? user_name(*viewer.user) : "";
     const std::string* format = request.parameter("format");
     if (format == nullptr || *format == "json") {
       return ask_history(responder, "report", [question = *question](Reader& reader) -> Result<json> {

@@ -33,6 +33,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
     used += account->used, away += account->away;
     context += account->context, pooled += account->pooled;
     contexts_counted = contexts_counted && account->contexts_counted;
+    if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
     for (const ProcessView& process : account->processes) {
       by_processes += process.used;
       driver = driver && process.driver_used ? std::optional(*driver + *process.driver_used) : std::nullopt;

@@ -228,7 +228,9 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     drop(id);
     each = entries_.erase(each);
   }
+  std::set<int> devices;
   for (const DeviceView& device : snapshot.devices) {
+    devices.insert(device.device.index);
     // What runs without a lease counts with what it holds, or was promised where that is more.
     Bytes promised = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
     for (const AccountView& account : snapshot.accounts) {
@@ -237,6 +239,9 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     }
     queue_.update_device(device.device.index, device.device.total, promised);
   }
+  for (const int gone : devices_)
+    if (devices.count(gone) == 0) queue_.remove_device(gone);
+  devices_ = std::move(devices);
   queue_.forget_tenants();
   for (const auto& [where, share] : shares) {
     Bytes promised;
@@ -247,7 +252,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     }
     queue_.update_tenant(where.first, where.second, share.limit, share.guarantee, promised);
   }
-  if (!kept_.empty()) queue_again(now_ns);
+  if (!kept_.empty() && !snapshot.devices.empty()) queue_again(now_ns);  // else nothing would fit for ever
   const StepResult result = queue_.step(now_ns);
   for (const Lease& lease : result.granted) {
     Entry& entry = entries_.at(lease.request.id);

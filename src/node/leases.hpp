@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,7 @@ class Leases {
   std::string file_, saved_;
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   LeaseQueue queue_;
+  std::set<int> devices_;  // of the last step
   std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;
   WaitHistogram waits_;

@@ -167,20 +167,28 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
 
 // `ration run` asks before it promises anything; a book can say what it likes.
 void Node::check_promises(const std::vector<std::string>& fresh, std::vector<Event>& events) {
-  for (AccountView& account : snapshot_.accounts) {
-    if (account.guarantee == Bytes{0} || !account.gpu ||
-        std::find(fresh.begin(), fresh.end(), account.path) == fresh.end())
-      continue;
+  std::vector<std::pair<AccountView*, Bytes>> asked;
+  for (AccountView& account : snapshot_.accounts)
+    if (account.gpu && std::find(fresh.begin(), fresh.end(), account.path) != fresh.end())
+      asked.emplace_back(&account, std::exchange(account.guarantee, Bytes{0}));
+  std::stable_sort(asked.begin(), asked.end(),
+                   [](const auto& one, const auto& other) { return one.first->started_ns < other.first->started_ns; });
+  for (const auto& [view, guarantee] : asked) {
+    AccountView& account = *view;
+    if (guarantee == Bytes{0}) continue;
     const auto device = std::find_if(snapshot_.devices.begin(), snapshot_.devices.end(),
                                      [&](const DeviceView& each) { return each.device.index == *account.gpu; });
-    const auto possible = can_promise(*device, account.tenant, account.guarantee, account.path);
-    if (possible) continue;
+    const auto possible = can_promise(*device, account.tenant, guarantee, account.path);
+    if (possible) {
+      account.guarantee = guarantee;
+      continue;
+    }
     const Workload& workload = registry_.workloads().at(account.path);
     events.push_back(event_of(workload, "violation",
                               fmt::format("{}/{} promises itself {}: {} It has no guarantee", account.tenant,
-                                          account.workload, format_size(account.guarantee), possible.error().what)));
-    device->promised -= std::min(device->promised, account.guarantee);
-    account.guarantee = limits_.find(account.path)->accounts[account.account].guarantee = Bytes{0};
+                                          account.workload, format_size(guarantee), possible.error().what)));
+    device->promised -= std::min(device->promised, guarantee);
+    limits_.find(account.path)->accounts[account.account].guarantee = Bytes{0};
     limits_.changed();
     if (const auto written = limits_.write(workload); !written)
       events.push_back(plain_event("guard_lost", written.error().what));

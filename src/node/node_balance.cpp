@@ -43,6 +43,9 @@ Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& accoun
 
 }  // namespace
 
+/// Who took and gave back nothing for so long gives back first.
+constexpr std::uint64_t kIdleAfter = 60'000'000'000;
+
 void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& events) {
   std::map<std::string, bool> resized;
   for (const policy::Device& device : machine.devices) {
@@ -63,6 +66,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
         entry.used = believed(workload, account, mine.effective);
         entry.wants = wanted_[path][account];
         entry.effective = mine.effective;
+        entry.idle = activity_[path].since_ns + kIdleAfter < now_ns_;
         governed += entry.used;
         input.accounts.push_back(std::move(entry));
         places.emplace_back(&workload, account);

@@ -27,8 +27,9 @@ Complaint check_choice(const Key& key, const std::string& name, const std::strin
 }
 
 Complaint check_size(const std::string& name, const std::string& text) {
-  // Against a device of any size: only the form is checked here.
-  if (const auto size = parse_size(text, kUnlimited, kUnlimited); !size) return size.error();
+  // Against a large device: only the form is checked here.
+  constexpr Bytes kLarge{std::uint64_t{1} << 50};
+  if (const auto size = parse_size(text, kLarge, kLarge); !size) return size.error();
   if (text == "unlimited" && (name == "guarantee" || name == "keep_free"))
     return complaint(fmt::format("'{}' has to be a size", name), fmt::format("{} = \"2GiB\"", name));
   return {};

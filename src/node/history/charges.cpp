@@ -206,6 +206,11 @@ std::int64_t Prices::of(const RunFacts* run) const {
   return own == of_tenants.end() ? general : own->second;
 }
 
+void Charges::hide_labels_from(const std::string& user) {
+  for (auto& [id, run] : runs)
+    if (run.user != user) run.labels.clear();
+}
+
 const RunFacts* Charges::run_of(const ChargeLine& line) const {
   const auto run = runs.find(line.run);
   return run == runs.end() ? nullptr : &run->second;

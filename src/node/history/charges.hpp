@@ -90,6 +90,8 @@ struct Charges {
   ByteTime capacity;
   /// Null: of none.
   [[nodiscard]] const RunFacts* run_of(const ChargeLine& line) const;
+  /// Labels are for their own user: those of others' runs are left out.
+  void hide_labels_from(const std::string& user);
   /// Every hour's runs add up to what the device's own row says, and no moment of a watched device is missing or
   /// counted twice.
   bool consistent = true;

@@ -171,9 +171,10 @@ std::string name_of_by(const ReportQuestion& question) {
 }
 
 Result<Report> make_report(Database& database, const ReportQuestion& question) {
-  const auto charges =
+  auto charges =
       collect_charges(database, question.window, question.by == By::kDay ? Slice::kDay : Slice::kWhole, question.basis);
   if (!charges) return tl::unexpected(charges.error());
+  if (question.asker) charges->hide_labels_from(*question.asker);
   Report report;
   report.question = question;
   report.from = charges->from, report.to = charges->to;

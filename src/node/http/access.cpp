@@ -20,7 +20,7 @@ std::optional<Response> host_refused(const Request& request, const AccessRules& 
                std::find(rules.host_names.begin(), rules.host_names.end(), *name) != rules.host_names.end());
   if (ours) return {};
   return problem({"E1513", fmt::format("this daemon is not '{}'", host),
-                  "Use its address, or add the name to [http] names in ration.toml", 5},
+                  "Use its address: 127.0.0.1, localhost, or the one of [daemon] listen", 5},
                  421);
 }
 

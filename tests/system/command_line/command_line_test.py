@@ -64,6 +64,9 @@ class CommandLine(unittest.TestCase):
 
     def test_options_that_belong_together(self):
         self.refused(2, "E1001", "run", NODE, "--priority", "3", "--", "true")
+        self.assertIn("--tenant= has no value", self.refused(2, "E1001", "explain", "--tenant=", NODE))
+        self.assertIn("--name= has no value", self.refused(2, "E1001", "run", "--name=", NODE, "--", "true"))
+        self.assertEqual(self.ration("run", NODE, "--", "true", "--theirs=").returncode, 0)
 
     def test_a_simulated_node_needs_a_folder(self):
         self.assertIn("No such file", self.refused(1, "E1417", "explain", NODE, env={"RATION_SIM_DIR": "/proc/nowhere"}))

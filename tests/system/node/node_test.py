@@ -16,9 +16,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from node.node_case import NOBODY, NODE, Case  # noqa: E402
-from node_client import BIN, GIB, MIB, PATIENCE  # noqa: E402
+from node_client import BIN, GIB, MIB, PATIENCE, UnixConnection  # noqa: E402
 
 NAME_OFFSET, TENANT_OFFSET = 96, 160  # of a book's header
+ACCOUNTS_OFFSET = 76  # how many there are
 LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header page, UUID, name, two words before it
 
 
@@ -146,6 +147,76 @@ class Changing(Case):
         event = self.until(lambda: self.events("violation"), "the violation")[0]
         self.assertEqual((event["old"], event["new"]), (str(12 * GIB), str(2 * GIB)))
         self.assertEqual(struct.unpack_from("<Q", self.book("train").read_bytes(), LIMIT_OFFSET)[0], 2 * GIB)
+
+    def write_book(self, name, offset, content):
+        with open(self.book(name), "r+b") as book:
+            book.seek(offset)
+            book.write(content)
+
+    def test_a_book_that_changes_its_devices_is_given_up_and_harms_nobody(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.holding("sly", "1GiB", "--limit", "2GiB")
+        self.row("sly")
+        book = self.book("sly").read_bytes()
+        accounts = struct.unpack_from("<I", book, ACCOUNTS_OFFSET)[0]
+        for account in range(accounts, 16):
+            self.write_book("sly", 4096 + 128 * account, book[4096:4096 + 128])
+        self.write_book("sly", ACCOUNTS_OFFSET, struct.pack("<I", 16))
+        event = self.until(lambda: self.events("guard_lost"), "it is told")[0]
+        self.assertIn("devices were changed", event["text"])
+        self.assertEqual(set(self.rows()) & {"train", "sly"}, {"train"})
+
+    def test_a_book_stays_who_it_was(self):
+        self.holding("train", "1GiB", "--limit", "2GiB", "--label", "team=a")
+        before = self.row("train")
+        self.write_book("train", NAME_OFFSET, b"other\0")
+        self.write_book("train", NAME_OFFSET + 128, b"slice\0")
+        self.write_book("train", NAME_OFFSET + 192, b"team=b\0")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
+        after = self.row("train")
+        self.assertEqual({key: after[key] for key in ("workload", "labels", "slice", "run")}, {key: before[key] for key in ("workload", "labels", "slice", "run")})
+
+    def test_a_book_cannot_promise_itself_what_is_not_there(self):
+        self.holding("serve", "1GiB", "--limit", "15GiB", "--guarantee", "15GiB")
+        self.holding("sly", "512MiB", "--limit", "2GiB")
+        self.row("sly")
+        self.stop(signal.SIGKILL)
+        (self.folder / "state/limits.json").unlink()
+        self.write_book("sly", LIMIT_OFFSET, struct.pack("<QQ", 2 * GIB, 2 * GIB))
+        self.start()
+        event = self.until(lambda: self.events("violation"), "it is told")[0]
+        self.assertIn("promises itself 2.00 GiB", event["text"])
+        self.until(lambda: self.row("sly")["guarantee_bytes"] == 0, "it has none")
+        self.assertEqual(self.row("serve")["guarantee_bytes"], 15 * GIB, "who came first")
+
+    def test_names_of_any_bytes_end_nobody(self):
+        self.holding(b"x\xff", "1GiB", "--limit", "2GiB", "--label", b"a=\xfe")
+        self.until(lambda: self.get("/api/v1/reports/usage?window=1h&by=workload")["rows"], "an account")
+        for form in ("opencost", "focus", "csv", "md", "html", "json"):
+            connection = UnixConnection(self.folder / "ration.sock")
+            connection.request("GET", f"/api/v1/reports/usage?window=1h&format={form}")
+            self.assertEqual(connection.getresponse().status, 200, form)
+            connection.close()
+        self.assertIsNone(self.daemon.poll())
+
+    def test_a_plan_that_would_take_hours_is_refused(self):
+        many = [{"tenant": f"t{number}", "guarantee": "15GiB", "count": 1000} for number in range(200)]
+        self.assertEqual(self.ask("POST", "/api/v1/plan", {"gpus": ["T4*1000"], "tenants": many})[0], 400)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs to become another user")
+    def test_labels_of_others_are_in_no_report_of_a_stranger(self):
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.folder / "ration.sock", 0o666)
+        self.holding("lab", "1GiB", "--limit", "2GiB", "--label", "secret=hunter2")
+        path = "/api/v1/reports/usage?window=1h&by=label:secret"
+        self.until(lambda: "hunter2" in json.dumps(self.get(path)), "an operator sees it")
+        self.assertNotIn("hunter2", json.dumps(self.as_nobody("GET", path)))
+        for form in ("focus", "opencost"):
+            done = subprocess.run(["curl", "-s", "--unix-socket", self.folder / "ration.sock", f"http://localhost/api/v1/reports/usage?window=1h&format={form}"],
+                                  user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True)
+            self.assertIn("lab", done.stdout)
+            self.assertNotIn("hunter2", done.stdout)
 
     def test_changes_are_refused_as_the_command_line_refuses_them(self):
         self.holding("train", "1GiB", "--limit", "2GiB")

@@ -123,6 +123,14 @@ set = { day = "2GiB" }
             os.chmod(self.folder / "ration.sock", 0o666)
             self.assertEqual(self.as_nobody("PUT", "/api/v1/schedules/n", '{"when":"22:00-07:00","set":{"nlp":"4GiB"}}')[0], 403)
 
+    def test_another_try_gets_more_than_was_typed_not_more_than_others_left(self):
+        self.holding("train", "3GiB", "--limit", "4GiB", "--tenant", "nlp")
+        self.row("train")
+        done = self.ration("run", NODE, "--tenant", "nlp", "--limit", "2GiB", "--retry", "1", "--", "bash", "-c", f"{BIN}/ration-workload hold 5GiB; exit 42")
+        self.assertIn("denied at 2.00 GiB", done.stderr)
+        self.assertIn("retry 1 of 1 with 2.50 GiB", done.stderr)
+        self.assertEqual(done.returncode, 42, done.stderr)
+
     def test_a_soft_limit_warns_once(self):
         self.holding("train", "3GiB", "--limit", "4GiB", "--tenant", "nlp")
         event = self.until(lambda: self.events("alert"), "the warning")[0]

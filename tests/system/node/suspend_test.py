@@ -89,6 +89,7 @@ idle = { after = "1s", action = "suspend" }
         tenant = explained("--tenant", self.row("notebook")["tenant"])["devices"][0]
         self.assertEqual((tenant["used_bytes"], tenant["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
         self.assertEqual({row["bytes"] for row in tenant["rows"]}, {0, None})
+        self.assertEqual(tenant["driver_bytes"], 0)
         self.assertIn("3.06 GiB of Tesla T4 are in host memory", self.ration("explain", "notebook", NODE).stdout)
 
     def test_it_waits_for_room_and_is_not_refused(self):
@@ -139,6 +140,16 @@ idle = { after = "1s", action = "suspend" }
         done = self.ration("resume", "notebook", NODE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(notebook.cell("take 512"), 0)
+
+    def test_a_daemon_sees_that_somebody_else_brought_it_back(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 1024"), 0)
+        self.assertEqual(self.ration("suspend", "notebook").returncode, 0)
+        self.stop(signal.SIGKILL)
+        self.assertEqual(self.ration("resume", "notebook", NODE).returncode, 0)
+        self.start()
+        row = self.until(lambda: (lambda row: row if row["state"] == "running" else None)(self.row("notebook")), "it is here")
+        self.assertEqual((row["used_bytes"], row["suspended_bytes"]), (1024 * MIB + CONTEXT, 0))
 
     def test_killing_it_while_it_is_away_leaves_nothing(self):
         notebook = Notebook(self, "notebook")

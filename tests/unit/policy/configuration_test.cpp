@@ -83,6 +83,13 @@ hami = true
 
 }  // namespace
 
+TEST(Configuration, TheWholeDeviceIsASize) {
+  for (const char* text :
+       {"[[tenant]]\nname = \"a\"\nguarantee = \"100%\"\n", "[[device]]\nmatch = \"*\"\nkeep_free = \"100%\"\n",
+        "[[tenant]]\nname = \"a\"\nlimit = \"100%free\"\n"})
+    EXPECT_TRUE(read(text).problems.empty()) << text;
+}
+
 TEST(Configuration, EveryPartIsReadWithItsPlace) {
   const Reading reading = read(kWhole);
   for (const Problem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
