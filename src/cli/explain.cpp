@@ -201,6 +201,20 @@ Runs suspended_runs(std::optional<NodeClient>& daemon) {
   return runs;
 }
 
+/// Without a daemon nobody knows of books of other users.
+bool is_ungoverned(std::optional<NodeClient>& daemon, std::int32_t pid) {
+  if (!daemon) return true;
+  const auto snapshot = daemon->get(snapshot_path(1));
+  if (!snapshot) return true;
+  for (const auto& row : snapshot->at("workloads")) {
+    const auto processes = row.find("processes");
+    if (row.value("governed", false) || processes == row.end() || !processes->is_array()) continue;
+    for (const auto& process : *processes)
+      if (process.value("pid", 0) == pid) return true;
+  }
+  return false;
+}
+
 bool is_meant(const Holder& holder, const ledger::ProcessSnapshot& process, const std::string& target) {
   return target == holder.book.name || target == holder.book.tenant + "/" + holder.book.name ||
          target == std::to_string(process.identity.pid);
@@ -276,9 +290,13 @@ Result<int> explain(const Session& session, const std::string& target, const std
                        [&](const auto& process) { return is_meant(holder, process, target); });
   });
   if (!meant.empty()) return explain_processes(session, meant, suspended_runs(*daemon), devices, target);
+  if (*daemon) {  // somebody else's is in no book that this user can read
+    const auto others = (*daemon)->get(fmt::format("/api/v1/workloads/{}/explain", percent_encoded(target)));
+    if (!others && others.error().id == "E1502") return tl::unexpected(others.error());
+  }
   for (const auto& device : devices) {
     for (const auto& process : ungoverned(device, all)) {
-      if (std::to_string(process.pid) != target) continue;
+      if (std::to_string(process.pid) != target || !is_ungoverned(*daemon, process.pid)) continue;
       return fail(
           "E1807",
           fmt::format("pid {} ({}) is not governed: it holds {} on GPU {} and nothing more is known.", process.pid,
@@ -288,7 +306,7 @@ Result<int> explain(const Session& session, const std::string& target, const std
   }
   auto of_tenant = explain_tenant(session, *daemon, target);
   if (of_tenant || of_tenant.error().id != "E1801") return of_tenant;
-  return fail("E1801", fmt::format("no running workload, process or tenant '{}' holds GPU memory.", target),
+  return fail("E1801", fmt::format("no running workload, process or tenant '{}' of yours holds GPU memory.", target),
               "ration ps", 3);
 }
 

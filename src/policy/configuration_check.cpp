@@ -153,6 +153,8 @@ class Together {
       guarantee_below(tenant.guarantee, tenant.limit, "tenant " + tenant.name.value);
     for (const Tenant& tenant : all_.tenants) check_currency(tenant.price);
     check_currency(all_.report.price);
+    if (const auto& currency = all_.report.currency; !is_currency(currency.value))
+      wrong(currency.origin, fmt::format("'{}' is no currency", currency.value), "currency = \"EUR\"");
     for (const Policy& policy : all_.policies) check_idle(policy.idle);
     for (const Schedule& schedule : all_.schedules) check_schedule(schedule);
   }

@@ -79,6 +79,12 @@ Result<double> parse_activity(std::string_view text) {
   return share;
 }
 
+bool is_currency(std::string_view text) {
+  return !text.empty() && text.size() <= 8 && std::all_of(text.begin(), text.end(), [](unsigned char letter) {
+    return std::isalpha(letter) != 0 || letter == '$' || letter >= 0x80;
+  });
+}
+
 Result<Price> parse_price(std::string_view text) {
   const auto no_price = [&] { return wrong(text, "a price", "Prices look like 0.031 EUR/GiB·h."); };
   const std::size_t slash = text.find('/');
@@ -97,10 +103,7 @@ Result<Price> parse_price(std::string_view text) {
   constexpr std::int64_t kOne = 1'000'000'000, kHighest = 10'000 * kOne;
   Price price{whole * kOne + digits(decimals, 9), std::string(trimmed(left.substr(number_end)))};
   if (price.billionths > kHighest) return wrong(text, "a price", "At most 10000 for a GiB·h.");
-  // EUR, €, $: what is left of a mistyped number is none.
-  const auto of_a_name = [](unsigned char letter) { return std::isalpha(letter) || letter == '$' || letter >= 0x80; };
-  if (price.currency.size() > 8 || !std::all_of(price.currency.begin(), price.currency.end(), of_a_name))
-    return no_price();
+  if (!price.currency.empty() && !is_currency(price.currency)) return no_price();  // the rest of a mistyped number
   return price;
 }
 

@@ -43,6 +43,9 @@ struct Price {
 /// thousand.
 [[nodiscard]] Result<Price> parse_price(std::string_view text);
 
+/// `EUR`, `€`, `$`: at most 8 bytes of letters.
+[[nodiscard]] bool is_currency(std::string_view text);
+
 /// Minutes of the day. `to` at or before `from`: past midnight.
 struct Hours {
   int from = 0, to = 0;

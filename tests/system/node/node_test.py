@@ -209,6 +209,12 @@ class Changing(Case):
         os.chmod(self.folder, 0o755)
         os.chmod(self.folder / "ration.sock", 0o666)
         self.holding("lab", "1GiB", "--limit", "2GiB", "--label", "secret=hunter2")
+        theirs = self.folder / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, NOBODY, NOBODY)
+        stranger = subprocess.run([BIN / "ration", "explain", "lab", NODE, "--socket", self.folder / "ration.sock"], user=NOBODY, group=NOBODY,
+                                  extra_groups=[], capture_output=True, text=True, env=dict(self.environment, RATION_RUNTIME_DIR=str(theirs), HOME=str(theirs)))
+        self.assertEqual((stranger.returncode, stranger.stderr.split()[:1]), (5, ["E1502"]), stranger.stderr)
         path = "/api/v1/reports/usage?window=1h&by=label:secret"
         self.until(lambda: "hunter2" in json.dumps(self.get(path)), "an operator sees it")
         self.assertNotIn("hunter2", json.dumps(self.as_nobody("GET", path)))

@@ -147,6 +147,7 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(self.ration("suspend", "notebook").returncode, 0)
         self.stop(signal.SIGKILL)
         self.assertEqual(self.ration("resume", "notebook", NODE).returncode, 0)
+        self.assertIn("E1546", self.ration("resume", "notebook", NODE).stderr, "it is there")
         self.start()
         row = self.until(lambda: (lambda row: row if row["state"] == "running" else None)(self.row("notebook")), "it is here")
         self.assertEqual((row["used_bytes"], row["suspended_bytes"]), (1024 * MIB + CONTEXT, 0))

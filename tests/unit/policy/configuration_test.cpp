@@ -182,6 +182,8 @@ TEST(Configuration, WhatIsWrongIsToldWithItsPlaceAndTheNearestName) {
       {"[[tenant]]\nname = \"a\"\nsoft = \"110%\"\n", "3:1: '110%' is not a percentage"},
       {"[[tenant]]\nname = \"a\"\npriority = \"1\"\n", "3:1: 'priority' is a whole number"},
       {"[[tenant]]\nname = \"a\"\nprice = \"3 EUR\"\n", "3:1: '3 EUR' is not a price"},
+      {"[report]\ncurrency = \"\"\n", "2:1: '' is no currency"},
+      {"[report]\ncurrency = \"<b>\"\n", "2:1: '<b>' is no currency"},
       {"[[tenant]]\nname = \"a\"\nprice = \"1,5/GiBh\"\n", "3:1: '1,5/GiBh' is not a price"},
       {"[[tenant]]\nname = \"a\"\nprice = \"10001 EUR/GiBh\"\n", "3:1: '10001 EUR/GiBh' is not a price"},
       {"[[tenant]]\nname = \"a\"\nprice = \"3 USD/GiBh\"\n", "3:1: the price is in USD, the report in EUR (default)"},
