@@ -83,6 +83,29 @@ class RegistryTest : public ::testing::Test {
   std::vector<pid_t> children_;
 };
 
+TEST_F(RegistryTest, ALinkInPlaceOfTheBooksIsNotFollowed) {
+  hold(make("train", 1, 2_GiB), 1_GiB);
+  std::filesystem::rename(folder_ + "/books", folder_ + "/elsewhere");
+  std::filesystem::create_directory_symlink(folder_ + "/elsewhere", folder_ + "/books");
+  EXPECT_TRUE(registry_.refresh().started.empty()) << "it could lead to devices";
+  std::filesystem::remove(folder_ + "/books");
+  std::filesystem::rename(folder_ + "/elsewhere", folder_ + "/books");
+  EXPECT_EQ(registry_.refresh().started.size(), 1U);
+}
+
+TEST_F(RegistryTest, ItsCreatorIsBelievedOnlyIfItIsThere) {
+  const std::string path = make("train", 1, 2_GiB);
+  hold(path, 1_GiB);
+  registry_.refresh();
+  Workload workload = registry_.workloads().at(path);
+  EXPECT_EQ(creator_of(workload), ::getpid());
+  ++workload.book.creator.start_time;
+  EXPECT_EQ(creator_of(workload), std::nullopt) << "somebody else has the number by now";
+  --workload.book.creator.start_time;
+  ++workload.owner;
+  EXPECT_EQ(creator_of(workload), std::nullopt) << "it is somebody else's";
+}
+
 TEST_F(RegistryTest, TakesUpBooksThatAreThereAndThoseThatCome) {
   const std::string first = make("train", 1, 4_GiB);
   EXPECT_EQ(registry_.refresh().started, std::vector{first});
