@@ -102,17 +102,6 @@ Result<int> move(const Session& session, NodeClient& daemon, const std::string& 
   return tell(session, action, json::array({*event}));
 }
 
-/// By the driver's word: whose memory is on the host is not among those that it lists.
-bool is_listed(const policy::Machine& machine, const std::vector<ProcessIdentity>& processes) {
-  for (const policy::Device& device : machine.devices) {
-    if (!device.processes) continue;
-    for (const auto& listed : *device.processes)
-      for (const ProcessIdentity& process : processes)
-        if (listed.pid == process.pid) return true;
-  }
-  return false;
-}
-
 /// Without a daemon nobody else brings back what it left suspended.
 Result<int> resume_alone(const Session& session, const std::string& name) {
   const auto store = ledger::Store::open();
@@ -123,7 +112,7 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
     for (const auto& process : holder.book.processes) processes.push_back(process.identity);
     const auto folder = session.driver_folder();
     if (!folder) return tl::unexpected(folder.error());
-    if (const auto machine = session.machine(); machine && is_listed(*machine, processes))
+    if (const auto machine = session.machine(); machine && policy::is_on_device(*machine, processes))
       return fail("E1546", fmt::format("{} is not suspended.", name), "ration ps", 4);
     const auto done = policy::checkpoint(*folder, policy::CheckpointAction::kResume, processes);
     if (!done) return tl::unexpected(done.error());

@@ -187,7 +187,6 @@ class Node {
   void note_suspension(std::vector<history::Event>& events);
   void note_trims(std::vector<history::Event>& events);
   void bring_back(std::vector<history::Event>& events);
-  [[nodiscard]] bool is_on_device(const Workload& workload) const;
   void set_away(const Workload& workload, OwnedWorkload& owned, bool away, std::vector<history::Event>& events);
   [[nodiscard]] Result<void> begin_suspension(const Workload& workload, bool held);
   void begin_trim(const Workload& workload, const std::string& by);

@@ -8,6 +8,7 @@
 #include "node/node.hpp"
 #include "node/people.hpp"
 #include "node/subject.hpp"
+#include "policy/checkpoint.hpp"
 #include "policy/text.hpp"
 
 namespace ration::node {
@@ -202,25 +203,15 @@ void Node::set_away(const Workload& workload, OwnedWorkload& owned, bool away, s
     events.push_back(event_of(workload, "guard_lost", written.error().what));
 }
 
-// By the driver's word: a process whose memory is on the host is not among those that it lists.
-bool Node::is_on_device(const Workload& workload) const {
-  if (!machine_) return false;
-  for (const policy::Device& device : machine_->devices) {
-    if (!device.processes) continue;
-    for (const auto& listed : *device.processes)
-      for (const auto& process : workload.book.processes)
-        if (listed.pid == process.identity.pid) return true;
-  }
-  return false;
-}
-
 void Node::note_suspension(std::vector<Event>& events) {
   using What = Suspension::Change::What;
   // Of before a restart: where they are cannot be told, so they are brought to where they were.
   for (const auto& [path, workload] : registry_.workloads()) {
     OwnedWorkload* owned = limits_.find(path);
     if (owned == nullptr || !owned->suspended || suspension_.state_of(path) != Suspension::State::kHere) continue;
-    if (is_on_device(workload)) {
+    std::vector<ProcessIdentity> listed;
+    for (const auto& process : workload.book.processes) listed.push_back(process.identity);
+    if (machine_ && policy::is_on_device(*machine_, listed)) {
       owned->suspended = owned->held = owned->away = false;
       limits_.changed();
       events.push_back(event_of(workload, "resumed",

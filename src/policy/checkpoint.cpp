@@ -147,4 +147,14 @@ Result<CheckpointOutcome> checkpoint(const std::string& driver_folder, Checkpoin
   return action == CheckpointAction::kSuspend ? driver.suspend(pids) : driver.resume(pids);
 }
 
+bool is_on_device(const Machine& machine, const std::vector<ProcessIdentity>& processes) {
+  for (const Device& device : machine.devices) {
+    if (!device.processes) continue;
+    for (const auto& listed : *device.processes)
+      for (const ProcessIdentity& process : processes)
+        if (listed.pid == process.pid) return true;
+  }
+  return false;
+}
+
 }  // namespace ration::policy

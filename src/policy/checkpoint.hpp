@@ -9,6 +9,7 @@
 
 #include "base/process.hpp"
 #include "base/result.hpp"
+#include "policy/devices.hpp"
 
 namespace ration::policy {
 
@@ -24,5 +25,8 @@ struct CheckpointOutcome {
 /// away. E1545: the driver refused, or the process is lost to it.
 [[nodiscard]] Result<CheckpointOutcome> checkpoint(const std::string& driver_folder, CheckpointAction action,
                                                    const std::vector<ProcessIdentity>& processes);
+
+/// Whether the driver lists one of them on a device: whose memory is on the host is not among those that it lists.
+[[nodiscard]] bool is_on_device(const Machine& machine, const std::vector<ProcessIdentity>& processes);
 
 }  // namespace ration::policy
