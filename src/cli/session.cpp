@@ -9,7 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
+
+#include "base/clock.hpp"
+#include "node/people.hpp"
 
 namespace ration::cli {
 namespace {
@@ -30,18 +34,6 @@ std::string csv_cell(const std::string& text) {
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
-}
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 std::string dump(const nlohmann::json& document) {
@@ -97,9 +89,9 @@ std::string Session::painted(const std::string& text, int sgr) const {
 }
 
 void Session::print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more) const {
-  nlohmann::json document{
-      {"schema", "ration." + verb + "/1"},      {"time", utc(now_ns())},   {"host", host_name()},
-      {"source", simulated ? "sim" : "direct"}, {"data", std::move(data)}, {"warnings", nlohmann::json::array()}};
+  nlohmann::json document{{"schema", "ration." + verb + "/1"}, {"time", utc(unix_time_ns())},
+                          {"host", node::host_name()},         {"source", simulated ? "sim" : "direct"},
+                          {"data", std::move(data)},           {"warnings", nlohmann::json::array()}};
   document.update(more);
   fmt::print("{}\n", dump(document));
 }

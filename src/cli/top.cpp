@@ -13,6 +13,7 @@
 #include "cli/top/frame.hpp"
 #include "cli/top/screen.hpp"
 #include "cli/verbs.hpp"
+#include "node/people.hpp"
 
 namespace ration::cli {
 namespace {
@@ -25,12 +26,6 @@ std::string variable(const char* name) {
 }
 
 std::int64_t seconds_now() { return static_cast<std::int64_t>(std::time(nullptr)); }
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// A terminal that can be drawn on, both ways.
 bool interactive() { return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && variable("TERM") != "dumb"; }
@@ -61,7 +56,7 @@ void call_source(top::View& view, bool daemon, bool is_operator, const TopOption
 
 Result<top::View> first_view(const Session& session, const TopOptions& options, const FirstLook& first) {
   top::View view;
-  view.host = host_name();
+  view.host = node::host_name();
   view.units = session.display_units();
   if (!options.filter.empty()) {
     auto filter = top::Filter::parse(options.filter);

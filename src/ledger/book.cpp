@@ -4,7 +4,6 @@
 #include <linux/futex.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,18 +11,11 @@
 #include <iterator>
 #include <new>
 
+#include "base/clock.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
 namespace {
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
-std::uint64_t wall_clock_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 Bytes in_use(const SlotRecord& slot, std::uint32_t account) noexcept {
   const std::uint64_t held = slot.held[account].load(kRelaxed);
@@ -93,7 +85,7 @@ bool Book::attach() noexcept {
       slot.user = self.user;
       slot.start_time = self.start_time;
       slot.pid_namespace = self.pid_namespace;
-      slot.attached_ns.store(wall_clock_ns(), kRelaxed);
+      slot.attached_ns.store(unix_time_ns(), kRelaxed);
       read_own_command(slot.command);
       slot.in_use.store(1, std::memory_order_release);
       if (layout_->header.slot_bound.load(kRelaxed) <= index) layout_->header.slot_bound.store(index + 1, kRelaxed);
@@ -216,7 +208,7 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   const std::uint64_t sequence = header.denial_count.load(kRelaxed) + 1;
   DenialRecord& record = layout_->denials[(sequence - 1) % kDenialRing];
   record.sequence.store(0, std::memory_order_release);
-  record.time_ns = wall_clock_ns();
+  record.time_ns = unix_time_ns();
   record.requested = requested.count();
   record.device_free = device_free;
   record.pid = ::getpid();
@@ -252,7 +244,7 @@ void Book::set_guarantee(std::uint32_t account, Bytes guarantee) noexcept {
 
 void Book::mark_ended(std::int32_t exit_status) noexcept {
   layout_->header.exit_status.store(exit_status, kRelaxed);
-  layout_->header.ended_ns.store(wall_clock_ns(), std::memory_order_release);
+  layout_->header.ended_ns.store(unix_time_ns(), std::memory_order_release);
 }
 
 Bytes Book::limit(std::uint32_t account) const noexcept {
@@ -315,15 +307,6 @@ BookStatus status_of(int error) noexcept {
   }
 }
 
-BookStatus check(const BookHeader& header) noexcept {
-  if (header.magic != kBookMagic) return BookStatus::kForeign;
-  if (header.version != kBookVersion) return BookStatus::kOtherVersion;
-  if (header.header_size != sizeof(BookHeader) || header.file_size != sizeof(BookLayout)) return BookStatus::kDamaged;
-  if (header.account_count > kMaxAccounts) return BookStatus::kDamaged;
-  if (header.on_deny > 1 || header.account_mode > 1) return BookStatus::kDamaged;
-  return BookStatus::kOk;
-}
-
 BookStatus check_size(int descriptor) noexcept {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) return status_of(errno);
@@ -336,6 +319,15 @@ BookStatus check_size(int descriptor) noexcept {
 }
 
 }  // namespace
+
+BookStatus check(const BookHeader& header) noexcept {
+  if (header.magic != kBookMagic) return BookStatus::kForeign;
+  if (header.version != kBookVersion) return BookStatus::kOtherVersion;
+  if (header.header_size != sizeof(BookHeader) || header.file_size != sizeof(BookLayout)) return BookStatus::kDamaged;
+  if (header.account_count > kMaxAccounts) return BookStatus::kDamaged;
+  if (header.on_deny > 1 || header.account_mode > 1) return BookStatus::kDamaged;
+  return BookStatus::kOk;
+}
 
 BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   if (contents.accounts.size() > kMaxAccounts) return BookStatus::kTooManyDevices;
@@ -359,7 +351,7 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   header.header_size = sizeof(BookHeader);
   header.file_size = sizeof(BookLayout);
   header.run_number = contents.run_number;
-  header.created_ns = wall_clock_ns();
+  header.created_ns = unix_time_ns();
   const ProcessIdentity self = current_process();
   header.creator_pid = self.pid;
   header.creator_user = self.user;

@@ -9,8 +9,6 @@
 namespace ration::ledger {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // Fields changed only under the lock need no atomic read-modify-write, only stores that readers cannot see torn.
 void add(Word& word, std::uint64_t bytes) noexcept { word.store(word.load(kRelaxed) + bytes, kRelaxed); }
 void subtract(Word& word, std::uint64_t bytes) noexcept {

@@ -92,13 +92,6 @@ BookImage& image_of_this_thread() {
   return image;
 }
 
-BookStatus check(const BookHeader& header) noexcept {
-  if (header.version != kBookVersion) return BookStatus::kOtherVersion;
-  const bool sound = header.header_size == sizeof(BookHeader) && header.file_size == sizeof(BookLayout) &&
-                     header.account_count <= kMaxAccounts && header.on_deny <= 1 && header.account_mode <= 1;
-  return sound ? BookStatus::kOk : BookStatus::kDamaged;
-}
-
 void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.name = text(header.name);
   snapshot.tenant = text(header.tenant);
@@ -189,7 +182,6 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) cons
   if (::fstat(file_.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
       !image.load(file_.get(), 0, offsetof(BookLayout, denials)))
     return BookStatus::kTruncated;
-  if (layout.header.magic != kBookMagic) return BookStatus::kForeign;
   if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
   const auto slots = std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kMaxProcesses);
   if (!image.load(file_.get(), offsetof(BookLayout, slots), slots * sizeof(SlotRecord))) return BookStatus::kTruncated;

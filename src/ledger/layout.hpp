@@ -12,6 +12,8 @@
 
 namespace ration::ledger {
 
+enum class BookStatus : std::uint32_t;
+
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
 inline constexpr std::uint32_t kBookVersion = 3;
 
@@ -20,6 +22,7 @@ inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload
 inline constexpr std::size_t kDenialRing = 256;     // the newest denials; older ones are overwritten
 
 using Word = std::atomic<std::uint64_t>;
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
 static_assert(Word::is_always_lock_free);
 
 /// One device of the workload. `limit`, `guarantee`: written by whoever may change limits, at any time, without the
@@ -123,6 +126,9 @@ struct BookLayout {
   alignas(4096) DenialRecord denials[kDenialRing];
   alignas(4096) SlotRecord slots[kMaxProcesses];
 };
+
+/// Whether a header is one of this version and within its bounds: what it says is not believed before that.
+[[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
 
 static_assert(offsetof(BookHeader, lock) % 64 == 0);
 static_assert(offsetof(BookLayout, accounts) == 4096);

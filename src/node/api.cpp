@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <ctime>
-
+#include "base/clock.hpp"
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 
@@ -16,12 +15,6 @@ using nlohmann::json;
 bool in_group_ration(uid_t user) {
   const auto groups = groups_of(user);
   return std::find(groups.begin(), groups.end(), "ration") != groups.end();
-}
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 }  // namespace
@@ -40,7 +33,7 @@ http::Response Api::answer(const std::string& schema, const json& data, int stat
 
 http::Response Api::answer_text(const std::string& schema, const std::string& data, int status) const {
   const json document{{"schema", "ration." + schema + "/1"},
-                      {"time", utc(now_ns())},
+                      {"time", utc(unix_time_ns())},
                       {"host", host_name()},
                       {"source", host_.simulated() ? "sim" : "daemon"},
                       {"warnings", json::array()}};

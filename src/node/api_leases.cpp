@@ -1,8 +1,7 @@
 // The queue.
 #include <fmt/format.h>
 
-#include <ctime>
-
+#include "base/clock.hpp"
 #include "base/units.hpp"
 #include "node/api.hpp"
 #include "node/http/problem.hpp"
@@ -24,12 +23,6 @@ Result<Bytes> size_field(const json& body, const char* name) {
 }
 
 // Not the time of the last look: what began before the lease was asked for is no wait.
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 }  // namespace
 
 void Api::install_leases(http::Server& server) {
@@ -90,7 +83,7 @@ void Api::install_leases(http::Server& server) {
                             fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
                                         format_size(wish.bytes), wish.tenant, format_size(*most)),
                             "Ask for less, or: ration set " + wish.tenant + " --limit SIZE", 2});
-    const auto id = host_.leases().submit(wish, now_ns());
+    const auto id = host_.leases().submit(wish, unix_time_ns());
     if (!id) return http::problem(id.error());
     host_.look_now();
     const json lease = host_.leases().describe(*id, viewer_of(request.peer));

@@ -18,8 +18,6 @@ using http::Responder;
 using http::Response;
 using nlohmann::json;
 
-TimeMs now_ms() { return static_cast<TimeMs>(std::time(nullptr)) * history::kSecondMs; }
-
 tl::unexpected<Error> bad_parameter(const std::string& name, const std::string& value, const std::string& fix) {
   return fail("E1527", fmt::format("{}={} cannot be understood.", name, value), fix, 2);
 }
@@ -38,11 +36,11 @@ Result<std::int64_t> number(const Request& request, const std::string& name, std
 Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs standard) {
   const std::string* text = request.parameter(name);
   if (text == nullptr || text->empty()) return standard;
-  if (*text == "now") return now_ms();
+  if (*text == "now") return history::now_ms();
   if (text->front() == '-') {
     const auto span = policy::parse_span(text->substr(1));
     if (!span) return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
-    return now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
+    return history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
   }
   std::tm parts{};
   const char* end = ::strptime(text->c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
@@ -160,8 +158,8 @@ void Api::install_past(http::Server& server) {
 
   server.route_deferred("GET", "/api/v1/series", [this](const Request& request, const Responder& responder) {
     history::SeriesQuestion question;
-    const auto from = moment(request, "from", now_ms() - history::kHourMs);
-    const auto to = moment(request, "to", now_ms());
+    const auto from = moment(request, "from", history::now_ms() - history::kHourMs);
+    const auto to = moment(request, "to", history::now_ms());
     const auto points = number(request, "points", 600, 5'000);
     for (const auto* given : {&from, &to, &points})
       if (!*given) return responder.fail(given->error());
@@ -207,7 +205,7 @@ void Api::install_past(http::Server& server) {
                         [this](const Request& request, const Responder& responder) {
                           history::RecommendQuestion question;
                           question.workload = request.captures.at("workload");
-                          question.now = now_ms();
+                          question.now = history::now_ms();
                           ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
                             const auto found = reader.recommend(question);
                             if (!found) return tl::unexpected(found.error());

@@ -20,15 +20,13 @@ using http::Responder;
 using http::Response;
 using nlohmann::json;
 
-TimeMs now_ms() { return static_cast<TimeMs>(std::time(nullptr)) * history::kSecondMs; }
-
 /// `24h`, `7d`, `thismonth`, `lastmonth`, `2026-01`.
 Result<history::Window> window_of(const std::string& text) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::gmtime_r(&now, &parts);
   const int year = parts.tm_year + 1900, month = parts.tm_mon + 1;
-  if (text.empty() || text == "thismonth") return history::Window{history::month_start(year, month), now_ms()};
+  if (text.empty() || text == "thismonth") return history::Window{history::month_start(year, month), history::now_ms()};
   if (text == "lastmonth")
     return history::Window{month == 1 ? history::month_start(year - 1, 12) : history::month_start(year, month - 1),
                            history::month_start(year, month)};
@@ -38,7 +36,8 @@ Result<history::Window> window_of(const std::string& text) {
   const auto span = policy::parse_span(text);
   if (!span)
     return fail("E1916", fmt::format("'{}' is no window.", text), "Write 24h, 7d, 2026-01, thismonth or lastmonth.", 2);
-  return history::Window{now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count(), now_ms()};
+  return history::Window{history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count(),
+                         history::now_ms()};
 }
 
 /// One price for everybody, as typed: `0.031`, `0.031/GiB·h`, `0.031 EUR/GiB·h`.

@@ -6,11 +6,11 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <random>
 
+#include "base/clock.hpp"
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 #include "policy/configuration_text.hpp"
@@ -22,12 +22,6 @@ using namespace std::chrono_literals;
 using history::Event;
 using history::plain_event;
 using nlohmann::json;
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -168,7 +162,7 @@ Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, histo
       stream_(loop_, stream_options(database_)),
       api_(*this),
       server_(loop_, server_options(socket_, listen_, token_file_)),
-      started_ns_(now_ns()) {
+      started_ns_(unix_time_ns()) {
   api_.install(server_);
   stream_.on_subscribers([this](std::size_t) { schedule_look(); });
 }
@@ -218,7 +212,7 @@ void Daemon::look_if_stale() {
   const double now = monotonic_seconds();
   look_budget_ = std::min(kMostAtHand, look_budget_ + kLongestShare * (now - look_budget_since_));
   look_budget_since_ = now;
-  const double age = static_cast<double>(now_ns() - std::min(now_ns(), node_.snapshot().time_ns)) / 1e9;
+  const double age = static_cast<double>(unix_time_ns() - std::min(unix_time_ns(), node_.snapshot().time_ns)) / 1e9;
   if (look_budget_ < last_look_seconds_ && age <= last_look_seconds_ / kLongestShare) return;
   look();
   look_budget_ = std::max(0.0, look_budget_ - last_look_seconds_);
@@ -231,7 +225,7 @@ void Daemon::look_soon() {
 
 void Daemon::look() {
   const double before = monotonic_seconds();
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = unix_time_ns();
   node_.note_queue(leases_.waiting());
   std::vector<Event> events = node_.look(now);
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
@@ -283,8 +277,8 @@ void Daemon::remember(const history::Sample& sample, std::vector<Event>& events)
 }
 
 void Daemon::count_time() {
-  const double seconds = last_sample_ns_ == 0 ? 0 : static_cast<double>(now_ns() - last_sample_ns_) / 1e9;
-  last_sample_ns_ = now_ns();
+  const double seconds = last_sample_ns_ == 0 ? 0 : static_cast<double>(unix_time_ns() - last_sample_ns_) / 1e9;
+  last_sample_ns_ = unix_time_ns();
   if (seconds <= 0 || seconds * 1000 > static_cast<double>(60'000)) return;
   for (const auto& workload : last_sample_.workloads) {
     if (workload.device >= last_sample_.devices.size()) continue;
@@ -318,7 +312,7 @@ void Daemon::count(const std::vector<Event>& events) {
 void Daemon::publish(std::vector<Event> events) {
   if (events.empty()) return;
   for (Event& event : events)
-    if (event.time == 0) event.time = history::to_ms(now_ns());
+    if (event.time == 0) event.time = history::now_ms();
   count(events);
   if (const auto stored = history_.append(events); !stored) {
     last_problem_ = stored.error().what;
@@ -374,7 +368,7 @@ Result<std::vector<std::string>> Daemon::reload() {
 
 Result<history::ClosedPeriod> Daemon::close_period(const std::string& name) {
   commit();
-  return history_.close_period(name, history::to_ms(now_ns()));
+  return history_.close_period(name, history::now_ms());
 }
 
 json Daemon::health(bool with_folders) const {

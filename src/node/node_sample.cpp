@@ -4,6 +4,30 @@
 #include "node/node.hpp"
 
 namespace ration::node {
+namespace {
+
+/// What a book says beyond what the driver saw with its processes, or beyond its limit where the driver does not tell.
+Bytes beyond_belief(const AccountView& account) {
+  Bytes seen;
+  bool told = true;
+  for (const ProcessView& process : account.processes) {
+    seen += process.driver_used.value_or(Bytes{0});
+    told = told && process.driver_used;
+  }
+  return account.used - std::min(account.used, told ? seen : account.limit);
+}
+
+/// A book that says more than there is must not spoil the accounts of the others: it is the last to be believed.
+std::vector<const AccountView*> credible_first(const std::vector<AccountView>& accounts) {
+  std::vector<const AccountView*> order;
+  for (const AccountView& account : accounts) order.push_back(&account);
+  std::stable_sort(order.begin(), order.end(), [](const AccountView* left, const AccountView* right) {
+    return beyond_belief(*left) < beyond_belief(*right);
+  });
+  return order;
+}
+
+}  // namespace
 
 // The book's peak is that of the whole run: what has grown has grown since the last sample.
 Bytes Node::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
@@ -30,11 +54,11 @@ history::Sample Node::take_sample() {
     sample.devices.push_back({device.device.uuid, device.device.name, device.device.total, device.used(),
                               device.ungoverned, device.unexplained + device.orphaned.value_or(Bytes{0})});
   }
-  for (const AccountView& account : snapshot_.accounts) {
+  for (const AccountView* each : credible_first(snapshot_.accounts)) {
+    const AccountView& account = *each;
     const auto place = places.find(account.uuid);
     if (place == places.end()) continue;
     const Workload& workload = registry_.workloads().at(account.path);
-    // A book that says more than there is must not spoil the accounts of the others.
     const Bytes used = std::min(account.used, left[place->second]);
     left[place->second] -= used;
     const Bytes peak = new_peak(workload, account.account, used);

@@ -44,10 +44,10 @@ void read_stat_and_status(const std::string& thread, ThreadActivity& activity) {
 
 }  // namespace
 
-ProcessActivity activity_of(const std::vector<ProcessIdentity>& processes) {
+ProcessActivity activity_of(const std::vector<ProcessIdentity>& processes, const std::string& proc) {
   ProcessActivity activity;
   for (const ProcessIdentity& process : processes) {
-    const std::string folder = fmt::format("/proc/{}/task", process.pid);
+    const std::string folder = fmt::format("{}/{}/task", proc, process.pid);
     const std::unique_ptr<DIR, int (*)(DIR*)> threads(::opendir(folder.c_str()), ::closedir);
     if (threads == nullptr) continue;
     while (const dirent* entry = ::readdir(threads.get())) {

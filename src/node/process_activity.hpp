@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/process.hpp"
@@ -20,7 +21,9 @@ struct ThreadActivity {
 /// By thread number, as this pid namespace has it.
 using ProcessActivity = std::map<std::int32_t, ThreadActivity>;
 
-[[nodiscard]] ProcessActivity activity_of(const std::vector<ProcessIdentity>& processes);
+/// `proc`: where the kernel's process information is mounted.
+[[nodiscard]] ProcessActivity activity_of(const std::vector<ProcessIdentity>& processes,
+                                          const std::string& proc = "/proc");
 
 /// What was done between two readings, by all threads but those left out. A thread that is new counts from its start.
 [[nodiscard]] ThreadActivity activity_between(const ProcessActivity& before, const ProcessActivity& after,

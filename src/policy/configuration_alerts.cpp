@@ -15,11 +15,6 @@ namespace {
 using Unit = Measure::Unit;
 using Comparison = AlertRule::Comparison;
 
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
-
 tl::unexpected<Error> wrong(const std::string& what) {
   return fail("E1601", what, "Rules look like \"tenant.used > 90% for 5m\" or \"guard.lost\".", 2);
 }
@@ -88,7 +83,7 @@ const std::vector<Measure>& measures() {
 
 Result<AlertRule> parse_rule(const std::string& text) {
   AlertRule rule;
-  rule.text = trimmed(text);
+  rule.text = std::string(trimmed(text));
   const std::size_t name_end = std::min(rule.text.find_first_of(" \t<>="), rule.text.size());
   const std::string name = rule.text.substr(0, name_end);
   std::vector<std::string> names;
@@ -103,13 +98,13 @@ Result<AlertRule> parse_rule(const std::string& text) {
                             meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
                 fmt::format("Known: {}", fmt::join(names, ", ")), 2);
   }
-  std::string rest = trimmed(rule.text.substr(name_end));
+  std::string rest{trimmed(rule.text.substr(name_end))};
   const std::size_t last_for = (" " + rest).rfind(" for ");
   if (last_for != std::string::npos) {
-    const auto lasting = parse_span(trimmed(rest.substr(last_for + 4)));
+    const auto lasting = parse_span(std::string(trimmed(rest.substr(last_for + 4))));
     if (!lasting) return tl::unexpected(lasting.error());
     rule.lasting = *lasting;
-    rest = trimmed(rest.substr(0, last_for));
+    rest = std::string(trimmed(rest.substr(0, last_for)));
   }
   if (rule.measure->unit == Unit::kEvent) {
     if (!rest.empty()) return wrong(fmt::format("{} is or is not; nothing can be compared with it", name));
@@ -120,7 +115,7 @@ Result<AlertRule> parse_rule(const std::string& text) {
     return wrong(fmt::format("'{}' says not what {} is compared with", rule.text, name));
   rule.comparison = rest[0] == '>' ? (equal ? Comparison::kAtLeast : Comparison::kAbove)
                                    : (equal ? Comparison::kAtMost : Comparison::kBelow);
-  if (const auto good = parse_threshold(trimmed(rest.substr(equal ? 2 : 1)), rule); !good)
+  if (const auto good = parse_threshold(std::string(trimmed(rest.substr(equal ? 2 : 1))), rule); !good)
     return tl::unexpected(good.error());
   return rule;
 }

@@ -173,7 +173,8 @@ Node convert(const Value& value, std::string name, const Lines& lines) {
   return node;
 }
 
-std::string trimmed(std::string text) {
+// Without spaces around it and a full stop behind it.
+std::string bare_sentence(std::string text) {
   text.erase(0, text.find_first_not_of(' '));
   text.erase(text.find_last_not_of(" .") + 1);
   return text;
@@ -193,7 +194,7 @@ Problem problem_of(const toml::exception& error, const std::string& file) {
   }
   const std::size_t colon = line.find(": ");
   if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);  // the name of a function
-  problem.what = trimmed(line);
+  problem.what = bare_sentence(line);
   std::size_t number = problem.place.line;
   while (std::getline(page, line)) {
     const std::size_t bar = line.find('|');
@@ -207,7 +208,7 @@ Problem problem_of(const toml::exception& error, const std::string& file) {
     if (at == std::string::npos || at < bar + 2) continue;
     problem.place = {number, at - bar - 1};
     const std::size_t words = line.find_first_not_of("^~- ", at);
-    mark = words == std::string::npos ? "" : trimmed(line.substr(words));
+    mark = words == std::string::npos ? "" : bare_sentence(line.substr(words));
   }
   const bool nothing_said = problem.what.empty() || problem.what.find("next token") != std::string::npos ||
                             mark.find("next token") != std::string::npos;

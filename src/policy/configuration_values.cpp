@@ -10,17 +10,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "policy/text.hpp"
+
 namespace ration::policy {
 namespace {
 
 tl::unexpected<Error> wrong(std::string_view text, const char* noun, const char* examples) {
   return fail("E1601", fmt::format("'{}' is not {}", text, noun), examples, 2);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
 }
 
 /// A number of digits alone, of at most `longest` of them; -1: something else.

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.hpp"
 #include "driver/cuda_abi.hpp"
 #include "driver/nvml_abi.hpp"
 #include "policy/driver_library.hpp"
@@ -62,10 +62,7 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
 /// How much each process computed in the last seconds: who is not named did not. Not every device tells.
 void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<DeviceProcess>& processes) {
   constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // between two looks of a daemon at rest
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const auto since = static_cast<unsigned long long>(now.tv_sec) * 1'000'000 +
-                     static_cast<unsigned long long>(now.tv_nsec) / 1000 - kWindowMicroseconds;
+  const unsigned long long since = unix_time_ns() / 1000 - kWindowMicroseconds;
   std::vector<nvmlProcessUtilizationSample_t> samples(4096);
   auto count = static_cast<unsigned int>(samples.size());
   const auto result =

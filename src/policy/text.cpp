@@ -4,6 +4,11 @@
 
 namespace ration::policy {
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
 std::size_t distance(std::string_view left, std::string_view right) {
   std::vector<std::vector<std::size_t>> cost(left.size() + 1, std::vector<std::size_t>(right.size() + 1));
   for (std::size_t i = 0; i <= left.size(); ++i) {

@@ -7,6 +7,9 @@
 
 namespace ration::policy {
 
+/// Without the spaces and tabs around it.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 /// Letters to add, remove, change or swap to turn one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);
 

@@ -6,17 +6,23 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.hpp"
+
 namespace ration::history {
 
 /// Milliseconds since 1970-01-01 UTC.
 using TimeMs = std::int64_t;
 
 [[nodiscard]] constexpr TimeMs to_ms(std::uint64_t ns) { return static_cast<TimeMs>(ns / 1'000'000); }
+[[nodiscard]] inline TimeMs now_ms() { return to_ms(unix_time_ns()); }
 
 inline constexpr TimeMs kSecondMs = 1'000;
 inline constexpr TimeMs kMinuteMs = 60'000;
 inline constexpr TimeMs kHourMs = 3'600'000;
 inline constexpr TimeMs kDayMs = 24 * kHourMs;
+
+/// One GiB held for one hour.
+inline constexpr __int128 kByteMsPerGibHour = (__int128{1} << 30) * kHourMs;
 
 /// The largest device that can be recorded, 2 TiB: one hour of it in byte-milliseconds still fits a column of the
 /// database (2^41 × 3.6e6 < 2^63).

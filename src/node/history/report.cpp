@@ -12,7 +12,6 @@ namespace ration::history {
 namespace {
 
 // One cent in byte-milliseconds times billionths: 10^7 × (2^30 bytes × 3.6e6 ms).
-constexpr __int128 kByteMsPerGibHour = (__int128{1} << 30) * kHourMs;
 constexpr __int128 kCent = kByteMsPerGibHour * 10'000'000;
 
 std::string label_value(const std::string& labels, const std::string& key) {

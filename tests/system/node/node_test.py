@@ -20,6 +20,7 @@ from node_client import BIN, GIB, MIB, PATIENCE, UnixConnection  # noqa: E402
 
 NAME_OFFSET, TENANT_OFFSET = 96, 160  # of a book's header
 ACCOUNTS_OFFSET = 76  # how many there are
+HELD_OFFSET = 4096 * 9 + 128  # of the first account of a book's first process: header, devices, denials before it
 LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header page, UUID, name, two words before it
 
 
@@ -189,6 +190,21 @@ class Changing(Case):
         self.assertIn("promises itself 2.00 GiB", event["text"])
         self.until(lambda: self.row("sly")["guarantee_bytes"] == 0, "it has none")
         self.assertEqual(self.row("serve")["guarantee_bytes"], 15 * GIB, "who came first")
+
+    def test_a_book_that_holds_more_than_the_device_spoils_nobodys_accounts(self):
+        self.holding("boaster", "1GiB", "--limit", "2GiB")  # the first by time and by name
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        self.write_book("boaster", HELD_OFFSET, struct.pack("<Q", 1 << 45))
+        self.until(lambda: self.row("boaster")["used_bytes"] == 1 << 45, "the daemon reads it")
+
+        def charged(name):
+            report = self.get("/api/v1/reports/usage?window=1h&by=workload")
+            self.assertTrue(report["adds_up"])
+            return next((float(row["used_byte_seconds"]) for row in report["rows"] if row["name"] == name), 0)
+        before = charged("root/train")
+        self.until(lambda: charged("root/train") > before, "the other's account goes on")
+        self.assertEqual(self.events("guard_lost", "gap"), [])
 
     def test_names_of_any_bytes_end_nobody(self):
         self.holding(b"x\xff", "1GiB", "--limit", "2GiB", "--label", b"a=\xfe")
@@ -451,6 +467,17 @@ class Restarting(Case):
         self.start()
         self.assertRegex(self.until(lambda: self.events("gap"), "the gap")[0]["text"], r"^nobody watched for about (59m|1h)")
         self.assertEqual(len(self.events("gap")), 1)
+
+    def test_looks_further_apart_after_a_reload_are_no_gaps(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        path = self.folder / "ration.toml"
+        path.write_text(path.read_text().replace('sample_idle = "100ms"', 'sample_idle = "1s"'))
+        self.assertEqual(self.ask("POST", "/api/v1/reload", {})[0], 200)
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 3, "looks at the new rate")
+        self.assertEqual(self.events("gap"), [])
+        self.assertEqual(self.get("/api/v1/reports/usage?window=1h")["gaps"], [])
 
     def test_a_database_that_is_damaged_while_it_is_used_is_set_aside(self):
         self.holding("train", "1GiB", "--limit", "2GiB")

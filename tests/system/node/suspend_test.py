@@ -160,6 +160,19 @@ idle = { after = "1s", action = "suspend" }
         self.until(lambda: "notebook" not in self.rows(), "it is gone")
         self.assertEqual(self.free(), 16 * GIB)
 
+    def test_who_ends_while_it_waits_to_come_back_is_forgotten(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 3072"), 0)
+        self.away("notebook")
+        other = Notebook(self, "other", "--label", "class=production", limit="15GiB")
+        self.assertEqual(other.cell("take 14336"), 0)
+        notebook.say("take 512")
+        self.until(lambda: self.events("resuming"), "it asks")
+        os.kill(self.row("notebook")["processes"][0]["pid"], signal.SIGKILL)
+        self.until(lambda: "notebook" not in self.rows(), "it is gone")
+        self.assertEqual(other.end(), 0)
+        self.assertEqual(Notebook(self, "next", "--wait", limit="16GiB").cell("take 15360"), 0)
+
     def test_strangers_may_not(self):
         if os.getuid() != 0:
             self.skipTest("needs to become another user")

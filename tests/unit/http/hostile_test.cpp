@@ -43,12 +43,12 @@ TEST_F(HttpTest, AHostThatIsNotOursIsRefusedOnTcp) {
 TEST_F(HttpTest, APageOfAnotherOriginCanChangeNothingAndFollowNothing) {
   start();
   const std::string port = std::to_string(server->tcp_port()), host = "Host: localhost:" + port + "\r\n",
-                    json = "Content-Type: application/json\r\n";
-  EXPECT_EQ(by_tcp().ask(post(host + json)).status, 200) << "a program names no origin";
-  EXPECT_EQ(by_tcp().ask(post(host + json + "Origin: http://localhost:" + port + "\r\n")).status, 200);
+                    typed = "Content-Type: application/json\r\n";
+  EXPECT_EQ(by_tcp().ask(post(host + typed)).status, 200) << "a program names no origin";
+  EXPECT_EQ(by_tcp().ask(post(host + typed + "Origin: http://localhost:" + port + "\r\n")).status, 200);
   for (const std::string& other : {std::string("http://evil.example"), std::string("null"),
                                    std::string("http://localhost:1"), "http://127.0.0.1:" + port})
-    EXPECT_TRUE(is_problem(by_tcp().ask(post(host + json + "Origin: " + other + "\r\n")), 403, "E1514")) << other;
+    EXPECT_TRUE(is_problem(by_tcp().ask(post(host + typed + "Origin: " + other + "\r\n")), 403, "E1514")) << other;
   EXPECT_EQ(by_tcp().ask(get(host + "Origin: http://evil.example\r\n")).status, 200) << "it cannot read the answer";
   EXPECT_TRUE(is_problem(by_tcp().ask(get(host + "Origin: http://evil.example\r\n", "/stream")), 403, "E1514"));
 }

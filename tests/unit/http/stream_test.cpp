@@ -42,16 +42,16 @@ class StreamTest : public HttpTest {
     return follower;
   }
 
-  void publish(std::uint64_t id, const std::string& json = "") {
-    in_loop([&] { stream->publish("events", "event", json.empty() ? std::to_string(id) : json, id); });
+  void publish(std::uint64_t id, const std::string& text = "") {
+    in_loop([&] { stream->publish("events", "event", text.empty() ? std::to_string(id) : text, id); });
   }
   void publish_many(std::uint64_t from, std::uint64_t to) {
     in_loop([&] {
       for (std::uint64_t id = from; id <= to; ++id) stream->publish("events", "event", std::to_string(id), id);
     });
   }
-  void snapshot(const std::string& json) {
-    in_loop([&] { stream->publish("snapshot", "snapshot", json); });
+  void snapshot(const std::string& text) {
+    in_loop([&] { stream->publish("snapshot", "snapshot", text); });
   }
 };
 

@@ -2,23 +2,24 @@
 
 #include <gtest/gtest.h>
 
+#include "node/decisions/queue.hpp"
+
 namespace ration::node {
 namespace {
 
 using namespace literals;
-constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 TEST(Forecast, SteadyGrowthIsFollowedToTheEnd) {
   Forecast forecast;
   for (std::uint64_t second = 0; second <= 120; second += 5)
-    forecast.note("a", Bytes{second << 20} + 1_GiB, second * kSecondNs);
+    forecast.note("a", Bytes{second << 20} + 1_GiB, second * kSecond);
   EXPECT_EQ(forecast.seconds_to_full("a", 1_GiB), 1024U);  // a MiB a second
 }
 
 TEST(Forecast, SaysNothingTooEarlyOrWithoutGrowth) {
   Forecast early, flat, unknown;
-  for (std::uint64_t second = 0; second < 55; second += 5) early.note("a", Bytes{second << 24}, second * kSecondNs);
-  for (std::uint64_t second = 0; second <= 600; second += 5) flat.note("a", 3_GiB, second * kSecondNs);
+  for (std::uint64_t second = 0; second < 55; second += 5) early.note("a", Bytes{second << 24}, second * kSecond);
+  for (std::uint64_t second = 0; second <= 600; second += 5) flat.note("a", 3_GiB, second * kSecond);
   EXPECT_FALSE(early.seconds_to_full("a", 1_GiB));
   EXPECT_FALSE(flat.seconds_to_full("a", 1_GiB));
   EXPECT_FALSE(unknown.seconds_to_full("a", 1_GiB));
@@ -26,19 +27,17 @@ TEST(Forecast, SaysNothingTooEarlyOrWithoutGrowth) {
 
 TEST(Forecast, AClockSetBackBeginsAnew) {
   Forecast forecast;
-  for (std::uint64_t second = 0; second <= 120; second += 5)
-    forecast.note("a", Bytes{second << 20}, second * kSecondNs);
+  for (std::uint64_t second = 0; second <= 120; second += 5) forecast.note("a", Bytes{second << 20}, second * kSecond);
   forecast.note("a", 1_GiB, 0);
   EXPECT_FALSE(forecast.seconds_to_full("a", 1_GiB));
 }
 
 TEST(Forecast, WhatIsNotLookedAtAnyMoreIsForgotten) {
   Forecast forecast;
-  for (std::uint64_t second = 0; second <= 120; second += 5)
-    forecast.note("a", Bytes{second << 20}, second * kSecondNs);
-  forecast.note("b", 1_GiB, 700 * kSecondNs);
+  for (std::uint64_t second = 0; second <= 120; second += 5) forecast.note("a", Bytes{second << 20}, second * kSecond);
+  forecast.note("b", 1_GiB, 700 * kSecond);
   EXPECT_TRUE(forecast.seconds_to_full("a", 1_GiB));
-  forecast.note("c", 1_GiB, 800 * kSecondNs);
+  forecast.note("c", 1_GiB, 800 * kSecond);
   EXPECT_FALSE(forecast.seconds_to_full("a", 1_GiB));
 }
 

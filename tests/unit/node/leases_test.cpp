@@ -99,6 +99,35 @@ TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
   EXPECT_EQ(state(own), "granted") << "it is what was kept for it";
 }
 
+TEST(Leases, WhoIsOverDoesNotComeBack) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = 16_GiB;
+  now.devices.front().device.free = 2_GiB;
+  now.devices.front().ungoverned = 14_GiB;
+  AccountView away;
+  away.path = "/books/notebook.1.book";
+  away.gpu = 0;
+  away.suspended = true;
+  away.away = away.limit = 4_GiB;
+  away.creator = *identity_of(::getpid());  // whoever started it goes on
+  now.accounts.push_back(away);
+  Leases leases;
+  leases.step(now, 1 * kSecond);
+  leases.ask_again(away.path, now, 2 * kSecond);
+  leases.step(now, 2 * kSecond);
+  EXPECT_TRUE(leases.take_returning().empty()) << "no room";
+  now.accounts.clear();
+  leases.step(now, 3 * kSecond);
+  now.devices.front().device.free = 16_GiB;
+  now.devices.front().ungoverned = Bytes{0};
+  leases.step(now, 4 * kSecond);
+  EXPECT_TRUE(leases.take_returning().empty());
+  const std::string next = *leases.submit(wish(16_GiB), 5 * kSecond);
+  leases.step(now, 5 * kSecond);
+  EXPECT_EQ(leases.describe(next, {true, 0}).at("state"), "granted") << "nothing is kept for it";
+}
+
 class Restarted : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -9,12 +9,13 @@
 #include <fstream>
 #include <string>
 
+#include "node/decisions/queue.hpp"
+
 namespace ration::node {
 namespace {
 
 using State = Suspension::State;
 using What = Suspension::Change::What;
-constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 /// Jobs that end at the next look, as the test wants.
 class FakeJobs final : public CheckpointJobs {
@@ -67,14 +68,14 @@ class SuspensionTest : public ::testing::Test {
   /// What happened at the next look.
   std::vector<What> look() {
     std::vector<What> what;
-    for (const auto& change : suspension_.look(now_ += kSecondNs)) what.push_back(change.what);
+    for (const auto& change : suspension_.look(now_ += kSecond)) what.push_back(change.what);
     return what;
   }
   /// Rests long enough for the kernel's counters to be still.
   void suspend(bool held = false) {
     stir();
-    suspension_.watch("a", processes_, now_ += kSecondNs);
-    now_ += kSecondNs;
+    suspension_.watch("a", processes_, now_ += kSecond);
+    now_ += kSecond;
     ASSERT_TRUE(suspension_.suspend("a", processes_, held, now_));
   }
 
@@ -83,7 +84,7 @@ class SuspensionTest : public ::testing::Test {
   std::vector<ProcessIdentity> processes_;
   FakeJobs* jobs_ = new FakeJobs;
   Suspension suspension_{std::unique_ptr<CheckpointJobs>(jobs_)};
-  std::uint64_t now_ = kSecondNs;
+  std::uint64_t now_ = kSecond;
 };
 
 TEST_F(SuspensionTest, WhoRestsStaysAwayAndWhoStirsAsks) {
@@ -112,7 +113,7 @@ TEST_F(SuspensionTest, WhoStirsWhileItLeavesIsNotMissed) {
 TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
   suspension_.watch("a", processes_, now_);
   for (int tick = 0; tick < 8; ++tick) stir();
-  ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecondNs));
+  ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
   stir();
   EXPECT_EQ(look(), std::vector{What::kSuspended});
   for (int second = 0; second < 5; ++second) {

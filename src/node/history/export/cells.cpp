@@ -7,8 +7,6 @@
 namespace ration::history {
 namespace {
 
-constexpr __int128 kByteMsPerGibHour = (__int128{1} << 30) * kHourMs;
-
 // numerator / kByteMsPerGibHour with nine decimals, rounded to the nearest.
 std::string decimal(__int128 numerator, __int128 billionths_of) {
   const bool negative = numerator < 0;
