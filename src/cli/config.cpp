@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/file.hpp"
+#include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/configuration.hpp"
 #include "policy/configuration_text.hpp"
@@ -132,6 +133,22 @@ Result<int> path(const Session& session) {
   return 0;
 }
 
+/// The daemon reads it anew, or keeps what it has and says what is wrong.
+Result<int> have_it_read_anew(const Session& session) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto answer = daemon->post("/api/v1/reload", nlohmann::json::object());
+  if (!answer) return tl::unexpected(answer.error());
+  const nlohmann::json& changes = answer->at("changes");
+  if (session.format() == Format::kJson) {
+    session.print_json("config", {{"action", "reload"}, {"changes", changes}}, {{"source", "daemon"}});
+    return 0;
+  }
+  if (changes.empty()) fmt::print("read again: nothing changed\n");
+  for (const auto& line : changes) fmt::print("{}\n", line.get<std::string>());
+  return 0;
+}
+
 }  // namespace
 
 Result<int> config(const Session& session, const ConfigOptions& options) {
@@ -140,6 +157,7 @@ Result<int> config(const Session& session, const ConfigOptions& options) {
     return fail("E1001", fmt::format("config {} takes no file.", options.action), "ration config --help", 2);
   if (options.action == "init") return init(session, options);
   if (options.action == "validate") return validate(session, options);
+  if (options.action == "reload") return have_it_read_anew(session);
   return options.action == "print" ? print(session) : path(session);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -44,7 +45,8 @@ std::string moments_text(const Scenario& scenario) {
   std::vector<std::string> parts;
   for (const ScenarioMoment& moment : scenario.moments) {
     const double seconds = std::chrono::duration<double>(moment.at).count();
-    parts.push_back(seconds <= 0 ? moment.text : fmt::format("in {:g} s: {}", seconds, moment.text));
+    parts.push_back(seconds <= 0 ? moment.text
+                                 : fmt::format("in {:g} s: {}", std::round(seconds * 10) / 10, moment.text));
   }
   return fmt::format("{}", fmt::join(parts, "\n  "));
 }

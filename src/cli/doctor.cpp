@@ -8,16 +8,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <sstream>
 
-#include "cli/holders.hpp"
+#include "base/clock.hpp"
 #include "cli/launch.hpp"
+#include "cli/node_client.hpp"
 #include "cli/simulated.hpp"
 #include "cli/verbs.hpp"
+#include "node/explain.hpp"
+#include "policy/configuration.hpp"
 #include "policy/enforcement.hpp"
-#include "policy/settings.hpp"
 #include "policy/slices.hpp"
 #include "policy/variables.hpp"
 
@@ -100,20 +104,42 @@ Finding check_guard() {
   return ok("the guard stands ready: " + *shim);
 }
 
+/// The limit in the book of that name, as it is by now; absent: there is no such book.
+std::optional<Bytes> limit_in_book(const Session& session, const std::string& name) {
+  const auto store = session.store();
+  if (!store) return std::nullopt;
+  std::optional<Bytes> limit;
+  for (const auto& book : store->list())
+    if (book.contents.name == name && !book.contents.accounts.empty()) limit = book.contents.accounts.front().limit;
+  return limit;
+}
+
+// A daemon may lower the limit of the trial, and raise it again, for the sake of others.
+bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
+  return in_book == asked ? seen == asked : seen > Bytes{0} && seen <= std::max(asked, in_book);
+}
+
 Finding check_preload(const Session& session) {
-  const auto done = self(with_sim(session, {"run", "--limit", "64%", "--", companion("ration-workload"), "total"}));
+  const std::string name = fmt::format("doctor-{}", ::getpid());
+  const auto done =
+      self(with_sim(session, {"run", "--limit", "64%", "--name", name, "--", companion("ration-workload"), "total"}));
   if (done.exit_code != 0)
     return bad("a program under a limit could not be started: " + first_line(done.text),
                "ration run --limit 1GiB -- ration-workload total");
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
-  const auto wanted = policy::size_on(machine->devices.front(), "64%");
-  if (wanted && std::to_string(wanted->count()) == first_line(done.text))
-    return ok("a program started under a limit sees the limit as the device's total");
-  return bad(
-      fmt::format("a program under a limit of {} bytes saw a total of {}: the guard is not in front of the driver",
-                  wanted->count(), first_line(done.text)),
-      "Is the program's loader glibc's? ration help enforcement");
+  const auto asked = policy::size_on(machine->devices.front(), "64%");
+  if (!asked) return bad(asked.error());
+  const Bytes seen{std::strtoull(done.text.c_str(), nullptr, 10)},
+      holds = limit_in_book(session, name).value_or(*asked);
+  if (!is_limit_seen(seen, *asked, holds))
+    return bad(fmt::format("a program under a limit of {} saw a total of {}: the guard is not in front of the driver",
+                           session.size(holds), session.size(seen)),
+               "Is the program's loader glibc's? ration help enforcement");
+  if (seen == *asked)
+    return ok(fmt::format("a program under a limit of {} sees it as the device's total", session.size(seen)));
+  return ok(fmt::format("a program under a limit sees it as the device's total; of the {} asked for the daemon left {}",
+                        session.size(*asked), session.size(seen)));
 }
 
 Finding check_python() {
@@ -161,11 +187,58 @@ Finding check_slices(const Session& session) {
 }
 
 Finding check_config() {
-  const auto settings = policy::read_settings();
-  if (!settings) return bad(settings.error());
-  return ok(settings->empty()
-                ? "no configuration file, all defaults"
-                : fmt::format("{} settings, e.g. {}", settings->size(), settings->begin()->second.source));
+  const auto layers = policy::read_layers(policy::configuration_files());
+  if (!layers) return bad(layers.error());
+  if (layers->empty()) return ok("no configuration file, all defaults");
+  const auto configuration = policy::read_configuration();
+  if (!configuration) return bad(configuration.error());
+  std::vector<std::string> names;
+  for (const auto& layer : *layers) names.push_back(layer.name);
+  const auto& rows = configuration->rows;
+  const auto set = std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.origin.is_default(); });
+  return ok(fmt::format("{}: {} {} set   (ration config print)", fmt::join(names, ", "), set,
+                        set == 1 ? "value is" : "values are"));
+}
+
+/// Seconds since a time such as 2026-01-14T12:03:58.214Z; absent: it is none.
+std::optional<double> seconds_since(const std::string& text) {
+  std::tm time{};
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+  if (rest == nullptr) return std::nullopt;
+  const double then = static_cast<double>(::timegm(&time)) + std::strtod(rest, nullptr);
+  return static_cast<double>(unix_time_ns()) / 1e9 - then;
+}
+
+/// Whether somebody answers at the daemon's socket, and when it last looked.
+Finding check_daemon(const Session& session) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return bad(daemon.error());
+  if (!*daemon) return ok("n/a (no daemon runs here; limits hold without one: ration serve)");
+  const auto health = (*daemon)->get("/api/v1/health");
+  if (!health) return bad(health.error());
+  const auto text = [&](const char* field) { return health->value(field, "n/a (not told)"); };
+  const auto age = seconds_since(text("last_look"));
+  const std::string what =
+      fmt::format("{}: version {}, pid {}, last look {}", (*daemon)->socket(), text("version"), health->value("pid", 0),
+                  age ? fmt::format("{:.1f} s ago", *age) : "n/a (none yet)");
+  if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
+  constexpr double kTooLong = 60;
+  if (age.value_or(0) > kTooLong) return warn(what + ": it does not look any more", "ration service restart");
+  if (health->at("problem").is_string()) return warn(what + ": " + text("problem"), "ration events --type daemon");
+  return ok(what);
+}
+
+/// What holds the limits of those who run by now.
+Finding check_enforcer(const Session& session) {
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  std::map<std::string, int> counts;
+  for (const auto& row : now->at("workloads"))
+    if (row.value("governed", false)) ++counts[row.value("enforced_by", "shim")];
+  std::vector<std::string> parts;
+  for (const auto& [who, count] : counts) parts.push_back(fmt::format("{} by {}", count, who));
+  if (parts.empty()) return ok("n/a (nothing runs under a limit)");
+  return ok(fmt::format("running accounts whose limit is held: {}", fmt::join(parts, ", ")));
 }
 
 Finding check_environment() {
@@ -195,21 +268,34 @@ Finding check_frameworks() {
 }
 
 Finding check_ungoverned(const Session& session) {
-  const auto machine = session.machine();
-  const auto store = session.store();
-  if (!machine || !store)
-    return warn("not looked at: no GPU or no runtime directory", "ration doctor --only gpu.driver");
-  const auto all = holders(*store);
-  std::string who;
-  for (const auto& device : machine->devices) {
-    for (const auto& process : ungoverned(device, all)) {
-      who += fmt::format("{}GPU {}: pid {} {} {}", who.empty() ? "" : ", ", device.index, process.pid, process.command,
-                         session.size(process.held, "not told"));
-    }
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, "ration doctor --only gpu.driver,books.folder");
+  const auto& devices = now->at("devices");
+  if (devices.empty()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  std::vector<std::string> who;
+  std::string first;
+  for (const auto& row : now->at("workloads")) {
+    if (row.value("governed", false)) continue;
+    const auto& process = row.at("processes").at(0);
+    const auto word = [](const auto& from, const char* field) {
+      return from.at(field).is_string() ? from.at(field).template get<std::string>() : std::string();
+    };
+    const std::string bytes = row.at("used_bytes").is_number()
+                                  ? session.size(Bytes{row["used_bytes"].template get<std::uint64_t>()})
+                                  : "n/a (not told)";
+    const std::string pid = std::to_string(process.at("pid").template get<int>());
+    who.push_back(
+        fmt::format("GPU {}: pid {} {} ({}) {}", row.at("gpu").template get<int>(), pid, word(process, "command"),
+                    node::whereabouts(word(row, "user"), word(row, "container"), word(row, "origin")), bytes));
+    if (first.empty()) first = pid;
   }
-  if (who.empty()) return ok("every process on the GPUs is under a limit");
-  return warn("not under any limit: " + who,
-              "Start them through ration run; until then they can take what others need");
+  const bool named = std::none_of(devices.begin(), devices.end(),
+                                  [](const auto& device) { return device.at("ungoverned_bytes").is_null(); });
+  if (who.empty())
+    return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML nobody names the processes)");
+  return warn(
+      fmt::format("not under any limit: {}", fmt::join(who, ", ")),
+      fmt::format("ration explain {}   until it is started through ration run it can take what others need", first));
 }
 
 Finding check_orphaned(const Session& session) {
@@ -300,6 +386,8 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"enforce.preload", [&] { return check_preload(session); }},
                             {"enforce.python", check_python},
                             {"enforce.glibc", check_library},
+                            {"enforce.by", [&] { return check_enforcer(session); }},
+                            {"daemon.reach", [&] { return check_daemon(session); }},
                             {"books.folder", [&] { return check_books(session); }},
                             {"books.slices", [&] { return check_slices(session); }},
                             {"config.file", check_config},

@@ -1,6 +1,7 @@
 // `ration events`: what happened on the node, and what happens (-f).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -8,6 +9,7 @@
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
@@ -29,22 +31,58 @@ void print_event(const Session& session, const json& event) {
   std::fflush(stdout);
 }
 
+const std::vector<std::string>& known_types() {
+  static const std::vector<std::string> types{
+      "started",   "ended",  "denied",         "waited",     "resized", "trimmed",    "suspending", "suspended",
+      "resuming",  "gap",    "suspend_failed", "resumed",    "idle",    "rebalanced", "shrinking",  "ungoverned",
+      "violation", "queued", "orphaned",       "guard_lost", "granted", "alert",      "config",     "daemon"};
+  return types;
+}
+
+Result<void> check_types(const std::vector<std::string>& typed) {
+  const auto& known = known_types();
+  for (const std::string& type : typed) {
+    if (std::find(known.begin(), known.end(), type) != known.end()) continue;
+    return fail("E1001", fmt::format("no event is of type '{}'.{}", type, policy::suggestion(type, known)),
+                fmt::format("ration events --type {}", fmt::join(known, ",")), 2);
+  }
+  return {};
+}
+
+std::string text_in(const json& event, const char* field) {
+  return event.at(field).is_string() ? event[field].get<std::string>() : std::string();
+}
+
+/// By its own name, TENANT/NAME or USER/NAME.
+bool is_about(const json& event, const std::vector<std::string>& workloads) {
+  if (workloads.empty()) return true;
+  const std::string name = text_in(event, "workload");
+  if (name.empty()) return false;
+  return std::any_of(workloads.begin(), workloads.end(), [&](const std::string& each) {
+    return each == name || each == text_in(event, "tenant") + "/" + name || each == text_in(event, "user") + "/" + name;
+  });
+}
+
 bool wanted(const EventsOptions& options, const json& event) {
   const auto matches = [&](const std::vector<std::string>& list, const char* field) {
     return list.empty() || (event.at(field).is_string() &&
                             std::find(list.begin(), list.end(), event[field].get<std::string>()) != list.end());
   };
-  return matches(options.types, "type") && matches(options.tenants, "tenant") && matches(options.workloads, "workload");
+  return matches(options.types, "type") && matches(options.tenants, "tenant") && is_about(event, options.workloads);
 }
 
 }  // namespace
 
 Result<int> events(const Session& session, const EventsOptions& options) {
+  if (const auto good = check_types(options.types); !good) return tl::unexpected(good.error());
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
   std::string query = fmt::format("/api/v1/events?limit={}", options.lines);
   if (options.since > 0) query += fmt::format("&since={}", options.since);
   if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
+  // Of one workload the daemon looks further back than to the newest events of everybody.
+  if (options.workloads.size() == 1)
+    query += "&workload=" + percent_encoded(options.workloads.front().substr(options.workloads.front().rfind('/') + 1));
   const auto past = daemon->get(query);
   if (!past) return tl::unexpected(past.error());
   std::int64_t last = options.since;

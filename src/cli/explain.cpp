@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "node/people.hpp"
 
 namespace ration::cli {
 namespace {
@@ -51,29 +51,6 @@ void print_parts(const Session& session, const std::vector<Part>& parts, const s
   }
   fmt::print("  {}\n", std::string(53, '-'));
   line("total, as nvidia-smi shows it", total ? session.size(*total) : "n/a", "", note);
-}
-
-// The kinds of bytes a governed process holds on one device.
-std::vector<Part> parts_of(const ledger::ProcessSnapshot& process, std::size_t account,
-                           const std::optional<Bytes>& driver, bool contexts_counted) {
-  const Bytes held = process.held[account], context = process.context[account], pooled = process.pooled[account];
-  const Bytes special = context + pooled;
-  std::vector<Part> parts{
-      {"allocated", "allocated by the program", special < held ? held - special : Bytes{0},
-       "book (tensors, and what its framework caches)"},
-      {"pooled", "reserved by the driver's pools", pooled, "book"},
-      {"context", "CUDA context", contexts_counted ? std::optional(context) : std::nullopt,
-       contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"},
-      {"framework_free", "of these, free inside the framework", std::nullopt,
-       "only the framework knows: torch.cuda.memory_reserved - memory_allocated"}};
-  if (driver) {
-    parts.push_back({"unexplained", "not explained (code, driver)", *driver > held ? *driver - held : Bytes{0},
-                     "driver minus book"});
-  } else {
-    parts.push_back({"unexplained", "not explained (code, driver)", std::nullopt,
-                     "the driver does not attribute memory to this process"});
-  }
-  return parts;
 }
 
 std::optional<Bytes> by_driver(const std::vector<policy::Device>& devices, const ledger::DeviceUuid& uuid,
@@ -187,72 +164,126 @@ Result<int> explain_tenant(const Session& session, std::optional<NodeClient>& da
   return 0;
 }
 
-/// Workloads whose memory is not on the device: name and number of the run.
-using Runs = std::set<std::pair<std::string, std::uint64_t>>;
-
-Runs suspended_runs(std::optional<NodeClient>& daemon) {
-  Runs runs;
-  if (!daemon) return runs;
-  const auto snapshot = daemon->get(snapshot_path(1));
-  if (!snapshot) return runs;
-  for (const auto& row : snapshot->at("workloads"))
-    if (row.value("suspended_bytes", std::uint64_t{0}) > 0)
-      runs.emplace(row.at("workload").get<std::string>(), row.at("run").get<std::uint64_t>());
-  return runs;
+/// What the daemon says of the workloads of this node; empty without one.
+nlohmann::json rows_of_daemon(std::optional<NodeClient>& daemon) {
+  if (!daemon) return nlohmann::json::array();
+  auto snapshot = daemon->get(snapshot_path(1));
+  return snapshot ? std::move(snapshot->at("workloads")) : nlohmann::json::array();
 }
 
-/// Without a daemon nobody knows of books of other users.
-bool is_ungoverned(std::optional<NodeClient>& daemon, std::int32_t pid) {
-  if (!daemon) return true;
-  const auto snapshot = daemon->get(snapshot_path(1));
-  if (!snapshot) return true;
-  for (const auto& row : snapshot->at("workloads")) {
-    const auto processes = row.find("processes");
-    if (row.value("governed", false) || processes == row.end() || !processes->is_array()) continue;
-    for (const auto& process : *processes)
-      if (process.value("pid", 0) == pid) return true;
-  }
-  return false;
+/// The row of one account, by the workload's name, the number of its run and the device's; null: there is none.
+const nlohmann::json* row_of(const nlohmann::json& rows, const Holder& holder, const std::optional<int>& gpu) {
+  for (const auto& row : rows)
+    if (row.value("governed", false) && row.at("workload") == holder.book.name &&
+        row.at("run") == holder.book.run_number && (!gpu || row.at("gpu") == *gpu))
+      return &row;
+  return nullptr;
 }
 
 bool is_meant(const Holder& holder, const ledger::ProcessSnapshot& process, const std::string& target) {
-  return target == holder.book.name || target == holder.book.tenant + "/" + holder.book.name ||
+  const std::string& name = holder.book.name;
+  return target == name || target == holder.book.tenant + "/" + name ||
+         target == node::user_name(process.identity.user) + "/" + name ||
          target == std::to_string(process.identity.pid);
 }
 
-Result<int> explain_processes(const Session& session, const std::vector<Holder>& meant, const Runs& suspended,
-                              const std::vector<policy::Device>& devices, const std::string& target) {
+void print_overrun(const Session& session, const node::Overrun& overrun, const node::Overrunner& who) {
+  for (const auto& line : node::sentences(overrun, [&](Bytes bytes) { return session.size(bytes); }))
+    fmt::print("  {}\n", line);
+  if (!who.held_back_by.empty()) fmt::print("  its limit is held back: {}\n", who.held_back_by);
+  fmt::print("  → {}\n", node::way_out(overrun, who));
+}
+
+/// One process of a workload on one device.
+class ProcessPage {
+ public:
+  ProcessPage(const Holder& holder, const ledger::ProcessSnapshot& process, const std::vector<policy::Device>& devices,
+              const nlohmann::json& daemon_rows)
+      : holder_(holder), process_(process) {
+    for (const auto& device : devices)
+      if (device.bytes == holder.entry().device) gpu_ = device.index;
+    if (const auto* row = row_of(daemon_rows, holder, gpu_); row != nullptr) {
+      away_ = row->value("suspended_bytes", std::uint64_t{0}) > 0;
+      held_back_by_ = row->value("held_back_by", "");
+    }
+    counted_ = holder.book.account_mode == ledger::AccountMode::kDevice;
+    holding_ = {process.held[holder.account], process.context[holder.account], process.pooled[holder.account],
+                by_driver(devices, holder.entry().device, process.identity.pid), counted_};
+    if (!away_) overrun_ = overrun_of_all();
+  }
+
+  [[nodiscard]] bool away() const { return away_; }
+
+  [[nodiscard]] nlohmann::json document() const {
+    const Bytes held = away_ ? Bytes{0} : holding_.held;
+    nlohmann::json row{{"pid", process_.identity.pid},
+                       {"command", process_.command},
+                       {"workload", holder_.book.name},
+                       {"device", holder_.entry().device_name},
+                       {"held_bytes", held.count()},
+                       {"suspended_bytes", (holding_.held - held).count()},
+                       {"limit_bytes", holder_.entry().limit.count()},
+                       {"parts", as_json(parts())}};
+    row["gpu"] = gpu_ ? nlohmann::json(*gpu_) : nlohmann::json();
+    if (!gpu_) row["gpu_na"] = "the device is not on this machine";
+    if (overrun_) row["shrinking"] = node::overrun_json(*overrun_, self());
+    return row;
+  }
+
+  void print(const Session& session) const {
+    const std::string who =
+        fmt::format("{} (pid {}, workload {})", process_.command, process_.identity.pid, holder_.book.name);
+    const std::string gpu = gpu_ ? fmt::format("GPU {}", *gpu_) : std::string("a GPU that is not here");
+    if (away_) {
+      fmt::print("{} is suspended on {}: its {} of {} are in host memory until it works again.\n", who, gpu,
+                 session.size(holding_.held), holder_.entry().device_name);
+      return;
+    }
+    fmt::print("{} on {} {} - where {} are\n", who, gpu, holder_.entry().device_name,
+               session.size(holding_.driver.value_or(holding_.held)));
+    print_parts(session, parts(), holding_.driver,
+                fmt::format("limit counts {} of {} (account = {})", session.size(holding_.held),
+                            session.size(holder_.entry().limit), counted_ ? "device" : "heap"));
+    if (overrun_) print_overrun(session, *overrun_, self());
+  }
+
+ private:
+  [[nodiscard]] node::Overrunner self() const { return {holder_.book.name, gpu_, held_back_by_}; }
+
+  [[nodiscard]] std::vector<Part> parts() const {
+    return away_ ? std::vector<Part>{} : parts_of(node::rows_of(holding_));
+  }
+
+  /// The limit is of all processes together.
+  [[nodiscard]] std::optional<node::Overrun> overrun_of_all() const {
+    Bytes context, pooled;
+    for (const auto& process : holder_.book.processes)
+      context += process.context[holder_.account], pooled += process.pooled[holder_.account];
+    return node::overrun_of(holder_.entry().used, holder_.entry().limit, context, pooled);
+  }
+
+  const Holder& holder_;
+  const ledger::ProcessSnapshot& process_;
+  std::optional<int> gpu_;
+  bool away_ = false, counted_ = true;
+  std::string held_back_by_;
+  node::Holding holding_;
+  std::optional<node::Overrun> overrun_;
+};
+
+Result<int> explain_processes(const Session& session, const std::vector<Holder>& meant,
+                              const nlohmann::json& daemon_rows, const std::vector<policy::Device>& devices,
+                              const std::string& target) {
   auto rows = nlohmann::json::array();
   bool any_table = false;
   for (const Holder& holder : meant) {
-    const bool away = suspended.count({holder.book.name, holder.book.run_number}) != 0;
-    const bool counted = holder.book.account_mode == ledger::AccountMode::kDevice;
     for (const auto& process : holder.book.processes) {
       if (!is_meant(holder, process, target)) continue;
-      const Bytes booked = process.held[holder.account], held = away ? Bytes{0} : booked;
-      const auto driver = by_driver(devices, holder.entry().device, process.identity.pid);
-      const auto parts = away ? std::vector<Part>{} : parts_of(process, holder.account, driver, counted);
-      rows.push_back({{"pid", process.identity.pid},
-                      {"command", process.command},
-                      {"workload", holder.book.name},
-                      {"device", holder.entry().device_name},
-                      {"held_bytes", held.count()},
-                      {"suspended_bytes", (booked - held).count()},
-                      {"limit_bytes", holder.entry().limit.count()},
-                      {"parts", as_json(parts)}});
+      const ProcessPage page(holder, process, devices, daemon_rows);
+      rows.push_back(page.document());
       if (session.format() == Format::kJson) continue;
-      const std::string who =
-          fmt::format("{} (pid {}, workload {})", process.command, process.identity.pid, holder.book.name);
-      if (away) {
-        fmt::print("{} is suspended: its {} of {} are in host memory until it works again.\n", who,
-                   session.size(booked), holder.entry().device_name);
-        continue;
-      }
-      fmt::print("{} on {} - where {} are\n", who, holder.entry().device_name, session.size(driver ? *driver : held));
-      any_table = true;
-      print_parts(session, parts, driver,
-                  fmt::format("limit counts {} of {} (account = {})", session.size(held),
-                              session.size(holder.entry().limit), counted ? "device" : "heap"));
+      page.print(session);
+      any_table = any_table || !page.away();
     }
   }
   if (session.format() == Format::kJson)
@@ -260,6 +291,138 @@ Result<int> explain_processes(const Session& session, const std::vector<Holder>&
   else if (any_table)
     print_other_numbers();
   return 0;
+}
+
+/// A workload in a book that this user cannot read, as the daemon tells it to those who may know.
+Result<int> explain_by_daemon(const Session& session, const nlohmann::json& accounts) {
+  if (session.format() == Format::kJson) {
+    session.print_json("explain", accounts, {{"source", "daemon"}});
+    return 0;
+  }
+  for (const auto& account : accounts) {
+    std::optional<Bytes> driver;
+    if (account.at("driver_bytes").is_number()) driver = bytes_in(account, "driver_bytes");
+    const Bytes used = bytes_in(account, "used_bytes"), away = bytes_in(account, "suspended_bytes");
+    fmt::print("workload {} on GPU {} - where {} are\n", account.at("workload").get<std::string>(),
+               account.at("gpu").is_number() ? std::to_string(account["gpu"].get<int>()) : "n/a",
+               session.size(driver.value_or(used)));
+    print_parts(
+        session, parts_of(account.at("rows")), driver,
+        fmt::format("limit counts {} of {}", session.size(used), session.size(bytes_in(account, "limit_bytes"))));
+    if (away > Bytes{0}) fmt::print("  {} more are in host memory: suspended\n", session.size(away));
+    if (const auto shrinking = account.find("shrinking"); shrinking != account.end())
+      fmt::print("  {}\n  → {}\n", (*shrinking)["text"].get<std::string>(), (*shrinking)["fix"].get<std::string>());
+  }
+  return 0;
+}
+
+/// `field` of a row, or why it is not known.
+std::string told(const nlohmann::json& row, const char* field) {
+  const auto found = row.find(field);
+  if (found != row.end() && found->is_string() && !found->get<std::string>().empty()) return found->get<std::string>();
+  return fmt::format("n/a ({})", row.value(std::string(field) + "_na", "it cannot be read"));
+}
+
+/// What `[defaults] ungoverned` of the daemon means for who is not governed.
+std::string policy_text(const std::string& policy) {
+  if (policy == "warn") return "warn: an alert is told, nothing else is done";
+  if (policy == "terminate") return "terminate: it is ended after [defaults] grace";
+  return "report: it is shown, nothing else is done";
+}
+
+/// A process in no book: who, where from, how much, and what is done about it.
+nlohmann::json ungoverned_document(const std::vector<nlohmann::json>& rows, bool by_daemon) {
+  const auto& first = rows.front();
+  const auto& process = first.at("processes").at(0);
+  nlohmann::json document{{"pid", process.at("pid")}, {"governed", false}};
+  const auto enter = [&](const char* field, const nlohmann::json& value, const std::string& reason) {
+    const bool known = value.is_string() && !value.get<std::string>().empty();
+    document[field] = known ? value : nlohmann::json();
+    if (!known) document[std::string(field) + "_na"] = reason;
+  };
+  const std::string command = command_of(process.at("pid").get<std::int32_t>());
+  enter("user", first.at("user"), "it cannot be seen from here");
+  enter("command", process.at("command").is_string() ? process["command"] : nlohmann::json(command),
+        process.value("command_na", "it cannot be seen from here"));
+  for (const char* field : {"container", "origin"})
+    enter(field, first.at(field), first.value(std::string(field) + "_na", "not told"));
+  enter("policy", by_daemon ? first.at("policy") : nlohmann::json(), "no daemon looks: ration serve");
+  document["devices"] = nlohmann::json::array();
+  for (const auto& row : rows) {
+    nlohmann::json device{{"gpu", row.at("gpu")}, {"used_bytes", row.at("used_bytes")}};
+    if (row.at("used_bytes").is_null()) device["used_bytes_na"] = row.at("used_bytes_na");
+    document["devices"].push_back(std::move(device));
+  }
+  return document;
+}
+
+/// The command that would put it under a limit of what it holds now and an eighth more, in steps of 256 MiB.
+std::string governed_command(const nlohmann::json& document) {
+  constexpr std::uint64_t kStep = std::uint64_t{256} << 20;
+  std::uint64_t most = 0;
+  for (const auto& device : document.at("devices"))
+    if (device.at("used_bytes").is_number()) most = std::max(most, device["used_bytes"].get<std::uint64_t>());
+  const std::string limit = most == 0 ? "SIZE" : fmt::format("{}MiB", (most + most / 8 + kStep - 1) / kStep * 256);
+  const auto& command = document.at("command");
+  return fmt::format("ration run --limit {} -- {}", limit, command.is_string() ? command.get<std::string>() : "…");
+}
+
+Result<int> explain_ungoverned(const Session& session, const std::vector<nlohmann::json>& rows,
+                               const std::vector<policy::Device>& devices, std::optional<NodeClient>& daemon) {
+  const auto document = ungoverned_document(rows, daemon.has_value());
+  const std::string what = fmt::format("pid {} is not governed: no limit holds for it.", document["pid"].get<int>());
+  const std::string fix = governed_command(document);
+  if (session.format() == Format::kJson) {
+    nlohmann::json more = source_of(daemon);
+    more["warnings"] = nlohmann::json::array({{{"id", "E1807"}, {"message", what}, {"fix", fix}}});
+    session.print_json("explain", document, more);
+    return 0;
+  }
+  const auto line = [](const char* label, const std::string& text) { fmt::print("  {:<10} {}\n", label, text); };
+  fmt::print("{}\n", what);
+  line("program", told(document, "command"));
+  line("user", told(document, "user"));
+  line("container", told(document, "container"));
+  line("came from", told(document, "origin"));
+  for (const auto& row : document["devices"]) {
+    const int gpu = row["gpu"].get<int>();
+    const auto device =
+        std::find_if(devices.begin(), devices.end(), [&](const auto& each) { return each.index == gpu; });
+    line("holds", fmt::format("{} on GPU {}{}",
+                              row["used_bytes"].is_number() ? session.size(bytes_in(row, "used_bytes"))
+                                                            : told(row, "used_bytes"),
+                              gpu, device == devices.end() ? "" : " " + device->name));
+  }
+  line("policy",
+       document["policy"].is_string() ? policy_text(document["policy"].get<std::string>()) : told(document, "policy"));
+  fmt::print("  → {}{}\n", fix, document["container"].is_string() ? "   inside its container" : "");
+  return 0;
+}
+
+/// What is known of a process that is in no book of this user.
+struct Stranger {
+  std::vector<nlohmann::json> ungoverned;  ///< its rows, one a device
+  std::string workload;                    ///< `USER/NAME` of somebody else's that it belongs to; empty: of none
+};
+
+Stranger stranger(const Session& session, const std::string& target) {
+  Stranger found;
+  if (target.find_first_not_of("0123456789") != std::string::npos) return found;
+  const auto snapshot = node_snapshot(session);
+  if (!snapshot) return found;
+  for (const auto& row : snapshot->at("workloads")) {
+    const auto& processes = row.at("processes");
+    const bool names_it = processes.is_array() &&
+                          std::any_of(processes.begin(), processes.end(),
+                                      [&](const auto& each) { return std::to_string(each.value("pid", 0)) == target; });
+    if (!names_it) continue;
+    if (row.value("governed", false))
+      found.workload =
+          row.at("user").template get<std::string>() + "/" + row.at("workload").template get<std::string>();
+    else
+      found.ungoverned.push_back(row);
+  }
+  return found;
 }
 
 }  // namespace
@@ -289,20 +452,14 @@ Result<int> explain(const Session& session, const std::string& target, const std
     return std::any_of(processes.begin(), processes.end(),
                        [&](const auto& process) { return is_meant(holder, process, target); });
   });
-  if (!meant.empty()) return explain_processes(session, meant, suspended_runs(*daemon), devices, target);
+  if (!meant.empty()) return explain_processes(session, meant, rows_of_daemon(*daemon), devices, target);
+  const Stranger other = stranger(session, target);
+  if (!other.ungoverned.empty()) return explain_ungoverned(session, other.ungoverned, devices, *daemon);
   if (*daemon) {  // somebody else's is in no book that this user can read
-    const auto others = (*daemon)->get(fmt::format("/api/v1/workloads/{}/explain", percent_encoded(target)));
-    if (!others && others.error().id == "E1502") return tl::unexpected(others.error());
-  }
-  for (const auto& device : devices) {
-    for (const auto& process : ungoverned(device, all)) {
-      if (std::to_string(process.pid) != target || !is_ungoverned(*daemon, process.pid)) continue;
-      return fail(
-          "E1807",
-          fmt::format("pid {} ({}) is not governed: it holds {} on GPU {} and nothing more is known.", process.pid,
-                      process.command, session.size(process.held, "the driver does not say"), device.index),
-          "Start it through ration: ration run --limit SIZE -- …", 3);
-    }
+    const std::string& name = other.workload.empty() ? target : other.workload;
+    const auto others = (*daemon)->get(fmt::format("/api/v1/workloads/{}/explain", percent_encoded(name)));
+    if (others && !others->empty()) return explain_by_daemon(session, *others);
+    if (!others && others.error().id != "E1801") return tl::unexpected(others.error());
   }
   auto of_tenant = explain_tenant(session, *daemon, target);
   if (of_tenant || of_tenant.error().id != "E1801") return of_tenant;

@@ -1,7 +1,10 @@
 // `ration fits`: can that many bytes start now? The answer is the exit code.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/holders.hpp"
+#include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 
 namespace ration::cli {
@@ -14,13 +17,23 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
   const auto chosen = gpu.empty() ? Result<std::vector<policy::Device>>(machine->devices)
                                   : policy::choose_devices(machine->devices, gpu);
   if (!chosen) return tl::unexpected(chosen.error());
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  auto rows = nlohmann::json::array();
+  if (*daemon) {
+    auto answer = (*daemon)->get("/api/v1/devices");
+    if (!answer) return tl::unexpected(answer.error());
+    rows = std::move(*answer);
+  }
   const policy::Device* best = nullptr;
   Bytes best_left;
   for (const auto& device : *chosen) {
-    // What is promised and not yet taken is not free for others.
+    // What is promised and not yet taken is not free for others; tenants and what is kept free, the daemon knows.
     const auto promises = policy::promises_on(device, *store);
     const Bytes kept = promises.total - promises.taken;
-    const Bytes left = device.free > kept ? device.free - kept : Bytes{0};
+    Bytes left = device.free - std::min(device.free, kept);
+    for (const auto& row : rows)
+      if (row.at("uuid") == device.uuid) left = std::min(left, Bytes{row.at("available_bytes").get<std::uint64_t>()});
     if (best == nullptr || left > best_left) best = &device, best_left = left;
   }
   const auto wanted = parse_size(size, best->total, best->free);

@@ -1,13 +1,18 @@
 // `ration trim`, `ration suspend`, `ration resume`: what to do about those who hold memory and do nothing.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "base/units.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "node/people.hpp"
 #include "policy/checkpoint.hpp"
 
 namespace ration::cli {
@@ -15,30 +20,81 @@ namespace {
 
 using nlohmann::json;
 
+/// A running workload, over all of its devices.
 struct Idler {
-  std::string name, tenant;
-  std::uint64_t idle_seconds = 0;
-  Bytes used;
+  std::string user, workload, tenant;
+  std::uint64_t run = 0, idle_seconds = 0;
+  Bytes used, context, pooled;
+  std::vector<std::int32_t> pids;
+  [[nodiscard]] std::string name() const { return user + "/" + workload; }
 };
 
-/// Running workloads that took and gave back nothing for so long, each once, the longest idle first.
-Result<std::vector<Idler>> idlers(NodeClient& daemon, std::uint64_t seconds) {
+Bytes bytes_of_row(const json& row, const char* field) { return Bytes{row.at(field).get<std::uint64_t>()}; }
+
+/// Every running workload once, the longest idle first.
+Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   const auto rows = daemon.get("/api/v1/workloads");
   if (!rows) return tl::unexpected(rows.error());
   std::vector<Idler> found;
   for (const json& row : *rows) {
-    if (!row.at("governed").get<bool>() || row.at("idle_seconds").get<std::uint64_t>() < seconds) continue;
-    const std::string name = row.at("user").get<std::string>() + "/" + row.at("workload").get<std::string>();
-    const auto known = std::find_if(found.begin(), found.end(), [&](const Idler& each) { return each.name == name; });
-    const Bytes used{row.at("used_bytes").get<std::uint64_t>()};
-    if (known != found.end())
-      known->used += used;
-    else
-      found.push_back({name, row.at("tenant"), row.at("idle_seconds"), used});
+    if (!row.at("governed").get<bool>()) continue;
+    Idler idler{
+        row.at("user"), row.at("workload"), row.at("tenant"), row.at("run"), row.at("idle_seconds"), {}, {}, {}, {}};
+    auto known = std::find_if(found.begin(), found.end(),
+                              [&](const Idler& each) { return each.name() == idler.name() && each.run == idler.run; });
+    if (known == found.end()) known = found.insert(found.end(), std::move(idler));
+    known->used += bytes_of_row(row, "used_bytes");
+    known->context += bytes_of_row(row, "context_bytes"), known->pooled += bytes_of_row(row, "pooled_bytes");
+    if (row.at("processes").is_array())
+      for (const json& process : row["processes"]) known->pids.push_back(process.at("pid"));
   }
   std::sort(found.begin(), found.end(),
             [](const Idler& left, const Idler& right) { return left.idle_seconds > right.idle_seconds; });
   return found;
+}
+
+/// The one that is meant by its own name, USER/NAME, TENANT/NAME or the number of its run; of several this user's. The
+/// daemon says what is wrong with a name.
+Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler>& all, const std::string& name) {
+  if (const auto known = daemon.get("/api/v1/workloads/" + percent_encoded(name) + "/explain"); !known)
+    return tl::unexpected(known.error());
+  std::vector<Idler> meant;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(meant), [&](const Idler& each) {
+    return name == each.workload || name == each.name() || name == each.tenant + "/" + each.workload ||
+           name == std::to_string(each.run);
+  });
+  const std::string self = node::user_name(::getuid());
+  if (meant.size() > 1) std::erase_if(meant, [&](const Idler& each) { return each.user != self; });
+  return meant;
+}
+
+/// Whether ration's library, which answers to a trim, is in a process; absent: that cannot be seen from here.
+std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
+  bool seen = false;
+  for (const std::int32_t pid : pids) {
+    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+    for (std::string line; std::getline(maps, line);) {
+      seen = true;
+      if (line.find("/libration.so") != std::string::npos) return true;
+    }
+  }
+  return seen ? std::optional(false) : std::nullopt;
+}
+
+/// What of it can come back, and what cannot.
+std::string prospect(const Session& session, const Idler& idler) {
+  std::string text =
+      "could return  n/a (its processes cannot be seen from here): a program with ration's library gives back what "
+      "is free in it, others keep what they have\n";
+  if (const auto answers = cooperates(idler.pids); answers)
+    text = *answers ? "could return  what is free in ration's library, which it has loaded; how much only that knows\n"
+                    : "cannot return anything before it frees it or ends: ration's library is not loaded in it\n";
+  const Bytes special = idler.context + idler.pooled;
+  return text +
+         fmt::format(
+             "      holds         {} allocated by the program, {} reserved by the driver's pools, {} of contexts\n",
+             session.size(idler.used - std::min(idler.used, special)), session.size(idler.pooled),
+             session.size(idler.context));
 }
 
 std::string path_of(const std::string& name, const char* action) {
@@ -137,39 +193,53 @@ Result<int> resume(const Session& session, const std::string& name) {
   return move(session, **daemon, name, "resume", {"resumed", "suspend_failed", "ended"});
 }
 
+namespace {
+
+/// Who is asked: one workload, or all, of those that were idle for long enough.
+Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& daemon, const TrimOptions& options) {
+  const bool all = options.name.empty();
+  if (!all && options.idle.empty() && !session.dry_run) return std::vector<Idler>(1);  // the daemon knows the name
+  std::uint64_t seconds = 0;
+  if (all || !options.idle.empty()) {
+    const auto given = parse_duration(options.idle.empty() ? "30m" : options.idle);
+    if (!given) return tl::unexpected(given.error());
+    seconds = *given / 1'000'000'000U;
+  }
+  auto found = workloads_of(daemon);
+  if (found && !all) found = one_named(daemon, *found, options.name);
+  if (found) std::erase_if(*found, [&](const Idler& each) { return each.idle_seconds < seconds; });
+  return found;
+}
+
+void show_who_would_be_asked(const Session& session, const Idler& idler) {
+  fmt::print("would ask {} (idle {}), which holds {}\n      {}", idler.name(),
+             format_duration(idler.idle_seconds * 1'000'000'000U), session.size(idler.used), prospect(session, idler));
+}
+
+}  // namespace
+
 Result<int> trim(const Session& session, const TrimOptions& options) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  std::vector<Idler> chosen{{options.name, {}, 0, {}}};
-  if (options.name.empty()) {
-    const auto seconds = parse_duration(options.idle.empty() ? "30m" : options.idle);
-    if (!seconds) return tl::unexpected(seconds.error());
-    const auto found = idlers(*daemon, *seconds / 1'000'000'000U);
-    if (!found) return tl::unexpected(found.error());
-    chosen = *found;
-  }
-  if (session.dry_run && !options.name.empty())
-    if (const auto known = daemon->get("/api/v1/workloads/" + percent_encoded(options.name) + "/explain"); !known)
-      return tl::unexpected(known.error());
+  const auto chosen = chosen_for_trim(session, *daemon, options);
+  if (!chosen) return tl::unexpected(chosen.error());
   json rows = json::array();
-  for (const Idler& each : chosen) {
+  for (const Idler& each : *chosen) {
     if (session.dry_run) {
-      rows.push_back({{"workload", each.name}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
-      if (session.format() == Format::kText)
-        fmt::print("would ask {}{}\n", each.name,
-                   options.name.empty()
-                       ? fmt::format(" (idle {}), which holds {}", format_duration(each.idle_seconds * 1'000'000'000U),
-                                     session.size(each.used))
-                       : std::string());
+      rows.push_back(
+          {{"workload", each.name()}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
+      if (session.format() == Format::kText) show_who_would_be_asked(session, each);
       continue;
     }
-    const auto event = ask_and_wait(*daemon, each.name, "trim", {"trimmed", "ended"});
+    const auto event =
+        ask_and_wait(*daemon, options.name.empty() ? each.name() : options.name, "trim", {"trimmed", "ended"});
     if (!event) return tl::unexpected(event.error());
     rows.push_back(*event);
     if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
   }
-  if (chosen.empty() && session.format() == Format::kText)
-    fmt::print("nobody was idle for {}.\n", options.idle.empty() ? "30m" : options.idle);
+  if (chosen->empty() && session.format() == Format::kText)
+    fmt::print("{} was {}idle for {}: nobody is asked.\n", options.name.empty() ? "nobody" : options.name,
+               options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
   return tell(session, "trim", rows);
 }
 

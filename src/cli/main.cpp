@@ -24,7 +24,7 @@ std::function<Result<int>()> chosen;
 /// Everything that the verbs read; filled by the parser.
 struct Typed {
   cli::RunOptions run;
-  std::string hints = "auto", gpu, target, tenant, schedule, denial, size, shell, folder;
+  std::string hints = "auto", gpu, target, tenant, user, schedule, denial, size, shell, folder;
   cli::SetOptions set;
   cli::SplitOptions split;
   cli::PlanOptions plan;
@@ -213,7 +213,8 @@ void add_daemon_verbs(CLI::App& app) {
   report->add_option("--last", typed.report.workload, "the newest run, of all or of one workload")
       ->expected(0, 1)
       ->type_name("WORKLOAD");
-  report->add_option("--by", typed.report.by, "tenant, user, workload, label:KEY, gpu or day")->type_name("WHAT");
+  report->add_option("--by", typed.report.by, "tenant, user, workload, label:KEY, gpu (or device) or day")
+      ->type_name("WHAT");
   report->add_option("--window", typed.report.window, "24h, 7d, 2026-01, thismonth, lastmonth")->type_name("TIME");
   report->add_option("--basis", typed.report.basis, "used, limit, guarantee, max(used,guarantee) or peak")
       ->type_name("BASIS");
@@ -255,7 +256,9 @@ void add_verbs(CLI::App& app) {
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
   add_output(run, false);
 
-  auto* ps = add_verb(app, "ps", [] { return cli::ps(session, typed.gpu); });
+  auto* ps = add_verb(app, "ps", [] { return cli::ps(session, {typed.gpu, typed.tenant, typed.user}); });
+  ps->add_option("--tenant", typed.tenant, "only of this tenant")->type_name("TENANT");
+  ps->add_option("--user", typed.user, "only of this user")->type_name("USER");
   ps->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
   add_sim(ps);
   add_socket(ps);
@@ -274,7 +277,8 @@ void add_verbs(CLI::App& app) {
   add_output(top, false);
 
   auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu, typed.tenant); });
-  auto* part = explain->add_option("target", typed.target, "a pid, a workload or a tenant");
+  auto* part =
+      explain->add_option("target", typed.target, "a pid, a workload (NAME, TENANT/NAME or USER/NAME) or a tenant");
   auto* device = explain->add_option("--gpu", typed.gpu, "a whole device")->type_name("GPU")->excludes(part);
   explain->add_option("--tenant", typed.tenant, "a whole tenant, also where a workload has its name")
       ->type_name("TENANT")
@@ -285,7 +289,7 @@ void add_verbs(CLI::App& app) {
   add_output(explain, false);
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
-  why->add_option("denial", typed.denial, "its number")->required();
+  why->add_option("number", typed.denial, "of a denial, an event or a place in the queue")->required();
   add_sim(why);
   add_socket(why);
   add_output(why, false);
@@ -299,6 +303,7 @@ void add_verbs(CLI::App& app) {
   split->add_flag("--off", typed.split.off, "make it whole again");
   split->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   add_sim(split);
+  add_socket(split);
   add_output(split, true);
 
   auto* plan = add_verb(app, "plan", [] { return cli::plan(session, typed.plan); });
@@ -338,6 +343,7 @@ void add_verbs(CLI::App& app) {
   fits->add_option("size", typed.size, "4GiB")->required();
   fits->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
   add_sim(fits);
+  add_socket(fits);
   add_output(fits, false);
 
   auto* doctor = add_verb(app, "doctor", [] { return cli::doctor(session, typed.doctor); });
@@ -364,11 +370,13 @@ void add_verbs(CLI::App& app) {
   add_output(sim, false);
 
   auto* config = add_verb(app, "config", [] { return cli::config(session, typed.config); });
-  config->add_option("action", typed.config.action, "init, print, validate or path")
+  config->add_option("action", typed.config.action, "init, print, validate, path or reload")
       ->required()
-      ->check(CLI::IsMember({"init", "print", "validate", "path"}));
+      ->check(CLI::IsMember({"init", "print", "validate", "path", "reload"}));
   config->add_option("file", typed.config.file, "the file to write or to look at");
   config->add_flag("--force", typed.config.force, "init: replace the file that is there");
+  add_sim(config);
+  add_socket(config);
   add_output(config, false);
 
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });

@@ -73,11 +73,10 @@ Result<json> NodeClient::put(const std::string& path, const json& body) {
   return data_of(client_.put(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
 }
 
-Result<void> NodeClient::remove(const std::string& path) {
-  const auto answer = client_.remove(path);
-  if (!answer) return tl::unexpected(answer.error());
-  if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
-  return {};
+Result<json> NodeClient::remove(const std::string& path) {
+  auto answer = client_.remove(path);
+  if (answer && answer->status == 204) return json(nullptr);
+  return data_of(std::move(answer));
 }
 
 Result<std::string> NodeClient::text(const std::string& path) {

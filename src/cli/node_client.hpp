@@ -28,7 +28,8 @@ class NodeClient {
   [[nodiscard]] Result<nlohmann::json> patch(const std::string& path, const nlohmann::json& body,
                                              const http::ExtraHeaders& headers = {});
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
-  [[nodiscard]] Result<void> remove(const std::string& path);
+  /// Null where there is nothing to say.
+  [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);
   /// An answer that is no JSON document of ours: reports in other formats.
   [[nodiscard]] Result<std::string> text(const std::string& path);
   [[nodiscard]] Result<void> stream(const std::string& path,

@@ -8,6 +8,7 @@
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "node/explain.hpp"
 
 namespace ration::cli {
 namespace {
@@ -88,14 +89,14 @@ void add_governed(const Session& session, Table& table, const json& row) {
 void add_ungoverned(const Session& session, Table& table, const json& row) {
   const json& process = row.at("processes").at(0);
   const std::string command = process.at("command").is_string() ? process["command"].get<std::string>() : "n/a";
-  std::string where = "not started through ration";
-  for (const char* field : {"container", "origin"}) {
-    if (row.contains(field) && row[field].is_string()) {
-      where += ": " + row[field].get<std::string>();
-      break;
-    }
-  }
-  table.add({"?/" + command.substr(0, command.find(' ')), std::to_string(process.at("pid").get<int>()),
+  const auto known = [&](const char* field) {
+    return row.contains(field) && row[field].is_string() ? row[field].get<std::string>() : std::string();
+  };
+  const std::string origin = node::whereabouts(known("user"), known("container"), known("origin"));
+  const std::string where = fmt::format("not started through ration{}{} - ration explain {}",
+                                        origin.empty() ? "" : ": ", origin, process.at("pid").get<int>());
+  const std::string program = command.substr(0, command.find(' '));
+  table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()), session.size(known_bytes(row, "used_bytes"), "not told"), "-",
              "-", "-", "NO", where});
 }
@@ -119,7 +120,8 @@ void print_queue(const Session& session, const json& queue) {
 
 }  // namespace
 
-Result<int> ps(const Session& session, const std::string& gpu) {
+Result<int> ps(const Session& session, const PsOptions& options) {
+  const std::string& gpu = options.gpu;
   auto snapshot = node_snapshot(session, session.format() == Format::kJson ? node::kAllProcesses : 1);
   if (!snapshot) return tl::unexpected(snapshot.error());
   json devices = std::move(snapshot->at("devices")), rows = std::move(snapshot->at("workloads"));
@@ -139,6 +141,12 @@ Result<int> ps(const Session& session, const std::string& gpu) {
         std::remove_if(rows.begin(), rows.end(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); }),
         rows.end());
   }
+  std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
+    const auto other = [&](const char* field, const std::string& wanted) {
+      return !wanted.empty() && (!row.contains(field) || row[field] != wanted);
+    };
+    return other("tenant", options.tenant) || other("user", options.user);
+  });
   if (session.format() == Format::kJson) {
     json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
     if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});

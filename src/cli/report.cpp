@@ -3,6 +3,7 @@
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "node/history/export/cells.hpp"
 
 namespace ration::cli {
 namespace {
@@ -10,7 +11,17 @@ namespace {
 using nlohmann::json;
 
 Result<int> last_run(NodeClient& daemon, const Session& session, const std::string& workload) {
-  const auto run = daemon.get("/api/v1/runs/last?workload=" + percent_encoded(workload));
+  const std::string path = "/api/v1/runs/last?workload=" + percent_encoded(workload);
+  if (session.output == "md") {
+    const auto text = daemon.text(path + "&format=md");
+    if (!text) return tl::unexpected(text.error());
+    fmt::print("{}", *text);
+    return 0;
+  }
+  if (session.output != "text" && session.output != "json")
+    return fail("E1916", fmt::format("one run has no form '{}'.", session.output),
+                "ration report --last -o text, json or md; -o csv, html, focus and opencost are of a window.", 2);
+  const auto run = daemon.get(path);
   if (!run) return tl::unexpected(run.error());
   if (session.output == "json")
     session.print_json("last_run", *run, {{"source", "daemon"}});
@@ -23,35 +34,73 @@ std::string gib_hours(const json& row, const char* field) {
   constexpr double kGibHour = 1073741824.0 * 3600;
   const auto found = row.find(field);
   if (found == row.end() || !found->is_string()) return "";
-  return fmt::format("{:.3f}", std::strtod(found->get<std::string>().c_str(), nullptr) / kGibHour);
+  return history::figures(std::strtod(found->get<std::string>().c_str(), nullptr) / kGibHour);
+}
+
+std::string name_of(const json& row) {
+  if (row.at("kind") == "governed") return row.at("name").get<std::string>();
+  const std::string device = row.value("device", "");
+  return fmt::format("({}){}{}", row.at("kind").get<std::string>(), device.empty() ? "" : " ", device);
+}
+
+std::string cost_of(const json& row) {
+  const auto cost = row.find("cost");
+  if (cost != row.end() && cost->is_number()) return fmt::format("{:.2f}", cost->get<double>());
+  return fmt::format("n/a ({})", row.value("cost_na", "no price"));
+}
+
+/// Rows of which somebody kept a guarantee, or that are charged for one.
+bool has_guarantee(const json& report) {
+  if (report.at("basis").get<std::string>().find("guarantee") != std::string::npos) return true;
+  for (const json& row : report.at("rows")) {
+    const auto found = row.find("guarantee_byte_seconds");
+    if (found != row.end() && found->is_string() && *found != "0") return true;
+  }
+  return false;
+}
+
+/// Set where anything has a price: by the daemon, or in the question.
+bool is_priced(const json& report) { return report.contains("unpriced_rows"); }
+
+void print_rows(const Session& session, const json& report) {
+  const bool guarantee = has_guarantee(report), priced = is_priced(report);
+  std::vector<Table::Column> columns{
+      {"NAME", "name"}, {"GiB·h CHARGED", "charged", true}, {"USED", "used", true}, {"LIMIT", "limit", true}};
+  if (guarantee) columns.push_back({"GUARANTEE", "guarantee", true});
+  columns.insert(columns.end(), {{"PEAK", "peak_bytes", true}, {"DENIED", "denials", true}});
+  if (priced) columns.push_back({"COST " + report.at("currency").get<std::string>(), "cost", true});
+  Table table(std::move(columns));
+  for (const json& row : report.at("rows")) {
+    const bool governed = row.at("kind") == "governed";
+    const auto of_governed = [&](const char* field) { return governed ? gib_hours(row, field) : std::string(); };
+    std::vector<std::string> cells{name_of(row), gib_hours(row, "charged_byte_seconds"),
+                                   of_governed("used_byte_seconds"), of_governed("limit_byte_seconds")};
+    if (guarantee) cells.push_back(of_governed("guarantee_byte_seconds"));
+    cells.push_back(governed && row.at("peak_bytes").is_number()
+                        ? session.size(Bytes{row["peak_bytes"].get<std::uint64_t>()})
+                        : "");
+    cells.push_back(governed ? std::to_string(row.value("denials", 0)) : "");
+    if (priced) cells.push_back(cost_of(row));
+    table.add(std::move(cells));
+  }
+  table.print(session.format());
+}
+
+std::string cost_of_all(const json& report) {
+  if (!is_priced(report)) return "";
+  const auto lacking = report.at("unpriced_rows").get<std::size_t>();
+  if (!report.contains("cost")) return " · cost n/a (no price)";
+  return fmt::format(" · cost {:.2f} {}{}", report.at("cost").get<double>(), report.at("currency").get<std::string>(),
+                     lacking == 0 ? "" : fmt::format(" + {} row{} without a price", lacking, lacking == 1 ? "" : "s"));
 }
 
 void print_report(const Session& session, const json& report) {
-  Table table({{"NAME", "name"},
-               {"GiB·h CHARGED", "charged", true},
-               {"USED", "used", true},
-               {"LIMIT", "limit", true},
-               {"PEAK", "peak_bytes", true},
-               {"DENIED", "denials", true},
-               {"COST", "cost", true}});
-  for (const json& row : report.at("rows")) {
-    const bool governed = row.at("kind") == "governed";
-    table.add(
-        {governed ? row.at("name").get<std::string>() : fmt::format("({})", row.at("kind").get<std::string>()),
-         gib_hours(row, "charged_byte_seconds"), governed ? gib_hours(row, "used_byte_seconds") : "",
-         governed ? gib_hours(row, "limit_byte_seconds") : "",
-         governed && row.at("peak_bytes").is_number() ? session.size(Bytes{row["peak_bytes"].get<std::uint64_t>()})
-                                                      : "",
-         governed ? std::to_string(row.value("denials", 0)) : "",
-         row.contains("cost") && row["cost"].is_number() ? fmt::format("{:.2f}", row["cost"].get<double>()) : ""});
-  }
-  table.print(session.format());
-  fmt::print(
-      "{} to {} · basis {} · sum {} GiB·h {} capacity × time · {} gaps{}\n", report.at("from").get<std::string>(),
-      report.at("to").get<std::string>(), report.at("basis").get<std::string>(), gib_hours(report, "sum_byte_seconds"),
-      report.at("adds_up").get<bool>() ? "=" : "IS NOT", report.at("gaps").size(),
-      report.at("seal").is_string() ? fmt::format(" · closed, seal {}", report["seal"].get<std::string>().substr(0, 12))
-                                    : "");
+  print_rows(session, report);
+  if (report.at("recorded_from").is_string())
+    fmt::print("sum {} GiB·h {} {}{}\n", gib_hours(report, "sum_byte_seconds"),
+               report.at("adds_up").get<bool>() ? "=" : "IS NOT", report.at("sum_text").get<std::string>(),
+               cost_of_all(report));
+  for (const json& note : report.at("notes")) fmt::print("{}\n", note.get<std::string>());
 }
 
 }  // namespace

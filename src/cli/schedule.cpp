@@ -89,12 +89,10 @@ Result<int> schedule(const Session& session, const std::string& text) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
   const std::string all = "/api/v1/schedules", one = all + "/" + percent_encoded(typed.name);
-  if (!text.empty() && typed.wish.is_null()) {
-    if (auto removed = daemon->remove(one); !removed) return tl::unexpected(removed.error());
-  } else if (!text.empty()) {
-    if (auto put = daemon->put(one, typed.wish); !put) return tl::unexpected(put.error());
-  }
-  const auto rows = daemon->get(all);
+  const std::string path = session.dry_run ? one + "?dry_run=1" : one;
+  const auto rows = text.empty()           ? daemon->get(all)
+                    : typed.wish.is_null() ? daemon->remove(path)
+                                           : daemon->put(path, typed.wish);
   if (!rows) return tl::unexpected(rows.error());
   if (session.format() == Format::kJson)
     session.print_json("schedules", *rows, {{"source", "daemon"}});

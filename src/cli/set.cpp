@@ -96,17 +96,31 @@ void apply(const Session& session, const Change& change, ledger::Book& book, con
 /// A tenant of the configuration: its workloads together.
 Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOptions& options,
                        const nlohmann::json& wish) {
-  const auto rows = daemon.patch(
-      fmt::format("/api/v1/tenants/{}{}", percent_encoded(options.name), session.dry_run ? "?dry_run=1" : ""), wish);
+  const std::string path = "/api/v1/tenants/" + percent_encoded(options.name);
+  auto rows = daemon.patch(path + "?dry_run=1", wish);
+  if (!rows) return tl::unexpected(rows.error());
+  for (const auto& row : *rows) {
+    for (const auto& over : row.at("over")) {
+      if (session.dry_run) continue;
+      const Bytes used{over.at("used_bytes").get<std::uint64_t>()}, limit{over.at("limit_bytes").get<std::uint64_t>()};
+      if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
+    }
+  }
+  if (!session.dry_run) rows = daemon.patch(path, wish);
   if (!rows) return tl::unexpected(rows.error());
   if (session.format() == Format::kJson) {
     session.print_json("change_tenant", *rows, {{"source", "daemon"}});
     return 0;
   }
   const auto shown = [](const nlohmann::json& text) { return text == "" ? "none" : text.get<std::string>(); };
-  for (const auto& row : *rows)
+  for (const auto& row : *rows) {
     fmt::print("tenant {}: {} {} → {} ({}).\n", row.at("tenant").get<std::string>(), row.at("what").get<std::string>(),
                shown(row.at("old")), shown(row.at("new")), session.dry_run ? "would be" : "now");
+    for (const auto& over : row.at("over"))
+      print_shrinking(session, fmt::format("tenant {} on GPU {}", options.name, over.at("gpu").get<int>()),
+                      Bytes{over.at("used_bytes").get<std::uint64_t>()},
+                      Bytes{over.at("limit_bytes").get<std::uint64_t>()});
+  }
   return 0;
 }
 

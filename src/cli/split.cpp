@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/slices.hpp"
 
@@ -42,6 +43,19 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
     slices.push_back({names[i], device.uuid, shares[i]});
   }
   return slices;
+}
+
+/// Guarantees of tenants and of what runs, and what is kept free; nothing without a daemon.
+Result<Bytes> promised_by_the_daemon(const Session& session, const policy::Device& device) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (!*daemon) return Bytes{0};
+  const auto rows = (*daemon)->get("/api/v1/devices");
+  if (!rows) return tl::unexpected(rows.error());
+  for (const auto& row : *rows)
+    if (row.at("uuid") == device.uuid)
+      return Bytes{row.at("promised_bytes").get<std::uint64_t>() + row.at("keep_free_bytes").get<std::uint64_t>()};
+  return Bytes{0};
 }
 
 Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOptions& options) {
@@ -146,13 +160,15 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     slices = std::move(*made);
     Bytes needed;
     for (const auto& slice : slices) needed += slice.size;
-    const Bytes promised = policy::promises_on(device, *store).total - slices_now;
+    const auto elsewhere = promised_by_the_daemon(session, device);
+    if (!elsewhere) return tl::unexpected(elsewhere.error());
+    const Bytes promised = std::max(policy::promises_on(device, *store).total - slices_now, *elsewhere);
     if (needed + promised > device.total) {
       return fail("E1304",
-                  fmt::format("slices of {} cannot be promised: running workloads were promised {} of GPU {}'s {}.",
+                  fmt::format("slices of {} cannot be promised: others were promised {} of GPU {}'s {}.",
                               session.size(needed), session.size(promised), device.index, session.size(device.total)),
                   fmt::format("Slices of {} together would fit, or end one of them: ration ps",
-                              session.size(device.total - promised)),
+                              session.size(device.total - std::min(device.total, promised))),
                   4);
     }
   }

@@ -73,7 +73,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1409", "not a name", "use up to 59 letters without spaces, commas, quotes or slashes"},
       {"E1410", "a workload of that name is running", "choose another --name, or leave it out"},
       {"E1411", "a book cannot be changed", "ration doctor --only books"},
-      {"E1412", "not the number of a denial", "they look like d-17-3"},
+      {"E1412", "not a number that can be explained", "d-17-3 (a denial), 42 (an event), q-5 (in the queue)"},
       {"E1413", "no such denial on the books", "ration ps"},
       {"E1414", "ration run inside a workload that is under a limit already", "ration set changes that limit"},
       {"E1415", "not a label", "--label key=value"},

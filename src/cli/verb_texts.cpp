@@ -47,10 +47,14 @@ const std::vector<VerbText>& verb_texts() {
         {"ration explain --tenant nlp", "all of a tenant"},
         {"ration explain --gpu 0", "one device"}}},
       {"why",
-       "explain one denial",
-       "DENIAL",
-       "Says what was refused, to whom, why, and what to type. Denials are numbered d-RUN-NUMBER.",
-       {{"ration why d-17-3", "the third denial of run 17"}}},
+       "explain one denial, event or wait",
+       "NUMBER",
+       "Says what was refused, to whom, why, and what to type; of any other event what led to it; of who waits in the "
+       "queue what for. Denials are numbered d-RUN-NUMBER, events as ration events shows them, places in the queue "
+       "q-NUMBER.",
+       {{"ration why d-17-3", "the third denial of run 17"},
+        {"ration why 42", "event 42: a resize, a trim, a suspension"},
+        {"ration why q-5", "why it does not start yet"}}},
       {"split",
        "cut a GPU into slices",
        "[GPU] [OPTIONS]",
@@ -138,15 +142,17 @@ const std::vector<VerbText>& verb_texts() {
        "usage and cost, over any time",
        "[close MONTH] [OPTIONS]",
        "Who had how much memory for how long. The rows, with what was idle, ungoverned and not watched, add up to "
-       "capacity multiplied by time. A closed month never changes any more.",
-       {{"ration report --last", "the newest run, with notes"},
+       "capacity multiplied by the recorded time; what was before the first record is said. A closed month never "
+       "changes any more.",
+       {{"ration report --last", "the newest run, with notes; -o md for a page"},
         {"ration report --by user --window lastmonth --price 0.031 -o md", "a bill"},
         {"ration report --window 2026-01 -o focus > january.csv", "for chargeback"},
         {"ration report close 2026-01", "seal a month"}}},
       {"recommend",
        "what limit should I give",
        "WORKLOAD [OPTIONS]",
-       "From the peaks of its recorded runs: a limit and a guarantee, with reasons and a back-test.",
+       "From the peaks and refused requests of its recorded runs: a limit and a guarantee, with reasons and a "
+       "back-test.",
        {{"ration recommend nlp/train", ""}}},
       {"env",
        "print the variables run would set",
@@ -162,13 +168,15 @@ const std::vector<VerbText>& verb_texts() {
         {"ration sim env -- .venv/bin/python", "for that Python's CUDA version"}}},
       {"config",
        "the configuration: begin, show, check it",
-       "init | print | validate | path [FILE] [OPTIONS]",
+       "init | print | validate | path | reload [FILE] [OPTIONS]",
        "init writes a file in which every key is explained and nothing is set. print shows each value that holds, with "
        "the file and line it comes from. validate names everything that is wrong, with line and column, and exits 2; "
-       "with FILE it looks at that file alone. path shows which files count.",
+       "with FILE it looks at that file alone. path shows which files count. reload has the daemon read them anew and "
+       "shows what changed; a file with anything wrong is refused whole, and what held goes on.",
        {{"ration config init", "your own file, or the machine's for root"},
         {"ration config print", "what holds, and where it was written"},
-        {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"}}},
+        {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"},
+        {"ration config reload", "and the daemon takes it up"}}},
       {"demo",
        "all of it on simulated GPUs",
        "[OPTIONS]",

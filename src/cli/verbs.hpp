@@ -35,7 +35,10 @@ Result<int> env(const Session& session, RunOptions options);
 /// `ration sim env`: what puts a program on the simulated node without a limit, for a shell.
 Result<int> simulation(const Session& session, const RunOptions& options);
 
-Result<int> ps(const Session& session, const std::string& gpu);
+struct PsOptions {
+  std::string gpu, tenant, user;  ///< only of these; empty: of all
+};
+Result<int> ps(const Session& session, const PsOptions& options);
 Result<int> explain(const Session& session, const std::string& target, const std::string& gpu,
                     const std::string& tenant);
 Result<int> why(const Session& session, const std::string& denial);

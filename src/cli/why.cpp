@@ -1,5 +1,8 @@
-// `ration why`: one denial, explained.
+// `ration why`: one denial, event or wait in the queue, explained.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
 
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
@@ -26,13 +29,68 @@ Result<int> why_from(NodeClient& daemon, const Session& session, const std::stri
   return 0;
 }
 
+/// Anything else that happened: the event, and what led to it.
+Result<int> why_event(const Session& session, const std::string& number) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto event = daemon->get("/api/v1/events/" + number + "/why");
+  if (!event) return tl::unexpected(event.error());
+  if (event->at("denial").is_string()) return why(session, event->at("denial").get<std::string>());
+  if (session.format() == Format::kJson) {
+    session.print_json("event_why", *event, {{"source", "daemon"}});
+    return 0;
+  }
+  std::string type = event->at("type");
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  fmt::print("{:<8} {}  event {}\n", type, event->at("time").get<std::string>(), event->at("id").get<std::int64_t>());
+  fmt::print("because  {}\n", event->at("text").get<std::string>());
+  for (const nlohmann::json& each : event->at("before"))
+    fmt::print("before   {}  {} {}: {}\n", each.at("time").get<std::string>(), each.at("id").get<std::int64_t>(),
+               each.at("type").get<std::string>(), each.at("text").get<std::string>());
+  if (event->at("fix").is_string()) fmt::print("fix      {}\n", event->at("fix").get<std::string>());
+  return 0;
+}
+
+/// Somebody in the queue, or with a place that was granted.
+Result<int> why_lease(const Session& session, const std::string& id) {
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto lease = daemon->get("/api/v1/leases/" + percent_encoded(id));
+  if (!lease) return tl::unexpected(lease.error());
+  if (session.format() == Format::kJson) {
+    session.print_json("lease", *lease, {{"source", "daemon"}});
+    return 0;
+  }
+  const std::string state = lease->at("state");
+  fmt::print("{}  {}  {}  {}\n", state == "waiting" ? "WAITING " : "GRANTED ", id, lease->value("tenant", ""),
+             session.size(Bytes{lease->value("bytes", std::uint64_t{0})}));
+  if (state != "waiting") return 0;
+  fmt::print("because  {}\n", lease->value("reason", "its turn comes with the next look"));
+  fmt::print("position {} of {}\n", lease->value("position", 0), lease->value("of", 0));
+  if (lease->at("estimate_seconds").is_number())
+    fmt::print("estimate about {} (the median of {} waits)\n",
+               format_duration(lease->at("estimate_seconds").get<std::uint64_t>() * 1'000'000'000),
+               lease->value("estimate_of", 0));
+  else
+    fmt::print("estimate n/a ({})\n", lease->value("estimate_seconds_na", "not known"));
+  fmt::print("fix      ration ps shows who holds what; a smaller --limit, or another --gpu, may start sooner\n");
+  return 0;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 Result<int> why(const Session& session, const std::string& id) {
+  if (is_number(id)) return why_event(session, id);
+  if (id.rfind("e-", 0) == 0 && is_number(id.substr(2))) return why_event(session, id.substr(2));
+  if (id.rfind("q-", 0) == 0 && is_number(id.substr(2))) return why_lease(session, id);
   const auto wanted = policy::parse_denial_id(id);
   if (!wanted) {
-    return fail("E1412", fmt::format("'{}' is not the number of a denial.", id),
-                "They look like d-17-3: see ration ps, or the closing line of the run.", 2);
+    return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
+                "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
   }
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());

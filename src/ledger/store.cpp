@@ -56,6 +56,12 @@ FileDescriptor Store::lock() const {
   return file;
 }
 
+FileDescriptor Store::try_lock() const {
+  FileDescriptor file{::open((folder_ + "/admission.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return {};
+  return file;
+}
+
 Result<std::uint64_t> Store::next_run() const {
   const std::string path = folder_ + "/last-run";
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};

@@ -30,6 +30,8 @@ class Store {
   }
   /// Held while it lives: promises are checked and names taken by one command at a time.
   [[nodiscard]] FileDescriptor lock() const;
+  /// The same, or nothing where somebody else holds it.
+  [[nodiscard]] FileDescriptor try_lock() const;
   /// Next run number: unique within this folder.
   [[nodiscard]] Result<std::uint64_t> next_run() const;
   /// Every sound book, the newest run last; ended ones beyond the newest 32 are removed.

@@ -105,6 +105,11 @@ Caller caller_of(const http::Request& request) {
   return caller;
 }
 
+bool is_dry_run(const http::Request& request) {
+  const std::string* dry = request.parameter("dry_run");
+  return dry != nullptr && *dry != "0" && *dry != "false";
+}
+
 Result<json> body_of(const http::Request& request) {
   json body = json::parse(request.body, nullptr, false);
   if (body.is_object()) return body;

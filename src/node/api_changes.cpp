@@ -5,6 +5,7 @@
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 #include "node/subject.hpp"
+#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
@@ -59,8 +60,12 @@ Result<LimitRequest> limit_request(const Request& request) {
     if (!text) return tl::unexpected(text.error());
     *field = *text;
   }
-  const std::string* dry = request.parameter("dry_run");
-  wish.dry_run = dry != nullptr && *dry != "0" && *dry != "false";
+  for (const auto& [key, value] : body->items())
+    if (key != "limit" && key != "guarantee" && key != "gpu")
+      return fail("E1521",
+                  fmt::format("'{}' cannot be changed.{}", key, policy::suggestion(key, {"limit", "guarantee", "gpu"})),
+                  R"(-d '{"limit":"4GiB"}')", 2);
+  wish.dry_run = is_dry_run(request);
   if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
     std::string number = *match;
     std::erase(number, '"');
@@ -91,10 +96,13 @@ void Api::install_changes(http::Server& server) {
     const LimitRequest& wish = *read;
     look_before_change(request);
     std::vector<history::Event> events;
-    const auto changes = host_.node().change(wish, caller_of(request), events);
+    auto changes = host_.node().change(wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
-    if (!wish.dry_run) host_.look_now();
+    if (!wish.dry_run) {
+      host_.look_now();  // it says what holds beside everybody else
+      host_.node().refresh(*changes);
+    }
     json rows = json::array(), consequences = json::array();
     for (const LimitChanged& change : *changes) {
       rows.push_back(changed_json(change, !wish.dry_run));
@@ -132,12 +140,17 @@ void Api::install_changes(http::Server& server) {
     host_.record(std::move(events));
     if (!wish->dry_run) host_.look_now();
     json rows = json::array();
-    for (const TenantChange& change : *changes)
+    for (const TenantChange& change : *changes) {
+      json over = json::array();
+      for (const TenantChange::Over& each : change.over)
+        over.push_back({{"gpu", each.gpu}, {"used_bytes", each.used.count()}, {"limit_bytes", each.limit.count()}});
       rows.push_back({{"tenant", change.tenant},
                       {"what", change.what},
                       {"old", change.old_text},
                       {"new", change.new_text},
+                      {"over", std::move(over)},
                       {"applied", !wish->dry_run}});
+    }
     return answer("change_tenant", rows);
   });
 

@@ -6,6 +6,7 @@
 
 #include "base/units.hpp"
 #include "node/api.hpp"
+#include "node/causes.hpp"
 #include "node/http/problem.hpp"
 
 namespace ration::node {
@@ -102,6 +103,13 @@ json series_json(const history::Series& series, const json& gpu, const std::stri
           {"capacity_bytes", series.capacity}};
 }
 
+Result<std::int64_t> event_number(const std::string& text) {
+  std::int64_t id = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (read.ec == std::errc{} && read.ptr == text.data() + text.size()) return id;
+  return fail("E1527", fmt::format("'{}' is no number of an event.", text), "ration events", 2);
+}
+
 }  // namespace
 
 void Api::install_past(http::Server& server) {
@@ -124,15 +132,28 @@ void Api::install_past(http::Server& server) {
   });
 
   server.route_deferred("GET", "/api/v1/events/{id}", [this](const Request& request, const Responder& responder) {
-    const std::string& text = request.captures.at("id");
-    std::int64_t id = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (read.ec != std::errc{} || read.ptr != text.data() + text.size())
-      return responder.fail({"E1527", fmt::format("'{}' is no number of an event.", text), "ration events", 2});
-    ask_history(responder, "event", [id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+    const auto id = event_number(request.captures.at("id"));
+    if (!id) return responder.fail(id.error());
+    ask_history(responder, "event", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
       const auto event = reader.event(id);
       if (!event) return tl::unexpected(event.error());
       return event_json(*event, may_see_details(*event, viewer));
+    });
+  });
+
+  server.route_deferred("GET", "/api/v1/events/{id}/why", [this](const Request& request, const Responder& responder) {
+    const auto id = event_number(request.captures.at("id"));
+    if (!id) return responder.fail(id.error());
+    ask_history(responder, "event_why", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
+      const auto event = reader.event(id);
+      if (!event) return tl::unexpected(event.error());
+      const auto causes = causes_of(reader, *event);
+      if (!causes) return tl::unexpected(causes.error());
+      json row = event_json(*event, may_see_details(*event, viewer));
+      json before = json::array();
+      for (const auto& each : *causes) before.push_back(event_json(each, may_see_details(each, viewer)));
+      row["before"] = std::move(before);
+      return row;
     });
   });
 

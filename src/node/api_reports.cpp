@@ -125,6 +125,33 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
               "Use json, csv, md, html, focus or opencost.", 2);
 }
 
+/// The newest run, to whom it is shown.
+Result<history::RunReport> run_for(Reader& reader, const std::string& workload, const Viewer& viewer) {
+  auto run = reader.last_run(workload);
+  if (!run || viewer.is_operator || (viewer.user && user_name(*viewer.user) == run->run.user)) return run;
+  return fail("E1502", fmt::format("that run is {}'s.", run->run.user),
+              "ration report --last NAME   of a workload of yours", 5);
+}
+
+json run_json(const history::RunReport& run) {
+  return {{"workload", run.run.workload}, {"tenant", run.run.tenant}, {"user", run.run.user},
+          {"run", run.run.number},        {"notes", run.notes},       {"text", history::to_text(run)}};
+}
+
+/// Answers on the worker's thread, with what `make` makes of the database.
+template <typename Make>
+void answer_later(ApiHost& host, const Responder& responder, Make make) {
+  const auto job = [responder, make = std::move(make), path = host.database()] {
+    auto reader = Reader::open(path);
+    if (!reader) return responder.fail(reader.error());
+    Result<Response> response = make(*reader);
+    if (!response) return responder.fail(response.error());
+    responder.respond(std::move(*response));
+  };
+  if (!host.worker().post(job))
+    responder.fail({"E1517", "too many questions wait already.", "Try again soon.", 1}, 503);
+}
+
 }  // namespace
 
 void Api::install_reports(http::Server& server) {
@@ -141,15 +168,9 @@ void Api::install_reports(http::Server& server) {
         return history::to_json(*report);
       });
     }
-    const auto job = [responder, question = *question, format = *format, path = host_.database()] {
-      auto reader = Reader::open(path);
-      if (!reader) return responder.fail(reader.error());
-      auto response = exported(*reader, question, format);
-      if (!response) return responder.fail(response.error());
-      responder.respond(std::move(*response));
-    };
-    if (!host_.worker().post(job))
-      responder.fail({"E1517", "too many questions wait already.", "Try again soon.", 1}, 503);
+    answer_later(host_, responder, [question = *question, format = *format](Reader& reader) {
+      return exported(reader, question, format);
+    });
   });
 
   server.route("POST", "/api/v1/reports/periods/{period}:close", [this](const Request& request) {
@@ -167,19 +188,28 @@ void Api::install_reports(http::Server& server) {
   });
 
   server.route_deferred("GET", "/api/v1/runs/last", [this](const Request& request, const Responder& responder) {
-    const std::string* workload = request.parameter("workload");
-    ask_history(responder, "last_run",
-                [workload = workload == nullptr ? "" : *workload,
-                 viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
-                  const auto run = reader.last_run(workload);
-                  if (!run) return tl::unexpected(run.error());
-                  if (!viewer.is_operator && !(viewer.user && user_name(*viewer.user) == run->run.user))
-                    return fail("E1502", fmt::format("that run is {}'s.", run->run.user),
-                                "ration report --last NAME   of a workload of yours", 5);
-                  return json{{"workload", run->run.workload}, {"tenant", run->run.tenant},
-                              {"user", run->run.user},         {"run", run->run.number},
-                              {"notes", run->notes},           {"text", history::to_text(*run)}};
-                });
+    const auto text = [&](const char* name) {
+      const std::string* given = request.parameter(name);
+      return given == nullptr ? std::string{} : *given;
+    };
+    const std::string format = text("format");
+    const auto read = [workload = text("workload"), viewer = viewer_of(request.peer)](Reader& reader) {
+      return run_for(reader, workload, viewer);
+    };
+    if (format == "md") {
+      return answer_later(host_, responder, [read](Reader& reader) -> Result<Response> {
+        const auto run = read(reader);
+        if (!run) return tl::unexpected(run.error());
+        return document("text/markdown; charset=utf-8", history::to_markdown(*run));
+      });
+    }
+    if (!format.empty() && format != "json")
+      return responder.fail({"E1916", fmt::format("a run has no form '{}'.", format), "Use json or md.", 2});
+    ask_history(responder, "last_run", [read](Reader& reader) -> Result<json> {
+      const auto run = read(reader);
+      if (!run) return tl::unexpected(run.error());
+      return run_json(*run);
+    });
   });
 }
 

@@ -41,13 +41,15 @@ Result<ScheduleWish> wish_of(const Request& request) {
   return wish;
 }
 
+json to_json(const std::vector<ScheduleRow>& rows) {
+  json list = json::array();
+  for (const ScheduleRow& row : rows) list.push_back(to_json(row));
+  return list;
+}
+
 }  // namespace
 
-json Api::schedules() {
-  json rows = json::array();
-  for (const ScheduleRow& row : host_.node().schedules()) rows.push_back(to_json(row));
-  return rows;
-}
+json Api::schedules() { return to_json(host_.node().schedules()); }
 
 void Api::install_schedules(http::Server& server) {
   server.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
@@ -55,16 +57,20 @@ void Api::install_schedules(http::Server& server) {
     auto wish = wish_of(request);
     if (!wish) return http::problem(wish.error());
     std::vector<history::Event> events;
-    if (auto done = host_.node().set_schedule(std::move(*wish), caller_of(request), events); !done)
-      return http::problem(done.error());
+    const bool dry_run = is_dry_run(request);
+    const auto rows = host_.node().set_schedule(std::move(*wish), caller_of(request), dry_run, events);
+    if (!rows) return http::problem(rows.error());
+    if (dry_run) return answer("schedules", to_json(*rows));
     host_.record(std::move(events));
     host_.look_now();
     return answer("schedules", schedules());
   });
   server.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
     std::vector<history::Event> events;
-    if (auto done = host_.node().remove_schedule(request.captures.at("name"), caller_of(request), events); !done)
-      return http::problem(done.error());
+    const bool dry_run = is_dry_run(request);
+    const auto rows = host_.node().remove_schedule(request.captures.at("name"), caller_of(request), dry_run, events);
+    if (!rows) return http::problem(rows.error());
+    if (dry_run) return answer("schedules", to_json(*rows));
     host_.record(std::move(events));
     host_.look_now();
     return answer("schedules", schedules());

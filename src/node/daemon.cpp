@@ -14,6 +14,7 @@
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 #include "policy/configuration_text.hpp"
+#include "policy/configured_slices.hpp"
 
 namespace ration::node {
 namespace {
@@ -234,6 +235,7 @@ void Daemon::look() {
   for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
   for (Event& event : leases_.step(node_.snapshot(), now, node_.shares())) events.push_back(std::move(event));
   for (const std::string& path : leases_.take_returning()) node_.let_return(path);
+  if (slices_due_) cut_as_configured(events);
   history::Sample sample = node_.take_sample();
   count_time();
   if (!sample.devices.empty()) remember(sample, events);
@@ -252,6 +254,18 @@ void Daemon::look() {
   last_look_seconds_ = monotonic_seconds() - before;
   counters_.look_seconds += last_look_seconds_;
   schedule_look();
+}
+
+void Daemon::cut_as_configured(std::vector<Event>& events) {
+  std::vector<policy::Device> devices;
+  for (const DeviceView& view : node_.snapshot().devices) devices.push_back(view.device);
+  const auto store = ledger::Store::open();
+  if (devices.empty() || !store) return;
+  const auto alone = store->try_lock();
+  if (!alone) return;  // somebody starts there at this moment
+  slices_due_ = false;
+  for (std::string& told : policy::apply_configured_slices(*store, node_.configuration(), devices))
+    events.push_back(plain_event("config", std::move(told)));
 }
 
 void Daemon::remember(const history::Sample& sample, std::vector<Event>& events) {
@@ -295,10 +309,11 @@ void Daemon::count_time() {
 void Daemon::count(const std::vector<Event>& events) {
   for (const Event& event : events) {
     const Counters::TenantOnGpu where{event.tenant, static_cast<int>(event.gpu.value_or(0))};
-    if (event.type == "denied" || event.type == "waited") {
+    if (!event.denial.empty()) {
       ++counters_.denied[{where, event.fix.rfind("ration ps", 0) == 0 ? "device_full" : "limit"}];
       counters_.denied_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
-      if (event.type == "waited") counters_.refused_after.note(json::parse(event.why).value("waited_seconds", 0.0));
+      if (event.type == "waited")
+        counters_.refused_after.note(json::parse(event.why, nullptr, false).value("waited_seconds", 0.0));
     } else if (event.type == "trimmed") {
       counters_.trimmed_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
     } else if (event.type == "resized") {
@@ -359,6 +374,7 @@ Result<std::vector<std::string>> Daemon::reload() {
   std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);
   node_.configure(std::move(*fresh));
   history_.set_longest_step(longest_step(node_.configuration().daemon));
+  slices_due_ = true;
   publish(
       {plain_event("config", lines.empty() ? "the configuration was read again: nothing changed"
                                            : fmt::format("the configuration changed: {}", fmt::join(lines, "; ")))});

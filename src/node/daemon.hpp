@@ -52,6 +52,7 @@ class Daemon final : private ApiHost {
   void publish(std::vector<history::Event> events);
   void count(const std::vector<history::Event>& events);
   void count_time();
+  void cut_as_configured(std::vector<history::Event>& events);
   void remember(const history::Sample& sample, std::vector<history::Event>& events);
   void send_alerts(const std::vector<history::Event>& events);
   void commit();
@@ -90,6 +91,7 @@ class Daemon final : private ApiHost {
   history::Sample last_sample_;
   double last_look_seconds_ = 0, look_budget_ = 0, look_budget_since_ = 0;
   bool busy_ = true;
+  bool slices_due_ = true;                     // the configuration's, at the next look that sees the devices
   std::string last_problem_, sample_problem_;  // of storing, and of what was seen; empty: none
   std::atomic<bool> damage_{false};            // a reader found some
   bool clock_is_back_ = false;

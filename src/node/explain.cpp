@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/units.hpp"
 
 namespace ration::node {
@@ -26,44 +28,100 @@ constexpr const char* kNotAttributed = "the driver does not attribute memory to 
 
 // What the processes of these accounts, all of one device, hold: into the fields of `answer`.
 void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
-  std::optional<Bytes> driver = Bytes{0};
-  Bytes by_processes, used, away, context, pooled;
-  bool contexts_counted = true;
+  Holding holding;
+  holding.driver = Bytes{0};
+  Bytes used, away;
   for (const AccountView* account : accounts) {
     used += account->used, away += account->away;
-    context += account->context, pooled += account->pooled;
-    contexts_counted = contexts_counted && account->contexts_counted;
+    holding.context += account->context, holding.pooled += account->pooled;
+    holding.contexts_counted = holding.contexts_counted && account->contexts_counted;
     if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
     for (const ProcessView& process : account->processes) {
-      by_processes += process.used;
-      driver = driver && process.driver_used ? std::optional(*driver + *process.driver_used) : std::nullopt;
+      holding.held += process.used;
+      holding.driver =
+          holding.driver && process.driver_used ? std::optional(*holding.driver + *process.driver_used) : std::nullopt;
     }
   }
-  json rows = json::array();
-  rows.push_back(row("allocated", "allocated by the program", by_processes - std::min(by_processes, context + pooled),
-                     "book: tensors, and what its framework caches"));
-  rows.push_back(row("pooled", "reserved by the driver's pools", pooled, "book"));
-  rows.push_back(
-      row("context", "CUDA context", contexts_counted ? std::optional(context) : std::nullopt,
-          contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"));
-  rows.push_back(row("framework_free", "of these, free inside the framework", std::nullopt,
-                     "only the framework knows: torch.cuda.memory_reserved - memory_allocated"));
-  rows.push_back(row("unexplained", "not explained (code, driver)",
-                     driver ? std::optional(*driver - std::min(*driver, by_processes)) : std::nullopt,
-                     driver ? "driver minus book" : kNotAttributed));
   answer["used_bytes"] = used.count();
   answer["suspended_bytes"] = away.count();
-  answer["driver_bytes"] = driver ? json(driver->count()) : json(nullptr);
-  if (!driver) answer["driver_bytes_na"] = kNotAttributed;
-  answer["rows"] = std::move(rows);
+  answer["driver_bytes"] = holding.driver ? json(holding.driver->count()) : json(nullptr);
+  if (!holding.driver) answer["driver_bytes_na"] = kNotAttributed;
+  answer["rows"] = rows_of(holding);
 }
 
 }  // namespace
 
+json rows_of(const Holding& holding) {
+  const Bytes held = holding.held, special = holding.context + holding.pooled;
+  const auto& driver = holding.driver;
+  return {
+      row("allocated", "allocated by the program", held - std::min(held, special),
+          "book: tensors, and what its framework caches"),
+      row("pooled", "reserved by the driver's pools", holding.pooled, "book: in use, and free in them"),
+      row("framework_free", "of both, cached and free", std::nullopt,
+          "no book has it: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
+      row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
+          holding.contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"),
+      row("modules", "loaded code (modules)", std::nullopt, "the driver does not tell: it is in the row below"),
+      row("unexplained", "not explained (modules, driver)",
+          driver ? std::optional(*driver - std::min(*driver, held)) : std::nullopt,
+          driver ? "driver minus book" : kNotAttributed)};
+}
+
+std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes pooled) {
+  if (used <= limit) return std::nullopt;
+  return Overrun{used - limit, limit, pooled, context, used - std::min(used, pooled + context)};
+}
+
+std::vector<std::string> sentences(const Overrun& overrun, const std::function<std::string(Bytes)>& size_text) {
+  std::vector<std::string> lines{
+      fmt::format("over its limit of {} by {}: whatever it asks for is refused until it is below",
+                  size_text(overrun.limit), size_text(overrun.over))};
+  if (overrun.pooled > Bytes{0})
+    lines.push_back(fmt::format("could come back: what is free of the {} reserved by the driver's pools",
+                                size_text(overrun.pooled)));
+  lines.push_back(fmt::format(
+      "in the way: {} that it allocated and {} of contexts, until it frees them or ends; a program with ration's "
+      "library gives back what is free in it",
+      size_text(overrun.live), size_text(overrun.context)));
+  return lines;
+}
+
+std::string way_out(const Overrun& overrun, const Overrunner& who) {
+  const std::string trim = fmt::format("ration trim {}   or start it again", who.workload);
+  if (!who.held_back_by.empty()) return trim;
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  const std::uint64_t enough = (overrun.over + overrun.limit).count() + kMiB - 1;
+  return fmt::format("{}, or: ration set {} --limit {}MiB{}", trim, who.workload, enough / kMiB,
+                     who.gpu ? fmt::format(" --gpu {}", *who.gpu) : "");
+}
+
+json overrun_json(const Overrun& overrun, const Overrunner& who) {
+  const auto lines = sentences(overrun, [](Bytes bytes) { return format_size(bytes); });
+  std::string text = fmt::format("{}", fmt::join(lines, "; "));
+  if (!who.held_back_by.empty()) text += fmt::format("; its limit is held back: {}", who.held_back_by);
+  return {{"over_bytes", overrun.over.count()},
+          {"pooled_bytes", overrun.pooled.count()},
+          {"context_bytes", overrun.context.count()},
+          {"live_bytes", overrun.live.count()},
+          {"text", text},
+          {"fix", way_out(overrun, who)}};
+}
+
+std::string whereabouts(const std::string& user, const std::string& container, const std::string& origin) {
+  std::string text = user;
+  for (const std::string& more : {container, origin})
+    if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
+  return text;
+}
+
 json explain_account(const AccountView& account) {
   json answer{{"workload", account.workload}, {"limit_bytes", account.limit.count()}};
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
+  if (!account.gpu) answer["gpu_na"] = "the device is not on this machine";
   add_rows({&account}, answer);
+  if (const auto overrun = overrun_of(account.used, account.limit, account.context, account.pooled))
+    answer["shrinking"] = overrun_json(*overrun, {account.workload, account.gpu, account.held_back_by});
   return answer;
 }
 
@@ -98,10 +156,12 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;
+    const std::string told = view.process.driver_used ? "driver" : "the driver does not say";
+    const std::string origin = whereabouts(viewer.is_operator ? view.process.user : "", view.container, view.origin);
     rows.push_back(row(fmt::format("pid-{}", view.process.pid),
                        fmt::format("not governed: pid {} {}", view.process.pid,
                                    viewer.is_operator ? view.process.command : view.process.user),
-                       view.process.driver_used, view.process.driver_used ? "driver" : "the driver does not say"));
+                       view.process.driver_used, origin.empty() ? told : told + ": " + origin));
   }
   rows.push_back(row("orphaned", "in use, and of no process", device.orphaned,
                      device.orphaned ? "driver minus its processes" : "the driver does not say"));

@@ -3,8 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace ration::node {
+namespace {
+
+/// Whether it grew between most looks of the last minute: programs that start are a few steps, and no trend.
+template <typename Looks>
+bool grew_most_of_the_minute(const Looks& seen, std::uint64_t minute_ns) {
+  std::size_t intervals = 0, grown = 0;
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    if (seen[i].first + minute_ns <= seen.back().first) continue;
+    ++intervals;
+    if (seen[i].second > seen[i - 1].second) ++grown;
+  }
+  return grown * 2 > intervals;
+}
+
+}  // namespace
 
 void Forecast::note(const std::string& name, Bytes used, std::uint64_t now_ns) {
   const auto [place, is_new] = seen_.try_emplace(name);
@@ -23,7 +39,8 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   const auto found = seen_.find(name);
   if (found == seen_.end() || found->second.empty()) return std::nullopt;
   const auto& seen = found->second;
-  if (seen.back().first - seen.front().first < kLeastNs) return std::nullopt;
+  if (seen.back().first - seen.front().first < kLeastNs || !grew_most_of_the_minute(seen, kLeastNs))
+    return std::nullopt;
   // Steady is what has grown in each third of the time by a good part of its growth: one step is none.
   const auto level = [&](std::size_t third) {
     const std::size_t begin = third * seen.size() / 3, end = (third + 1) * seen.size() / 3;

@@ -1,5 +1,6 @@
 // When a device will be full, or a tenant at its limits, if its use goes on growing as it did. Used by the daemon.
-// Promises: no forecast without a steady growth over minutes; what is not looked at any more is forgotten.
+// Promises: no forecast without a minute of steady growth, and none from steps (programs that start or come back); what
+// is not looked at any more is forgotten.
 #pragma once
 
 #include <cstdint>

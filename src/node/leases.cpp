@@ -237,7 +237,8 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
       if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
         promised += std::max(account.used, account.guarantee);
     }
-    queue_.update_device(device.device.index, device.device.total, promised);
+    const Bytes capacity = device.device.total - std::min(device.device.total, device.keep_free);
+    queue_.update_device(device.device.index, capacity, promised);
   }
   for (const int gone : devices_)
     if (devices.count(gone) == 0) queue_.remove_device(gone);

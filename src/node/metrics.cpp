@@ -89,7 +89,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.seconds_to_full) out.sample(gpu, *view.seconds_to_full);
        });
-  each("ration_device_promised_bytes", "Guarantees of running workloads.",
+  each("ration_device_promised_bytes", "Guarantees of tenants and of running workloads.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
   each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
        [&](const DeviceView& view, const std::string& gpu) {

@@ -121,6 +121,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   for (const std::string& damaged : changes.damaged)
     events.push_back(plain_event("guard_lost", "a book cannot be read: " + damaged));
   for (const auto& [path, workload] : registry_.workloads()) note_denials(workload, events);
+  note_waits(events);
   note_activity();
   std::vector<std::string> failed;
   for (const Alteration& altered : limits_.enforce(registry_, failed)) {
@@ -141,7 +142,9 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
 
   if (machine_) hold_by_driver(events);
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
+  for (DeviceView& device : snapshot_.devices) device.keep_free = keep_free(device.device);
   check_promises(fresh, events);
+  for (DeviceView& device : snapshot_.devices) note_promises(device, snapshot_.accounts, guarantees_on(device.device));
   for (DeviceView& device : snapshot_.devices) {
     forecast_.note(device.device.uuid, device.used(), now_ns);
     device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
@@ -151,6 +154,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   for (UngovernedView& outsider : snapshot_.ungoverned)
     outsider.policy = kAnswers[static_cast<std::size_t>(configuration_.defaults.ungoverned.value)];
   note_ungoverned(events);
+  note_shrinking(events);
   note_orphaned(events);
   note_violators(events);
   warn_of_soft_limits(events);
@@ -187,7 +191,6 @@ void Node::check_promises(const std::vector<std::string>& fresh, std::vector<Eve
     events.push_back(event_of(workload, "violation",
                               fmt::format("{}/{} promises itself {}: {} It has no guarantee", account.tenant,
                                           account.workload, format_size(guarantee), possible.error().what)));
-    device->promised -= std::min(device->promised, guarantee);
     limits_.find(account.path)->accounts[account.account].guarantee = Bytes{0};
     limits_.changed();
     if (const auto written = limits_.write(workload); !written)

@@ -59,6 +59,7 @@ struct LimitRequest {
 
 /// What a change did, or would do, on one device.
 struct LimitChanged {
+  std::string path;  ///< of its book
   std::string workload;
   int gpu = 0;
   Bytes old_limit, limit, effective, guarantee, used, device_free;
@@ -105,6 +106,9 @@ class Node {
   [[nodiscard]] Result<std::vector<LimitChanged>> change(const LimitRequest& request, const Caller& caller,
                                                          std::vector<history::Event>& events);
 
+  /// What holds of them since the last look.
+  void refresh(std::vector<LimitChanged>& changes) const;
+
   /// The same for a tenant of the configuration: `workload` is its name. Operators only. E1801 E1502 E1503 E1304 E1305.
   [[nodiscard]] Result<std::vector<TenantChange>> change_tenant(const LimitRequest& request, const Caller& caller,
                                                                 std::vector<history::Event>& events);
@@ -112,10 +116,12 @@ class Node {
 
   /// People's, then the configuration's.
   [[nodiscard]] std::vector<ScheduleRow> schedules() const;
-  /// Operators only; holds from the next look on. E1502, and those of Schedules.
-  [[nodiscard]] Result<void> set_schedule(ScheduleWish wish, const Caller& caller, std::vector<history::Event>& events);
-  [[nodiscard]] Result<void> remove_schedule(const std::string& name, const Caller& caller,
-                                             std::vector<history::Event>& events);
+  /// Operators only; holds from the next look on. Returns all, with `dry_run` as they would be. E1502, and those of
+  /// Schedules.
+  [[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(ScheduleWish wish, const Caller& caller, bool dry_run,
+                                                              std::vector<history::Event>& events);
+  [[nodiscard]] Result<std::vector<ScheduleRow>> remove_schedule(const std::string& name, const Caller& caller,
+                                                                 bool dry_run, std::vector<history::Event>& events);
 
   /// Moves a running workload's memory to the host until somebody wants it back. E1801 E1502; E1546: it is on its way
   /// already; E1547: not possible now.
@@ -161,6 +167,8 @@ class Node {
   void note_ended(const Workload& workload, std::vector<history::Event>& events);
   void note_denials(const Workload& workload, std::vector<history::Event>& events);
   void note_ungoverned(std::vector<history::Event>& events);
+  void note_waits(std::vector<history::Event>& events);
+  void note_shrinking(std::vector<history::Event>& events);
   void note_orphaned(std::vector<history::Event>& events);
   void note_violators(std::vector<history::Event>& events);
   void note_activity();
@@ -180,7 +188,16 @@ class Node {
                       std::vector<std::string>& because);
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
+  /// What nobody is given of it.
+  [[nodiscard]] Bytes keep_free(const policy::Device& device) const;
+  [[nodiscard]] std::vector<TenantChange::Over> over_limit(const std::string& tenant,
+                                                           const policy::Amount& limit) const;
+  /// Of running workloads but that of `except`, by tenant.
+  [[nodiscard]] std::map<std::string, Bytes> promises_on(const DeviceView& device, const std::string& except) const;
+  /// Of tenants, their own.
+  [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const policy::Device& device) const;
   // node_schedules.cpp
+  [[nodiscard]] std::vector<ScheduleRow> rows_of(const std::vector<ScheduleWish>& wishes) const;
   void apply_schedules();
   // node_idle.cpp
   void mind_the_idle(std::vector<history::Event>& events);
@@ -226,6 +243,13 @@ class Node {
   std::map<std::pair<int, std::int32_t>, int> violators_;    // the same; in how many looks in a row
   std::set<std::pair<std::uint32_t, std::string>> allowed_;  // user and tenant
   std::vector<history::Event> refused_tenants_;              // not yet told
+  struct Wait {
+    std::uint64_t since_ns = 0, denials = 0;
+    std::uint32_t account = 0;
+    Bytes wanted, used, limit;
+  };
+  std::map<std::string, Wait> waits_;                           // by path: whose charges sleep
+  std::set<std::pair<std::string, std::uint32_t>> over_limit_;  // by path and account
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
 

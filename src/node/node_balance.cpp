@@ -76,11 +76,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
     // Ungoverned, and the driver's own.
     const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
     input.capacity = device.total - std::min(device.total, others);
-    if (const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
-        rule != nullptr && rule->keep_free.value.is_set()) {
-      const auto kept = rule->keep_free.value.on(device.total, device.free);
-      if (kept) input.capacity -= std::min(input.capacity, *kept);
-    }
+    input.capacity -= std::min(input.capacity, keep_free(device));
     for (const TenantNow& tenant : tenants_.all()) {
       BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
       if (const auto limit = tenant.limit.on(device.total, device.free)) entry.limit = *limit;

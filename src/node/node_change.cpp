@@ -53,9 +53,8 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
     if (!request.gpu.empty() && request.gpu != std::to_string(device->index) && device->uuid.rfind(request.gpu, 0) != 0)
       continue;
     OwnedLimit& mine = fresh[account];
-    LimitChanged change{workload->book.name,     device->index,  mine.configured,
-                        mine.configured,         mine.effective, mine.guarantee,
-                        workload->used[account], device->free,   {}};
+    LimitChanged change{workload->path, workload->book.name, device->index,           mine.configured, mine.configured,
+                        mine.effective, mine.guarantee,      workload->used[account], device->free,    {}};
     change.old_guarantee = mine.guarantee;
     if (!request.limit.empty()) {
       const auto limit = policy::size_on(*device, request.limit);
@@ -124,6 +123,16 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
   if (const auto saved = limits_.save(); !saved)  // it holds all the same, until the daemon is started again
     events.push_back(history::plain_event("daemon", saved.error().what));
   return changes;
+}
+
+void Node::refresh(std::vector<LimitChanged>& changes) const {
+  for (LimitChanged& change : changes) {
+    for (const AccountView& account : snapshot_.accounts) {
+      if (account.path != change.path || account.gpu != change.gpu) continue;
+      change.effective = account.limit;
+      change.held_back_by = account.held_back_by;
+    }
+  }
 }
 
 }  // namespace ration::node

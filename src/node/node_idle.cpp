@@ -301,8 +301,9 @@ void Node::mind_the_idle(std::vector<Event>& events) {
         limits_.find(path) == nullptr)
       continue;
     const IdlePolicy rule = to_policy(policy->idle);
-    const auto decision =
-        idle_.look({path, sum(workload.used), activity_[path].since_ns, utilisation_of(workload)}, rule, now_ns_);
+    // Who waits for memory rests because it must.
+    const std::uint64_t active_ns = workload.book.waiting > 0 ? now_ns_ : activity_[path].since_ns;
+    const auto decision = idle_.look({path, sum(workload.used), active_ns, utilisation_of(workload)}, rule, now_ns_);
     // What it does while it rests is told from the second half of its rest on.
     const bool rests = idle_.idle_ns(path, now_ns_).value_or(0) * 2 >= rule.after_ns;
     if (!rests || rule.action != IdleAction::kSuspend) {

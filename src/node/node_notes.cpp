@@ -50,6 +50,7 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   returning_.erase(workload.path);
   policies_.erase(workload.path);
   trims_.erase(workload.path);
+  waits_.erase(workload.path);
   if (!known) {
     if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
     note_started(workload, events);                         // it began and ended between two looks
@@ -107,6 +108,65 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     events.push_back(std::move(event));
   }
+}
+
+// Those that end in a refusal are in the book; those that end well are seen only if they last from one look to another.
+void Node::note_waits(std::vector<Event>& events) {
+  for (const auto& [path, workload] : registry_.workloads()) {
+    const auto known = waits_.find(path);
+    if (workload.book.waiting > 0) {
+      if (known != waits_.end()) continue;
+      const auto& wanted = workload.book.wanted;
+      const auto most = static_cast<std::uint32_t>(std::max_element(wanted.begin(), wanted.end()) - wanted.begin());
+      if (most >= workload.book.accounts.size()) continue;
+      waits_[path] = {now_ns_,      workload.book.denial_count, most,
+                      wanted[most], workload.used[most],        workload.book.accounts[most].limit};
+    } else if (known != waits_.end()) {
+      const Wait wait = known->second;
+      waits_.erase(known);
+      if (workload.book.denial_count != wait.denials) continue;
+      Event event =
+          event_of(workload, "waited",
+                   fmt::format("{}/{} waited about {} for {} and got it: it held {} of its limit {}",
+                               workload.book.tenant, workload.book.name, format_duration(now_ns_ - wait.since_ns),
+                               format_size(wait.wanted), format_size(wait.used), format_size(wait.limit)));
+      event.bytes = static_cast<std::int64_t>(wait.wanted.count());
+      event.gpu = gpu_of(workload.book.accounts[wait.account].device);
+      events.push_back(std::move(event));
+    }
+  }
+}
+
+// Nothing is taken from whoever holds more than its limit: what stands in the way is told.
+void Node::note_shrinking(std::vector<Event>& events) {
+  std::set<std::pair<std::string, std::uint32_t>> over;
+  for (const AccountView& account : snapshot_.accounts) {
+    const auto running = registry_.workloads().find(account.path);
+    if (!account.shrinking() || running == registry_.workloads().end()) continue;
+    const std::pair<std::string, std::uint32_t> key{account.path, account.account};
+    over.insert(key);
+    if (over_limit_.erase(key) != 0) continue;
+    const Bytes given_back = std::min(account.pooled, account.used);
+    Event event = event_of(
+        running->second, "shrinking",
+        fmt::format("{}/{} holds {}, {} more than its limit {}: it is refused more until it is under; of what it holds "
+                    "{} are in pools of the driver, {} in contexts, and the rest is in use",
+                    account.tenant, account.workload, format_size(account.used),
+                    format_size(account.used - account.limit), format_size(account.limit), format_size(given_back),
+                    format_size(account.context)));
+    event.gpu = account.gpu;
+    event.bytes = static_cast<std::int64_t>((account.used - account.limit).count());
+    event.fix = fmt::format("ration trim {}", account.workload);
+    events.push_back(std::move(event));
+  }
+  for (const auto& [path, account] : over_limit_) {
+    const auto running = registry_.workloads().find(path);
+    if (running == registry_.workloads().end()) continue;
+    events.push_back(event_of(
+        running->second, "shrinking",
+        fmt::format("{}/{} is under its limit again", running->second.book.tenant, running->second.book.name)));
+  }
+  over_limit_ = std::move(over);
 }
 
 void Node::note_activity() {

@@ -22,8 +22,11 @@ constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
 
 Event changed_event(const TenantChange& change) {
   const auto shown = [](const std::string& text) { return text.empty() ? std::string("none") : text; };
-  Event event = plain_event("resized", fmt::format("tenant {}: {} {} → {}, by {}", change.tenant, change.what,
-                                                   shown(change.old_text), shown(change.new_text), change.by));
+  std::string over;
+  for (const TenantChange::Over& each : change.over)
+    over += fmt::format("; over by {} on GPU {}", format_size(each.used - each.limit), each.gpu);
+  Event event = plain_event("resized", fmt::format("tenant {}: {} {} → {}, by {}{}", change.tenant, change.what,
+                                                   shown(change.old_text), shown(change.new_text), change.by, over));
   event.tenant = change.tenant;
   event.by = change.by;
   event.old_value = change.old_text;
@@ -62,6 +65,14 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
                             tenant->limit.is_set() ? tenant->limit.text : "none"),
                 "ration ps, then say it again.", 4);
   if (!machine_) return tl::unexpected(machine_.error());
+  Bytes largest;
+  for (const policy::Device& device : machine_->devices) largest = std::max(largest, device.total);
+  for (const std::string& text : {request.limit, request.guarantee}) {
+    const auto size = parse_size(text, largest, largest);
+    if (!text.empty() && size && *size > largest && *size < kUnlimited)
+      return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
+                  fmt::format("ration set {} --limit max", tenant->name), 2);
+  }
   for (const policy::Device& device : machine_->devices) {
     const policy::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
         guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
@@ -74,7 +85,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
       return fail("E1305",
                   fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
                   fmt::format("ration set {} --limit {}", tenant->name, guarantee.text), 2);
-    Bytes promised = *kept;
+    Bytes promised = *kept + keep_free(device);
     for (const TenantNow& other : tenants_.all()) {
       if (other.name == tenant->name || !other.guarantee.is_set()) continue;
       if (const auto theirs = other.guarantee.on(device.total, device.free)) promised += *theirs;
@@ -82,22 +93,36 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
     if (promised > device.total)
       return fail(
           "E1304",
-          fmt::format("guarantee {} for tenant {} cannot be promised: with the others' it is {}, GPU {} has {}.",
+          fmt::format("guarantee {} for tenant {} cannot be promised: with the others' and what is kept free it is {}, "
+                      "GPU {} has {}.",
                       format_size(*kept), tenant->name, format_size(promised), device.index, format_size(device.total)),
           "ration config print shows who was promised what", 4);
   }
-  if (request.dry_run) {
-    std::vector<TenantChange> would;
-    if (!request.limit.empty())
-      would.push_back({tenant->name, "limit", tenant->limit.text, request.limit, caller.name});
-    if (!request.guarantee.empty())
-      would.push_back({tenant->name, "guarantee", tenant->guarantee.text, request.guarantee, caller.name});
-    return would;
-  }
-  auto changes = tenants_.change(tenant->name, request.limit, request.guarantee, caller.name);
+  const std::string name = tenant->name;
+  std::vector<TenantChange> would;
+  if (!request.limit.empty()) would.push_back({name, "limit", tenant->limit.text, request.limit, caller.name, {}});
+  if (!request.guarantee.empty())
+    would.push_back({name, "guarantee", tenant->guarantee.text, request.guarantee, caller.name, {}});
+  auto changes = request.dry_run ? Result<std::vector<TenantChange>>(std::move(would))
+                                 : tenants_.change(name, request.limit, request.guarantee, caller.name);
   if (!changes) return changes;
-  for (const TenantChange& change : *changes) events.push_back(changed_event(change));
+  for (TenantChange& change : *changes) {
+    if (change.what == "limit") change.over = over_limit(name, policy::Amount{change.new_text});
+    if (!request.dry_run) events.push_back(changed_event(change));
+  }
   return changes;
+}
+
+std::vector<TenantChange::Over> Node::over_limit(const std::string& tenant, const policy::Amount& limit) const {
+  std::vector<TenantChange::Over> over;
+  for (const DeviceView& device : snapshot_.devices) {
+    const auto most = limit.on(device.device.total, device.device.free);
+    Bytes used;
+    for (const AccountView& account : snapshot_.accounts)
+      if (account.tenant == tenant && account.gpu == device.device.index) used += account.used;
+    if (most && used > *most) over.push_back({device.device.index, used, *most});
+  }
+  return over;
 }
 
 Leases::Shares Node::shares() const {
@@ -115,23 +140,43 @@ Leases::Shares Node::shares() const {
   return shares;
 }
 
-Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
-                               const std::string& except) const {
+Bytes Node::keep_free(const policy::Device& device) const {
+  const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
+  if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
+  return rule->keep_free.value.on(device.total, device.free).value_or(Bytes{0});
+}
+
+std::map<std::string, Bytes> Node::promises_on(const DeviceView& device, const std::string& except) const {
   std::map<std::string, Bytes> promised;
-  promised[tenant] = more;
   for (const AccountView& account : snapshot_.accounts)
     if (account.gpu == device.device.index && account.path != except && !account.suspended)
       promised[account.tenant] += account.guarantee;
-  for (const auto& [where, share] : shares())
-    if (where.second == device.device.index) promised[where.first] = std::max(promised[where.first], share.guarantee);
-  Bytes sum;
+  return promised;
+}
+
+Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
+                               const std::string& except) const {
+  std::map<std::string, Bytes> promised = promises_on(device, except);
+  promised[tenant] += more;
+  for (const auto& [name, bytes] : guarantees_on(device.device)) promised[name] = std::max(promised[name], bytes);
+  Bytes sum = device.keep_free;
   for (const auto& [name, bytes] : promised) sum += bytes;
   if (sum <= device.device.total) return {};
-  return fail("E1304",
-              fmt::format("{} cannot be promised to {}: of the {} of GPU {}, {} are kept for others.",
-                          format_size(promised[tenant]), tenant, format_size(device.device.total), device.device.index,
-                          format_size(sum - promised[tenant])),
-              "ration plan, or ration ps to see who was promised it", 4);
+  const Bytes others = sum - promised[tenant] - device.keep_free;
+  return fail(
+      "E1304",
+      fmt::format("{} cannot be promised to {}: of the {} of GPU {}, {} are kept for others{}.",
+                  format_size(promised[tenant]), tenant, format_size(device.device.total), device.device.index,
+                  format_size(others),
+                  device.keep_free == Bytes{0} ? "" : fmt::format(" and {} for nobody", format_size(device.keep_free))),
+      "ration plan, or ration ps to see who was promised it", 4);
+}
+
+std::map<std::string, Bytes> Node::guarantees_on(const policy::Device& device) const {
+  std::map<std::string, Bytes> guarantees;
+  for (const auto& [where, share] : shares())
+    if (where.second == device.index && share.guarantee > Bytes{0}) guarantees[where.first] = share.guarantee;
+  return guarantees;
 }
 
 // ------------------------------------------------------------------------------------------------- limits of policies

@@ -56,10 +56,10 @@ void Node::apply_schedules() {
   configuration_.schedules = std::move(all);
 }
 
-std::vector<ScheduleRow> Node::schedules() const {
+std::vector<ScheduleRow> Node::rows_of(const std::vector<ScheduleWish>& wishes) const {
   const policy::LocalTime now = local_time(now_ns_);
   std::vector<ScheduleRow> rows;
-  for (const ScheduleWish& wish : schedules_.all()) {
+  for (const ScheduleWish& wish : wishes) {
     const auto schedule = to_schedule(wish, configuration_);
     ScheduleRow row =
         schedule ? row_of(*schedule, now) : ScheduleRow{{}, wish.when, wish.days, wish.set, {}, {}, false};
@@ -72,29 +72,41 @@ std::vector<ScheduleRow> Node::schedules() const {
   return rows;
 }
 
-Result<void> Node::set_schedule(ScheduleWish wish, const Caller& caller, std::vector<Event>& events) {
-  if (auto allowed = may_schedule(caller); !allowed) return allowed;
+std::vector<ScheduleRow> Node::schedules() const { return rows_of(schedules_.all()); }
+
+Result<std::vector<ScheduleRow>> Node::set_schedule(ScheduleWish wish, const Caller& caller, bool dry_run,
+                                                    std::vector<Event>& events) {
+  if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
   wish.by = caller.name;
   const std::string name = wish.name;
-  if (auto good = schedules_.put(std::move(wish), configuration_); !good) return good;
+  auto fresh = schedules_.with(std::move(wish), configuration_);
+  if (!fresh) return tl::unexpected(fresh.error());
+  const std::vector<ScheduleRow> rows = rows_of(*fresh);
+  if (dry_run) return rows;
+  if (auto kept = schedules_.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
   apply_schedules();
-  const ScheduleRow row = schedules().front();
+  const ScheduleRow& row = rows.front();
   std::string limits;
   for (const auto& [tenant, limit] : row.set)
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", tenant, limit);
   events.push_back(plain_event(
       "config", fmt::format("schedule {} ({} {}: {}) was set by {}", name, row.days, row.when, limits, caller.name)));
   events.back().by = caller.name;
-  return {};
+  return rows;
 }
 
-Result<void> Node::remove_schedule(const std::string& name, const Caller& caller, std::vector<Event>& events) {
-  if (auto allowed = may_schedule(caller); !allowed) return allowed;
-  if (auto good = schedules_.remove(name); !good) return good;
+Result<std::vector<ScheduleRow>> Node::remove_schedule(const std::string& name, const Caller& caller, bool dry_run,
+                                                       std::vector<Event>& events) {
+  if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
+  auto fresh = schedules_.without(name);
+  if (!fresh) return tl::unexpected(fresh.error());
+  const std::vector<ScheduleRow> rows = rows_of(*fresh);
+  if (dry_run) return rows;
+  if (auto kept = schedules_.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
   apply_schedules();
   events.push_back(plain_event("config", fmt::format("schedule {} was removed by {}", name, caller.name)));
   events.back().by = caller.name;
-  return {};
+  return rows;
 }
 
 }  // namespace ration::node

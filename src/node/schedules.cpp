@@ -84,7 +84,7 @@ Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {
   return {};
 }
 
-Result<void> Schedules::put(ScheduleWish wish, const policy::Configuration& configuration) {
+Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const policy::Configuration& configuration) const {
   if (const auto good = to_schedule(wish, configuration); !good) return tl::unexpected(good.error());
   std::vector<ScheduleWish> fresh = all_;
   std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == wish.name; });
@@ -92,15 +92,15 @@ Result<void> Schedules::put(ScheduleWish wish, const policy::Configuration& conf
     return fail("E1529", fmt::format("there are {} schedules already.", fresh.size()), "ration set --schedule NAME=off",
                 4);
   fresh.insert(fresh.begin(), std::move(wish));
-  return keep(std::move(fresh));
+  return fresh;
 }
 
-Result<void> Schedules::remove(const std::string& name) {
+Result<std::vector<ScheduleWish>> Schedules::without(const std::string& name) const {
   std::vector<ScheduleWish> fresh = all_;
   if (std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == name; }) == 0)
     return fail("E1801", fmt::format("nobody set a schedule named '{}'.", name), "ration set --schedule   shows them",
                 3);
-  return keep(std::move(fresh));
+  return fresh;
 }
 
 }  // namespace ration::node

@@ -25,21 +25,22 @@ class Schedules {
   /// `file`: where they are kept; empty: nowhere.
   explicit Schedules(std::string file);
 
-  /// One of that name is replaced. E1601: something of it cannot be read; E1801: no such tenant; E1305: a limit below
-  /// the tenant's guarantee; E1529: there are too many; E1531: it could not be kept, and is not changed.
-  [[nodiscard]] Result<void> put(ScheduleWish wish, const policy::Configuration& configuration);
-  /// E1801 E1531.
-  [[nodiscard]] Result<void> remove(const std::string& name);
+  /// All, as they would be with this one; one of that name is replaced. E1601: something of it cannot be read; E1801:
+  /// no such tenant; E1305: a limit below the tenant's guarantee; E1529: there are too many.
+  [[nodiscard]] Result<std::vector<ScheduleWish>> with(ScheduleWish wish,
+                                                       const policy::Configuration& configuration) const;
+  /// E1801.
+  [[nodiscard]] Result<std::vector<ScheduleWish>> without(const std::string& name) const;
+  /// E1531: they could not be kept, and those that were are.
+  [[nodiscard]] Result<void> keep(std::vector<ScheduleWish> fresh);
   [[nodiscard]] const std::vector<ScheduleWish>& all() const { return all_; }
 
  private:
-  [[nodiscard]] Result<void> keep(std::vector<ScheduleWish> fresh);
-
   std::string file_;
   std::vector<ScheduleWish> all_;  // the newest first
 };
 
-/// What the configuration would hold. Errors as of Schedules::put().
+/// What the configuration would hold. Errors as of Schedules::with().
 [[nodiscard]] Result<policy::Schedule> to_schedule(const ScheduleWish& wish,
                                                    const policy::Configuration& configuration);
 

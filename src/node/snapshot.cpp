@@ -117,6 +117,33 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
 
 }  // namespace
 
+void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
+                   const std::map<std::string, Bytes>& guarantees) {
+  struct Share {
+    Bytes promised, used, unspent;
+  };
+  std::map<std::string, Share> tenants;
+  for (const AccountView& account : accounts) {
+    if (account.gpu != device.device.index || account.suspended) continue;
+    Share& share = tenants[account.tenant];
+    share.promised += account.guarantee;
+    share.used += account.used;
+    share.unspent += account.guarantee - std::min(account.guarantee, account.used);
+  }
+  for (const auto& [tenant, guarantee] : guarantees) {
+    Share& share = tenants[tenant];
+    share.promised = std::max(share.promised, guarantee);
+    share.unspent = std::max(share.unspent, guarantee - std::min(guarantee, share.used));
+  }
+  device.promised = Bytes{0};
+  Bytes kept = device.keep_free;
+  for (const auto& [tenant, share] : tenants) {
+    device.promised += share.promised;
+    kept += share.unspent;
+  }
+  device.available = device.device.free - std::min(device.device.free, kept);
+}
+
 Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
               const std::map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
@@ -126,7 +153,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
   if (machine) {
     snapshot.driver_version = machine->driver_version;
     for (const policy::Device& device : machine->devices) {
-      snapshot.devices.push_back({device, {}, {}, {}, {}, {}, {}});
+      snapshot.devices.emplace_back().device = device;
       by_driver.push_back(processes_on(device, in_books));
     }
   } else {
@@ -144,7 +171,6 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
         view.gpu = device->device.index;
         view.uuid = device->device.uuid;
         device->governed += view.used;
-        if (!view.suspended) device->promised += view.guarantee;
         processes = &by_driver[static_cast<std::size_t>(device - snapshot.devices.begin())];
       }
       for (const auto& process : workload.book.processes) {
@@ -179,6 +205,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
       device.orphaned = std::min(*device.orphaned, device.unexplained);
       device.unexplained -= *device.orphaned;
     }
+    note_promises(device, snapshot.accounts, {});
   }
   return snapshot;
 }

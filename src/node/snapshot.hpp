@@ -63,11 +63,13 @@ struct UngovernedView {
 
 struct DeviceView {
   policy::Device device;
-  Bytes governed;                                ///< by the books
-  Bytes ungoverned;                              ///< by the driver, of processes in no book
-  Bytes unexplained;                             ///< the driver's own, and what nobody accounts for
-  std::optional<Bytes> orphaned;                 ///< of no process that the driver lists; absent: it does not tell
-  Bytes promised;                                ///< guarantees and slices
+  Bytes governed;                 ///< by the books
+  Bytes ungoverned;               ///< by the driver, of processes in no book
+  Bytes unexplained;              ///< the driver's own, and what nobody accounts for
+  std::optional<Bytes> orphaned;  ///< of no process that the driver lists; absent: it does not tell
+  Bytes promised;   ///< guarantees and slices: of a tenant what it has of its own, or its workloads have together
+  Bytes keep_free;  ///< that nobody is given, by the configuration
+  Bytes available;  ///< that somebody without a guarantee may take at this moment
   std::optional<std::uint64_t> seconds_to_full;  ///< if its use goes on growing; absent: it does not grow
   [[nodiscard]] Bytes used() const { return device.total - device.free; }
 };
@@ -94,6 +96,10 @@ struct Knowledge {
   bool suspended = false, comes_back = false;
   bool by_driver = false;
 };
+
+/// Fills in `promised` and `available` of a device. `guarantees`: of tenants, their own.
+void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
+                   const std::map<std::string, Bytes>& guarantees);
 
 [[nodiscard]] Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
                             const std::map<std::string, Knowledge>& known, std::uint64_t now_ns);

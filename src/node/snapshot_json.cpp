@@ -199,6 +199,8 @@ json device_json(const DeviceView& view) {
            {"used_bytes", view.used().count()},
            {"free_bytes", view.device.free.count()},
            {"promised_bytes", view.promised.count()},
+           {"keep_free_bytes", view.keep_free.count()},
+           {"available_bytes", view.available.count()},
            {"governed_bytes", view.governed.count()}};
   put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");
   put(row, "temperature_celsius", view.device.temperature, "the driver does not say");

@@ -25,6 +25,11 @@ struct TenantNow {
 struct TenantChange {
   std::string tenant, what;  ///< what: `limit` or `guarantee`
   std::string old_text, new_text, by;
+  struct Over {
+    int gpu = 0;
+    Bytes used, limit;
+  };
+  std::vector<Over> over{};  ///< devices on which it holds more than the new limit
 };
 
 class Tenants {

@@ -82,7 +82,9 @@ const std::vector<Key>& keys() {
 
         {"device", "match", Shape::kText, "", "Its index, UUID or name; * stands for any letters.", "\"GPU-5fd4*\""},
         {"device", "keep_free", Shape::kSize, "", "Bytes that nobody is given.", "\"256MiB\""},
-        {"device", "slices", Shape::kSizes, "", "Slices that it is cut into.", "[\"6GiB\", \"6GiB\", \"rest\"]"},
+        {"device", "slices", Shape::kSizes, "",
+         "Slices that the daemon cuts it into, as ration split does; one cut by hand stays.",
+         "[\"6GiB\", \"6GiB\", \"rest\"]"},
 
         {"tenant", "name", Shape::kName, "", "Its name.", "\"nlp\""},
         {"tenant", "guarantee", Shape::kSize, "", "Bytes of each GPU kept for it.", "\"8GiB\""},

@@ -54,7 +54,8 @@ Result<std::vector<Slice>> read_slices(const ledger::Store& store) {
         !entry["uuid"].is_string() || !entry.contains("limit_bytes") || !entry["limit_bytes"].is_number_unsigned()) {
       return damaged();
     }
-    slices.push_back({entry["slice"], entry["uuid"], Bytes{entry["limit_bytes"].get<std::uint64_t>()}});
+    slices.push_back({entry["slice"], entry["uuid"], Bytes{entry["limit_bytes"].get<std::uint64_t>()},
+                      entry.value("from", "") == "configuration"});
   }
   return slices;
 }
@@ -74,8 +75,10 @@ Result<void> write_slices(const ledger::Store& store, const Device& device, cons
     present->push_back(slice);
   }
   auto all = nlohmann::json::array();
-  for (const Slice& slice : *present)
+  for (const Slice& slice : *present) {
     all.push_back({{"slice", slice.name}, {"uuid", slice.uuid}, {"limit_bytes", slice.size.count()}});
+    if (slice.configured) all.back()["from"] = "configuration";
+  }
   const std::string fresh = path + ".new";
   std::ofstream file(fresh);
   file << all.dump(1) << "\n";

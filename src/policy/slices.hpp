@@ -14,6 +14,7 @@ struct Slice {
   std::string name;  ///< `0.2`, or what the person called it
   std::string uuid;  ///< of its device
   Bytes size;
+  bool configured = false;  ///< made from the configuration, not by a person
 };
 
 /// Every slice of this user's machine. E1606: the file is damaged.

@@ -1,8 +1,9 @@
-// What the mock answers to each path of docs/http-api.md, apart from the stream.
+// What the mock answers, by method and path as share/ration/openapi.json has them, apart from the stream. A test holds the
+// answers against share/ration/schema.
 
-import type { ExplainRow, PlanAnswer, PlanWish, Series, Usage, UsageRow } from "../src/api/types";
-import { formatSize, parseSize } from "../src/logic/format";
-import { gib, tenants, total, type Workload, type World } from "./world";
+import type { Explained, Health, PlanAnswer, PlanWish, Series, Usage, UsageRow } from "../src/api/types";
+import { formatSize, parseDuration, parseSize } from "../src/logic/format";
+import { gib, total, type Workload, type World } from "./world";
 
 export interface Asked {
   method: string;
@@ -39,7 +40,7 @@ function series(world: World, query: URLSearchParams): Answer {
   const here = world.workloads.filter((one) => (gpu === null || String(one.gpu) === gpu) && (!query.get("workload") || one.name === query.get("workload")));
   const groups = new Map<string, Workload[]>();
   for (const one of here) {
-    const name = by === "tenant" ? one.tenant : by === "device" ? `GPU ${one.gpu}` : one.name;
+    const name = by === "tenant" ? one.tenant : by === "device" ? `GPU-sim-${one.gpu}` : one.name;
     groups.set(name, [...(groups.get(name) ?? []), one]);
   }
   const times = Array.from({ length: count + 1 }, (_, index) => from + index * step * 1000);
@@ -54,17 +55,17 @@ function series(world: World, query: URLSearchParams): Answer {
     }),
     limits: [...groups].map(([name, members]) => ({ name, values: times.map((at) => members.reduce((sum, one) => sum + world.limitAt(one, at), 0)) })),
     denials: world.events.filter((event) => event.type === "denied" && here.some((one) => one.name === event.workload) && Date.parse(event.time) >= from && Date.parse(event.time) <= to)
-      .map((event) => ({ time: event.time, event: event.id, name: by === "tenant" ? event.tenant ?? "" : by === "device" ? `GPU ${event.gpu}` : event.workload ?? "" })),
+      .map((event) => ({ time: event.time, event: event.id, name: by === "tenant" ? event.tenant ?? "" : by === "device" ? `GPU-sim-${event.gpu}` : event.workload ?? "" })),
     gaps: gap.to > from && gap.from < to ? [{ from: new Date(gap.from).toISOString(), to: new Date(gap.to).toISOString() }] : [],
     capacity_bytes: gpu === null ? 2 * total : total,
   };
   return ok(result);
 }
 
-function explain(one: Workload, world: World): { gpu: number; total_bytes: number; rows: ExplainRow[] } {
+function explain(one: Workload, world: World): Explained & Record<string, unknown> {
   const used = world.usedAt(one, Date.now()), pooled = Math.min(one.pooled, used), unexplained = 24 * 2 ** 20;
   return {
-    gpu: one.gpu, total_bytes: used + unexplained, rows: [
+    workload: one.name, gpu: one.gpu, used_bytes: used, limit_bytes: world.limitAt(one, Date.now()), suspended_bytes: 0, driver_bytes: used + unexplained, rows: [
       { id: "allocated", label: "allocated by the program", bytes: Math.max(0, used - pooled - one.context), source: "book (tensors, and what its framework caches)" },
       { id: "pooled", label: "reserved by the driver's pools", bytes: pooled, source: "book" },
       { id: "context", label: "CUDA context", bytes: one.context, source: "book, measured when it was made" },
@@ -88,50 +89,77 @@ function patchWorkload(world: World, asked: Asked, name: string): Answer {
     if (limit.bytes > total) return refuse(409, "E1104", "more than the device has", `limit ${formatSize(limit.bytes)} is more than GPU ${one.gpu} has (${formatSize(total)}).`, "ration set --limit max");
     if (limit.bytes < 512 * 2 ** 20) return refuse(409, "E1204", "less than a context", `limit ${formatSize(limit.bytes)} is less than one CUDA context needs on this driver (314 MiB).`, `ration set ${name} --limit 512MiB`);
   }
-  if (asked.query.get("dry_run") === "1") {
-    const used = world.usedAt(one, Date.now()), free = world.free(one.gpu, Date.now());
-    const consequences: { level: "info" | "warn"; text: string }[] = [];
-    if ("bytes" in limit) {
-      consequences.push(limit.bytes < used
-        ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than the new limit: new allocations are refused until it is under ${formatSize(limit.bytes)}.` }
-        : used + free >= limit.bytes ? { level: "info", text: `${formatSize(free)} of the GPU is free, so ${formatSize(limit.bytes)} is reachable today.` } : { level: "warn", text: `${formatSize(free)} of the GPU is free: ${formatSize(used + free)} is reachable today.` });
-    }
-    return ok({ consequences });
+  const used = world.usedAt(one, Date.now()), free = world.free(one.gpu, Date.now()), dry = asked.query.get("dry_run") === "1";
+  const consequences: { level: "info" | "warn"; text: string }[] = [];
+  if ("bytes" in limit) {
+    consequences.push(limit.bytes < used
+      ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than the new limit: new allocations are refused until it is under ${formatSize(limit.bytes)}.` }
+      : used + free >= limit.bytes ? { level: "info", text: `${formatSize(free)} of the GPU is free, so ${formatSize(limit.bytes)} is reachable today.` } : { level: "warn", text: `${formatSize(free)} of the GPU is free: ${formatSize(used + free)} is reachable today.` });
   }
+  const after = "bytes" in limit ? limit.bytes : before;
+  const changes = [{
+    workload: name, gpu: one.gpu, old_limit_bytes: before, limit_bytes: after, effective_limit_bytes: after, guarantee_bytes: "bytes" in guarantee ? guarantee.bytes : one.guarantee,
+    used_bytes: used, device_free_bytes: free, shrinking: used > after, applied: !dry,
+  }];
+  if (dry) return ok({ changes, consequences });
   if ("bytes" in limit) {
     one.limits.push({ since: Date.now(), bytes: limit.bytes });
-    world.add("resized", `${one.tenant}/${name}: limit ${formatSize(before)} → ${formatSize(limit.bytes)} on GPU ${one.gpu}`, { workload: name, tenant: one.tenant, gpu: one.gpu, by: "operator", old: before, new: limit.bytes });
+    world.add("resized", `${one.tenant}/${name}: limit ${formatSize(before)} → ${formatSize(limit.bytes)} on GPU ${one.gpu}`, { workload: name, tenant: one.tenant, gpu: one.gpu, by: "token", old: String(before), new: String(limit.bytes) });
   }
   if ("bytes" in guarantee) one.guarantee = guarantee.bytes;
   one.changes += 1;
-  return ok({ workload: name, gpu: one.gpu, limit_bytes: world.limitAt(one, Date.now()), guarantee_bytes: one.guarantee, limit_changes: one.changes });
+  return ok({ changes, consequences });
 }
 
 function patchTenant(world: World, asked: Asked, name: string): Answer {
-  const tenant = tenants.find((one) => one.name === name);
+  const tenant = world.tenants.find((one) => one.name === name);
   if (!tenant) return notFound(`tenant ${name}`);
-  if (asked.ifMatch !== null && asked.ifMatch !== `"${tenant.changes}"`) return refuse(412, "E1503", "changed by somebody else", `tenant ${name} was changed in between.`, "Look, then repeat.");
-  const gpu = Number(asked.body["gpu"] ?? 0), limit = asked.body["limit"], guarantee = asked.body["guarantee"];
-  if (limit !== undefined) {
-    const parsed = parseSize(String(limit), total);
-    if ("problem" in parsed) return refuse(400, "E1102", "no size", `'${String(limit)}' is not a size.`, "4GiB");
-    const before = tenant.limits[gpu] ?? null;
-    tenant.limits[gpu] = parsed.bytes;
-    world.add("resized", `tenant ${name}: limit ${before === null ? "none" : formatSize(before)} → ${formatSize(parsed.bytes)} on GPU ${gpu}`, { tenant: name, gpu, by: "operator", old: before, new: parsed.bytes });
+  if (asked.ifMatch !== null && asked.ifMatch !== `"${tenant.changes}"`) return refuse(412, "E1503", "changed by somebody else", `tenant ${name} was changed by ${tenant.limitFrom} meanwhile (limit now ${tenant.limit}).`, "Look, then repeat.");
+  const changes = [];
+  for (const what of ["limit", "guarantee"] as const) {
+    const typed = asked.body[what];
+    if (typed === undefined) continue;
+    const parsed = parseSize(String(typed), total);
+    if ("problem" in parsed) return refuse(400, "E1102", "no size", `'${String(typed)}' is not a size.`, "4GiB");
+    if (parsed.bytes > total) return refuse(409, "E1304", "cannot be promised", `${what} ${formatSize(parsed.bytes)} for ${name} is more than a GPU has.`, "ration plan");
+    changes.push({ tenant: name, what, old: tenant[what], new: String(typed), applied: asked.query.get("dry_run") !== "1", over: [] });
   }
-  if (guarantee !== undefined) {
-    const parsed = parseSize(String(guarantee), total), first = world.workloads.find((one) => one.tenant === name && one.gpu === gpu);
-    if ("problem" in parsed) return refuse(400, "E1102", "no size", `'${String(guarantee)}' is not a size.`, "4GiB");
-    if (parsed.bytes > total) return refuse(409, "E1304", "cannot be promised", `guarantee ${formatSize(parsed.bytes)} for ${name} cannot be promised on GPU ${gpu}.`, "ration plan");
-    if (first) first.guarantee = parsed.bytes;
+  if (changes.length === 0) return refuse(400, "E1420", "nothing to change", "neither a limit nor a guarantee was given.", `ration set --tenant ${name} --limit 8GiB`);
+  for (const change of changes.filter((one) => one.applied)) {
+    tenant[change.what] = change.new;
+    if (change.what === "limit") tenant.limitFrom = "token";
+    tenant.changes += 1;
+    world.add("resized", `tenant ${name}: ${change.what} ${change.old || "none"} → ${change.new}, by token`, { tenant: name, by: "token", old: change.old, new: change.new });
   }
-  tenant.changes += 1;
-  return ok({ tenant: name, limit_changes: tenant.changes });
+  return ok(changes);
+}
+
+/** What comes of it shows in the workload's state and in its events. */
+function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): Answer {
+  const one = world.find(name)[0];
+  if (!one) return notFound(`workload ${name}`);
+  const told = (type: "trimmed" | "suspending" | "suspended" | "resuming" | "resumed", text: string) =>
+    world.add(type, `${one.tenant}/${name} ${text}`, { workload: name, tenant: one.tenant, user: one.user, gpu: one.gpu, by: "token" });
+  if (verb === "trim") {
+    told("trimmed", "gave back nothing: it uses all of it");
+    return ok({ workload: name, state: "trimming" }, 202);
+  }
+  if (verb === "suspend") {
+    if (one.kind === "suspended") return refuse(409, "E1546", "Conflict", `${name} is suspended already.`, `ration resume ${name}`);
+    told("suspending", "is being suspended");
+    one.kind = "suspended";
+    told("suspended", "is suspended: its memory is on the host until it works again");
+    return ok({ workload: name, state: "suspending" }, 202);
+  }
+  told("resuming", "asks for its device: it was asked for");
+  one.kind = "training";
+  told("resumed", "is back on its device");
+  return ok({ workload: name, state: "resuming" }, 202);
 }
 
 function plan(wish: PlanWish): Answer {
   const counts = wish.gpus.length === 0 ? 2 : wish.gpus.reduce((sum, gpu) => sum + Number(gpu.split(":")[1] ?? 1), 0);
-  const devices: PlanAnswer["devices"] = Array.from({ length: counts }, (_, gpu) => ({ gpu, name: "NVIDIA A100-40", usable_bytes: total, spare_bytes: total, tenants: [] }));
+  const devices: (PlanAnswer["devices"][number] & { guaranteed_bytes: number })[] = Array.from({ length: counts }, (_, gpu) => ({ gpu, name: "NVIDIA A100-40", usable_bytes: total, guaranteed_bytes: 0, spare_bytes: total, tenants: [] }));
   const leftOver: PlanAnswer["left_over"] = [];
   let needed = 0;
   for (const tenant of wish.tenants) {
@@ -142,118 +170,174 @@ function plan(wish: PlanWish): Answer {
       const fitting = devices.filter((device) => device.spare_bytes >= parsed.bytes);
       const place = wish.spread ? fitting.sort((left, right) => right.spare_bytes - left.spare_bytes)[0] : fitting[0];
       const list = place ? place.tenants : leftOver;
-      if (place) place.spare_bytes -= parsed.bytes;
+      if (place) {
+        place.spare_bytes -= parsed.bytes;
+        place.guaranteed_bytes += parsed.bytes;
+      }
       const same = list.find((one) => one.tenant === tenant.tenant);
       if (same) same.count += 1;
       else list.push({ tenant: tenant.tenant, count: 1, guarantee_bytes: parsed.bytes, limit_bytes: parsed.bytes });
     }
   }
-  const answer: PlanAnswer = { fits: leftOver.length === 0, needed_bytes: needed, available_bytes: counts * total, devices: [...devices].sort((a, b) => a.gpu - b.gpu), left_over: leftOver, unreachable: [], change: null, more_devices: leftOver.length > 0 ? 1 : 0 };
+  const answer: PlanAnswer & { spread: boolean } = { fits: leftOver.length === 0, spread: wish.spread, needed_bytes: needed, available_bytes: counts * total, devices: [...devices].sort((a, b) => a.gpu - b.gpu), left_over: leftOver, unreachable: [], change: null, more_devices: leftOver.length > 0 ? 1 : 0 };
   return ok(answer);
 }
 
-function usage(world: World, query: URLSearchParams): Usage {
-  const window = query.get("window") ?? "24h", by = query.get("by") ?? "tenant", basis = query.get("basis") ?? "used";
-  const hours = { "1h": 1, "24h": 24, "7d": 168, "30d": 720, thismonth: 300, lastmonth: 744 }[window] ?? 24;
-  const seconds = BigInt(hours * 3600), now = Date.now();
+/** From, to in milliseconds, and the month that this is. */
+function windowOf(text: string, now: number): { from: number; to: number; period: string | null } | null {
+  const month = /^(\d{4})-(\d{2})$/.exec(text), today = new Date(now);
+  const start = (year: number, index: number): number => Date.UTC(year, index);
+  if (month) return { from: start(Number(month[1]), Number(month[2]) - 1), to: Math.min(now, start(Number(month[1]), Number(month[2]))), period: text };
+  if (text === "thismonth") return { from: start(today.getUTCFullYear(), today.getUTCMonth()), to: now, period: today.toISOString().slice(0, 7) };
+  if (text === "lastmonth") return windowOf(new Date(start(today.getUTCFullYear(), today.getUTCMonth() - 1)).toISOString().slice(0, 7), now);
+  const span = parseDuration(text);
+  return span === null ? null : { from: now - span * 1000, to: now, period: null };
+}
+
+function usage(world: World, query: URLSearchParams): Answer {
+  const now = Date.now(), by = query.get("by") ?? "tenant", asked = query.get("basis") ?? "used", price = query.get("price");
+  const window = windowOf(query.get("window") ?? "thismonth", now), label = /^label:(.+)$/.exec(by)?.[1];
+  if (!window) return refuse(400, "E1916", "Bad Request", `'${query.get("window")}' is no window.`, "Write 24h, 7d, 2026-01, thismonth or lastmonth.");
+  if (!label && !["tenant", "user", "workload", "gpu", "day"].includes(by)) return refuse(400, "E1916", "Bad Request", `a report cannot be made by '${by}'.`, "One of: tenant, user, workload, label:KEY, gpu, day.");
+  if (price !== null && !/^\d+(\.\d+)?$/.test(price)) return refuse(400, "E1916", "Bad Request", `'${price}' is not a price of one GiB·h.`, "Write it as 0.031; at most 10000.");
+  const basis: Usage["basis"] = asked === "max" ? "max(used,guarantee)" : (asked as Usage["basis"]);
+  const seconds = BigInt(Math.floor((window.to - window.from) / 1000)), capacity = BigInt(total) * 2n * seconds;
+  const hoursOf = (byteSeconds: bigint): number => Number(byteSeconds / (BigInt(gib) * 36n)) / 100;
+  const priced = (byteSeconds: bigint) => (price === null ? { cost: null, cost_na: "no price is set" } : { cost: Math.round(hoursOf(byteSeconds) * Number(price) * 100) / 100 });
   const rows: UsageRow[] = [];
-  const capacity = BigInt(total) * 2n * seconds;
-  const hoursOf = (bytes: bigint): number => Number(bytes / (BigInt(gib) * 36n)) / 100;
-  const line = (name: string, kind: UsageRow["kind"], used: bigint, limit: bigint | null, guarantee: bigint | null, peak: number | null, denials: number | null): void => {
-    const charged = kind !== "governed" ? used : basis === "limit" ? limit ?? used : basis === "guarantee" ? guarantee ?? 0n : basis === "max" ? (guarantee !== null && guarantee > used ? guarantee : used) : used;
-    rows.push({
-      name, kind, used_byte_seconds: String(used), limit_byte_seconds: limit === null ? null : String(limit), guarantee_byte_seconds: guarantee === null ? null : String(guarantee), charged_byte_seconds: String(charged),
-      charged_gib_hours: hoursOf(charged), peak_bytes: peak, efficiency: limit ? Number((used * 100n) / limit) / 100 : null, denials, cost: Math.round(hoursOf(charged) * 3.1) / 100,
-    });
+  const charge = (row: UsageRow, byteSeconds: bigint) => Object.assign(row, { charged_byte_seconds: String(byteSeconds), charged_gib_hours: hoursOf(byteSeconds) }, priced(byteSeconds));
+  const nameOf = (one: Workload): string => {
+    if (label) return new Map(one.labels.split(",").map((pair) => pair.split("=") as [string, string])).get(label) ?? "";
+    return by === "user" ? one.user : by === "workload" ? `${one.tenant}/${one.name}` : by === "gpu" ? `GPU-sim-${one.gpu}` : by === "day" ? new Date(now).toISOString().slice(0, 10) : one.tenant;
   };
   const groups = new Map<string, Workload[]>();
-  for (const one of world.workloads) {
-    const name = by === "user" ? one.user : by === "gpu" ? `GPU ${one.gpu}` : by === "day" ? new Date(now).toISOString().slice(0, 10) : one.tenant;
-    groups.set(name, [...(groups.get(name) ?? []), one]);
-  }
+  for (const one of world.workloads) groups.set(nameOf(one), [...(groups.get(nameOf(one)) ?? []), one]);
   for (const [name, members] of groups) {
     const sum = (read: (one: Workload) => number): bigint => members.reduce((all, one) => all + BigInt(read(one)), 0n) * seconds;
-    line(name, "governed", sum((one) => world.usedAt(one, now)), sum((one) => world.limitAt(one, now)), sum((one) => one.guarantee), members.reduce((all, one) => all + Math.round(one.base + one.swing), 0), members.reduce((all, one) => all + one.denials, 0));
+    const used = sum((one) => world.usedAt(one, now)), limit = sum((one) => world.limitAt(one, now)), guarantee = sum((one) => one.guarantee);
+    const charged = asked === "limit" ? limit : asked === "guarantee" ? guarantee : asked === "max" && guarantee > used ? guarantee : used;
+    const row: UsageRow & Record<string, unknown> = {
+      name, kind: "governed", used_byte_seconds: String(used), limit_byte_seconds: String(limit), guarantee_byte_seconds: String(guarantee), charged_byte_seconds: "", charged_gib_hours: 0,
+      peak_bytes: members.reduce((all, one) => all + Math.round(one.base + one.swing), 0), efficiency: limit ? Number((used * 100n) / limit) / 100 : null, ...(limit ? {} : { efficiency_na: "no limit was set" }), denials: members.reduce((all, one) => all + one.denials, 0), cost: null,
+    };
+    rows.push(charge(row, charged));
   }
-  line("ungoverned", "ungoverned", BigInt(world.strangerAt(now)) * seconds, null, null, Math.round(5.3 * gib), null);
-  const gap = hours >= 24 ? BigInt(total) * 2n * 240n : 0n;
-  if (gap > 0n) line("gap", "gap", gap, null, null, null, null);
-  line("idle", "idle", capacity - rows.reduce((sum, row) => sum + BigInt(row.charged_byte_seconds ?? "0"), 0n), null, null, null, null);
+  const other = (kind: UsageRow["kind"], name: string, byteSeconds: bigint, peak: number | null): void => {
+    rows.push(charge({
+      name, kind, used_byte_seconds: kind === "idle" ? null : String(byteSeconds), ...(kind === "idle" ? { used_byte_seconds_na: "nobody's" } : {}), limit_byte_seconds: null, limit_byte_seconds_na: "not governed", charged_byte_seconds: "", charged_gib_hours: 0,
+      peak_bytes: peak, efficiency: null, denials: 0, cost: null, ...{ guarantee_byte_seconds: null, guarantee_byte_seconds_na: "not governed", efficiency_na: "no limit was set", ...(peak === null ? { peak_bytes_na: "not measured" } : {}) },
+    }, byteSeconds));
+  };
+  other("ungoverned", "(ungoverned)", BigInt(world.strangerAt(now)) * seconds, Math.round(5.3 * gib));
+  const gap = { from: Math.max(window.from, world.started - 3000_000), to: Math.min(window.to, world.started - 2760_000) };
+  if (gap.to > gap.from) other("gap", "(not recorded)", BigInt(total) * 2n * BigInt(Math.floor((gap.to - gap.from) / 1000)), null);
+  const sumOf = (read: (row: UsageRow) => string): bigint => rows.reduce((all, row) => all + BigInt(read(row)), 0n);
+  const idle = capacity - sumOf((row) => row.charged_byte_seconds), share = query.get("share_idle") ?? "none";
+  if (share === "none") {
+    other("idle", "(idle, not held)", idle, null);
+  } else {
+    const payers = rows.filter((row) => row.kind === "governed"), weight = payers.reduce((all, row) => all + BigInt(row.charged_byte_seconds), 0n);
+    let left = idle;
+    payers.forEach((row, index) => {
+      const part = index === payers.length - 1 ? left : share === "even" || weight === 0n ? idle / BigInt(payers.length) : (idle * BigInt(row.charged_byte_seconds)) / weight;
+      left -= part;
+      charge(Object.assign(row, { shared_idle_byte_seconds: String(part) }), BigInt(row.charged_byte_seconds) + part);
+    });
+  }
+  const closed = world.periods.find((one) => one.period === window.period);
+  const answer: Usage & Record<string, unknown> = {
+    by, basis, from: new Date(window.from).toISOString(), to: new Date(window.to).toISOString(), currency: "EUR", rows, sum_byte_seconds: String(sumOf((row) => row.charged_byte_seconds)),
+    capacity_byte_seconds: String(capacity), sum_text: `${formatSize(total * 2)} × the time`, notes: [], recorded_from: new Date(window.from).toISOString(), adds_up: true, gaps: gap.to > gap.from ? [{ from: new Date(gap.from).toISOString(), to: new Date(gap.to).toISOString() }] : [],
+    period: window.period, ...(window.period === null ? { period_na: "the window is not one month" } : {}), closed: closed?.closed ?? null, seal: closed?.seal ?? null, ...(closed ? { seal_intact: true } : {}), adjustments: [],
+    ...(price === null ? {} : { cost: rows.reduce((sum, row) => sum + (row.cost ?? 0), 0) }),
+  };
+  return ok(answer);
+}
+
+/** As files; their content is the daemon's to make. */
+function report(world: World, query: URLSearchParams): Answer {
+  const answer = usage(world, query), format = query.get("format") ?? "json";
+  if (answer.problem || format === "json") return answer;
+  const { rows } = answer.data as Usage;
+  if (format === "opencost") return { status: 200, text: { type: "application/json", body: JSON.stringify({ code: 200, status: "success", data: [Object.fromEntries(rows.map((row) => [row.name, { name: row.name, totalCost: row.cost ?? 0 }]))] }) } };
+  const body = rows.map((row) => `${row.name},${row.charged_byte_seconds}`).join("\n"), head = format === "focus" ? "SubAccountId,ConsumedQuantity" : "name,charged_byte_seconds";
+  return { status: 200, text: { type: format === "html" ? "text/html" : format === "md" ? "text/markdown" : "text/csv", body: `${head}\n${body}\n` } };
+}
+
+function closePeriod(world: World, period: string): Answer {
+  const before = world.periods.find((one) => one.period === period);
+  if (before) return refuse(409, "E1915", "Conflict", `${period} was closed at ${before.closed}.`, "Corrections are entered as adjustments.");
+  if (period >= new Date().toISOString().slice(0, 7)) return refuse(409, "E1914", "Conflict", `${period} is not over.`, "Wait until it is.");
+  const closed = { period, closed: new Date().toISOString(), seal: "9c1e5d04b7aa".padEnd(64, "0") };
+  world.periods.push(closed);
+  return ok(closed);
+}
+
+function health(world: World, operator: boolean): Health {
+  const now = Date.now(), looks = Math.floor((now - world.started) / 1000) + 1;
   return {
-    by, basis, from: new Date(now - hours * 3600_000).toISOString(), to: new Date(now).toISOString(), currency: "EUR", rows, sum_byte_seconds: String(rows.reduce((sum, row) => sum + BigInt(row.charged_byte_seconds ?? "0"), 0n)),
-    capacity_byte_seconds: String(capacity), adds_up: true, gaps: gap > 0n ? [{ from: new Date(now - 3000_000).toISOString(), to: new Date(now - 2760_000).toISOString() }] : [],
-    period: window === "lastmonth" ? "2026-01" : null, closed: window === "lastmonth" ? "2026-02-01T00:00:04.000Z" : null, seal: window === "lastmonth" ? "9c1e5d04b7aa" : null, adjustments: [],
+    version: "0.1.0", pid: 812, started: new Date(world.started).toISOString(), last_look: new Date(now - 300).toISOString(), looks, look_seconds: looks * 0.0021, workloads: world.workloads.length,
+    stream_clients: 1, connections: 2, recorded_to: new Date(now - 1300).toISOString(), driver: "580.65", problem: null, problem_na: "none",
+    checks: [
+      { id: "gpu.driver", status: "ok", text: "driver 580.65" },
+      { id: "disk.history", status: "warn", text: "the disk is nearly full: 1.20 GiB are left" },
+      { id: "books", status: "ok", text: `${world.workloads.length} workloads in 1 folders` },
+    ],
+    ...(operator ? { folders: [{ folder: "/run/ration", user: "root" }] } : {}),
   };
 }
 
-function health(world: World): unknown {
-  return {
-    version: "0.1.0", uptime_seconds: Math.floor((Date.now() - world.started) / 1000) + 526_000, ledger_bytes: 12 * 2 ** 20, subscribers: 1, config: "/etc/ration/ration.toml", last_alert: null, last_alert_na: "none since the start",
-    checks: [
-      { id: "gpu.driver", status: "ok", text: "NVML 580.65, CUDA 13.0, 2 GPUs" },
-      { id: "cuda.context", status: "ok", text: "one context costs 314 MiB on this driver (measured 2 days ago)" },
-      { id: "container.limit", status: "warn", text: "docker 4f2a was started with --gpus all and no guard: it can take all 39.4 GiB", fix: "ration snippet docker 4f2a" },
-      { id: "history.disk", status: "ok", text: "12.0 MiB of 1.00 GiB" },
-    ],
-    sources: [
-      { name: "device memory", source: "NVML", age_seconds: 0, status: "ok", text: "every second" },
-      { name: "held by workloads", source: "books", age_seconds: 0, status: "ok", text: "9 books" },
-      { name: "framework caches", source: "runtime", age_seconds: null, age_seconds_na: "no program uses the runtime", status: "ok" },
-    ],
-  };
+function events(world: World, query: URLSearchParams): Answer {
+  const types = (query.get("type") ?? "").split(",").filter(Boolean);
+  const found = world.events.filter((event) => event.id > Number(query.get("since") ?? 0) && (types.length === 0 || types.includes(event.type)) && (!query.get("workload") || event.workload === query.get("workload")));
+  return ok(found.slice(-Number(query.get("limit") ?? 200)));
 }
+
+type Answering = (world: World, asked: Asked, name: string) => Answer;
+
+export const routes: Record<string, Answering> = {
+  "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, user_na: "on TCP nobody is known by name", version: "0.1.0" }),
+  "GET /api/v1/snapshot": (world, asked) => ok(world.snapshot(asked.operator)),
+  "GET /api/v1/devices": (world, asked) => ok(world.snapshot(asked.operator).devices),
+  "GET /api/v1/workloads": (world, asked) => ok(world.snapshot(asked.operator).workloads),
+  "GET /api/v1/tenants": (world, asked) => ok(world.snapshot(asked.operator).tenants),
+  "GET /api/v1/leases": (world, asked) => ok(world.snapshot(asked.operator).queue),
+  "GET /api/v1/health": (world, asked) => ok(health(world, asked.operator)),
+  "GET /api/v1/series": (world, asked) => series(world, asked.query),
+  "GET /api/v1/workloads/{name}/explain": (world, _asked, name) => {
+    const found = world.find(name);
+    return found.length > 0 ? ok(found.map((one) => explain(one, world))) : notFound(`workload ${name}`);
+  },
+  "PATCH /api/v1/workloads/{name}": patchWorkload,
+  "POST /api/v1/workloads/{name}/trim": (world, _asked, name) => move(world, name, "trim"),
+  "POST /api/v1/workloads/{name}/suspend": (world, _asked, name) => move(world, name, "suspend"),
+  "POST /api/v1/workloads/{name}/resume": (world, _asked, name) => move(world, name, "resume"),
+  "PATCH /api/v1/tenants/{name}": patchTenant,
+  "DELETE /api/v1/leases/{id}": (world, _asked, id) => {
+    world.queue = world.queue.filter((lease) => lease.lease !== id);
+    return { status: 204 };
+  },
+  "GET /api/v1/events": (world, asked) => events(world, asked.query),
+  "GET /api/v1/events/{id}": (world, _asked, id) => {
+    const event = world.events.find((one) => String(one.id) === id);
+    return event ? ok(event) : notFound(`event ${id}`);
+  },
+  "GET /api/v1/denials/{id}": (world, _asked, id) => {
+    const denial = world.denials.get(id);
+    return denial ? ok(denial) : refuse(404, "E1413", "no such denial", `no denial ${id} is on the books.`, "ration events");
+  },
+  "POST /api/v1/plan": (_world, asked) => plan(asked.body as unknown as PlanWish),
+  "GET /api/v1/reports/usage": (world, asked) => report(world, asked.query),
+  "POST /api/v1/reports/periods/{period}:close": (world, _asked, period) => closePeriod(world, period),
+};
+
+const compiled = Object.entries(routes).map(([route, answering]) => ({ pattern: new RegExp(`^${route.replace(/\{\w+\}/, "([^/:]+)")}$`), answering }));
 
 export function answer(world: World, asked: Asked): Answer {
-  const { method, query } = asked;
-  const parts = asked.path.replace(/^\/api\/v1\//, "").split("/").map(decodeURIComponent);
-  const [first, second, third] = parts;
-  if (method !== "GET" && first !== "plan" && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
-  switch (first) {
-    case "session": return ok({ role: asked.operator ? "operator" : "tenant", user: asked.operator ? "token" : null, version: "0.1.0" });
-    case "snapshot": return ok(world.snapshot(asked.operator));
-    case "devices": return ok(world.snapshot(asked.operator).devices);
-    case "health": return ok(health(world));
-    case "series": return series(world, query);
-    case "plan": return plan(asked.body as unknown as PlanWish);
-    case "workloads": {
-      if (second === undefined) return ok(world.snapshot(asked.operator).workloads);
-      if (method === "PATCH") return patchWorkload(world, asked, second);
-      const found = world.find(second).filter((one) => !query.get("gpu") || String(one.gpu) === query.get("gpu"));
-      return found[0] && third === "explain" ? ok(explain(found[0], world)) : notFound(`workload ${second}`);
-    }
-    case "tenants": return method === "PATCH" && second !== undefined ? patchTenant(world, asked, second) : ok(world.snapshot(asked.operator).tenants);
-    case "trim": case "suspend": case "resume": {
-      const one = world.find(String(asked.body["workload"]))[0];
-      if (!one) return notFound("that workload");
-      if (first === "suspend") one.kind = "suspended";
-      if (first === "resume") one.kind = "training";
-      world.add(first === "trim" ? "trimmed" : first === "suspend" ? "suspended" : "resumed", `${one.tenant}/${one.name}: ${first} asked for`, { workload: one.name, tenant: one.tenant, gpu: one.gpu, by: "operator" });
-      return ok({ workload: one.name });
-    }
-    case "leases": {
-      if (method !== "DELETE") return ok(world.queue);
-      world.queue = world.queue.filter((lease) => lease.lease !== second);
-      return ok({ lease: second });
-    }
-    case "events": {
-      if (second !== undefined) {
-        const event = world.events.find((one) => String(one.id) === second);
-        return event ? ok(event) : notFound(`event ${second}`);
-      }
-      const types = (query.get("type") ?? "").split(",").filter(Boolean);
-      const found = world.events.filter((event) => event.id > Number(query.get("since") ?? 0) && (types.length === 0 || types.includes(event.type)) && (!query.get("workload") || event.workload === query.get("workload")));
-      return ok(found.slice(-Number(query.get("limit") ?? 200)));
-    }
-    case "denials": {
-      const denial = world.denials.get(second ?? "");
-      return denial ? ok(denial) : refuse(404, "E1413", "no such denial", `no denial ${second ?? ""} is on the books.`, "ration events");
-    }
-    case "reports": {
-      const report = usage(world, query), format = query.get("format");
-      if (!format || format === "json") return ok(report);
-      const body = report.rows.map((row) => `${row.name},${row.charged_byte_seconds}`).join("\n");
-      return { status: 200, text: { type: format === "csv" ? "text/csv" : format === "html" ? "text/html" : "text/markdown", body: `name,charged_byte_seconds\n${body}\n` } };
-    }
-    default: return notFound(asked.path);
+  if (asked.method !== "GET" && asked.path !== "/api/v1/plan" && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
+  for (const { pattern, answering } of compiled) {
+    const found = pattern.exec(`${asked.method} ${asked.path}`);
+    if (found) return answering(world, asked, decodeURIComponent(found[1] ?? ""));
   }
+  return refuse(404, "E1511", "Not Found", `there is no ${asked.path}`, "docs/http-api.md lists what there is");
 }

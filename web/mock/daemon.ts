@@ -124,6 +124,8 @@ export class MockDaemon {
     } else if (result.problem) {
       response.writeHead(result.status, { ...common, "Content-Type": "application/problem+json" });
       response.end(JSON.stringify({ type: `https://ration.invalid/errors/${result.problem.id}`, status: result.status, ...result.problem }));
+    } else if (result.status === 204) {
+      response.writeHead(204, common).end();
     } else {
       const name = url.pathname.split("/")[3] ?? "answer";
       response.writeHead(result.status, { ...common, "Content-Type": "application/json" });

@@ -1,8 +1,8 @@
 // A node that lives only here: two devices, four tenants, their workloads, one process that nobody governs. What is used
 // at a time is a function of that time, so that the present and the history of the charts agree.
 
-import type { Denial, Device, EventType, Lease, NodeEvent, Snapshot, Tenant, WorkloadRow } from "../src/api/types";
-import { formatSize } from "../src/logic/format";
+import type { Denial, Device, EventType, Lease, NodeEvent, Period, Process, Snapshot, Tenant, WorkloadRow } from "../src/api/types";
+import { formatSize, parseSize } from "../src/logic/format";
 
 export const gib = 2 ** 30;
 const mib = 2 ** 20;
@@ -32,12 +32,15 @@ export interface Workload {
   startedAgo: number;
 }
 
-export const tenants: { name: string; priority: number; limits: Record<number, number>; changes: number }[] = [
-  { name: "batch", priority: 1, limits: {}, changes: 0 },
-  { name: "jup", priority: 5, limits: { 0: 12 * gib }, changes: 0 },
-  { name: "nlp", priority: 10, limits: { 0: 20 * gib, 1: 24 * gib }, changes: 0 },
-  { name: "vision", priority: 20, limits: { 0: 10 * gib, 1: 12 * gib }, changes: 0 },
-];
+export interface TenantRule {
+  name: string;
+  priority: number;
+  /** As typed; empty: none. They hold on every device. */
+  limit: string;
+  guarantee: string;
+  limitFrom: string;
+  changes: number;
+}
 
 export const total = 39.4 * gib - ((39.4 * gib) % granule);
 
@@ -66,19 +69,26 @@ export class World {
   denials = new Map<string, Denial>();
   queue: Lease[] = [];
   workloads: Workload[];
+  tenants: TenantRule[] = [
+    { name: "batch", priority: 1, limit: "", guarantee: "", limitFrom: "default", changes: 0 },
+    { name: "jup", priority: 5, limit: "12GiB", guarantee: "", limitFrom: "/etc/ration/ration.toml:9", changes: 0 },
+    { name: "nlp", priority: 10, limit: "24GiB", guarantee: "8GiB", limitFrom: "/etc/ration/ration.toml:14", changes: 0 },
+    { name: "vision", priority: 20, limit: "12GiB", guarantee: "4GiB", limitFrom: "/etc/ration/ration.toml:19", changes: 0 },
+  ];
+  periods: Period[] = [];
   private nextEvent = 1700;
 
   constructor() {
     const long = this.started - 500 * 86400_000;
     this.workloads = rows.map(([name, tenant, user, run, gpu, command, labels, limit, guarantee, context, pooled, base, swing, kind], index) => ({
-      name, tenant, user, run, gpu, command, labels, pid: 4411 + index * 91, limits: [{ since: long, bytes: limit * gib }], guarantee: guarantee * gib,
+      name, tenant, user, run, gpu, command, labels: [`team=${tenant}`, labels].filter(Boolean).join(","), pid: 4411 + index * 91, limits: [{ since: long, bytes: limit * gib }], guarantee: guarantee * gib,
       context: whole(context * gib), pooled: pooled * gib, base: base * gib, swing: swing * gib, period: 300 + index * 70, kind,
       idleSince: kind === "idle" ? this.started - 47 * 60_000 : kind === "suspended" ? this.started - 3 * 3600_000 : null,
       denials: 0, lastDenial: null, changes: 0, startedAgo: 8040 + index * 811,
     }));
     this.queue = [
       { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, reason: "best is GPU 1: 14.2 GiB free of 39.4 GiB", since: this.iso(-340), estimate_seconds: 660 },
-      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: 0, priority: 0, position: 2, of: 2, reason: "q-5 is before it", since: this.iso(-75), estimate_seconds: null, estimate_seconds_na: "fewer than 5 earlier waits" },
+      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, reason: "q-5 is before it", since: this.iso(-75), estimate_seconds: null, estimate_seconds_na: "fewer than 5 earlier waits" },
     ];
     this.past();
   }
@@ -98,10 +108,10 @@ export class World {
     train.limits.push({ since: this.started - 2400_000, bytes: 16 * gib });
     const first = train.limits[0];
     if (first) first.bytes = 14 * gib;
-    this.add("resized", "nlp/train: limit 14.0 → 16.0 GiB on GPU 0", { ...this.of(train), by: "ops", old: 14 * gib, new: 16 * gib }, -2400);
+    this.add("resized", "nlp/train: limit 14.0 → 16.0 GiB on GPU 0", { ...this.of(train), by: "ops", old: String(14 * gib), new: String(16 * gib) }, -2400);
     train.changes = 2;
     this.add("ungoverned", "python (pid 6001, carol) uses 4.00 GiB of GPU 0 and was not started through ration", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
-    this.add("suspended", "jup/kernel-eve gave back 3.20 GiB: idle for 3h 00m", { ...this.of(this.workloads[3] as Workload), bytes: 3.2 * gib }, -900);
+    this.add("suspended", "jup/kernel-eve gave back 3.20 GiB: idle for 3h 00m", { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
     this.add("queued", "nlp/alice waits for 20.0 GiB on any GPU: position 1 of 1", { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
     this.deny("sweep-2", -120);
     this.add("queued", "batch/dana waits for 4.00 GiB on GPU 0: position 2 of 2", { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
@@ -134,6 +144,7 @@ export class World {
   }
 
   usedAt(one: Workload, at: number): number {
+    if (one.kind === "suspended") return 0;
     const seed = one.run * 7 + one.gpu * 3;
     const limit = this.limitAt(one, at);
     const wanted = one.kind === "serving" && one.swing === 0 ? one.base + Math.max(0, limit - one.base) * 0.4 : one.base + one.swing * wave(at / 1000, seed);
@@ -157,7 +168,7 @@ export class World {
     const event = this.add("denied", `${one.tenant}/${name} was refused 512 MiB: it held ${formatSize(held)} of its limit ${formatSize(limit)}`, { ...this.of(one), bytes: asked, denial: id, fix }, secondsFromStart);
     this.denials.set(id, {
       denial: id, time: event.time, workload: name, tenant: one.tenant, pid: one.pid, requested_bytes: asked, used_bytes: held, limit_bytes: limit, device_free_bytes: this.free(one.gpu, at),
-      function: "cudaMallocAsync", because: `${name} held ${formatSize(held)} of its limit ${formatSize(limit)}, and 512 MiB more would not fit`, then: null, fix,
+      function: "cudaMallocAsync", because: `${name} held ${formatSize(held)} of its limit ${formatSize(limit)}, and 512 MiB more would not fit`, not_because: `the GPU was full: ${formatSize(this.free(one.gpu, at))} were free`, waited_seconds: 0, fix,
     });
     return event;
   }
@@ -181,47 +192,52 @@ export class World {
     if (count % 53 === 40) this.add("rebalanced", "GPU 1: limits of batch moved by 512 MiB", { tenant: "batch", gpu: 1, by: "balancer" });
   }
 
-  private row(one: Workload, at: number): WorkloadRow {
+  private row(one: Workload, at: number): WorkloadRow & Record<string, unknown> {
     const used = this.usedAt(one, at), limit = this.limitAt(one, at);
+    const processes: (Process & Record<string, unknown>)[] = [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, driver_used_bytes: used + 24 * mib }];
     return {
       workload: one.name, tenant: one.tenant, user: one.user, run: one.run, gpu: one.gpu, uuid: `GPU-sim-${one.gpu}`, device: "NVIDIA A100-40",
-      state: one.kind === "idle" || one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: "shim", slice: "", labels: one.labels,
+      state: one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: "shim", slice: "", labels: one.labels,
       command: one.command, started: this.iso(-one.startedAgo), used_bytes: used, limit_bytes: limit, configured_limit_bytes: limit, guarantee_bytes: one.guarantee,
-      peak_bytes: whole(Math.min(limit, one.base + one.swing)), context_bytes: one.context, pooled_bytes: Math.min(one.pooled, used), denials: one.denials, last_denial: one.lastDenial,
-      limit_changes: one.changes, idle_seconds: one.idleSince === null ? 0 : (at - one.idleSince) / 1000, shrinking: used > limit,
-      processes: [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, driver_used_bytes: used + 24 * mib }],
+      peak_bytes: whole(Math.min(limit, one.base + one.swing)), context_bytes: Math.min(one.context, used), pooled_bytes: Math.min(one.pooled, used), suspended_bytes: one.kind === "suspended" ? whole(one.base) : 0, denials: one.denials, ...(one.lastDenial ? { last_denial: one.lastDenial } : {}),
+      limit_changes: one.changes, idle_seconds: one.idleSince === null ? 0 : Math.floor((at - one.idleSince) / 1000), shrinking: used > limit,
+      processes,
     };
   }
 
   snapshot(operator: boolean): Snapshot {
     const at = Date.now();
-    const devices: Device[] = [0, 1].map((gpu) => ({
+    const devices: (Device & Record<string, unknown>)[] = [0, 1].map((gpu) => ({
       gpu, uuid: `GPU-sim-${gpu}`, name: "NVIDIA A100-40", total_bytes: total, used_bytes: total - this.free(gpu, at), free_bytes: this.free(gpu, at),
       utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
-      promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), governed_bytes: this.held(gpu, at),
+      promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), keep_free_bytes: 0, available_bytes: this.free(gpu, at), governed_bytes: this.held(gpu, at),
       ungoverned_bytes: gpu === 0 ? this.strangerAt(at) : 0, unexplained_bytes: this.unexplained(gpu), orphaned_bytes: 0,
       ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "use does not grow" }),
     }));
     const workloads = this.workloads.map((one) => this.row(one, at)).map((row): WorkloadRow => (operator ? row : {
-      ...row, user: null, user_na: "not yours", command: null, command_na: "not yours", labels: null, labels_na: "not yours", processes: null, processes_na: "not yours",
+      ...row, command: null, command_na: "not yours", labels: null, labels_na: "not yours", processes: null, processes_na: "not yours",
     }));
-    const carol: WorkloadRow = {
+    const carol: WorkloadRow & Record<string, unknown> = {
       workload: null, workload_na: "not started through ration", gpu: 0, governed: false, used_bytes: this.strangerAt(at), container: null, container_na: "in no container",
-      origin: "ssh session 3", policy: "report", ...(operator ? { user: "carol" } : { user: null, user_na: "not yours" }),
+      origin: "ssh session 3", policy: "report", user: "carol",
       processes: [{ pid: 6001, command: operator ? "python notebook.py" : null, ...(operator ? {} : { command_na: "not yours" }), state: "unmanaged" }],
     };
-    const books: Tenant[] = tenants.map((tenant) => ({
-      tenant: tenant.name, priority: tenant.priority, limit_changes: tenant.changes,
-      accounts: [0, 1].filter((gpu) => this.workloads.some((one) => one.tenant === tenant.name && one.gpu === gpu)).map((gpu) => {
+    const sizeOf = (typed: string): number | null => {
+      const size = parseSize(typed, total);
+      return "bytes" in size ? size.bytes : null;
+    };
+    const books: Tenant[] = this.tenants.map((tenant) => ({
+      tenant: tenant.name, priority: tenant.priority, changes: tenant.changes, limit_from: tenant.limitFrom,
+      accounts: [0, 1].map((gpu) => {
         const own = this.workloads.filter((one) => one.tenant === tenant.name && one.gpu === gpu);
-        const limit = tenant.limits[gpu];
+        const limit = sizeOf(tenant.limit);
         return {
-          gpu, used_bytes: own.reduce((sum, one) => sum + this.usedAt(one, at), 0), ...(limit === undefined ? { limit_bytes: null, limit_bytes_na: "no limit is set" } : { limit_bytes: limit }),
-          guarantee_bytes: own.reduce((sum, one) => sum + one.guarantee, 0), peak_bytes: own.reduce((sum, one) => sum + whole(one.base + one.swing), 0), denials: own.reduce((sum, one) => sum + one.denials, 0),
+          gpu, used_bytes: own.reduce((sum, one) => sum + this.usedAt(one, at), 0), limit_bytes: limit, ...(limit === null ? { limit_bytes_na: "no limit is set for this tenant" } : {}),
+          guarantee_bytes: sizeOf(tenant.guarantee) ?? 0, peak_bytes: own.reduce((sum, one) => sum + whole(one.base + one.swing), 0), denials: own.reduce((sum, one) => sum + one.denials, 0),
         };
       }),
     }));
-    return { devices, workloads: [...workloads, carol], tenants: books, queue: this.queue.map((lease) => (operator ? lease : { ...lease, user: null, command: null, command_na: "not yours" })), last_event: this.nextEventId() };
+    return { devices, workloads: [...workloads, carol], tenants: books, queue: this.queue.map((lease) => (operator ? lease : { ...lease, command: null, command_na: "not yours" })), last_event: this.nextEventId() };
   }
 
   nextEventId(): number {

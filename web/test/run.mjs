@@ -31,7 +31,7 @@ for (const room of rooms) {
     const outfile = `build/test/${room}-${file.replace(/\.ts$/, ".mjs")}`;
     await build({
       entryPoints: [`test/${room}/${file}`], outfile, bundle: true, platform: "node", format: "esm", target: "node18", logLevel: "warning", sourcemap: "inline",
-      external: ["playwright-core"], jsx: "automatic", jsxImportSource: "preact", loader: { ".css": "empty" },
+      external: ["playwright-core", "typescript"], jsx: "automatic", jsxImportSource: "preact", loader: { ".css": "empty" },
     });
     if (room === "browser" && !existsSync(chromium)) {
       console.log(`${file} is left out: there is no ${chromium} (apt-get install chromium)`);

@@ -38,6 +38,9 @@ std::string to_text(const WaitReason& reason) {
       if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
       return fmt::format("GPU {} has {} free, kept for {} which comes first", reason.gpu, format_size(reason.free),
                          reason.behind);
+    case WaitReason::Kind::kPromised:
+      return fmt::format("GPU {} has {} free, {} of it kept for {} (guarantees)", reason.gpu, format_size(reason.free),
+                         format_size(reason.kept), reason.behind);
     case WaitReason::Kind::kTooLarge:
       return fmt::format("more than GPU {} can give: {}", reason.gpu, format_size(reason.capacity));
     case WaitReason::Kind::kTenant:
@@ -381,7 +384,15 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
                   : reason.free >= waiting.need ? WaitReason::Kind::kBehind
                                                 : WaitReason::Kind::kNoRoom;
   }
-  if (reason.kind == WaitReason::Kind::kBehind) {
+  const Bytes kept = kept_for_others(reason.gpu, waiting.request.tenant);
+  if (reason.kind == WaitReason::Kind::kBehind && left(reason.free, kept) < waiting.need) {
+    reason.kind = WaitReason::Kind::kPromised;
+    reason.kept = kept;
+    for (const auto& [place, share] : tenants_)
+      if (place.second == reason.gpu && place.first != waiting.request.tenant &&
+          share.guarantee > share.promised + leased_to(place.first, reason.gpu))
+        reason.behind += (reason.behind.empty() ? "" : ", ") + place.first;
+  } else if (reason.kind == WaitReason::Kind::kBehind) {
     const auto head = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) {
       return could_hold(entry, true) && tenant_allows(entry);
     });

@@ -68,11 +68,12 @@ struct WaitReason {
     kBehind,    ///< it would fit on `gpu`, but `behind` would be delayed (empty: the next step will tell)
     kTooLarge,  ///< no device that it asked for can ever hold it as things are; `gpu` is the largest
     kNoDevice,  ///< there is no such device any more
+    kPromised,  ///< `kept` of what is free on `gpu` is guaranteed to the tenants named by `behind`
     kTenant,    ///< its tenant may hold `capacity`, and has `free` of that left
   };
   Kind kind = Kind::kNoDevice;
   int gpu = 0;
-  Bytes needed, free, capacity;
+  Bytes needed, free, capacity, kept;
   std::string behind;
 };
 /// `best is GPU 1: 14.2 GiB free of 47.5 GiB`.

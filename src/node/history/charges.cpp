@@ -164,10 +164,15 @@ class Collector {
     while (spans.row()) {
       const TimeMs begins = std::max({spans.integer(1), window_.from, kept_from});
       const TimeMs ends = std::min(spans.integer(2), window_.to);
-      if (ends > begins) expected[spans.integer(0)] += ends - begins;
+      if (ends <= begins) continue;
+      expected[spans.integer(0)] += ends - begins;
+      if (charges_.recorded_from && *charges_.recorded_from <= begins) continue;
+      charges_.recorded_from = begins;
+      charges_.pruned = begins == kept_from && begins > window_.from;
     }
     std::erase_if(watched_, [](const auto& entry) { return entry.second == 0; });
     if (expected != watched_) charges_.consistent = false;
+    charges_.recorded_ms = watched_;
   }
 
   Database& database_;
@@ -199,6 +204,10 @@ std::string name_of(Basis basis) {
 std::string name_of(Kind kind) {
   constexpr std::array<const char*, 6> kNames{"governed", "ungoverned", "driver", "idle", "gap", "overlap"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+bool Prices::known(const RunFacts* run) const {
+  return general != 0 || (run != nullptr && of_tenants.count(run->tenant) != 0);
 }
 
 std::int64_t Prices::of(const RunFacts* run) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct Prices {
   std::map<std::string, std::int64_t> of_tenants;  ///< of those that have one of their own
 
   [[nodiscard]] bool any() const { return general != 0 || !of_tenants.empty(); }
+  /// Whether there is one for that; `run`: null for what is of none.
+  [[nodiscard]] bool known(const RunFacts* run) const;
   /// `run`: null for what is of none.
   [[nodiscard]] std::int64_t of(const RunFacts* run) const;
 };
@@ -88,6 +91,12 @@ struct Charges {
   std::map<std::int64_t, DeviceFacts> devices;
   std::vector<Gap> gaps;
   ByteTime capacity;
+  /// From when on the window is recorded; none where nothing of it is.
+  std::optional<TimeMs> recorded_from;
+  /// What was recorded before that is no longer kept.
+  bool pruned = false;
+  /// How long each device was recorded in the window, gaps included.
+  std::map<std::int64_t, TimeMs> recorded_ms;
   /// Null: of none.
   [[nodiscard]] const RunFacts* run_of(const ChargeLine& line) const;
   /// Labels are for their own user: those of others' runs are left out.

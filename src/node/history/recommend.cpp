@@ -11,11 +11,11 @@
 namespace ration::history {
 namespace {
 
-constexpr Bytes kStep{std::uint64_t{256} << 20};
-
 struct RunPeak {
+  std::int64_t id = 0;
   TimeMs first = 0, last = 0, ran = 0;
   std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
+  Refusals refused;
 };
 
 std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& question) {
@@ -29,12 +29,22 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
   rows.with(question.workload, question.now - question.window);
   while (rows.row()) {
     RunPeak& run = runs[rows.integer(0)];
+    run.id = rows.integer(0);
     run.first = run.first == 0 ? rows.integer(1) : std::min(run.first, rows.integer(1));
     run.last = std::max(run.last, rows.integer(2));
     run.ran = run.last - run.first;
     run.denials += rows.integer(5);
     if (rows.integer(3) < run.peak) continue;
     run.peak = rows.integer(3), run.limited = rows.integer(4), run.capacity = rows.integer(6);
+  }
+  TimeMs since = question.now;
+  for (const auto& [id, run] : runs) since = std::min(since, run.first);
+  since -= kDayMs;  // it may have run, and been refused, before it was first seen
+  for (const auto& [id, refused] : read_refusals(database, question.workload, since)) {
+    const auto run = runs.find(id);
+    if (run == runs.end()) continue;
+    run->second.refused = refused;
+    run->second.denials = std::max(run->second.denials, refused.known);
   }
   std::vector<RunPeak> list;
   for (const auto& [id, run] : runs) list.push_back(run);
@@ -48,9 +58,15 @@ Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
   return as_bytes(sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1]);
 }
 
-// A run that was refused memory needed more than it had: how much is not known.
+Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.refused.need()); }
+
+// Refused at that limit, and nobody kept what it asked for: what it needed is above it.
+Bytes refused_at(const RunPeak& run) {
+  return run.denials > 0 && run.refused.known == 0 ? as_bytes(run.limited) : Bytes{0};
+}
+
 bool would_be_denied(const RunPeak& run, Bytes limit) {
-  return as_bytes(run.peak) > limit || (run.denials > 0 && limit <= as_bytes(run.limited));
+  return needed(run) > limit || (refused_at(run) > Bytes{0} && limit <= refused_at(run));
 }
 
 std::size_t denied_at(const std::vector<RunPeak>& runs, Bytes limit) {
@@ -58,33 +74,54 @@ std::size_t denied_at(const std::vector<RunPeak>& runs, Bytes limit) {
       std::count_if(runs.begin(), runs.end(), [&](const RunPeak& run) { return would_be_denied(run, limit); }));
 }
 
+struct Choice {
+  Bytes limit;
+  std::string reason;
+};
+
+Choice choose_by_peaks(Bytes largest) {
+  const Bytes spread{largest.count() / 20};
+  return {round_up(largest + spread + kGranule, kAdviceStep),
+          fmt::format("max {} + 5% spread + 1 granule, rounded to 256 MiB", format_size(largest))};
+}
+
+Choice choose_by_needs(const Refusals& refused) {
+  return {least_limit(refused.need()),
+          fmt::format("a refused run needed at least {}, rounded to 256 MiB: what beyond that is not known",
+                      to_text(refused))};
+}
+
+Choice choose_above(Bytes refused_at) {
+  return {round_up(Bytes{refused_at.count() + refused_at.count() / 4}, kAdviceStep),
+          fmt::format(
+              "a quarter above {}, the highest limit at which a run was refused memory: what it needed is not known",
+              format_size(refused_at))};
+}
+
+Choice cap(Choice choice, const Recommendation& found, Bytes capacity) {
+  if (capacity == Bytes{0} || choice.limit <= capacity) return choice;
+  choice = {capacity, fmt::format("capped by the device's {}", format_size(capacity))};
+  if (found.refused.need() > capacity)
+    choice.reason += fmt::format(": no limit gives the {} that a run asked for", to_text(found.refused));
+  return choice;
+}
+
 void choose_limit(Recommendation& found, const RecommendQuestion& question, const std::vector<RunPeak>& runs) {
-  const Bytes spread{found.peak_max.count() / 20};
-  Bytes limit = round_up(found.peak_max + spread + kGranule, kStep);
-  found.limit_reason = fmt::format("max {} + 5% spread + 1 granule, rounded to 256 MiB", format_size(found.peak_max));
-  // Peaks of refused runs say what they got, not what they needed.
-  std::int64_t refused_at = 0;
+  Bytes unknown, capacity;
   for (const RunPeak& run : runs) {
-    if (run.denials > 0) refused_at = std::max(refused_at, run.limited);
+    unknown = std::max(unknown, refused_at(run));
+    capacity = std::max(capacity, as_bytes(run.capacity));
   }
-  if (refused_at > 0 && limit <= round_up(as_bytes(refused_at + refused_at / 4), kStep)) {
-    limit = round_up(as_bytes(refused_at + refused_at / 4), kStep);
-    found.limit_reason = fmt::format(
-        "a quarter above {}, the highest limit at which a run was refused memory: what it needed is not known",
-        format_size(as_bytes(refused_at)));
-  }
-  if (limit < question.floor) {
-    limit = question.floor;
-    found.limit_reason = fmt::format("the floor of {}: less is not worth a limit (the peak is {})",
-                                     format_size(question.floor), format_size(found.peak_max));
-  }
-  std::int64_t capacity = 0;
-  for (const RunPeak& run : runs) capacity = std::max(capacity, run.capacity);
-  if (capacity > 0 && limit > as_bytes(capacity)) {
-    limit = as_bytes(capacity);
-    found.limit_reason = fmt::format("capped by the device's {}", format_size(limit));
-  }
-  found.limit = limit;
+  // Peaks of refused runs say what they got, not what they needed.
+  Choice choice = choose_by_peaks(found.peak_max);
+  if (Choice other = choose_by_needs(found.refused); other.limit > choice.limit) choice = std::move(other);
+  if (Choice other = choose_above(unknown); unknown > Bytes{0} && other.limit >= choice.limit)
+    choice = std::move(other);
+  if (choice.limit < question.floor)
+    choice = {question.floor, fmt::format("the floor of {}: less is not worth a limit (the peak is {})",
+                                          format_size(question.floor), format_size(found.peak_max))};
+  choice = cap(std::move(choice), found, capacity);
+  found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
 }
 
 // The height that was exceeded for 95 % of the running time, in steps that round down.
@@ -108,11 +145,23 @@ void choose_guarantee(Recommendation& found, Database& database, const Recommend
 
 void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
   std::vector<Bytes> limits{found.limit};
-  for (const Bytes lower : {found.peak_max, found.peak_p95, found.peak_p50}) {
-    const Bytes rounded = round_down(lower, kStep);
+  for (const Bytes lower :
+       {std::max(found.refused.need(), found.peak_max), found.peak_max, found.peak_p95, found.peak_p50}) {
+    const Bytes rounded = round_down(lower, kAdviceStep);
     if (rounded > Bytes{0} && rounded < limits.back()) limits.push_back(rounded);
   }
   for (const Bytes limit : limits) found.checks.push_back({limit, denied_at(runs, limit)});
+}
+
+// Who it was, and whether it was there when the daemon looked last. That it ended is an event first: what runs is
+// stored some seconds later. One of that name that ended meanwhile makes it doubtful, and so not running.
+void name_newest(Recommendation& found, Database& database, std::int64_t run) {
+  Statement row(database,
+                "SELECT workload, tenant, ended IS NULL AND id IN (SELECT run FROM last_holdings) AND NOT EXISTS ("
+                "SELECT 1 FROM events WHERE type = 'ended' AND events.workload = runs.workload AND "
+                "events.tenant = runs.tenant AND time >= started) FROM runs WHERE id = ?");
+  if (!row.with(run).row()) return;
+  found.name = row.text(0), found.tenant = row.text(1), found.running = row.integer(2) != 0;
 }
 
 }  // namespace
@@ -139,8 +188,10 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
     found.first_run = std::min(found.first_run, run.first);
     found.last_run = std::max(found.last_run, run.last);
     ran += run.ran;
+    if (run.refused.need() > found.refused.need()) found.refused = run.refused;
     if (run.last >= newest->last) newest = &run;
   }
+  name_newest(found, database, newest->id);
   std::sort(peaks.begin(), peaks.end());
   found.peak_p50 = quantile(peaks, 0.5), found.peak_p95 = quantile(peaks, 0.95),
   found.peak_max = as_bytes(peaks.back());
@@ -166,19 +217,31 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   return found;
 }
 
+std::string command_of(const Recommendation& found) {
+  const auto mib = [](const char* option, Bytes bytes) {
+    return bytes == Bytes{0} ? std::string() : fmt::format(" {} {}MiB", option, bytes.count() >> 20);
+  };
+  const std::string amounts = mib("--limit", found.limit) + mib("--guarantee", found.guarantee);
+  if (found.running) return "ration set " + found.workload + amounts;
+  return fmt::format("ration run --name {}{}{} -- …", found.name,
+                     found.tenant == "default" ? "" : " --tenant " + found.tenant, amounts);
+}
+
 std::string to_text(const Recommendation& found, TimeMs now) {
   const auto size = [](Bytes bytes) { return format_size(bytes); };
-  const auto mib = [](Bytes bytes) { return fmt::format("{}MiB", bytes.count() >> 20); };
   if (!found.enough) {
     return fmt::format(
-        "not enough history: {} run{} (need {}) - showing the largest peak seen, {}. Give a limit of at least {}, or "
+        "not enough history: {} run{} (need {}) - showing the largest peak seen, {}{}. Give a limit of at least {}, or "
         "let it run more often.\n",
-        found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max), size(found.limit));
+        found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max),
+        found.refused.need() > found.peak_max ? "; refused was what needs at least " + to_text(found.refused) : "",
+        size(found.limit));
   }
   const TimeMs ago = std::max<TimeMs>(now - found.last_run, 0), seen = std::max<TimeMs>(now - found.first_run, 0);
-  std::string text = fmt::format("{} - {} runs in {} days, last {} ago   confidence: {}\n", found.workload, found.runs,
-                                 std::max<TimeMs>((seen + kDayMs - 1) / kDayMs, 1),
-                                 format_duration(static_cast<std::uint64_t>(ago) * 1'000'000), found.confidence);
+  const TimeMs days = std::max<TimeMs>((seen + kDayMs - 1) / kDayMs, 1);
+  std::string text =
+      fmt::format("{} - {} runs in {} day{}, last {} ago   confidence: {}\n", found.workload, found.runs, days,
+                  days == 1 ? "" : "s", format_duration(static_cast<std::uint64_t>(ago) * 1'000'000), found.confidence);
   text += fmt::format("  peak             p50 {}   p95 {}   max {}      denials {}\n", size(found.peak_p50),
                       size(found.peak_p95), size(found.peak_max), found.denials);
   text += fmt::format("  → limit {}      = {}\n", size(found.limit), found.limit_reason);
@@ -196,8 +259,7 @@ std::string to_text(const Recommendation& found, TimeMs now) {
                         size(*found.limit_today - found.limit), static_cast<double>(found.hours_a_month_ms) / kHourMs,
                         gib_hours(found.wasted_a_month));
   }
-  text += fmt::format("apply:  ration set {} --limit {} --guarantee {}\n", found.workload, mib(found.limit),
-                      mib(found.guarantee));
+  text += "apply:  " + command_of(found) + "\n";
   return text;
 }
 

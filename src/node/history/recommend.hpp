@@ -11,6 +11,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "node/history/database.hpp"
+#include "node/history/refusals.hpp"
 #include "node/history/sample.hpp"
 
 namespace ration::history {
@@ -34,11 +35,16 @@ struct BackTest {
 
 struct Recommendation {
   std::string workload;
+  /// Of the newest run, which may still run as far as is recorded.
+  std::string name, tenant;
+  bool running = false;
   std::size_t runs = 0, fewest_runs = 0;
   TimeMs first_run = 0, last_run = 0;
   /// By run: the peak on the device where it was largest.
   Bytes peak_p50, peak_p95, peak_max;
   std::uint64_t denials = 0;
+  /// The most that a refused run needed, at least; zero: nothing is known of one.
+  Refusals refused;
   /// False: `not enough history`; then only peak_max and limit (a least one) mean something.
   bool enough = false;
   /// `good`, `fair`, `low`.
@@ -55,6 +61,9 @@ struct Recommendation {
 
 /// Inside a transaction of the caller. E1917 for a workload that never ran.
 [[nodiscard]] Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question);
+
+/// What to type: `ration set` of one that runs, else `ration run` for the next time.
+[[nodiscard]] std::string command_of(const Recommendation& recommendation);
 
 /// As `ration recommend` prints it.
 [[nodiscard]] std::string to_text(const Recommendation& recommendation, TimeMs now);

@@ -25,9 +25,13 @@ std::string label_value(const std::string& labels, const std::string& key) {
   return fmt::format("(without {})", key);
 }
 
-std::string governed_name(const ReportQuestion& question, const Charges& charges, const ChargeLine& line) {
+std::string device_of(const Charges& charges, const ChargeLine& line) {
   const auto device = charges.devices.find(line.device);
-  if (question.by == By::kGpu) return device == charges.devices.end() ? "?" : device->second.uuid;
+  return device == charges.devices.end() ? "?" : device->second.uuid;
+}
+
+std::string governed_name(const ReportQuestion& question, const Charges& charges, const ChargeLine& line) {
+  if (question.by == By::kGpu) return device_of(charges, line);
   if (question.by == By::kDay) return rfc3339(line.from).substr(0, 10);
   const RunFacts* run = charges.run_of(line);
   if (run == nullptr) return "?";
@@ -89,24 +93,26 @@ std::vector<__int128> apportion(__int128 total, const std::vector<__int128>& wei
 
 void share_idle_out(Report& report) {
   if (report.question.share_idle == ReportQuestion::ShareIdle::kNone) return;
-  const auto idle = std::find_if(report.rows.begin(), report.rows.end(),
-                                 [](const ReportRow& row) { return row.kind == Kind::kIdle; });
+  ByteTime idle;
   std::vector<ReportRow*> payers;
   std::vector<__int128> weights;
   for (ReportRow& row : report.rows) {
+    if (row.kind == Kind::kIdle) idle += row.charged;
     if (row.kind != Kind::kGoverned) continue;
     payers.push_back(&row);
     weights.push_back(report.question.share_idle == ReportQuestion::ShareIdle::kEven ? 1 : row.charged.byte_ms());
   }
   const bool somebody = std::any_of(weights.begin(), weights.end(), [](__int128 weight) { return weight > 0; });
-  if (idle == report.rows.end() || !somebody) return;
-  const auto parts = apportion(idle->charged.byte_ms(), weights);
+  if (idle == ByteTime{} || !somebody) return;
+  const auto parts = apportion(idle.byte_ms(), weights);
+  const bool priced = report.question.prices.known(nullptr);
   for (std::size_t index = 0; index < payers.size(); ++index) {
     payers[index]->shared_idle = ByteTime{parts[index]};
     payers[index]->charged += ByteTime{parts[index]};
     payers[index]->exact_cost += parts[index] * report.question.prices.general;
+    if (parts[index] != 0) (priced ? payers[index]->priced : payers[index]->unpriced) = true;
   }
-  report.rows.erase(idle);
+  std::erase_if(report.rows, [](const ReportRow& row) { return row.kind == Kind::kIdle; });
 }
 
 // Every row rounded down to a cent, the cents that are missing to the whole given to the largest remainders.
@@ -117,7 +123,7 @@ void round_costs(Report& report) {
   std::vector<std::pair<__int128, ReportRow*>> remainders;
   std::int64_t given = 0;
   for (ReportRow& row : report.rows) {
-    if (row.kind == Kind::kGap) continue;
+    if (row.kind == Kind::kGap || !row.cost_known()) continue;
     __int128 cents = row.exact_cost / kCent;
     if (row.exact_cost < 0 && cents * kCent != row.exact_cost) --cents;
     row.cost_cents = static_cast<std::int64_t>(cents);
@@ -130,6 +136,47 @@ void round_costs(Report& report) {
     ++remainders[index].second->cost_cents;
 }
 
+void count_priced(Report& report) {
+  for (const ReportRow& row : report.rows) {
+    if (row.kind != Kind::kGap && row.priced) report.cost_known = true;
+    if (!row.cost_known()) ++report.unpriced_rows;
+    if (row.priced && row.unpriced) ++report.partly_priced_rows;
+  }
+  if (report.unpriced_rows == 0) report.cost_known = report.question.prices.any();
+}
+
+// The line's part of its row. What nobody watched costs nobody anything.
+void add_line(ReportRow& row, const ChargeLine& line, const Prices& prices, const RunFacts* run) {
+  row.used += line.used, row.limited += line.limited, row.guaranteed += line.guaranteed;
+  row.charged += line.charged;
+  row.peak = std::max(row.peak, line.peak);
+  row.denials += line.denials;
+  if (line.kind == Kind::kGap) return;
+  row.exact_cost += line.charged.byte_ms() * prices.of(run);
+  (prices.known(run) ? row.priced : row.unpriced) = true;
+}
+
+// What the rows add up to, as a person would reckon it.
+std::vector<SumTerm> terms_of(const Charges& charges) {
+  std::map<TimeMs, std::int64_t> capacities;
+  ByteTime whole;
+  for (const auto& [id, ms] : charges.recorded_ms) {
+    const auto device = charges.devices.find(id);
+    if (device == charges.devices.end()) return {};
+    capacities[ms] += device->second.capacity;
+    whole += ByteTime{__int128{device->second.capacity} * ms};
+  }
+  std::vector<SumTerm> terms;
+  if (!(whole == charges.capacity)) return terms;
+  for (const auto& [ms, capacity] : capacities) terms.insert(terms.begin(), {capacity, ms});
+  return terms;
+}
+
+std::string row_name(const ReportQuestion& question, const Charges& charges, const ChargeLine& line) {
+  if (line.kind == Kind::kGoverned) return governed_name(question, charges, line);
+  return other_name(line.kind) + (question.by == By::kGpu ? " " + device_of(charges, line) : "");
+}
+
 }  // namespace
 
 Result<void> parse_by(const std::string& text, ReportQuestion& question) {
@@ -137,6 +184,7 @@ Result<void> parse_by(const std::string& text, ReportQuestion& question) {
                                  {By::kUser, "user"},
                                  {By::kWorkload, "workload"},
                                  {By::kGpu, "gpu"},
+                                 {By::kGpu, "device"},
                                  {By::kDay, "day"}}) {
     if (text == name) {
       question.by = by;
@@ -149,7 +197,7 @@ Result<void> parse_by(const std::string& text, ReportQuestion& question) {
     return {};
   }
   return fail("E1916", fmt::format("a report cannot be made by '{}'.", text),
-              "One of: tenant, user, workload, label:KEY, gpu, day.", 2);
+              "One of: tenant, user, workload, label:KEY, gpu (or device), day.", 2);
 }
 
 std::string name_of_by(const ReportQuestion& question) {
@@ -178,21 +226,17 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
   report.question = question;
   report.from = charges->from, report.to = charges->to;
   report.gaps = charges->gaps;
-  report.capacity = charges->capacity;
+  report.capacity = charges->capacity, report.terms = terms_of(*charges);
+  report.recorded_from = charges->recorded_from, report.pruned = charges->pruned;
   std::map<std::pair<Kind, std::string>, ReportRow> rows;
   std::map<std::int64_t, bool> devices;
   for (const ChargeLine& line : charges->lines) {
     devices[line.device] = true;
-    const std::string name =
-        line.kind == Kind::kGoverned ? governed_name(question, *charges, line) : other_name(line.kind);
+    const std::string name = row_name(question, *charges, line);
     ReportRow& row = rows[{line.kind, name}];
     row.name = name, row.kind = line.kind;
-    row.used += line.used, row.limited += line.limited, row.guaranteed += line.guaranteed;
-    row.charged += line.charged;
-    if (line.kind != Kind::kGap)  // what nobody watched costs nobody anything
-      row.exact_cost += line.charged.byte_ms() * question.prices.of(charges->run_of(line));
-    row.peak = std::max(row.peak, line.peak);
-    row.denials += line.denials;
+    if (question.by == By::kGpu) row.device = device_of(*charges, line);
+    add_line(row, line, question.prices, charges->run_of(line));
   }
   for (auto& [key, row] : rows) {
     if (row.limited > ByteTime{})
@@ -211,6 +255,7 @@ Result<Report> make_report(Database& database, const ReportQuestion& question) {
   for (const ReportRow& row : report.rows) report.sum += row.charged;
   report.adds_up = charges->consistent && report.sum == report.capacity;
   round_costs(report);
+  count_priced(report);
 
   report.period = month_name(report.from);
   const auto month = month_of(report.period);

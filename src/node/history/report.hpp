@@ -28,7 +28,7 @@ struct ReportQuestion {
   enum class ShareIdle { kNone, kEven, kWeighted } share_idle = ShareIdle::kNone;
 };
 
-/// `tenant user workload label:KEY gpu day` into `by` and `label`; E1916.
+/// `tenant user workload label:KEY gpu device day` (device is gpu) into `by` and `label`; E1916.
 [[nodiscard]] Result<void> parse_by(const std::string& text, ReportQuestion& question);
 [[nodiscard]] std::string name_of_by(const ReportQuestion& question);
 
@@ -47,6 +47,18 @@ struct ReportRow {
   __int128 exact_cost = 0;
   /// In hundredths of the currency.
   std::int64_t cost_cents = 0;
+  /// Whether something of it has a price, and whether something has none: with both the cost is a part.
+  bool priced = false, unpriced = false;
+  /// Where the report is by GPU.
+  std::string device;
+
+  [[nodiscard]] bool cost_known() const { return priced || !unpriced; }
+};
+
+/// Devices that were recorded equally long: `Σ capacity × ms` of all is what the rows add up to.
+struct SumTerm {
+  std::int64_t capacity = 0;
+  TimeMs ms = 0;
 };
 
 struct Report {
@@ -56,7 +68,16 @@ struct Report {
   /// Governed ones by amount; then ungoverned, driver, idle, gap, overlap where there are any.
   std::vector<ReportRow> rows;
   ByteTime sum, capacity;
+  /// The sum as arithmetic, longest first; empty where a device changed its capacity meanwhile.
+  std::vector<SumTerm> terms;
+  /// As in Charges.
+  std::optional<TimeMs> recorded_from;
+  bool pruned = false;
   std::int64_t cost_cents = 0;
+  /// Whether anything has a price.
+  bool cost_known = false;
+  /// Rows without a price, and rows of which only a part has one: the cost is that of the others.
+  std::size_t unpriced_rows = 0, partly_priced_rows = 0;
   bool adds_up = false;
   std::vector<Gap> gaps;
   std::vector<DeviceFacts> devices;

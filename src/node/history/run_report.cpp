@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/units.hpp"
+#include "node/history/export/cells.hpp"
 
 namespace ration::history {
 namespace {
@@ -23,9 +24,30 @@ std::int64_t mean(ByteTime amount, TimeMs ms) { return ms == 0 ? 0 : static_cast
 
 bool has_limit(const RunOnDevice& device) { return device.limited > 0 && device.limited < device.device.capacity; }
 
+std::string times(std::int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+std::string note_of_refusals(const RunOnDevice& device, const Refusals& refused) {
+  const std::string begin =
+      fmt::format("It was refused memory {} at {}: ", times(device.denials), size(device.limited));
+  const auto next_time = [](Bytes limit) {
+    return fmt::format("ration why tells each, or next time  ration run --limit {}MiB", limit.count() >> 20);
+  };
+  if (refused.known == 0) {
+    const Bytes more{static_cast<std::uint64_t>(device.limited + device.limited / 4)};
+    return begin + "what it needed is not known; " + next_time(round_up(more, kAdviceStep));
+  }
+  const std::string need = "it needed at least " + to_text(refused);
+  if (refused.need() > Bytes{static_cast<std::uint64_t>(device.device.capacity)})
+    return fmt::format("{}{}, more than the device's {}: no limit gives that", begin, need,
+                       size(device.device.capacity));
+  if (refused.need() <= Bytes{static_cast<std::uint64_t>(device.limited)})
+    return begin + need + ", which that limit allows: the device was full, or the limit was lower: ration why tells";
+  return fmt::format("{}{}; {}", begin, need, next_time(least_limit(refused.need())));
+}
+
 void add_notes(RunReport& report) {
   for (const RunOnDevice& device : report.devices) {
-    const std::int64_t step = std::int64_t{256} << 20;
+    const auto step = static_cast<std::int64_t>(kAdviceStep.count());
     const std::int64_t enough = (device.peak + device.peak / 20 + step - 1) / step * step;
     if (has_limit(device) && device.denials == 0 && enough + step <= device.limited) {
       report.notes.push_back(fmt::format(
@@ -34,12 +56,7 @@ void add_notes(RunReport& report) {
               ? std::string()
               : fmt::format("  ({} requests of others waited or were refused meanwhile).", report.others_waited)));
     }
-    if (device.denials > 0) {
-      report.notes.push_back(fmt::format(
-          "It was refused memory {} times at {}: ration why tells each, or next time  "
-          "ration run --limit {}MiB",
-          device.denials, size(device.limited), (device.limited + device.limited / 4 + step - 1) / step * step >> 20));
-    }
+    if (device.denials > 0) report.notes.push_back(note_of_refusals(device, report.refused));
     if (!has_limit(device)) {
       report.notes.push_back(
           fmt::format("It had no limit on {}: next time  ration run --limit {}MiB", device.device.name, enough >> 20));
@@ -101,6 +118,10 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
     last = std::max(last, on.last);
     report.devices.push_back(on);
   }
+  const auto refusals = read_refusals(database, report.run.tenant + "/" + report.run.workload, report.run.started);
+  if (const auto own = refusals.find(id); own != refusals.end()) report.refused = own->second;
+  // It may have ended before a sample told how often.
+  if (report.devices.size() == 1) report.devices[0].denials = std::max(report.devices[0].denials, report.refused.known);
   Statement waited(
       database,
       "SELECT count(*) FROM events WHERE time >= ? AND time <= ? AND type IN ('waited', 'queued', 'denied') "
@@ -111,24 +132,34 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
   return report;
 }
 
-std::string to_text(const RunReport& report) {
-  const RunFacts& run = report.run;
-  const std::string name = run.tenant + "/" + run.workload;
+namespace {
+
+std::string minute(TimeMs time) {
+  std::string text = rfc3339(time).substr(0, 16);
+  text[10] = ' ';
+  return text;
+}
+
+/// `2026-01-05 05:00 → 2026-01-05 07:00Z (2h 00m)  exit 3`.
+std::string when(const RunReport& report) {
   TimeMs last = 0;
   for (const RunOnDevice& device : report.devices) last = std::max(last, device.last);
   const TimeMs end = report.ended.value_or(last);
-  const auto minute = [](TimeMs time) {
-    std::string text = rfc3339(time).substr(0, 16);
-    text[10] = ' ';
-    return text;
-  };
-  std::string text = fmt::format("================ {} · run {} ================\n", name, run.number);
-  text +=
-      fmt::format(" user {}  tenant {}  {} → {}Z ({})  {}\n", run.user, run.tenant, minute(run.started), minute(end),
-                  format_duration(static_cast<std::uint64_t>(std::max<TimeMs>(end - run.started, 0)) * 1'000'000),
-                  report.exit_code ? fmt::format("exit {}", *report.exit_code)
-                  : report.ended   ? "ended"
-                                   : "running");
+  return fmt::format(
+      "{} → {}Z ({})  {}", minute(report.run.started), minute(end),
+      format_duration(static_cast<std::uint64_t>(std::max<TimeMs>(end - report.run.started, 0)) * 1'000'000),
+      report.exit_code ? fmt::format("exit {}", *report.exit_code)
+      : report.ended   ? "ended"
+                       : "running");
+}
+
+}  // namespace
+
+std::string to_text(const RunReport& report) {
+  const RunFacts& run = report.run;
+  std::string text =
+      fmt::format("================ {}/{} · run {} ================\n", run.tenant, run.workload, run.number);
+  text += fmt::format(" user {}  tenant {}  {}\n", run.user, run.tenant, when(report));
   if (!run.labels.empty()) text += fmt::format(" labels {}\n", run.labels);
   for (const RunOnDevice& device : report.devices) {
     const std::int64_t middle = mean(device.used, device.ms);
@@ -137,12 +168,31 @@ std::string to_text(const RunReport& report) {
     text += fmt::format(" memory, peak of {:<7} {}   {} / {}\n", of, bar(device.peak, device.limited),
                         size(device.peak), size(device.limited));
     text += fmt::format(" memory, mean of {:<7} {}   {}\n", of, bar(middle, device.limited), size(middle));
-    text += fmt::format(" denials {} · GiB·h used {:.1f}, limit {:.1f}\n", device.denials, gib_hours(device.used),
-                        gib_hours(device.limit_time));
+    text += fmt::format(" denials {} · GiB·h used {}, limit {}\n", device.denials, figures(gib_hours(device.used)),
+                        figures(gib_hours(device.limit_time)));
   }
   if (report.notes.empty()) return text;
   text += "Notes\n";
   for (const std::string& note : report.notes) text += " * " + note + "\n";
+  return text;
+}
+
+std::string to_markdown(const RunReport& report) {
+  const RunFacts& run = report.run;
+  std::string text = fmt::format("## {} · run {}\n\n", markdown_cell(run.tenant + "/" + run.workload), run.number);
+  text += fmt::format("user {}, tenant {}, {}\n\n", markdown_cell(run.user), markdown_cell(run.tenant), when(report));
+  if (!run.labels.empty()) text += "labels " + markdown_cell(run.labels) + "\n\n";
+  text += "| GPU | peak | mean | limit | peak of limit | denials | GiB·h used | GiB·h limit |\n";
+  text += "|:--|--:|--:|--:|--:|--:|--:|--:|\n";
+  for (const RunOnDevice& device : report.devices) {
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                        markdown_cell(device.device.name + " " + device.device.uuid), size(device.peak),
+                        size(mean(device.used, device.ms)), has_limit(device) ? size(device.limited) : "n/a (no limit)",
+                        has_limit(device) ? fmt::format("{}%", device.peak * 100 / device.limited) : "n/a (no limit)",
+                        device.denials, figures(gib_hours(device.used)), figures(gib_hours(device.limit_time)));
+  }
+  if (!report.notes.empty()) text += "\n";
+  for (const std::string& note : report.notes) text += "- " + markdown_cell(note) + "\n";
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "node/history/charges.hpp"
 #include "node/history/database.hpp"
+#include "node/history/refusals.hpp"
 
 namespace ration::history {
 
@@ -27,6 +28,8 @@ struct RunReport {
   std::optional<TimeMs> ended;
   std::optional<std::int64_t> exit_code;
   std::vector<RunOnDevice> devices;
+  /// Of all its devices: a limit holds on each.
+  Refusals refused;
   std::vector<std::string> notes;
   /// Other runs that waited or were refused while this one ran.
   std::int64_t others_waited = 0;
@@ -36,5 +39,7 @@ struct RunReport {
 [[nodiscard]] Result<RunReport> make_run_report(Database& database, const std::string& workload);
 
 [[nodiscard]] std::string to_text(const RunReport& report);
+/// The same as a table for a wiki or a mail.
+[[nodiscard]] std::string to_markdown(const RunReport& report);
 
 }  // namespace ration::history

@@ -111,7 +111,7 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1420", "set", "nobody")
         self.refused(3, "E1801", "set", "nobody", "--limit", "1GiB")
         self.refused(3, "E1801", "explain", "nobody")
-        for denial in ("d-1", "17", "d-1-", "d--1-2", "d-1-2x", "d-99999999999999999999999-1"):
+        for denial in ("d-1", "x17", "e-1x", "d-1-", "d--1-2", "d-1-2x", "d-99999999999999999999999-1"):
             self.refused(2, "E1412", "why", denial)
         self.refused(3, "E1413", "why", "d-999-1")
         self.refused(3, "E1422", "help", "untis")
@@ -357,7 +357,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         device = self.document("explain", "explain", "--tenant", "nlp", NODE, "-o", "json")["data"]["devices"][0]
         self.assertEqual({each["workload"]: each["used_bytes"] for each in device["workloads"]}, {"train": 1088 * MIB, "serve": 2112 * MIB})
         parts = {row["id"]: row["bytes"] for row in device["rows"]}
-        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "unexplained": 0})
+        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "modules": None, "unexplained": 0})
         self.assertEqual(sum(bytes or 0 for bytes in parts.values()), device["driver_bytes"], "the driver's number")
         self.assertEqual(self.document("explain", "explain", "nlp", NODE, "-o", "json")["data"][0]["held_bytes"], 3136 * MIB, "a workload comes first")
         self.assertIn("tenant vision on GPU 0", self.ration("explain", "vision", NODE).stdout)
@@ -371,7 +371,9 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         process.stdout.readline()
         row = self.document("ps", "ps", NODE, "-o", "json")["data"][0]
         self.assertEqual((row["governed"], row["used_bytes"], row["processes"][0]["pid"]), (False, 1088 * MIB, process.pid))
-        self.refused(3, "E1807", "explain", process.pid, NODE)
+        document = self.document("explain", "explain", process.pid, NODE, "-o", "json")
+        self.assertEqual(([row["id"] for row in document["warnings"]], document["data"]["devices"]), (["E1807"], [{"gpu": 0, "used_bytes": 1088 * MIB}]))
+        self.assertIn("is not governed: no limit holds for it", self.ration("explain", process.pid, NODE).stdout)
 
     def test_a_denial_is_explained(self):
         done = self.ration("run", NODE, "--limit", "1GiB", "--name", "small", "--", BIN / "ration-workload", "hold", "2GiB")

@@ -39,10 +39,11 @@ def called():
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
         ("GET", "/api/v1/devices/0/explain", None, {}, 200), ("GET", "/api/v1/devices/9/explain", None, {}, 404),
         ("GET", "/api/v1/workloads/train/explain", None, {}, 200), ("GET", "/api/v1/workloads/none/explain", None, {}, 404),
-        ("GET", "/api/v1/schedules", None, {}, 200), ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlp": "90%"}}, {}, 200),
+        ("GET", "/api/v1/schedules", None, {}, 200), ("PUT", "/api/v1/schedules/night?dry_run=1", {"when": "22:00-07:00", "set": {"nlp": "90%"}}, {}, 200),
+        ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlp": "90%"}}, {}, 200),
         ("PUT", "/api/v1/schedules/night", {"when": "22:00"}, {}, 400), ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlq": "90%"}}, {}, 404),
         ("PUT", "/api/v1/schedules/day", {"when": "22:00-07:00", "set": {"nlp": "1GiB"}}, {}, 400), ("PUT", "/api/v1/schedules/day", {"when": "22:00-07:00", "set": 5}, {}, 400),
-        ("DELETE", "/api/v1/schedules/night", None, {}, 200), ("DELETE", "/api/v1/schedules/night", None, {}, 404),
+        ("DELETE", "/api/v1/schedules/night?dry_run=1", None, {}, 200), ("DELETE", "/api/v1/schedules/night", None, {}, 200), ("DELETE", "/api/v1/schedules/night", None, {}, 404),
         ("GET", "/api/v1/tenants/nlp/explain", None, {}, 200), ("GET", "/api/v1/tenants/none/explain", None, {}, 404),
         ("PATCH", "/api/v1/workloads/train?dry_run=1", {"limit": "1GiB"}, {}, 200), ("PATCH", "/api/v1/workloads/train", {"limit": "6GiB"}, {}, 200),
         ("PATCH", "/api/v1/workloads/train", {"limit": "7GiB"}, {"If-Match": '"99"'}, 412),
@@ -79,7 +80,8 @@ def called():
         ("GET", "/api/v1/series?from=now&to=-6h", None, {}, 400),
         ("GET", "/api/v1/events", None, {}, 200), ("GET", "/api/v1/events?since=1&type=denied,waited&workload=greedy&limit=5", None, {}, 200),
         ("GET", "/api/v1/events?limit=-1", None, {}, 400), ("GET", "/api/v1/events/1", None, {}, 200), ("GET", "/api/v1/events/x", None, {}, 400),
-        ("GET", "/api/v1/events/999999", None, {}, 404),
+        ("GET", "/api/v1/events/999999", None, {}, 404), ("GET", "/api/v1/events/2/why", None, {}, 200), ("GET", "/api/v1/events/999999/why", None, {}, 404),
+        ("GET", "/api/v1/events/x/why", None, {}, 400),
         ("GET", f"/api/v1/denials/{scene.denial}", None, {}, 200), ("GET", "/api/v1/denials/d-9-9", None, {}, 404),
         ("GET", "/api/v1/reports/usage", None, {}, 200),
         ("GET", "/api/v1/reports/usage?window=24h&by=user&basis=limit&price=0.03&share_idle=even&format=json", None, {}, 200),
@@ -90,7 +92,7 @@ def called():
         ("POST", f"/api/v1/reports/periods/{scene.month}:close", {}, {}, 409), ("POST", "/api/v1/reports/periods/2099-01:close", {}, {}, 409),
         ("POST", "/api/v1/reports/periods/soon:close", {}, {}, 400), ("POST", "/api/v1/reports/periods/1999-12:close", {}, {}, 200),
         ("GET", "/api/v1/runs/last", None, {}, 200), ("GET", "/api/v1/runs/last?workload=train", None, {}, 200),
-        ("GET", "/api/v1/runs/last?workload=none", None, {}, 404),
+        ("GET", "/api/v1/runs/last?workload=none", None, {}, 404), ("GET", "/api/v1/runs/last?format=md", None, {}, 200), ("GET", "/api/v1/runs/last?format=csv", None, {}, 400),
         ("GET", "/api/v1/recommendations/train", None, {}, 200), ("GET", "/api/v1/recommendations/none", None, {}, 404),
         ("GET", "/api/v1/stream?topics=weather", None, {}, 400), ("GET", "/api/v1/stream?every=soon", None, {}, 400),
         ("GET", "/api/v1/stream?last_event_id=x", None, {}, 400), ("GET", "/api/v1/stream", None, {"Last-Event-ID": "x"}, 400),
@@ -275,7 +277,7 @@ class Contract(unittest.TestCase):
 
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()
-        for path in [*(SOURCE / "src/node").glob("api_*.cpp"), SOURCE / "src/node/http/stream.cpp"]:
+        for path in [*(SOURCE / "src/node").glob("api*.cpp"), SOURCE / "src/node/http/stream.cpp"]:
             read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |\btext\()"(\w+)"', path.read_text()))
         described = {each["name"] for operations in self.description()["paths"].values() for operation in operations.values()
                      for each in operation.get("parameters", []) if each["in"] == "query"}
@@ -330,7 +332,7 @@ class Contract(unittest.TestCase):
                 if who == "anyone" or template.endswith("/leases/{id}"):
                     continue
                 with self.subTest(method=method, path=path):
-                    body = {"limit": "1GiB", "folder": "/", "bytes": 1} if method in ("post", "patch", "put") else None
+                    body = {"limit": "1GiB"} if method == "patch" else {"limit": "1GiB", "folder": "/", "bytes": 1} if method in ("post", "put") else None
                     status, problem = scene.ask(method.upper(), path, body, tcp=True)
                     self.assertEqual(status, 403, problem)
                     self.assertEqual(problem["id"], "E1523" if who == "anyone on the socket" else "E1502")

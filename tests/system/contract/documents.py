@@ -15,7 +15,7 @@ NONE = {
     "series": {"gpu"},
     "split": {"workload"},
 }
-for name in ("event", "event_line", "why", "trim", "suspend", "resume"):
+for name in ("event", "event_line", "event_why", "why", "trim", "suspend", "resume"):
     NONE[name] = NONE["events"]
 
 

@@ -33,6 +33,7 @@ name = "jup"
 # Name, tenant, GPU, limit, MiB held. The first is refused memory before the tests begin.
 WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 8192), ("kernel", "jup", 0, "5GiB", 1024), ("eval", "nlp", 1, "4GiB", 2048))
 REFUSED = 14336  # MiB: more than any limit here leaves, and than the card has not
+WAITED_FOR = "36GiB"
 
 
 class Node:
@@ -86,6 +87,12 @@ class Node:
     def deny(self, name):
         self.order(name, f"take {REFUSED}")
 
+    def wait_for_room(self):
+        """Somebody who wants more than is free, and waits for it."""
+        self.programs.append(subprocess.Popen(
+            [BIN / "ration", "run", NODE, "--wait", "1h", "--name", "big", "--tenant", "jup", "--gpu", "0", "--guarantee", WAITED_FOR, "--limit", WAITED_FOR, "--", BIN / "ration-workload", "obey"],
+            env=self.environment, stdout=subprocess.DEVNULL, stderr=open(self.folder / "big.log", "w")))
+
     def outsider(self):
         environment = dict(self.environment, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM=NODE[6:])
         self.programs.append(subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], env=environment, stdout=subprocess.PIPE, text=True))
@@ -112,6 +119,7 @@ def main(only):
             for workload in WORKLOADS:
                 node.run(*workload)
             node.outsider()
+            node.wait_for_room()
             for _ in range(2):
                 node.deny("serve")
             myself = f"'{sys.executable}' '{pathlib.Path(__file__).resolve()}'"

@@ -51,7 +51,7 @@ TEST_F(HistoryTest, ALimitComesWithItsReasonAndABackTest) {
   const std::string text = to_text(*found, at);
   for (const char* part : {"nlp/train - 20 runs in 5 days", "confidence: good", "→ limit 13.2 GiB",
                            "replaying 20 recorded runs at 13.2 GiB → 0 denied", "at 11.2 GiB → 10",
-                           "apply:  ration set nlp/train --limit 13568MiB --guarantee 10496MiB"})
+                           "apply:  ration run --name train --tenant nlp --limit 13568MiB --guarantee 10496MiB -- …"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
@@ -68,6 +68,105 @@ TEST_F(HistoryTest, ARefusedRunRaisesTheLimitAndLowersTheConfidence) {
   EXPECT_EQ(found->denials, 2u);
   EXPECT_EQ(found->checks[1].limit, 12_GiB);
   EXPECT_EQ(found->checks[1].denied, 1u) << "it was refused at 12 GiB: 12 GiB would refuse it again";
+}
+
+Event refusal(const std::string& id, TimeMs time, Bytes held, Bytes requested, Bytes limit) {
+  Event event = plain_event("denied", "refused");
+  event.time = time, event.workload = "train", event.tenant = "nlp", event.denial = id;
+  event.bytes = static_cast<std::int64_t>(requested.count());
+  event.why =
+      "{\"used_bytes\":" + std::to_string(held.count()) + ",\"limit_bytes\":" + std::to_string(limit.count()) + "}";
+  return event;
+}
+
+// Six good runs that reach 1 GiB, and two that asked for that while they held 540 MiB, at a limit of 1200 MiB.
+TimeMs six_good_and_two_refused(History& history) {
+  TimeMs at = kStart;
+  for (std::uint64_t run = 1; run <= 8; ++run, at += 6 * kHourMs)
+    past_run(history, run, at, run <= 6 ? 1_GiB : 540_MiB, run <= 6 ? 2_GiB : 1200_MiB, run <= 6 ? 0 : 1);
+  for (std::uint64_t run = 7; run <= 8; ++run)
+    EXPECT_TRUE(history.append(
+        refusal("d-" + std::to_string(run) + "-1", kStart + (run - 1) * 6 * kHourMs + 1, 540_MiB, 1_GiB, 1200_MiB)));
+  EXPECT_TRUE(history.commit());
+  return at;
+}
+
+TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
+  History history = open({2 * kHourMs, false});
+  const TimeMs at = six_good_and_two_refused(history);
+  const auto found = reader().recommend(ask(at));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->limit, 1792_MiB) << "1564 MiB, as ration why says";
+  EXPECT_EQ(found->limit_reason,
+            "a refused run needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it held), rounded to 256 MiB: what "
+            "beyond that is not known");
+  EXPECT_EQ(found->denials, 2U);
+  ASSERT_EQ(found->checks.size(), 3U);
+  EXPECT_EQ(found->checks[0].denied, 0U);
+  EXPECT_EQ(found->checks[1].limit, 1536_MiB);
+  EXPECT_EQ(found->checks[1].denied, 2U) << "28 MiB too little for both";
+  EXPECT_EQ(found->checks[2].limit, 1_GiB);
+  const auto last = reader().last_run("nlp/train");
+  ASSERT_EQ(last->notes.size(), 1U);
+  EXPECT_EQ(last->notes[0],
+            "It was refused memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
+            "held); ration why tells each, or next time  ration run --limit 1792MiB");
+}
+
+TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
+  History history = open({2 * kHourMs, false});
+  past_run(history, 3, kStart, 1_GiB, 2_GiB, 1);
+  past_run(history, 3, kStart + kDayMs, 1_GiB, 2_GiB);  // after a boot
+  ASSERT_TRUE(history.append(refusal("d-3-1", kStart + 5, 1_GiB, 3_GiB, 2_GiB)));
+  // Not for want of memory: a device that it was not given.
+  ASSERT_TRUE(history.append(refusal("d-3-1", kStart + kDayMs + 5, 0_B, 30_GiB, 0_B)));
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(reader().last_run("train")->refused.known, 0);
+  RecommendQuestion question = ask(kStart + 2 * kDayMs);
+  question.fewest_runs = 2;
+  const auto found = reader().recommend(question);
+  EXPECT_EQ(found->refused.need(), 4_GiB);
+  EXPECT_EQ(found->limit, 4_GiB);
+  question.fewest_runs = 5;
+  EXPECT_EQ(to_text(*reader().recommend(question), question.now),
+            "not enough history: 2 runs (need 5) - showing the largest peak seen, 1.00 GiB; refused was what needs at "
+            "least 4.00 GiB (3.00 GiB on top of the 1.00 GiB it held). Give a limit of at least 4.00 GiB, or let it "
+            "run more often.\n");
+}
+
+TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
+  History history = open({2 * kHourMs, false});
+  for (std::uint64_t run = 1; run <= 5; ++run)
+    past_run(history, run, kStart + static_cast<TimeMs>(run) * 6 * kHourMs, 1_GiB, 2_GiB, run == 5 ? 1 : 0);
+  ASSERT_TRUE(history.append(refusal("d-5-1", kStart + 30 * kHourMs + 5, 1_GiB, Bytes{~std::uint64_t{0}}, 2_GiB)));
+  ASSERT_TRUE(history.commit());
+  const auto found = reader().recommend(ask(kStart + 2 * kDayMs));
+  EXPECT_EQ(found->limit, 40_GiB);
+  EXPECT_NE(found->limit_reason.find("capped by the device's 40.0 GiB: no limit gives the"), std::string::npos)
+      << found->limit_reason;
+  EXPECT_EQ(found->checks[0].denied, 1U) << "no limit helps that one";
+  EXPECT_NE(reader().last_run("train")->notes[0].find("no limit gives that"), std::string::npos);
+}
+
+TEST_F(HistoryTest, WhatRunsIsSetAndWhatEndedIsRunAgain) {
+  History history = open({2 * kHourMs, false});
+  TimeMs at = kStart;
+  for (std::uint64_t run = 1; run <= 5; ++run, at += 6 * kHourMs) past_run(history, run, at, 1_GiB, 2_GiB);
+  WorkloadSample now = workload(6, "train", 1_GiB, 2_GiB);
+  now.run.started = at;
+  ASSERT_TRUE(history.record(sample_at(at, {now})));
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(command_of(*reader().recommend(ask(at))), "ration set nlp/train --limit 1280MiB --guarantee 1024MiB");
+  Event ended = plain_event("ended", "ended");  // known before the next commit
+  ended.time = at + kSecondMs, ended.workload = "train", ended.tenant = "nlp";
+  ASSERT_TRUE(history.append(ended));
+  EXPECT_FALSE(reader().recommend(ask(at))->running);
+  sql("DELETE FROM events");
+  EXPECT_TRUE(reader().recommend(ask(at))->running);
+  history.run_ended(now.run, at + kSecondMs, 0);
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(command_of(*reader().recommend(ask(at))),
+            "ration run --name train --tenant nlp --limit 1280MiB --guarantee 1024MiB -- …");
 }
 
 TEST_F(HistoryTest, AFloorOrCapThatDecidesIsNamed) {

@@ -86,6 +86,27 @@ TEST_F(HistoryTest, AReportCanBeMadeByAnything) {
   EXPECT_EQ(*parse_basis("max(used,guarantee)"), Basis::kMaxUsedGuarantee);
 }
 
+TEST_F(HistoryTest, ADeviceIsAGpuAndEachHasItsOwnIdleLine) {
+  History history = open({2 * kHourMs, false});
+  for (int hour = 0; hour <= 2; ++hour)
+    ASSERT_TRUE(history.record(
+        sample_at(kStart + hour * kHourMs, {workload(1, "train", 8_GiB)}, {device(), device("GPU-1", 16_GiB)})));
+  ASSERT_TRUE(history.commit());
+  ReportQuestion question = whole_window();
+  ASSERT_TRUE(parse_by("device", question));
+  EXPECT_EQ(question.by, By::kGpu);
+  const auto report = reader().usage(question);
+  ASSERT_NE(find_row(*report, "(idle, not held) GPU-0"), nullptr);
+  EXPECT_EQ(byte_seconds(find_row(*report, "(idle, not held) GPU-0")->charged), seconds(32_GiB, 2 * kHourMs));
+  EXPECT_EQ(byte_seconds(find_row(*report, "(idle, not held) GPU-1")->charged), seconds(16_GiB, 2 * kHourMs));
+  EXPECT_EQ(find_row(*report, "(idle, not held) GPU-1")->device, "GPU-1");
+  question.share_idle = ReportQuestion::ShareIdle::kEven;
+  const auto shared = reader().usage(question);
+  ASSERT_EQ(shared->rows.size(), 1U) << "the idle time of all cards is shared";
+  EXPECT_EQ(byte_seconds(shared->rows[0].charged), seconds(56_GiB, 2 * kHourMs));
+  EXPECT_TRUE(shared->adds_up);
+}
+
 TEST_F(HistoryTest, AWindowIsWholeHoursAndEndsWhereTheRecordDoes) {
   History history = open({2 * kHourMs, false});
   ten_hours(history);

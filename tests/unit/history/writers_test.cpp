@@ -3,6 +3,7 @@
 
 #include "history_fixture.hpp"
 #include "node/history/export/cells.hpp"
+#include "node/history/export/table.hpp"
 
 namespace ration::history {
 namespace {
@@ -47,7 +48,13 @@ TEST(Cells, AreHarmlessInEveryForm) {
   EXPECT_EQ(grouped(5120.44), "5\u00a0120.4");
   EXPECT_EQ(grouped(12.0), "12.0");
   EXPECT_EQ(grouped(29313600.06), "29\u00a0313\u00a0600.1");
-  EXPECT_EQ(grouped(-0.01), "0.0");
+  EXPECT_EQ(grouped(-5120.44), "-5\u00a0120.4");
+  EXPECT_EQ(figures(5120.44), "5120.4");
+  EXPECT_EQ(figures(0), "0.0");
+  EXPECT_EQ(figures(0.04271), "0.0427") << "little is not nothing";
+  EXPECT_EQ(figures(-0.01), "-0.01");
+  EXPECT_EQ(figures(9.996), "10.0");
+  EXPECT_EQ(figures(1.5e-12), "< 1e-9");
   EXPECT_EQ(cents(15873), "158.73");
   EXPECT_EQ(cents(-5), "-0.05");
   EXPECT_EQ(exact_gib_hours(ByteTime{(__int128{1} << 30) * kHourMs * 5 / 2}), "2.5");
@@ -69,7 +76,111 @@ TEST_F(WritersTest, MarkdownHasTheSumAsItsLastRow) {
   EXPECT_NE(text.find("| **sum = 40.0 GiB × 30 h** | **1\u00a0200.0** |"), std::string::npos) << text;
   EXPECT_EQ(text.find("<script"), std::string::npos);
   EXPECT_NE(text.find("Basis used: integral of bytes held over time."), std::string::npos);
-  EXPECT_NE(text.find("add up to capacity × time exactly"), std::string::npos);
+  EXPECT_NE(text.find("add up to capacity × recorded time exactly"), std::string::npos);
+}
+
+TEST_F(WritersTest, WhatLiesBeforeTheFirstRecordIsSaidAndNotInTheArithmetic) {
+  for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(path_ + part);
+  History history = open({2 * kHourMs, false});
+  const TimeMs begun = kStart + 30 * kMinuteMs;
+  ASSERT_TRUE(history.record(sample_at(begun, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.record(sample_at(begun + 162 * kSecondMs, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.commit());
+  ReportQuestion question = whole_window();
+  question.window = {kStart - 24 * kHourMs, kStart + kHourMs};
+  const auto report = reader().usage(question);
+  EXPECT_EQ(report->recorded_from, begun);
+  EXPECT_EQ(sum_arithmetic(*report), "40.0 GiB × 0.045 h");
+  const std::string text = to_markdown(*report);
+  EXPECT_NE(text.find("| **sum = 40.0 GiB × 0.045 h** | **1.8** |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| nlp | 0.045 | 0.045 | 0.45 |"), std::string::npos) << text;
+  EXPECT_NE(text.find("Recorded from 2026-01-05T00:30:00.000Z on; before that nobody watched: 24h 30m of the window "
+                      "are not in the sum."),
+            std::string::npos)
+      << text;
+  const auto document = to_json(*report);
+  EXPECT_EQ(document["recorded_from"], "2026-01-05T00:30:00.000Z");
+  EXPECT_EQ(document["sum_text"], "40.0 GiB × 0.045 h");
+  question.window = {kStart - 24 * kHourMs, kStart - 23 * kHourMs};
+  const auto before = reader().usage(question);
+  EXPECT_FALSE(before->recorded_from);
+  EXPECT_NE(to_markdown(*before).find("Nothing is recorded in this window"), std::string::npos);
+  EXPECT_EQ(to_markdown(*before).find("exactly"), std::string::npos);
+  EXPECT_TRUE(to_json(*before)["recorded_from"].is_null());
+}
+
+TEST_F(WritersTest, DevicesThatWereRecordedNotEquallyLongAreReckonedApart) {
+  for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(path_ + part);
+  History history = open({2 * kHourMs, false});
+  ASSERT_TRUE(history.record(sample_at(kStart)));
+  const std::vector<DeviceSample> both{device(), device("GPU-1", 16_GiB)};
+  for (int hour = 1; hour <= 3; ++hour) ASSERT_TRUE(history.record(sample_at(kStart + hour * kHourMs, {}, both)));
+  ASSERT_TRUE(history.commit());
+  const auto report = reader().usage(whole_window());
+  EXPECT_EQ(sum_arithmetic(*report), "40.0 GiB × 3 h + 16.0 GiB × 2 h");
+  EXPECT_EQ(byte_seconds(report->sum), seconds(Bytes{(40_GiB).count() * 3 + (16_GiB).count() * 2}, kHourMs));
+}
+
+TEST_F(WritersTest, WhatHasNoPriceCostsNotNothing) {
+  ReportQuestion question = whole_window();
+  question.prices = {0, {{"nlp", 1'000'000'000}}};
+  const auto report = reader().usage(question);
+  EXPECT_EQ(report->cost_cents, 240'00);
+  EXPECT_EQ(report->unpriced_rows, 2U) << "the other tenant and what is idle";
+  const std::string text = to_markdown(*report);
+  EXPECT_NE(text.find("| nlp | 240.0 | 240.0 | 300.0 | 8.0 | 80% | 0 | 240.00 EUR |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| 90.0 | 90.0 | 300.0 | 3.0 | 30% | 0 | n/a (no price) |"), std::string::npos) << text;
+  EXPECT_NE(text.find("**240.00 EUR + 2 rows without a price**"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 rows have no price and are not in the cost"), std::string::npos) << text;
+  EXPECT_NE(to_html(*report).find("<td>n/a (no price)</td>"), std::string::npos);
+  const auto document = to_json(*report);
+  EXPECT_EQ(document["cost"], 240);
+  EXPECT_EQ(document["unpriced_rows"], 2);
+  EXPECT_TRUE(document["rows"][1]["cost"].is_null());
+  EXPECT_EQ(document["rows"][1]["cost_na"], "no price");
+  EXPECT_NE(to_csv(*report).find(",0.3000,0,,\r\n"), std::string::npos) << to_csv(*report);
+  EXPECT_EQ(to_csv(*report).find(",0.00,"), std::string::npos);
+}
+
+TEST_F(WritersTest, ARowOfWhichOnlyAPartHasAPriceSaysSo) {
+  ReportQuestion question = whole_window(Basis::kUsed, By::kGpu);
+  question.prices = {0, {{"nlp", 1'000'000'000}}};
+  const auto report = reader().usage(question);
+  EXPECT_EQ(find_row(*report, "GPU-0")->cost_cents, 240'00);
+  EXPECT_EQ(report->partly_priced_rows, 1U);
+  EXPECT_EQ(to_json(*report)["rows"][0]["cost_partial"], true);
+  EXPECT_NE(to_markdown(*report).find("Of 1 row only a part has a price"), std::string::npos);
+  question.prices = {0, {{"nobody", 1'000'000'000}}};
+  const auto none = reader().usage(question);
+  EXPECT_FALSE(none->cost_known);
+  EXPECT_FALSE(to_json(*none).contains("cost"));
+  EXPECT_EQ(to_markdown(*none).find("0.00 EUR"), std::string::npos);
+}
+
+TEST_F(WritersTest, WhatIsChargedForIsAColumn) {
+  EXPECT_EQ(to_markdown(report_of(reader())).find("guarantee"), std::string::npos) << "nobody has one";
+  EXPECT_NE(to_markdown(report_of(reader())).find("| GiB·h charged (used) |"), std::string::npos);
+  for (const Basis basis : {Basis::kGuarantee, Basis::kMaxUsedGuarantee}) {
+    const auto report = reader().usage(whole_window(basis));
+    EXPECT_NE(to_markdown(*report).find("| GiB·h guarantee |"), std::string::npos);
+    EXPECT_NE(to_html(*report).find(">GiB·h guarantee</th>"), std::string::npos);
+    EXPECT_NE(to_markdown(*report).find("| GiB·h charged (" + name_of(basis) + ") |"), std::string::npos);
+  }
+}
+
+TEST_F(WritersTest, OneRunIsATableToo) {
+  const auto run = reader().last_run("nlp/train");
+  ASSERT_TRUE(run);
+  EXPECT_EQ(to_markdown(*run),
+            "## nlp/train · run 1\n\n"
+            "user alice, tenant nlp, 2026-01-05 00:00 → 2026-01-06 06:00Z (30h 00m)  running\n\n"
+            "labels exp=42,team=x\n\n"
+            "| GPU | peak | mean | limit | peak of limit | denials | GiB·h used | GiB·h limit |\n"
+            "|:--|--:|--:|--:|--:|--:|--:|--:|\n"
+            "| NVIDIA A100-40 GPU-0 | 8.00 GiB | 8.00 GiB | 10.0 GiB | 80% | 0 | 240.0 | 300.0 |\n\n"
+            "- Peak 8.00 GiB of 10.0 GiB: next time  ration run --limit 8704MiB\n");
+  const auto evil = reader().last_run("serve");
+  EXPECT_EQ(to_markdown(*evil).find("<script"), std::string::npos);
 }
 
 TEST_F(WritersTest, ThePageAsksNobodyForAnythingAndRunsNothing) {

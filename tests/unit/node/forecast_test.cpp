@@ -25,6 +25,32 @@ TEST(Forecast, SaysNothingTooEarlyOrWithoutGrowth) {
   EXPECT_FALSE(unknown.seconds_to_full("a", 1_GiB));
 }
 
+TEST(Forecast, ProgramsThatStartAreStepsAndNoTrend) {
+  Forecast two, ever;
+  for (std::uint64_t second = 0; second <= 90; second += 5) {
+    two.note("a", second < 30 ? 1_GiB : second < 60 ? 3_GiB : 5_GiB, second * kSecond);
+    ever.note("a", Bytes{(1 + second / 20) << 30}, second * kSecond);  // one each twenty seconds
+  }
+  EXPECT_FALSE(two.seconds_to_full("a", 4_GiB));
+  EXPECT_FALSE(ever.seconds_to_full("a", 4_GiB));
+}
+
+TEST(Forecast, GrowthThatRestsNowAndThenIsSteadyStill) {
+  Forecast forecast;
+  for (std::uint64_t look = 0; look <= 24; ++look) {
+    const std::uint64_t steps = look - look / 4;  // three looks of four
+    forecast.note("a", Bytes{steps << 26}, look * 5 * kSecond);
+  }
+  EXPECT_TRUE(forecast.seconds_to_full("a", 1_GiB));
+}
+
+TEST(Forecast, GrowthThatEndedAMinuteAgoIsNone) {
+  Forecast forecast;
+  for (std::uint64_t second = 0; second <= 300; second += 5)
+    forecast.note("a", Bytes{std::min<std::uint64_t>(second, 235) << 24}, second * kSecond);
+  EXPECT_FALSE(forecast.seconds_to_full("a", 1_GiB));
+}
+
 TEST(Forecast, AClockSetBackBeginsAnew) {
   Forecast forecast;
   for (std::uint64_t second = 0; second <= 120; second += 5) forecast.note("a", Bytes{second << 20}, second * kSecond);

@@ -58,6 +58,11 @@ export async function request<Data>(path: string, options: RequestOptions = {}):
   return (await answer.json()) as Envelope<Data>;
 }
 
+/** For an answer without a body. */
+export async function requestDone(path: string, options: RequestOptions): Promise<void> {
+  await send(path, options, "application/problem+json");
+}
+
 /** A body that is not ration's JSON, such as a report in CSV. */
 export async function requestBlob(path: string): Promise<Blob> {
   return (await send(path, {}, "*/*")).blob();

@@ -1,7 +1,5 @@
-// The daemon's JSON, field by field as docs/http-api.md has it. Unknown is null beside FIELD_na with the reason.
-// Shapes that the document leaves open are marked "open" and read with care (see client.ts and the pages).
-
-export type Unknowable<Name extends string, Type> = { [K in Name]: Type | null } & { [K in `${Name}_na`]?: string };
+// The daemon's JSON, as far as the pages read it. Unknown is null beside FIELD_na with the reason. A test holds each field
+// against share/ration/schema: that it is there, and that what may be missing or null there may be so here.
 
 export interface Envelope<Data> {
   schema: string;
@@ -30,6 +28,7 @@ export interface Problem {
 export interface Session {
   role: "operator" | "tenant";
   user: string | null;
+  user_na?: string;
   version: string;
 }
 
@@ -38,16 +37,14 @@ export interface Device {
   uuid: string;
   name: string;
   total_bytes: number;
-  used_bytes: number | null;
-  used_bytes_na?: string;
-  free_bytes: number | null;
-  free_bytes_na?: string;
+  used_bytes: number;
+  free_bytes: number;
   utilisation_percent: number | null;
   utilisation_percent_na?: string;
   temperature_celsius: number | null;
   temperature_celsius_na?: string;
-  promised_bytes: number | null;
-  governed_bytes: number | null;
+  promised_bytes: number;
+  governed_bytes: number;
   ungoverned_bytes: number | null;
   ungoverned_bytes_na?: string;
   unexplained_bytes: number | null;
@@ -60,104 +57,98 @@ export interface Device {
 
 export interface Process {
   pid: number;
-  user?: string | null;
+  user?: string;
   command: string | null;
   command_na?: string;
   state: "managed" | "violator" | "unmanaged";
-  used_bytes?: number | null;
-  used_bytes_na?: string;
-  driver_used_bytes?: number | null;
-  driver_used_bytes_na?: string;
+  used_bytes?: number;
 }
 
-export type WorkloadState = "running" | "waiting" | "shrinking" | "idle" | "suspended";
+export type WorkloadState = "running" | "waiting" | "shrinking" | "suspended" | "resuming";
 
 /** One workload on one device; `workload` is null for what was not started through ration. */
 export interface WorkloadRow {
   workload: string | null;
   workload_na?: string;
-  tenant?: string | null;
-  user?: string | null;
-  user_na?: string;
-  run?: number | null;
+  tenant?: string;
+  user: string;
+  run?: number;
   gpu: number | null;
   gpu_na?: string;
-  uuid?: string;
   device?: string;
   state?: WorkloadState;
   governed: boolean;
-  enforced_by?: string;
+  enforced_by?: "shim" | "driver";
   slice?: string;
   labels?: string | null;
   labels_na?: string;
   command?: string | null;
   command_na?: string;
-  started?: string | null;
+  started?: string;
   used_bytes: number | null;
   used_bytes_na?: string;
-  limit_bytes?: number | null;
-  limit_bytes_na?: string;
-  configured_limit_bytes?: number | null;
-  guarantee_bytes?: number | null;
-  peak_bytes?: number | null;
-  peak_bytes_na?: string;
-  context_bytes?: number | null;
-  context_bytes_na?: string;
-  pooled_bytes?: number | null;
-  pooled_bytes_na?: string;
+  limit_bytes?: number;
+  configured_limit_bytes?: number;
+  /** Why less than the configured limit holds at this moment. */
+  held_back_by?: string;
+  guarantee_bytes?: number;
+  peak_bytes?: number;
+  context_bytes?: number;
+  pooled_bytes?: number;
+  /** Moved to the host's memory. */
+  suspended_bytes?: number;
   denials?: number;
-  last_denial?: string | null;
   limit_changes?: number;
-  idle_seconds?: number | null;
-  idle_seconds_na?: string;
-  shrinking?: boolean;
+  idle_seconds?: number;
   container?: string | null;
   container_na?: string;
-  origin?: string | null;
   policy?: string;
-  processes?: Process[] | null;
+  processes: Process[] | null;
   processes_na?: string;
 }
 
 export interface TenantAccount {
-  gpu: number | null;
-  used_bytes: number | null;
-  used_bytes_na?: string;
+  gpu: number;
+  used_bytes: number;
   limit_bytes: number | null;
   limit_bytes_na?: string;
-  guarantee_bytes: number | null;
-  peak_bytes: number | null;
-  peak_bytes_na?: string;
+  guarantee_bytes: number;
+  peak_bytes: number;
   denials: number;
 }
 
 export interface Tenant {
   tenant: string;
   priority: number;
-  limit_changes?: number;
+  /** How often its limit or guarantee was changed: for If-Match. */
+  changes: number;
+  /** Who said the limit; null for a tenant that the configuration does not name. */
+  limit_from: string | null;
+  limit_from_na?: string;
   accounts: TenantAccount[];
 }
 
 export interface Lease {
   lease: string;
-  state: string;
+  state: "waiting" | "granted" | "running" | "suspended" | "over";
   tenant: string;
-  user: string | null;
+  user: string;
   command: string | null;
   command_na?: string;
   bytes: number;
-  gpu: string | number;
+  gpu: string;
   priority: number;
-  position: number | null;
-  of: number | null;
-  reason: string | null;
+  position?: number;
+  of?: number;
+  reason?: string;
   since: string;
-  estimate_seconds: number | null;
+  estimate_seconds?: number | null;
   estimate_seconds_na?: string;
 }
 
 export interface Snapshot {
   devices: Device[];
+  devices_na?: string;
   workloads: WorkloadRow[];
   tenants: Tenant[];
   queue: Lease[];
@@ -165,8 +156,9 @@ export interface Snapshot {
 }
 
 export const eventTypes = [
-  "started", "ended", "denied", "waited", "resized", "trimmed", "suspended", "resumed", "rebalanced", "shrinking",
-  "ungoverned", "violation", "orphaned", "guard_lost", "queued", "granted", "alert", "config", "daemon", "gap",
+  "started", "ended", "denied", "waited", "resized", "trimmed", "suspending", "suspended", "suspend_failed", "resuming", "resumed",
+  "idle", "rebalanced", "shrinking", "ungoverned", "violation", "orphaned", "guard_lost", "queued", "granted", "alert", "config",
+  "daemon", "gap",
 ] as const;
 export type EventType = (typeof eventTypes)[number];
 
@@ -183,8 +175,8 @@ export interface NodeEvent {
   denial: string | null;
   by: string | null;
   text: string;
-  old: unknown;
-  new: unknown;
+  old: string | null;
+  new: string | null;
   fix: string | null;
 }
 
@@ -194,16 +186,17 @@ export interface Denial {
   time: string;
   workload: string;
   tenant: string;
-  pid: number | null;
-  requested_bytes: number | null;
-  used_bytes: number | null;
-  limit_bytes: number | null;
-  device_free_bytes?: number | null;
+  pid: number;
+  requested_bytes: number;
+  used_bytes: number;
+  limit_bytes: number;
+  device_free_bytes: number | null;
   device_free_bytes_na?: string;
-  function?: string | null;
+  function: string;
   because: string;
-  then?: string | null;
-  fix: string | null;
+  not_because?: string;
+  waited_seconds?: number;
+  fix: string;
 }
 
 export interface ExplainRow {
@@ -214,10 +207,12 @@ export interface ExplainRow {
   source?: string;
 }
 
-/** Open: one account of a workload; several on several devices. */
+/** One account of a workload: its rows add up to what the driver says. */
 export interface Explained {
-  gpu?: number | null;
-  total_bytes?: number | null;
+  gpu: number | null;
+  used_bytes: number;
+  driver_bytes: number | null;
+  driver_bytes_na?: string;
   rows: ExplainRow[];
 }
 
@@ -237,48 +232,68 @@ export interface Series {
   lines: Line[];
   limits: { name: string; values: (number | null)[] }[];
   denials: { time: string; event: number; name: string }[];
-  gaps: { from: string; to: string }[];
-  capacity_bytes: number | null;
+  gaps: Gap[];
+  capacity_bytes: number;
+}
+
+/** The daemon did not run. */
+export interface Gap {
+  from: string;
+  to: string;
 }
 
 export interface UsageRow {
   name: string;
-  kind: "governed" | "ungoverned" | "idle" | "gap";
+  kind: "governed" | "ungoverned" | "driver" | "idle" | "gap" | "overlap";
   used_byte_seconds: string | null;
+  used_byte_seconds_na?: string;
   limit_byte_seconds: string | null;
-  guarantee_byte_seconds: string | null;
-  charged_byte_seconds: string | null;
-  charged_gib_hours: number | null;
+  limit_byte_seconds_na?: string;
+  charged_byte_seconds: string;
+  shared_idle_byte_seconds?: string;
+  charged_gib_hours: number;
   peak_bytes: number | null;
   efficiency: number | null;
-  denials: number | null;
+  denials: number;
   cost: number | null;
+  cost_na?: string;
+  /** Where idle, ungoverned and other memory is listed card by card. */
+  device?: string;
 }
 
 export interface Usage {
-  by: string;
-  basis: string;
+  basis: "used" | "limit" | "guarantee" | "max(used,guarantee)" | "peak";
   from: string;
   to: string;
-  currency: string | null;
+  currency: string;
   rows: UsageRow[];
   sum_byte_seconds: string;
   capacity_byte_seconds: string;
   adds_up: boolean;
-  gaps: { from: string; to: string }[];
+  /** Sentences about the window: from when on anybody watched. */
+  notes: string[];
+  gaps: Gap[];
   period: string | null;
   closed: string | null;
   seal: string | null;
-  adjustments: unknown[];
+  seal_intact?: boolean;
+  adjustments: { id: number }[];
+  cost?: number;
 }
 
-/** Open: what a change would do. */
+/** A month whose lines never change any more. */
+export interface Period {
+  period: string;
+  closed: string;
+  seal: string;
+}
+
+/** What a change of a workload's limits does, or would do. */
 export interface Consequences {
-  consequences?: (string | { level?: "info" | "warn" | "error"; text: string })[];
-  command?: string;
+  consequences: { level: "info" | "warn"; text: string }[];
 }
 
-/** Open: the wish and the answer of POST /api/v1/plan. */
+/** The body of POST /api/v1/plan. */
 export interface PlanWish {
   /** `A100-40:2`, `0`; none: the devices of this node. */
   gpus: string[];
@@ -308,9 +323,24 @@ export interface PlanAnswer {
   more_devices: number;
 }
 
-/** Open: what the daemon knows about itself. Known tables are `checks` and `sources`; the rest is shown as it comes. */
+/** What the daemon knows about itself. */
 export interface Health {
-  checks?: { id: string; status: string; text: string; fix?: string | null }[];
-  sources?: { name: string; source: string; age_seconds: number | null; age_seconds_na?: string; status?: string; text?: string }[];
-  [field: string]: unknown;
+  version: string;
+  pid: number;
+  started: string;
+  last_look: string;
+  looks: number;
+  /** All looks together. */
+  look_seconds: number;
+  workloads: number;
+  stream_clients: number;
+  connections: number;
+  recorded_to: string;
+  driver: string | null;
+  driver_na?: string;
+  problem: string | null;
+  problem_na?: string;
+  checks: { id: string; status: "ok" | "warn"; text: string }[];
+  /** For operators. */
+  folders?: { folder: string; user: string }[];
 }

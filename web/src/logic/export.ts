@@ -13,6 +13,17 @@ export function toCsv(head: string[], rows: Value[][]): string {
   return [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
+/** What `ration report --window` takes: a span that ends now, long enough to reach back to `from` (`-6h`, or a time). */
+export function windowFrom(from: string, now: number): string {
+  return from.startsWith("-") ? from.slice(1) : `${Math.ceil((now - Date.parse(from)) / 3600_000)}h`;
+}
+
+/** `ration report` with those options that say something. What a chart draws by device, a report groups by gpu. */
+export function reportCommand(options: Record<string, string>): string {
+  const words = Object.entries(options).filter(([, value]) => value !== "").map(([name, value]) => ` --${name.replace("_", "-")} ${shellWord(value === "device" ? "gpu" : value)}`);
+  return `ration report${words.join("")}`;
+}
+
 /** A word as a shell takes it. */
 export function shellWord(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;

@@ -41,11 +41,11 @@ export function layoutDevice(snapshot: Snapshot, device: Device): DeviceLayout {
     const account = tenant.accounts.find((candidate) => candidate.gpu === device.gpu);
     if (!account) continue;
     const rows = rowsOn(snapshot, device.gpu).filter((row) => row.governed && row.tenant === tenant.tenant);
-    const used = account.used_bytes ?? sum(rows, (row) => row.used_bytes);
+    const used = account.used_bytes;
     const limits = rows.map((row) => row.limit_bytes ?? null);
     const limit = account.limit_bytes ?? (limits.length > 0 && !limits.includes(null) ? sum(rows, (row) => row.limit_bytes) : null);
     // A guarantee of a workload counts where the tenant as a whole has none.
-    const guarantee = Math.max(account.guarantee_bytes ?? 0, sum(rows, (row) => row.guarantee_bytes));
+    const guarantee = Math.max(account.guarantee_bytes, sum(rows, (row) => row.guarantee_bytes));
     reserved += Math.max(0, guarantee - used);
     if (used > 0) parts.push({ kind: "tenant", name: tenant.tenant, bytes: used });
     reaches.push({ tenant: tenant.tenant, start, used, limit, guarantee, denials: account.denials });
@@ -57,8 +57,7 @@ export function layoutDevice(snapshot: Snapshot, device: Device): DeviceLayout {
   for (const [kind, bytes] of others) {
     if (bytes) parts.push({ kind, name: kind, bytes });
   }
-  const held = sum(parts, (part) => part.bytes);
-  const rest = Math.max(0, device.free_bytes ?? device.total_bytes - held);
+  const rest = device.free_bytes;
   const claimed = Math.min(rest, reserved);
   if (claimed > 0) parts.push({ kind: "reserved", name: "reserved", bytes: claimed });
   if (rest > claimed) parts.push({ kind: "free", name: "free", bytes: rest - claimed });
@@ -98,7 +97,7 @@ export function blocksOf(snapshot: Snapshot, device: Device): Block[] {
   add({ id: "ungoverned-rest", kind: "ungoverned", owner: "ungoverned", tenant: null, bytes: notListed });
   add({ id: "orphaned", kind: "orphaned", owner: "orphaned", tenant: null, bytes: device.orphaned_bytes ?? 0 });
   add({ id: "unexplained", kind: "unexplained", owner: "unexplained", tenant: null, bytes: device.unexplained_bytes ?? 0 });
-  add({ id: "free", kind: "free", owner: "free", tenant: null, bytes: device.free_bytes ?? 0 });
+  add({ id: "free", kind: "free", owner: "free", tenant: null, bytes: device.free_bytes });
   return blocks;
 }
 

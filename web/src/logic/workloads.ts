@@ -1,12 +1,18 @@
 // What can be asked of a row of workloads: the fields of the filter, the name that people use for it.
 
-import type { WorkloadRow } from "../api/types";
+import type { Device, WorkloadRow } from "../api/types";
 import type { Fields } from "./filter";
 
 /** `train`, or `python` for what was not started through ration. */
 export function nameOf(row: WorkloadRow): string {
   if (row.workload !== null) return row.workload;
   return row.processes?.[0]?.command?.split(" ")[0] ?? "?";
+}
+
+/** `GPU 0` for the UUID of a device of this node. */
+export function gpuName(uuid: string, devices: Device[]): string {
+  const device = devices.find((one) => one.uuid === uuid);
+  return device ? `GPU ${device.gpu}` : uuid;
 }
 
 export const pidsOf = (row: WorkloadRow): string => row.processes?.map((process) => process.pid).join(" ") ?? "";

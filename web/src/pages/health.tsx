@@ -1,69 +1,154 @@
-import type { Health as HealthData } from "../api/types";
-import { formatDuration, formatSize } from "../logic/format";
-import { useStore } from "../state/store";
+import type { Device, Gap, Health as HealthData, Snapshot, Usage, WorkloadRow } from "../api/types";
+import { formatDuration } from "../logic/format";
+import { nameOf, pidsOf } from "../logic/workloads";
+import { readState, useStore } from "../state/store";
+import { workloadPath } from "../state/route";
 import { t } from "../text";
-import { Badge, Command, NotKnown, Panel, Span } from "../ui/basics";
+import { Badge, Link, NotKnown, Panel, Span, Time } from "../ui/basics";
 import { useLoaded } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
 
-type Check = NonNullable<HealthData["checks"]>[number];
-type Source = NonNullable<HealthData["sources"]>[number];
+type Check = HealthData["checks"][number];
 
-const toneOfStatus = (status: string): "ok" | "warn" | "bad" => (status === "ok" ? "ok" : status === "warn" ? "warn" : "bad");
+interface Source {
+  number: string;
+  source: string | null;
+  source_na?: string | undefined;
+  at: string | null;
+  age_seconds: number | null;
+  unknown: { name: string; reason: string | undefined }[];
+}
 
-/** A field that this page has no words for: its name as it is, its value by the unit in the name. */
-export function plain(name: string, value: unknown): string {
-  if (typeof value === "number" && name.endsWith("_bytes")) return formatSize(value);
-  if (typeof value === "number" && name.endsWith("_seconds")) return formatDuration(value);
-  if (Array.isArray(value)) return value.map((one) => plain("", one)).join(", ") || "–";
-  if (value !== null && typeof value === "object") return Object.entries(value).map(([key, one]) => `${key} ${plain(key, one)}`).join(" · ");
-  return value === "" || value === undefined ? "–" : String(value);
+function unknownOf(device: Device, fields: [keyof Device, string][]): Source["unknown"] {
+  return fields.filter(([field]) => device[field] === null).map(([field, name]) => ({ name, reason: device[`${field}_na` as keyof Device] as string | undefined }));
+}
+
+/** Where each number of these pages comes from, and how old it was when the daemon answered at `time`. */
+export function sourcesOf(data: HealthData, time: string, snapshot: Snapshot, snapshotAt: number): Source[] {
+  const aged = (at: string) => ({ at, age_seconds: Math.max(0, (Date.parse(time) - Date.parse(at)) / 1000) });
+  const driver = { source: data.driver === null ? null : t("health.sourceDriver", { version: data.driver }), source_na: data.driver_na };
+  const differences: [keyof Device, string][] = [["unexplained_bytes", t("part.unexplained")], ["ungoverned_bytes", t("part.ungoverned")], ["orphaned_bytes", t("part.orphaned")]];
+  const recorded = Date.parse(data.recorded_to) > 0;
+  return [
+    ...snapshot.devices.map((device) => ({
+      number: t("health.deviceNumbers", { gpu: device.gpu }), ...driver, ...aged(data.last_look),
+      unknown: unknownOf(device, [["utilisation_percent", t("device.utilisation")], ["temperature_celsius", t("device.temperature")]]),
+    })),
+    ...(snapshot.devices.length === 0 ? [{ number: t("health.devices"), ...driver, ...aged(data.last_look), unknown: [{ name: t("health.devices"), reason: snapshot.devices_na }] }] : []),
+    { number: t("health.held"), source: t("health.sourceBooks", { count: data.workloads }), ...aged(data.last_look), unknown: [] },
+    {
+      number: t("health.unexplainedNumbers"), source: t("health.sourceDifference"), ...aged(data.last_look),
+      unknown: snapshot.devices.flatMap((device) => unknownOf(device, differences).map((one) => ({ ...one, name: `GPU ${device.gpu} ${one.name}` }))),
+    },
+    {
+      number: t("health.history"), source: t("health.sourceRecord"), ...(recorded ? aged(data.recorded_to) : { at: null, age_seconds: null }),
+      unknown: recorded ? [] : [{ name: t("health.history"), reason: t("chart.nothingRecorded") }],
+    },
+    { number: t("health.page"), source: t("health.sourceStream"), at: new Date(snapshotAt).toISOString(), age_seconds: Math.max(0, (Date.now() - snapshotAt) / 1000), unknown: [] },
+  ];
+}
+
+function Sources({ data, time, snapshot }: { data: HealthData; time: string; snapshot: Snapshot }) {
+  const rows = sourcesOf(data, time, snapshot, readState().snapshotAt);
+  const columns: Column<Source>[] = [
+    { id: "number", head: t("health.number"), header: true, value: (row) => row.number },
+    { id: "source", head: t("explain.source"), value: (row) => row.source, cell: (row) => row.source ?? <NotKnown reason={row.source_na} full /> },
+    { id: "at", head: t("health.at"), value: (row) => row.at, cell: (row) => (row.at === null ? "" : <Time time={row.at} />), from: "medium" },
+    { id: "age", head: t("health.age"), numeric: true, value: (row) => row.age_seconds, cell: (row) => <Span seconds={row.age_seconds} na={row.unknown[0]?.reason} /> },
+    {
+      id: "unknown", head: t("health.unknown"), value: (row) => row.unknown.map((one) => `${one.name}: ${one.reason}`).join("; "), from: "medium",
+      cell: (row) => (row.unknown.length > 0 ? row.unknown.map((one) => <div key={one.name}>{one.name} <NotKnown reason={one.reason} full /></div>) : <span class="faint">–</span>),
+    },
+  ];
+  return (
+    <Panel id="sources" title={t("health.sources")} tools={<TableCopy name={t("health.sources")} columns={columns} rows={rows} cli="ration doctor -o json" />}>
+      <DataTable name="sources" caption={t("health.sources")} columns={columns} rows={rows} keyOf={(row) => row.number} />
+    </Panel>
+  );
+}
+
+const enforcer = (row: WorkloadRow): string => (row.enforced_by ? t(`health.by.${row.enforced_by}`) : t("health.by.nothing", { policy: row.policy ?? "–" }));
+
+function Enforcement({ rows }: { rows: WorkloadRow[] }) {
+  const columns: Column<WorkloadRow>[] = [
+    { id: "workload", head: t("column.workload"), header: true, value: nameOf, cell: (row) => (row.workload === null ? <>{nameOf(row)} <span class="faint">pid {pidsOf(row)}</span></> : <Link to={workloadPath(row.workload)}>{row.workload}</Link>) },
+    { id: "gpu", head: "GPU", numeric: true, value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
+    { id: "by", head: t("workload.guard"), value: enforcer, cell: (row) => (row.governed ? enforcer(row) : <Badge tone="warn">{enforcer(row)}</Badge>) },
+    {
+      id: "processes", head: t("workload.processes"), numeric: true, value: (row) => row.processes?.length, from: "medium",
+      cell: (row) => {
+        const violators = row.processes?.filter((process) => process.state === "violator").length;
+        return <>{row.processes?.length ?? <NotKnown reason={row.processes_na} />}{violators ? <> <Badge tone="bad">{t("health.violators", { count: violators })}</Badge></> : null}</>;
+      },
+    },
+  ];
+  return (
+    <Panel id="enforcement" title={t("health.enforcement")} tools={<TableCopy name={t("health.enforcement")} columns={columns} rows={rows} cli="ration ps" />}>
+      {rows.length > 0 ? <DataTable name="enforcement" caption={t("health.enforcement")} columns={columns} rows={rows} keyOf={(row) => `${row.workload ?? "pid"}-${row.run ?? pidsOf(row)}-${row.gpu}`} /> : <p class="empty">{t("now.nothingRuns")}</p>}
+    </Panel>
+  );
+}
+
+function Gaps() {
+  const { data, problem } = useLoaded<Usage>("/api/v1/reports/usage?window=30d", 60_000);
+  const seconds = (gap: Gap) => (Date.parse(gap.to) - Date.parse(gap.from)) / 1000;
+  const columns: Column<Gap>[] = [
+    { id: "from", head: t("health.from"), header: true, value: (gap) => gap.from, cell: (gap) => <Time time={gap.from} day /> },
+    { id: "to", head: t("health.to"), value: (gap) => gap.to, cell: (gap) => <Time time={gap.to} day />, from: "medium" },
+    { id: "length", head: t("health.length"), numeric: true, value: seconds, cell: (gap) => <Span seconds={seconds(gap)} /> },
+  ];
+  return (
+    <Panel id="gaps" title={t("health.gaps")}>
+      {problem && <p class="notice bad">{problem}</p>}
+      {data && (data.gaps.length > 0 ? <DataTable name="gaps" caption={t("health.gaps")} columns={columns} rows={[...data.gaps].reverse()} keyOf={(gap) => gap.from} /> : <p class="faint">{t("health.noGaps")}</p>)}
+    </Panel>
+  );
+}
+
+function Daemon({ data }: { data: HealthData }) {
+  const session = useStore((state) => state.session);
+  const host = useStore((state) => state.host);
+  return (
+    <Panel id="daemon" title={t("health.daemon")}>
+      <dl class="facts">
+        <dt>{t("health.host")}</dt><dd>{host}</dd>
+        <dt>{t("health.role")}</dt><dd>{session ? t(`role.${session.role}`) : "–"}</dd>
+        <dt>{t("health.version")}</dt><dd>{data.version} <span class="faint">pid {data.pid}</span></dd>
+        <dt>{t("health.started")}</dt><dd><Time time={data.started} day /> <span class="faint">{formatDuration((Date.parse(data.last_look) - Date.parse(data.started)) / 1000)}</span></dd>
+        <dt>{t("health.looks")}</dt><dd>{data.looks}{data.looks > 0 && <span class="faint"> {t("health.eachLook", { time: ((data.look_seconds / data.looks) * 1000).toFixed(1) })}</span>}</dd>
+        <dt>{t("health.problem")}</dt><dd>{data.problem ?? data.problem_na}</dd>
+        <dt>{t("health.clients")}</dt><dd>{data.stream_clients}</dd>
+        <dt>{t("health.connections")}</dt><dd>{data.connections}</dd>
+        {data.folders && <><dt>{t("health.folders")}</dt><dd>{data.folders.map((one) => <div key={one.folder}><code>{one.folder}</code> <span class="faint">{one.user}</span></div>)}</dd></>}
+      </dl>
+    </Panel>
+  );
 }
 
 export function Health() {
-  const { data, problem } = useLoaded<HealthData>("/api/v1/health", 5000);
-  const session = useStore((state) => state.session);
-  const host = useStore((state) => state.host);
-  const checks = Array.isArray(data?.checks) ? data.checks : [];
-  const sources = Array.isArray(data?.sources) ? data.sources : [];
-  const rest = Object.entries(data ?? {}).filter(([name]) => name !== "checks" && name !== "sources" && !name.endsWith("_na"));
+  const { data, time, problem } = useLoaded<HealthData>("/api/v1/health", 5000);
+  const snapshot = useStore((state) => state.snapshot);
   const checkColumns: Column<Check>[] = [
-    { id: "status", head: "", value: (check) => check.status, cell: (check) => <Badge tone={toneOfStatus(check.status)}>{check.status.toUpperCase()}</Badge> },
+    { id: "status", head: "", value: (check) => check.status, cell: (check) => <Badge tone={check.status}>{check.status.toUpperCase()}</Badge> },
     { id: "id", head: t("health.check"), header: true, value: (check) => check.id, cell: (check) => <code>{check.id}</code> },
-    { id: "text", head: t("health.finding"), value: (check) => check.text, cell: (check) => <>{check.text}{check.fix && <div><Command line={check.fix} /></div>}</> },
-  ];
-  const sourceColumns: Column<Source>[] = [
-    { id: "name", head: t("health.number"), header: true, value: (source) => source.name },
-    { id: "source", head: t("explain.source"), value: (source) => source.source },
-    { id: "age", head: t("health.age"), numeric: true, value: (source) => source.age_seconds, cell: (source) => <Span seconds={source.age_seconds} na={source.age_seconds_na} /> },
-    { id: "text", head: "", value: (source) => source.text, from: "medium", cell: (source) => <>{source.status && source.status !== "ok" && <Badge tone={toneOfStatus(source.status)}>{source.status}</Badge>} <span class="faint">{source.text}</span></> },
+    { id: "text", head: t("health.finding"), value: (check) => check.text },
   ];
   return (
     <>
       {problem && <p class="notice bad">{problem}</p>}
-      {checks.length > 0 && (
-        <Panel id="checks" title={t("health.checks")} tools={<TableCopy name={t("health.checks")} columns={checkColumns} rows={checks} cli="ration doctor" />}>
-          <DataTable name="checks" caption={t("health.checks")} columns={checkColumns} rows={checks} keyOf={(check) => check.id} />
+      {data && (
+        <Panel id="checks" title={t("health.checks")} tools={<TableCopy name={t("health.checks")} columns={checkColumns} rows={data.checks} cli="ration doctor" />}>
+          <DataTable name="checks" caption={t("health.checks")} columns={checkColumns} rows={data.checks} keyOf={(check) => check.id} />
+          <p class="faint">{t("health.moreChecks")} <code>ration doctor</code></p>
         </Panel>
       )}
+      {data && time && snapshot && <Sources data={data} time={time} snapshot={snapshot} />}
       <div class="split even">
-        {sources.length > 0 && (
-          <Panel id="sources" title={t("health.sources")} tools={<TableCopy name={t("health.sources")} columns={sourceColumns} rows={sources} cli="ration doctor -o json" />}>
-            <DataTable name="sources" caption={t("health.sources")} columns={sourceColumns} rows={sources} keyOf={(source) => source.name} />
-          </Panel>
-        )}
-        <Panel id="daemon" title={t("health.daemon")}>
-          <dl class="facts">
-            <dt>{t("health.host")}</dt><dd>{host}</dd>
-            <dt>{t("health.role")}</dt><dd>{session ? t(`role.${session.role}`) : "–"}</dd>
-            {rest.map(([name, value]) => (
-              <>
-                <dt key={name}>{name.replace(/_(bytes|seconds)$/, "").replace(/_/g, " ")}</dt>
-                <dd>{value === null ? <NotKnown reason={data?.[`${name}_na`] as string | undefined} full /> : plain(name, value)}</dd>
-              </>
-            ))}
-          </dl>
-        </Panel>
+        {snapshot && <Enforcement rows={snapshot.workloads} />}
+        <div>
+          {data && <Daemon data={data} />}
+          <Gaps />
+        </div>
       </div>
     </>
   );

@@ -10,7 +10,7 @@ export function Now({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const events = useStore((state) => state.events);
   if (!snapshot) return null;
-  if (snapshot.devices.length === 0) return <Empty command="ration demo">{t("now.noDevice")}</Empty>;
+  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ?? t("now.noDevice")}</Empty>;
   const last = events.slice(-20).reverse();
   return (
     <>

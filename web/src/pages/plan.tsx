@@ -13,8 +13,8 @@ import { describe } from "../ui/events";
 /** Starts from what is there: each tenant with its guarantee, or what it uses now. */
 export function wishFrom(snapshot: Snapshot): TenantWish[] {
   return snapshot.tenants.slice(0, 6).map((tenant) => {
-    const guarantee = tenant.accounts.reduce((sum, account) => sum + (account.guarantee_bytes ?? 0), 0);
-    const used = tenant.accounts.reduce((sum, account) => sum + (account.used_bytes ?? 0), 0);
+    const guarantee = tenant.accounts.reduce((sum, account) => sum + account.guarantee_bytes, 0);
+    const used = tenant.accounts.reduce((sum, account) => sum + account.used_bytes, 0);
     const gib = 2 ** 30;
     return { tenant: tenant.tenant, guarantee: typedSize(guarantee || Math.max(gib, Math.ceil(used / gib) * gib)), limit: "", count: "1" };
   });

@@ -6,7 +6,7 @@ import { lookOf } from "../logic/palette";
 import { isOperator, useStore } from "../state/store";
 import type { View } from "../state/route";
 import { t } from "../text";
-import { Amount, Badge, Link, Meter, Panel, Swatch } from "../ui/basics";
+import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "../ui/basics";
 import { describe } from "../ui/events";
 import { DataTable, TableCopy, type Column } from "../ui/table";
 
@@ -31,10 +31,10 @@ function EditableSize({ row, field, device }: { row: Row; field: "limit" | "guar
   }, [open]);
   const bytes = field === "limit" ? row.account.limit_bytes : row.account.guarantee_bytes;
   const na = field === "limit" ? row.account.limit_bytes_na : undefined;
-  const label = t(field === "limit" ? "tenants.editLimit" : "tenants.editGuarantee", { name: row.tenant.tenant, gpu: row.account.gpu ?? "?" });
+  const label = t(field === "limit" ? "tenants.editLimit" : "tenants.editGuarantee", { name: row.tenant.tenant, gpu: row.account.gpu });
   if (!open) {
     return (
-      <button type="button" class="edit" ref={button} onClick={() => { setProblem(null); setVersion(row.tenant.limit_changes ?? null); setText(bytes === null ? "" : typedSize(bytes)); }}>
+      <button type="button" class="edit" ref={button} onClick={() => { setProblem(null); setVersion(row.tenant.changes); setText(bytes === null ? "" : typedSize(bytes)); }}>
         <span class="hidden">{label}: </span><Amount bytes={bytes} na={na} /> <span aria-hidden="true" class="pencil">✎</span>
       </button>
     );
@@ -45,7 +45,7 @@ function EditableSize({ row, field, device }: { row: Row; field: "limit" | "guar
     if ("problem" in parsed) return setProblem(t(`size.${parsed.problem}`));
     try {
       await request(`/api/v1/tenants/${encodeURIComponent(row.tenant.tenant)}`, {
-        method: "PATCH", body: { [field]: text.trim(), ...(row.account.gpu === null ? {} : { gpu: String(row.account.gpu) }) }, ...(version === null ? {} : { ifMatch: version }),
+        method: "PATCH", body: { [field]: text.trim() }, ...(version === null ? {} : { ifMatch: version }),
       });
       setText(null);
     } catch (cause) {
@@ -67,7 +67,7 @@ function EditableSize({ row, field, device }: { row: Row; field: "limit" | "guar
 function Gauge({ snapshot, device }: { snapshot: Snapshot; device: Device }) {
   const accounts = snapshot.tenants.flatMap((tenant) => tenant.accounts.filter((account) => account.gpu === device.gpu));
   const own = snapshot.workloads.filter((row) => row.gpu === device.gpu && row.governed);
-  const guaranteed = device.promised_bytes ?? accounts.reduce((sum, account) => sum + (account.guarantee_bytes ?? 0), 0);
+  const guaranteed = Math.max(device.promised_bytes, accounts.reduce((sum, account) => sum + account.guarantee_bytes, 0));
   const limits = accounts.some((account) => account.limit_bytes !== null)
     ? accounts.reduce((sum, account) => sum + (account.limit_bytes ?? 0), 0) : own.reduce((sum, row) => sum + (row.limit_bytes ?? 0), 0);
   const line = (label: string, bytes: number) => {
@@ -94,8 +94,7 @@ export function Tenants({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const operator = useStore(isOperator);
   if (!snapshot) return null;
-  // A daemon that keeps tenants' limits itself counts their changes; elsewhere they stand in ration.toml alone.
-  const editable = (row: Row) => operator && row.tenant.limit_changes !== undefined;
+  const editable = (row: Row) => operator && row.tenant.limit_from !== null;
   const only = view.query.get("tenant");
   const rows: Row[] = snapshot.tenants.filter((tenant) => !only || tenant.tenant === only).flatMap((tenant) => tenant.accounts.map((account) => ({ tenant, account })));
   const deviceOf = (row: Row) => snapshot.devices.find((device) => device.gpu === row.account.gpu);
@@ -105,13 +104,14 @@ export function Tenants({ view }: { view: View }) {
     { id: "priority", head: t("column.priority"), numeric: true, value: (row) => row.tenant.priority, from: "medium" },
     { id: "guarantee", head: t("column.guarantee"), numeric: true, value: (row) => row.account.guarantee_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="guarantee" device={deviceOf(row)} /> : <Amount bytes={row.account.guarantee_bytes} />) },
     { id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.account.limit_bytes, cell: (row) => (editable(row) ? <EditableSize row={row} field="limit" device={deviceOf(row)} /> : <Amount bytes={row.account.limit_bytes} na={row.account.limit_bytes_na} />) },
-    { id: "used", head: t("column.used"), numeric: true, value: (row) => row.account.used_bytes, cell: (row) => <Amount bytes={row.account.used_bytes} na={row.account.used_bytes_na} /> },
+    { id: "used", head: t("column.used"), numeric: true, value: (row) => row.account.used_bytes, cell: (row) => <Amount bytes={row.account.used_bytes} /> },
     {
-      id: "share", head: "", value: (row) => (row.account.limit_bytes && row.account.used_bytes !== null ? row.account.used_bytes / row.account.limit_bytes : null), from: "medium",
-      cell: (row) => (row.account.limit_bytes && row.account.used_bytes !== null ? <Meter share={row.account.used_bytes / row.account.limit_bytes} look={lookOf(row.tenant.tenant)} mark={row.account.guarantee_bytes ? row.account.guarantee_bytes / row.account.limit_bytes : null} /> : null),
+      id: "share", head: "", value: (row) => (row.account.limit_bytes ? row.account.used_bytes / row.account.limit_bytes : null), from: "medium",
+      cell: (row) => (row.account.limit_bytes ? <Meter share={row.account.used_bytes / row.account.limit_bytes} look={lookOf(row.tenant.tenant)} mark={row.account.guarantee_bytes ? row.account.guarantee_bytes / row.account.limit_bytes : null} /> : null),
     },
-    { id: "peak", head: t("column.peak"), numeric: true, value: (row) => row.account.peak_bytes, cell: (row) => <Amount bytes={row.account.peak_bytes} na={row.account.peak_bytes_na} />, from: "medium" },
+    { id: "peak", head: t("column.peak"), numeric: true, value: (row) => row.account.peak_bytes, cell: (row) => <Amount bytes={row.account.peak_bytes} />, from: "medium" },
     { id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.account.denials, cell: (row) => (row.account.denials ? <Badge tone="bad">{row.account.denials}</Badge> : <span class="faint">0</span>) },
+    { id: "from", head: t("tenants.from"), value: (row) => row.tenant.limit_from, cell: (row) => (row.tenant.limit_from === null ? <NotKnown reason={row.tenant.limit_from_na} /> : <span class="faint">{row.tenant.limit_from}</span>), from: "wide" },
   ];
   return (
     <>
@@ -123,7 +123,7 @@ export function Tenants({ view }: { view: View }) {
         <TableCopy name={t("page.tenants")} columns={columns} rows={rows} cli="ration config print" />
       </>}>
         <DataTable name="tenants" caption={t("page.tenants")} columns={columns} rows={rows} keyOf={(row) => `${row.tenant.tenant}-${row.account.gpu}`} sort={view.query.get("sort") ?? null} />
-        <p class="faint">{rows.some(editable) ? t("tenants.editHint") : operator ? t("tenants.inConfiguration") : t("tenants.readOnly")}</p>
+        <p class="faint">{rows.some(editable) ? t("tenants.editHint") : operator ? t("tenants.notNamed") : t("tenants.readOnly")}</p>
       </Panel>
     </>
   );

@@ -1,5 +1,7 @@
 import { withQuery } from "../api/client";
-import type { Series } from "../api/types";
+import type { Device, Series } from "../api/types";
+import { reportCommand, windowFrom } from "../logic/export";
+import { gpuName } from "../logic/workloads";
 import { useStore } from "../state/store";
 import { setQuery, type View } from "../state/route";
 import { t } from "../text";
@@ -50,6 +52,12 @@ export function RangeTools({ query, series }: { query: URLSearchParams; series: 
   );
 }
 
+/** Devices by the number that people know them by, instead of the UUID. */
+function withGpus(series: Series, gpus: Device[]): Series {
+  const named = <Row extends { name: string }>(rows: Row[]): Row[] => rows.map((row) => ({ ...row, name: gpuName(row.name, gpus) }));
+  return { ...series, lines: named(series.lines), limits: named(series.limits) };
+}
+
 export function Timeline({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const gpus = snapshot?.devices ?? [];
@@ -59,13 +67,14 @@ export function Timeline({ view }: { view: View }) {
   const which = view.query.get("which") === "average" ? "average" : "maximum";
   const { from, to, fixed } = rangeOf(view.query);
   const path = withQuery("/api/v1/series", { metric: "used_bytes", by, gpu: by === "device" ? null : gpu, from, to, points: 600 });
-  const { data, problem } = useLoaded<Series>(path, refreshMs(from, fixed));
+  const { data: loaded, problem } = useLoaded<Series>(path, refreshMs(from, fixed));
+  const data = loaded && by === "device" ? withGpus(loaded, gpus) : loaded;
   const owners = new Map(snapshot?.workloads.map((row) => [row.workload ?? "", row.tenant ?? ""]) ?? []);
   const device = gpus.find((candidate) => String(candidate.gpu) === gpu);
   const title = by === "device" ? t("timeline.allDevices") : `GPU ${gpu} ${device?.name ?? ""}`;
   const chart = (series: Series): ChartProps => ({
     title, series, stacked: shape === "stack", which, table: view.query.get("as") === "table", onZoom: zoomTo,
-    tenantOf: (name) => (by === "workload" ? owners.get(name) || name : name), cli: `ration report --by ${by} --window ${from.replace("-", "")}`,
+    tenantOf: (name) => (by === "workload" ? owners.get(name) || name : name), cli: reportCommand({ by, window: windowFrom(from, Date.now()) }),
   });
   return (
     <>

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { request, withQuery } from "../api/client";
-import type { Envelope, Explained, ExplainRow, NodeEvent, Series, WorkloadRow } from "../api/types";
+import type { Explained, ExplainRow, NodeEvent, Series, WorkloadRow } from "../api/types";
 import { formatPercent, formatSize } from "../logic/format";
 import { shareOf } from "../logic/workloads";
 import { isOperator, rowsOf, useStore } from "../state/store";
@@ -16,30 +16,17 @@ import { StateBadge } from "../ui/workload_table";
 import { lookOf } from "../logic/palette";
 import { RangeTools, rangeOf, refreshMs, zoomTo } from "./timeline";
 
-/** The rows for one account, whichever way the daemon nests them. */
-export function explainRows(data: Explained | Explained[] | ExplainRow[] | null, gpu: number | null): { rows: ExplainRow[]; total: number | null } {
-  if (data === null) return { rows: [], total: null };
-  if (!Array.isArray(data)) return { rows: data.rows, total: data.total_bytes ?? null };
-  const nested = data as Explained[];
-  if (nested.length > 0 && Array.isArray(nested[0]?.rows)) {
-    const one = nested.find((account) => account.gpu === gpu) ?? nested[0];
-    return { rows: one?.rows ?? [], total: one?.total_bytes ?? null };
-  }
-  return { rows: data as ExplainRow[], total: null };
-}
-
 function Explain({ row, name }: { row: WorkloadRow; name: string }) {
-  const { data, problem } = useLoaded<Explained | Explained[] | ExplainRow[]>(withQuery(`/api/v1/workloads/${encodeURIComponent(name)}/explain`, { gpu: row.gpu }), 10_000);
-  const { rows, total } = explainRows(data, row.gpu);
-  const known = rows.reduce((sum, one) => sum + (one.bytes ?? 0), 0);
-  const whole = total ?? known;
+  const { data, problem } = useLoaded<Explained[]>(`/api/v1/workloads/${encodeURIComponent(name)}/explain`, 10_000);
+  const account = data?.find((one) => one.gpu === row.gpu);
+  const rows = account?.rows ?? [], whole = account?.driver_bytes ?? null;
   const columns: Column<ExplainRow>[] = [
     { id: "part", head: t("explain.part"), header: true, value: (one) => one.label },
     { id: "bytes", head: t("explain.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} na={one.bytes_na} /> },
     { id: "share", head: "%", numeric: true, value: (one) => (one.bytes === null || !whole ? null : one.bytes / whole), cell: (one) => (one.bytes === null || !whole ? "" : formatPercent(one.bytes / whole)) },
     { id: "source", head: t("explain.source"), value: (one) => one.source ?? one.bytes_na, cell: (one) => <span class="faint">{one.source ?? one.bytes_na}</span>, from: "medium" },
   ];
-  const foot = <tr><th scope="row">{t("explain.total")}</th><td class="number"><Amount bytes={whole} /></td><td class="number">100%</td><td class="from-medium" /></tr>;
+  const foot = <tr><th scope="row">{t("explain.total")}</th><td class="number"><Amount bytes={whole} na={account?.driver_bytes_na} /></td><td class="number">{whole ? "100%" : ""}</td><td class="from-medium" /></tr>;
   return (
     <Panel id="explain" title={t("workload.explain")} tools={<TableCopy name={t("workload.explain")} columns={columns} rows={rows} cli={`ration explain ${name}`} />}>
       {problem && <p class="notice bad">{problem}</p>}
@@ -55,13 +42,13 @@ function Head({ row }: { row: WorkloadRow }) {
     <div class="workload-head">
       <div class="figures">
         <div class="figure"><span class="faint">{t("column.used")}</span><strong><Amount bytes={row.used_bytes} na={row.used_bytes_na} /></strong></div>
-        <div class="figure"><span class="faint">{t("column.limit")}</span><strong><Amount bytes={row.limit_bytes} na={row.limit_bytes_na} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.limit")}</span><strong><Amount bytes={row.limit_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.guarantee")}</span><strong>{row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : "–"}</strong></div>
-        <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} na={row.peak_bytes_na} /></strong></div>
+        <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.denied")}</span><strong class={row.denials ? "denied" : ""}>{row.denials ?? 0}</strong></div>
       </div>
       {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}
-      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0) })}</p>}
+      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ?? t("na.noReason") })}</p>}
     </div>
   );
 }
@@ -69,19 +56,19 @@ function Head({ row }: { row: WorkloadRow }) {
 function Facts({ row }: { row: WorkloadRow }) {
   return (
     <dl class="facts">
-      <dt>{t("column.state")}</dt><dd><StateBadge row={row} /></dd>
+      <dt>{t("column.state")}</dt><dd><StateBadge row={row} />{row.suspended_bytes ? <> <Amount bytes={row.suspended_bytes} /> {t("workload.onHost")}</> : null}</dd>
       <dt>{t("column.tenant")}</dt><dd>{row.tenant ? <><Swatch tenant={row.tenant} /> <Link to={`/tenants?tenant=${encodeURIComponent(row.tenant)}`}>{row.tenant}</Link></> : <NotKnown reason={undefined} />}</dd>
-      <dt>{t("column.user")}</dt><dd>{row.user ?? <NotKnown reason={row.user_na ?? row.command_na} full />}</dd>
+      <dt>{t("column.user")}</dt><dd>{row.user}</dd>
       <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={row.gpu_na} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
       <dt>{t("workload.started")}</dt><dd>{row.started ? <Time time={row.started} day /> : <NotKnown reason={undefined} />}</dd>
-      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} na={row.idle_seconds_na} full />}</dd>
+      <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} full />}</dd>
       <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ?? <NotKnown reason={undefined} />}</dd>
       <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={row.labels_na} full /> : row.labels || "–"}</dd>
       <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={row.command_na} full />}</dd>
       <dt>{t("workload.processes")}</dt>
       <dd>{row.processes ? row.processes.map((process) => (
-        <span class="process" key={process.pid}>pid {process.pid} <Amount bytes={process.used_bytes} na={process.used_bytes_na} />{process.state !== "managed" && <Badge tone="bad">{t(`process.${process.state}`)}</Badge>}</span>
-      )) : <NotKnown reason={row.processes_na ?? row.command_na} full />}</dd>
+        <span class="process" key={process.pid}>pid {process.pid} <Amount bytes={process.used_bytes} />{process.state !== "managed" && <Badge tone="bad">{t(`process.${process.state}`)}</Badge>}</span>
+      )) : <NotKnown reason={row.processes_na} full />}</dd>
     </dl>
   );
 }
@@ -101,9 +88,11 @@ function Denials({ name }: { name: string }) {
 
 function Actions({ row, name }: { row: WorkloadRow; name: string }) {
   const [said, setSaid] = useState<string | null>(null);
-  const act = (verb: "trim" | "suspend" | "resume") => {
-    request(`/api/v1/${verb}`, { method: "POST", body: { workload: name } })
-      .then((answer: Envelope<unknown>) => setSaid(answer.warnings?.[0]?.message ?? t("workload.asked", { verb: t(`workload.${verb}`) })))
+  const own = encodeURIComponent(name);
+  const paths = { trim: `/api/v1/workloads/${own}/trim`, suspend: `/api/v1/workloads/${own}/suspend`, resume: `/api/v1/workloads/${own}/resume` };
+  const act = (verb: keyof typeof paths) => {
+    request(paths[verb], { method: "POST" })
+      .then(() => setSaid(t("workload.asked", { verb: t(`workload.${verb}`) })))
       .catch((cause: unknown) => setSaid(describe(cause)));
   };
   return (
@@ -111,6 +100,7 @@ function Actions({ row, name }: { row: WorkloadRow; name: string }) {
       <button type="button" onClick={() => act("trim")}>{t("workload.trim")}</button>
       {row.state === "suspended" ? <button type="button" onClick={() => act("resume")}>{t("workload.resume")}</button> : <button type="button" onClick={() => act("suspend")}>{t("workload.suspend")}</button>}
       <span role="status" class="faint">{said}</span>
+      {said && <Link to={`/events?workload=${own}`}>{t("workload.whatCame")}</Link>}
     </div>
   );
 }

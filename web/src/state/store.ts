@@ -84,6 +84,7 @@ function take(message: Message): void {
   if (message.event === "snapshot") takeSnapshot(data as Snapshot);
   else if (message.event === "event") change({ events: mergeEvents(state.events, [data as NodeEvent]) });
   else if (message.event === "gap") change({ missed: [...state.missed, data as { from: number; to: number }] });
+  else if (message.event === "lag") void loadEvents();
 }
 
 async function loadEvents(): Promise<void> {

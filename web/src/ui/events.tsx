@@ -5,9 +5,9 @@ import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
 import { workloadPath } from "../state/route";
 import { t } from "../text";
-import { Amount, Badge, Command, Link, Time } from "./basics";
+import { Amount, Badge, Command, Link, Span, Time } from "./basics";
 
-const bad = ["denied", "violation", "guard_lost", "alert", "orphaned", "gap"];
+const bad = ["denied", "violation", "guard_lost", "suspend_failed", "alert", "orphaned", "gap"];
 const warned = ["ungoverned", "shrinking", "waited", "suspended"];
 
 export function toneOf(type: string): "bad" | "warn" | "plain" {
@@ -45,6 +45,11 @@ export function limitIn(fix: string | null): string | null {
   return /--limit[= ](\S+)/.exec(fix ?? "")?.[1] ?? null;
 }
 
+/** A workload's limit comes in bytes, a tenant's as somebody typed it. */
+function Setting({ value }: { value: string | null }) {
+  return /^\d+$/.test(value ?? "") ? <Amount bytes={Number(value)} /> : <>{value || "–"}</>;
+}
+
 export function Why({ event }: { event: NodeEvent }) {
   const [denial, setDenial] = useState<Denial | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
@@ -69,13 +74,14 @@ export function Why({ event }: { event: NodeEvent }) {
         {event.workload && <><dt>{t("column.workload")}</dt><dd><Link to={workloadPath(event.workload)}>{event.tenant ? `${event.tenant}/` : ""}{event.workload}</Link>{event.pid !== null && <span class="faint"> pid {event.pid}</span>}</dd></>}
         {event.gpu !== null && <><dt>GPU</dt><dd>{event.gpu}</dd></>}
         {event.by && <><dt>{t("event.by")}</dt><dd>{event.by}</dd></>}
-        {typeof event.old === "number" && typeof event.new === "number" && <><dt>{t("event.change")}</dt><dd><Amount bytes={event.old} /> → <Amount bytes={event.new} /></dd></>}
+        {event.new !== null && <><dt>{t("event.change")}</dt><dd><Setting value={event.old} /> → <Setting value={event.new} /></dd></>}
         {denial && <>
-          <dt>{t("why.asked")}</dt><dd><Amount bytes={denial.requested_bytes} />{denial.function && <code> {denial.function}</code>}</dd>
+          <dt>{t("why.asked")}</dt><dd><Amount bytes={denial.requested_bytes} /><code> {denial.function}</code></dd>
           <dt>{t("why.because")}</dt><dd class="because">{denial.because}</dd>
+          {denial.not_because && <><dt>{t("why.notBecause")}</dt><dd>{denial.not_because}</dd></>}
           <dt>{t("why.held")}</dt><dd><Amount bytes={denial.used_bytes} /> {t("why.ofLimit")} <Amount bytes={denial.limit_bytes} /></dd>
           <dt>{t("why.deviceFree")}</dt><dd><Amount bytes={denial.device_free_bytes} na={denial.device_free_bytes_na} full /></dd>
-          {denial.then && <><dt>{t("why.then")}</dt><dd>{denial.then}</dd></>}
+          {denial.waited_seconds ? <><dt>{t("why.waited")}</dt><dd><Span seconds={denial.waited_seconds} /></dd></> : null}
         </>}
         {!denial && event.bytes !== null && <><dt>{t("event.bytes")}</dt><dd><Amount bytes={event.bytes} /></dd></>}
       </dl>

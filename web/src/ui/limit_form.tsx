@@ -69,9 +69,8 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
     const timer = setTimeout(() => {
       request<Consequences>(`${path}?dry_run=1`, { method: "PATCH", body, signal: abort.signal, ...(seen.current === null ? {} : { ifMatch: seen.current }) })
         .then((answer) => {
-          const told = (answer.data.consequences ?? []).map((one): Remark => (typeof one === "string" ? { level: "info", text: one } : { level: one.level ?? "info", text: one.text }));
           const warned = (answer.warnings ?? []).map((warning): Remark => ({ level: "warn", text: `${warning.id} · ${warning.message}` }));
-          setRemarks([...told, ...warned]);
+          setRemarks([...answer.data.consequences, ...warned]);
         })
         .catch((cause: unknown) => abort.signal.aborted || setProblem(describe(cause)));
     }, 250);
@@ -119,7 +118,7 @@ export function LimitForm({ row, device, proposed }: { row: WorkloadRow; device:
         {hint && <p class="remark error">{hint}</p>}
         {problem && <p class="remark error">{problem}</p>}
         {ready && bytes !== null && !problem && (
-          <p><Amount bytes={row.configured_limit_bytes ?? row.limit_bytes} na={row.limit_bytes_na} /> → <strong><Amount bytes={bytes} /></strong></p>
+          <p><Amount bytes={row.configured_limit_bytes ?? row.limit_bytes} /> → <strong><Amount bytes={bytes} /></strong></p>
         )}
         {ready && !problem && shownRemarks.map((remark) => <p key={remark.text} class={`remark ${remark.level}`}>{remark.text}</p>)}
         {ready && <Command line={command} />}

@@ -7,6 +7,8 @@ import { describe } from "./events";
 
 export interface Loaded<Data> {
   data: Data | null;
+  /** When the daemon answered, by its clock. */
+  time: string | null;
   problem: string | null;
   again: () => void;
 }
@@ -14,6 +16,7 @@ export interface Loaded<Data> {
 /** `path` null: nothing to load. What was loaded before stays visible until the next answer is here. */
 export function useLoaded<Data>(path: string | null, everyMs: number | null = null): Loaded<Data> {
   const [data, setData] = useState<Data | null>(null);
+  const [time, setTime] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [turn, setTurn] = useState(0);
   const live = useStore((state) => state.connection === "live");
@@ -31,6 +34,7 @@ export function useLoaded<Data>(path: string | null, everyMs: number | null = nu
       request<Data>(path, { signal: abort.signal })
         .then((answer) => {
           setData(answer.data);
+          setTime(answer.time);
           setProblem(null);
         })
         .catch((cause: unknown) => abort.signal.aborted || setProblem(describe(cause)));
@@ -42,5 +46,5 @@ export function useLoaded<Data>(path: string | null, everyMs: number | null = nu
       clearInterval(timer);
     };
   }, [path, everyMs, turn, live]);
-  return { data, problem, again: () => setTurn((count) => count + 1) };
+  return { data, time, problem, again: () => setTurn((count) => count + 1) };
 }

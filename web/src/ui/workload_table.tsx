@@ -28,12 +28,15 @@ function WorkloadName({ row }: { row: WorkloadRow }) {
   );
 }
 
+/** Seconds, as in `ration top`. */
+const idleWorthSaying = 300;
+
 export function StateBadge({ row }: { row: WorkloadRow }) {
   if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: row.workload_na } : {})}>{t("state.ungoverned")}</Badge>;
-  if (row.state === "idle" && row.idle_seconds) return <Badge tone="plain">{t("state.idleFor", { time: formatDuration(row.idle_seconds) })}</Badge>;
   if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
+  if (row.state === "suspended" || row.state === "resuming") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
   if ((shareOf(row) ?? 0) >= 1) return <Badge tone="bad">{t("device.atLimit")}</Badge>;
-  if (row.state === "suspended" || row.state === "idle") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
+  if ((row.idle_seconds ?? 0) >= idleWorthSaying) return <Badge tone="plain">{t("state.idleFor", { time: formatDuration(row.idle_seconds ?? 0) })}</Badge>;
   return <span class="faint">{t("state.running")}</span>;
 }
 
@@ -54,10 +57,10 @@ export function workloadColumns(): Column<WorkloadRow>[] {
     },
     {
       id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.limit_bytes,
-      cell: (row) => (row.governed ? <Amount bytes={row.limit_bytes} na={row.limit_bytes_na} /> : none),
+      cell: (row) => (row.governed ? <Amount bytes={row.limit_bytes} /> : none),
     },
     { id: "guarantee", head: t("column.guarantee"), numeric: true, from: "wide", value: (row) => row.guarantee_bytes, cell: (row) => (row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : none) },
-    { id: "peak", head: t("column.peak"), numeric: true, from: "medium", value: (row) => row.peak_bytes, cell: (row) => (row.governed ? <Amount bytes={row.peak_bytes} na={row.peak_bytes_na} /> : none) },
+    { id: "peak", head: t("column.peak"), numeric: true, from: "medium", value: (row) => row.peak_bytes, cell: (row) => (row.governed ? <Amount bytes={row.peak_bytes} /> : none) },
     {
       id: "denied", head: t("column.denied"), numeric: true, value: (row) => row.denials,
       cell: (row) => {
@@ -66,7 +69,7 @@ export function workloadColumns(): Column<WorkloadRow>[] {
         return row.workload ? <Link class="denied" to={`/events?type=denied&workload=${encodeURIComponent(row.workload)}`} label={t("column.deniedOf", { count: row.denials, name: row.workload })}>{text}</Link> : text;
       },
     },
-    { id: "user", head: t("column.user"), from: "wide", value: (row) => row.user, cell: (row) => row.user ?? <NotKnown reason={row.user_na ?? row.command_na} /> },
+    { id: "user", head: t("column.user"), from: "wide", value: (row) => row.user },
     { id: "command", head: t("column.command"), from: "wide", value: (row) => row.command ?? row.processes?.[0]?.command, cell: (row) => <CommandCell row={row} /> },
   ];
 }

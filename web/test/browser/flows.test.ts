@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import type { Browser } from "playwright-core";
-import type { NodeEvent, WorkloadRow } from "../../src/api/types";
+import type { Browser, Page } from "playwright-core";
+import type { Health, NodeEvent, Usage, WorkloadRow } from "../../src/api/types";
 import { formatSize } from "../../src/logic/format";
 import { ask, openDaemon, snapshotOf, type Daemon } from "./daemon";
 import { live, open, openBrowser } from "./page";
@@ -206,22 +207,92 @@ test("whoever has no token sees totals and changes nothing; the token makes an o
   await close();
 });
 
-test("a tenant's limit is edited in place; Escape leaves it", async (context) => {
-  if ((await snapshotOf(daemon)).tenants.every((tenant) => tenant.limit_changes === undefined)) return context.skip("tenants stand in this daemon's configuration");
-  const { page, close } = await open(browser, daemon, "/tenants", { operator: true });
+/** Until the daemon says so: what it was asked for takes its time. */
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + 60_000; Date.now() < deadline; await new Promise((resolve) => setTimeout(resolve, 50))) {
+    if (await holds()) return;
+  }
+  assert.fail(`never: ${what}`);
+}
+
+test("a workload is trimmed, suspended and resumed by its buttons, and its events say so", async () => {
+  const row = await subject();
+  const { page, errors, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true });
   await live(page);
-  const account = (await snapshotOf(daemon)).tenants.flatMap((tenant) => tenant.accounts.map((one) => ({ name: tenant.tenant, ...one }))).find((one) => one.limit_bytes !== null);
-  assert.ok(account?.limit_bytes);
-  const button = page.getByRole("button", { name: `Change the limit of ${account.name} on GPU ${account.gpu}` });
+  const { last_event: before } = await snapshotOf(daemon);
+  const happened = (type: string) => until(type, async () => (await ask<NodeEvent[]>(daemon, `/api/v1/events?since=${before}&type=${type}&workload=${row.workload}`)).length > 0);
+  const stateOf = async () => (await snapshotOf(daemon)).workloads.find((one) => one.workload === row.workload && one.gpu === row.gpu);
+  await page.getByRole("button", { name: "Trim" }).click();
+  await page.getByText("Trim: asked for.").waitFor();
+  await happened("trimmed");
+  await page.getByRole("button", { name: "Suspend" }).click();
+  await page.getByText("Suspend: asked for.").waitFor();
+  await happened("suspended");
+  const suspended = await stateOf();
+  assert.equal(suspended?.state, "suspended");
+  assert.ok((suspended.suspended_bytes ?? 0) > 0);
+  await page.locator(".facts").getByText("in the host's memory").waitFor();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByText("Resume: asked for.").waitFor();
+  await happened("resumed");
+  await page.getByRole("button", { name: "Suspend" }).waitFor();
+  assert.equal((await stateOf())?.state, "running");
+  await page.getByRole("link", { name: "What came of it" }).click();
+  for (const type of ["trimmed", "suspending", "suspended", "resuming", "resumed"]) await page.locator(".events .badge").getByText(type, { exact: true }).first().waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("a tenant's limit is edited in place on every device; Escape leaves it; a change in between is refused", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/tenants", { operator: true });
+  await live(page);
+  const named = async (name?: string) => {
+    const tenant = (await snapshotOf(daemon)).tenants.find((one) => (name ? one.tenant === name : one.limit_from !== null && one.accounts.some((account) => account.limit_bytes !== null)));
+    const account = tenant?.accounts[0];
+    assert.ok(tenant && account?.limit_bytes, "no tenant with a limit stands in the daemon's configuration");
+    return { tenant, gpu: account.gpu, limit: account.limit_bytes };
+  };
+  const { tenant, gpu, limit } = await named();
+  const button = page.getByRole("button", { name: `Change the limit of ${tenant.tenant} on every GPU (row of GPU ${gpu})` });
   await button.press("Enter");
   await page.keyboard.type("1GiB");
   await page.keyboard.press("Escape");
   await page.waitForFunction(() => document.activeElement?.classList.contains("edit"));
-  const wanted = account.limit_bytes + 2 ** 30;
+  assert.equal((await named(tenant.tenant)).limit, limit);
+  const wanted = limit + 2 ** 30;
   await button.press("Enter");
   await page.keyboard.type(`${wanted / 2 ** 20}MiB`);
   await page.keyboard.press("Enter");
   await button.getByText(formatSize(wanted)).waitFor();
+  const after = await named(tenant.tenant);
+  assert.deepEqual(after.tenant.accounts.map((account) => account.limit_bytes), after.tenant.accounts.map(() => wanted));
+  assert.equal(after.tenant.limit_from, "token");
+  await button.press("Enter");
+  const other = await fetch(`${daemon.url}/api/v1/tenants/${tenant.tenant}`, { method: "PATCH", headers: { Authorization: `Bearer ${daemon.token}`, "Content-Type": "application/json" }, body: JSON.stringify({ limit: `${limit / 2 ** 20}MiB` }) });
+  assert.ok(other.ok);
+  await page.keyboard.type("5GiB");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").getByText("E1503").waitFor();
+  assert.equal((await named(tenant.tenant)).limit, limit);
+  const resized = (await ask<NodeEvent[]>(daemon, "/api/v1/events?type=resized&limit=200")).filter((event) => event.workload === null && event.tenant === tenant.tenant);
+  await page.goto(`${daemon.url}/events?event=${resized[0]?.id}`);
+  await page.locator("article.why").getByText(`→ ${wanted / 2 ** 20}MiB`).first().waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("who waits in the queue is seen with its reason, and an operator takes it out", async () => {
+  const waiting = (await snapshotOf(daemon)).queue.find((lease) => lease.state === "waiting");
+  assert.ok(waiting, "nobody waits");
+  const { page, errors, close } = await open(browser, daemon, "/queue", { operator: true });
+  await live(page);
+  const row = page.locator("table[data-name=queue] tbody tr").filter({ has: page.getByRole("rowheader", { name: waiting.lease }) });
+  await row.getByText(waiting.reason ?? "").waitFor();
+  await row.getByRole("button", { name: `Remove ${waiting.lease}` }).click();
+  await row.getByRole("button", { name: `Really remove ${waiting.lease}` }).click();
+  await row.waitFor({ state: "detached" });
+  assert.ok((await snapshotOf(daemon)).queue.every((lease) => lease.lease !== waiting.lease));
+  assert.deepEqual(errors, []);
   await close();
 });
 
@@ -233,16 +304,107 @@ test("a plan names the same plan on the command line, and its link shows its ans
   await close();
 });
 
-test("the rows of a report add up, and it is saved as a file", async () => {
-  const { page, close } = await open(browser, daemon, "/reports", { operator: true });
+test("the rows of a report add up", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
   await page.getByText("adds up:").waitFor();
   const cells = await page.locator("table[data-name=usage] tbody td:nth-child(4)").allInnerTexts();
   const number = (text: string) => Number(text.replace(/\u202f/g, ""));
   const total = number(await page.locator("table[data-name=usage] tfoot td:nth-child(4)").innerText());
   assert.ok(Math.abs(cells.map(number).reduce((sum, one) => sum + one, 0) - total) < 0.05 * cells.length + 0.06);
-  const saved = page.waitForEvent("download");
-  await page.getByRole("link", { name: "CSV" }).click();
-  assert.equal((await saved).suggestedFilename(), "ration-usage-24h-by-tenant.csv");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("a report is grouped by workload and by a label, shares what was idle, and has a price; all of it is in the URL", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
+  const rows = page.locator("table[data-name=usage] tbody tr"), names = page.locator("table[data-name=usage] tbody th");
+  const governed = async (query: string) => (await ask<Usage>(daemon, `/api/v1/reports/usage?${query}`)).rows.filter((one) => one.kind === "governed").map((one) => one.name);
+  await page.getByRole("radio", { name: "Workload" }).check();
+  const workloads = await governed("window=24h&by=workload");
+  assert.ok(workloads.every((name) => name.includes("/")));
+  for (const name of workloads) await names.getByText(name, { exact: true }).waitFor();
+  await page.getByRole("radio", { name: "Label" }).check();
+  await page.getByText("Type the key of a label").waitFor();
+  assert.equal(await page.locator(".exports").count(), 0);
+  await page.getByLabel("Label key").fill("team");
+  await page.keyboard.press("Enter");
+  await page.getByRole("columnheader", { name: "Label team" }).waitFor();
+  const teams = await governed("window=24h&by=label:team");
+  assert.ok(teams.length > 1);
+  for (const name of teams) await names.getByText(name, { exact: true }).waitFor();
+  await names.getByText("held by nobody").waitFor();
+  await page.getByLabel("Idle memory is paid by").selectOption("even");
+  await page.getByRole("columnheader", { name: "Idle share" }).waitFor();
+  assert.equal(await names.getByText("held by nobody").count(), 0);
+  assert.match(await rows.first().innerText(), /n\/a\s+\(no price is set\)/);
+  await page.getByLabel("Price of a GiB·h").fill("1000");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /\d/.test(document.querySelector("table[data-name=usage] tfoot td:last-child")?.textContent ?? ""));
+  const query = new URL(page.url()).searchParams;
+  assert.deepEqual(["by", "share_idle", "price"].map((name) => query.get(name)), ["label:team", "even", "1000"]);
+  await page.reload();
+  await page.getByRole("columnheader", { name: "Idle share" }).waitFor();
+  assert.equal(await page.getByLabel("Label key").inputValue(), "team");
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("a report is saved in each format, as it is grouped on the page", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/reports?by=label%3Ateam", { operator: true });
+  await page.getByText("adds up:").waitFor();
+  const files: [string, string, string][] = [["CSV", "csv", "csv"], ["JSON", "json", "json"], ["MD", "md", "md"], ["HTML", "html", "html"], ["FOCUS", "focus", "focus.csv"], ["OpenCost", "opencost", "opencost.json"]];
+  for (const [name, format, ending] of files) {
+    const saving = page.waitForEvent("download");
+    await page.getByRole("link", { name, exact: true }).click();
+    const saved = await saving;
+    assert.equal(saved.suggestedFilename(), `ration-usage-24h-by-label-team.${ending}`);
+    const head = readFileSync(await saved.path(), "utf8").slice(0, 8);
+    const expected = await fetch(`${daemon.url}/api/v1/reports/usage?window=24h&by=label%3Ateam&format=${format}`, { headers: { Authorization: `Bearer ${daemon.token}` } });
+    assert.equal(head, (await expected.text()).slice(0, 8), format);
+  }
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("a month that is over is closed by an operator who confirms it, and by nobody else", async () => {
+  const months = (page: Page) => page.locator("table[data-name=months] tbody tr");
+  const reader = await open(browser, daemon, "/reports");
+  await months(reader.page).nth(11).getByText("open").waitFor();
+  assert.equal(await reader.page.getByRole("button", { name: /^Close 2/ }).count(), 0);
+  await reader.close();
+  const { page, errors, close } = await open(browser, daemon, "/reports", { operator: true });
+  const first = page.getByRole("button", { name: /^Close 2/ }).first();
+  const month = ((await first.getAttribute("aria-label")) ?? "").replace("Close ", "");
+  const closed = async () => (await ask<Usage>(daemon, `/api/v1/reports/usage?window=${month}`)).closed;
+  await first.click();
+  assert.equal(await closed(), null);
+  await page.getByRole("button", { name: `Really close ${month}` }).click();
+  const row = months(page).filter({ hasText: month });
+  await row.locator("code").waitFor();
+  assert.equal(await row.getByRole("button").count(), 0);
+  assert.notEqual(await closed(), null);
+  await row.getByRole("link", { name: month }).click();
+  await page.getByText(`period ${month} closed on`).waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("health says where each number comes from and how old it is, and who holds each workload to its limit", async () => {
+  const { page, errors, close } = await open(browser, daemon, "/health", { operator: true });
+  await live(page);
+  const { devices, workloads } = await snapshotOf(daemon);
+  const sources = page.locator("table[data-name=sources] tbody tr");
+  const { driver } = await ask<Health>(daemon, "/api/v1/health");
+  for (const device of devices) await sources.filter({ hasText: `GPU ${device.gpu}: used` }).getByText(`driver ${driver}`).waitFor();
+  for (const age of await sources.locator("td:nth-child(4)").allInnerTexts()) assert.match(age, /^\d+s$|^n\/a/);
+  const enforced = page.locator("table[data-name=enforcement] tbody tr");
+  assert.equal(await enforced.count(), workloads.length);
+  for (const row of workloads) {
+    const name = row.workload ?? `pid ${row.processes?.[0]?.pid}`;
+    await enforced.filter({ hasText: name }).first().getByText(row.governed ? "(shim)" : "nothing; policy: report").waitFor();
+  }
+  await page.locator("table[data-name=gaps], section[aria-labelledby=gaps] .faint").waitFor();
+  assert.deepEqual(errors, []);
   await close();
 });
 

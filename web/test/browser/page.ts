@@ -1,6 +1,7 @@
 // A browser with the switches that keep it from talking to anybody but the daemon, and pages that record what they ask for.
 
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { objection } from "../contract/interface";
 import type { Daemon } from "./daemon";
 
 export const openBrowser = (): Promise<Browser> => chromium.launch({
@@ -11,7 +12,7 @@ export const openBrowser = (): Promise<Browser> => chromium.launch({
 export interface Opened {
   page: Page;
   requests: string[];
-  /** Errors of the page and refusals of its content policy. */
+  /** Errors of the page, refusals of its content policy, and requests that the daemon's interface does not have. */
   errors: string[];
   close: () => Promise<void>;
 }
@@ -24,7 +25,11 @@ export async function open(browser: Browser, daemon: Daemon, path: string, optio
   if (operator) await context.addInitScript((token) => sessionStorage.setItem("ration.token", token), daemon.token);
   const page = await context.newPage();
   const requests: string[] = [], errors: string[] = [];
-  page.on("request", (request) => requests.push(request.url()));
+  page.on("request", (request) => {
+    requests.push(request.url());
+    const strange = objection(request.method(), request.url());
+    if (strange) errors.push(strange);
+  });
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("console", (message) => {
     if (message.type() === "error" && !/Failed to load resource|net::ERR/.test(message.text())) errors.push(message.text());

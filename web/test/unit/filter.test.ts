@@ -5,11 +5,11 @@ import { compileFilter } from "../../src/logic/filter";
 import { workloadFields } from "../../src/logic/workloads";
 
 const gib = 2 ** 30;
-const row = (name: string | null, more: Partial<WorkloadRow>): WorkloadRow => ({ workload: name, gpu: 0, governed: true, used_bytes: 0, denials: 0, idle_seconds: 0, ...more });
+const row = (name: string | null, more: Partial<WorkloadRow>): WorkloadRow => ({ workload: name, user: "alice", gpu: 0, governed: true, used_bytes: 0, denials: 0, idle_seconds: 0, processes: null, ...more });
 const rows = [
   row("train", { tenant: "nlp", used_bytes: 12 * gib, denials: 0 }),
   row("serve", { tenant: "vision", used_bytes: 10 * gib, denials: 17 }),
-  row("kernel", { tenant: "jup", used_bytes: 5 * gib, idle_seconds: 2820, state: "idle" }),
+  row("kernel", { tenant: "jup", used_bytes: 5 * gib, idle_seconds: 2820, state: "suspended" }),
   row("detect", { tenant: "vision", used_bytes: 3 * gib, denials: 2 }),
   row(null, { governed: false, used_bytes: null, processes: [{ pid: 6001, command: "python x.py", state: "unmanaged" }] }),
 ];

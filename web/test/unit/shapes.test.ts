@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Series, Snapshot } from "../../src/api/types";
-import { shellWord, toCsv } from "../../src/logic/export";
+import { reportCommand, shellWord, toCsv, windowFrom } from "../../src/logic/export";
 import { blocksOf, flow, layoutDevice, type Block } from "../../src/logic/layout";
 import { bodyOf, commandOf, readTenant, writeTenant } from "../../src/logic/plan";
 import { asRows, prepare } from "../../src/logic/series";
@@ -70,6 +70,13 @@ test("words of a shell", () => {
   assert.equal(shellWord("nlp=16GiB:30GiB"), "nlp=16GiB:30GiB");
   assert.equal(shellWord("jup=4GiB*6"), "'jup=4GiB*6'");
   assert.equal(shellWord("it's"), `'it'\\''s'`);
+});
+
+test("a chart and a report name the command that prints the same", () => {
+  assert.equal(reportCommand({ by: "device", window: windowFrom("-6h", 0) }), "ration report --by gpu --window 6h");
+  const now = Date.parse("2026-01-02T00:00:00.000Z");
+  assert.equal(reportCommand({ by: "tenant", window: windowFrom("2026-01-01T21:30:00.000Z", now) }), "ration report --by tenant --window 3h");
+  assert.equal(reportCommand({ by: "label:team", window: "24h", basis: "", price: "0.03", share_idle: "even" }), "ration report --by label:team --window 24h --price 0.03 --share-idle even");
 });
 
 test("a plan is the same in the URL, on the command line and in the request", () => {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace ration::history {
@@ -97,11 +98,24 @@ std::string cents(std::int64_t hundredths) {
   return fmt::format("{}{}.{:02}", hundredths < 0 ? "-" : "", size / 100, size % 100);
 }
 
+std::string figures(double value) {
+  constexpr int kMost = 9;
+  const double size = std::abs(value);
+  const int decimals =
+      size == 0 || size >= 10 ? 1 : std::min(kMost, 2 - static_cast<int>(std::floor(std::log10(size))));
+  std::string text = fmt::format("{:.{}f}", size, decimals);
+  if (size > 0 && text.find_first_not_of("0.") == std::string::npos) return value < 0 ? "> -1e-9" : "< 1e-9";
+  while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
+  return value < 0 ? "-" + text : text;
+}
+
 std::string grouped(double value) {
-  std::string text = fmt::format("{:.1f}", std::abs(value));
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 5; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), "\u00a0");
-  return value < 0 && text != "0.0" ? "-" + text : text;
+  std::string text = figures(value);
+  const std::size_t first = value < 0 ? 1 : 0;
+  const std::size_t point = text.find('.');
+  if (point == std::string::npos) return text;
+  for (std::size_t at = point; at > first + 3;) text.insert(at -= 3, "\u00a0");
+  return text;
 }
 
 std::string exact_cost(ByteTime amount, std::int64_t price_nano) {

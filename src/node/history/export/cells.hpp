@@ -30,7 +30,9 @@ class CsvRow {
 
 /// `158.73`, `-0.05`.
 [[nodiscard]] std::string cents(std::int64_t hundredths);
-/// `5 120.4`: thousands apart, one decimal.
+/// `5120.4`, `0.0123`, `8.0`: three figures at least, and one decimal; only nothing at all is 0.0.
+[[nodiscard]] std::string figures(double value);
+/// The same with thousands apart: `5 120.4`.
 [[nodiscard]] std::string grouped(double value);
 /// Byte-time × price as a decimal number, to a billionth of the currency.
 [[nodiscard]] std::string exact_cost(ByteTime amount, std::int64_t price_nano);

@@ -24,8 +24,9 @@ std::string to_csv(const Report& report) {
     line.number(byte_seconds(row.charged)).number(exact_gib_hours(row.charged));
     line.number(governed || row.kind == Kind::kUngoverned ? std::to_string(row.peak) : std::string());
     line.number(row.efficiency ? fmt::format("{:.4f}", *row.efficiency) : std::string()).number(row.denials);
-    line.number(report.question.prices.any() ? cents(row.cost_cents) : std::string());
-    line.text(report.question.prices.any() ? report.question.currency : std::string());
+    const bool costed = report.question.prices.any() && row.cost_known();
+    line.number(costed ? cents(row.cost_cents) : std::string());
+    line.text(costed ? report.question.currency : std::string());
     text += line.line();
   }
   for (const Adjustment& change : report.adjustments) {

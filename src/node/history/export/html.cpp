@@ -31,8 +31,7 @@ div.wide{overflow-x:auto}
 }  // namespace
 
 std::string to_html(const Report& report) {
-  const bool priced = report.question.prices.any();
-  const std::size_t columns = priced ? 7 : 6;
+  const std::vector<Column> columns = table_columns(report);
   const std::string subject = html_text(table_subject(report));
   const std::string days = rfc3339(report.from).substr(0, 10) + " to " + rfc3339(report.to).substr(0, 10);
   std::string text = kHead + html_text(name_of_by(report.question)) + ", " + days + kStyle;
@@ -40,15 +39,14 @@ std::string to_html(const Report& report) {
   text +=
       "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"usage\"><table>\n<thead><tr><th scope=\"col\">" +
       subject + "</th>";
-  for (std::size_t column = 0; column < columns; ++column)
-    text += std::string("<th scope=\"col\">") + kTableHeads[column] + "</th>";
+  for (const Column column : columns) text += "<th scope=\"col\">" + html_text(table_head(report, column)) + "</th>";
   text += "<th scope=\"col\">share</th></tr></thead>\n<tbody>\n";
   const auto rows = table_rows(report);
   const auto whole = static_cast<double>(report.capacity.byte_ms());
   for (std::size_t place = 0; place < rows.size(); ++place) {
     const TableRow& row = rows[place];
     text += "<tr><td>" + html_text(row.name) + "</td>";
-    for (std::size_t column = 0; column < columns; ++column) text += "<td>" + html_text(row.cells[column]) + "</td>";
+    for (const Column column : columns) text += "<td>" + html_text(row.at(column)) + "</td>";
     const double share = whole > 0 ? static_cast<double>(report.rows[place].charged.byte_ms()) * 100 / whole : 0;
     text += fmt::format(
         "<td class=\"share\" title=\"{0} byte-seconds\">{1:.1f}%<span{2} style=\"width:{3:.1f}%\"></span></td></tr>\n",
@@ -57,7 +55,7 @@ std::string to_html(const Report& report) {
   }
   const TableRow sum = table_sum(report);
   text += "</tbody>\n<tfoot><tr><td>" + html_text(sum.name) + "</td>";
-  for (std::size_t column = 0; column < columns; ++column) text += "<td>" + html_text(sum.cells[column]) + "</td>";
+  for (const Column column : columns) text += "<td>" + html_text(sum.at(column)) + "</td>";
   text += "<td></td></tr></tfoot></table></div>\n";
   for (const std::string& note : table_notes(report)) text += "<p>" + html_text(note) + "</p>\n";
   return text + "</main></body></html>\n";

@@ -1,4 +1,5 @@
 // The Usage report of docs/http-api.md.
+#include "node/history/export/table.hpp"
 #include "node/history/export/writers.hpp"
 
 namespace ration::history {
@@ -23,7 +24,11 @@ nlohmann::json to_json(const Report& report) {
     known("guarantee_byte_seconds", governed, byte_seconds(row.guaranteed), "not governed");
     known("peak_bytes", governed || row.kind == Kind::kUngoverned, row.peak, "not measured");
     known("efficiency", row.efficiency.has_value(), row.efficiency.value_or(0), "no limit was set");
-    known("cost", report.question.prices.any(), static_cast<double>(row.cost_cents) / 100, "no price is set");
+    const bool any = report.question.prices.any();
+    known("cost", any && row.cost_known(), static_cast<double>(row.cost_cents) / 100,
+          any ? "no price" : "no price is set");
+    if (row.priced && row.unpriced) line["cost_partial"] = true;
+    if (!row.device.empty()) line["device"] = row.device;
     if (row.shared_idle > ByteTime{}) line["shared_idle_byte_seconds"] = byte_seconds(row.shared_idle);
     rows.push_back(std::move(line));
   }
@@ -50,13 +55,21 @@ nlohmann::json to_json(const Report& report) {
                    {"sum_byte_seconds", byte_seconds(report.sum)},
                    {"capacity_byte_seconds", byte_seconds(report.capacity)},
                    {"adds_up", report.adds_up},
+                   {"sum_text", sum_arithmetic(report)},
+                   {"notes", table_notes(report)},
+                   {"recorded_from", nullptr},
                    {"gaps", std::move(gaps)},
                    {"period", report.period.empty() ? json(nullptr) : json(report.period)},
                    {"closed", nullptr},
                    {"seal", nullptr},
                    {"adjustments", std::move(adjustments)}};
   if (report.period.empty()) document["period_na"] = "the window is not one month";
-  if (report.question.prices.any()) document["cost"] = static_cast<double>(report.cost_cents) / 100;
+  if (report.recorded_from)
+    document["recorded_from"] = rfc3339(*report.recorded_from);
+  else
+    document["recorded_from_na"] = "nothing is recorded in this window";
+  if (report.cost_known) document["cost"] = static_cast<double>(report.cost_cents) / 100;
+  if (report.question.prices.any()) document["unpriced_rows"] = report.unpriced_rows;
   if (report.closed) {
     document["closed"] = rfc3339(report.closed->closed);
     document["seal"] = report.closed->seal;

@@ -6,19 +6,18 @@
 namespace ration::history {
 
 std::string to_markdown(const Report& report) {
-  const bool priced = report.question.prices.any();
-  const std::size_t columns = priced ? 7 : 6;
+  const std::vector<Column> columns = table_columns(report);
   std::string text = "| " + markdown_cell(table_subject(report)) + " |";
   std::string rule = "|:--|";
-  for (std::size_t column = 0; column < columns; ++column) {
-    text += std::string(" ") + kTableHeads[column] + " |";
+  for (const Column column : columns) {
+    text += " " + markdown_cell(table_head(report, column)) + " |";
     rule += "--:|";
   }
   text += "\n" + rule + "\n";
   const auto enter = [&](const TableRow& row, const std::string& strong) {
     text += "| " + strong + markdown_cell(row.name) + strong + " |";
-    for (std::size_t column = 0; column < columns; ++column)
-      text += row.cells[column].empty() ? " |" : " " + strong + markdown_cell(row.cells[column]) + strong + " |";
+    for (const Column column : columns)
+      text += row.at(column).empty() ? " |" : " " + strong + markdown_cell(row.at(column)) + strong + " |";
     text += "\n";
   };
   for (const TableRow& row : table_rows(report)) enter(row, "");

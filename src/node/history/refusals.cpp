@@ -1,0 +1,57 @@
+#include "node/history/refusals.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/units.hpp"
+
+namespace ration::history {
+namespace {
+
+// Programs may ask for any number; sums of these still fit.
+constexpr std::uint64_t kMost = kUnlimited.count() / 2;
+
+Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMost)}; }
+
+/// None: not refused for want of memory (a device that the run was not given has no limit), or not told.
+std::optional<Refusals> refusal_of(const std::string& why, std::int64_t requested) {
+  const auto told = nlohmann::json::parse(why, nullptr, false);
+  const auto amount = [&](const char* field) {
+    const auto found = told.find(field);
+    return found != told.end() && found->is_number_unsigned() ? at_most(found->get<std::uint64_t>()) : Bytes{0};
+  };
+  if (!told.is_object() || !told.contains("used_bytes") || amount("limit_bytes") == Bytes{0}) return std::nullopt;
+  return Refusals{1, amount("used_bytes"), at_most(static_cast<std::uint64_t>(requested))};
+}
+
+}  // namespace
+
+std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::string& workload, TimeMs from) {
+  // A denial names its run by the number, which begins anew with each boot: the last that had begun is meant.
+  Statement rows(database,
+                 "SELECT (SELECT id FROM runs WHERE number = CAST(substr(denial, 3) AS INTEGER) AND "
+                 "started <= events.time AND runs.workload = events.workload AND runs.tenant = events.tenant "
+                 "ORDER BY started DESC LIMIT 1), bytes, why FROM events "
+                 "WHERE denial <> '' AND time >= ?2 AND (workload = ?1 OR tenant || '/' || workload = ?1)");
+  rows.with(workload, from);
+  std::map<std::int64_t, Refusals> runs;
+  while (rows.row()) {
+    const auto run = rows.maybe_integer(0), requested = rows.maybe_integer(1);
+    const auto refusal = run && requested ? refusal_of(rows.text(2), *requested) : std::nullopt;
+    if (!refusal) continue;
+    Refusals& all = runs[*run];
+    ++all.known;
+    if (refusal->need() > all.need()) all.held = refusal->held, all.requested = refusal->requested;
+  }
+  return runs;
+}
+
+std::string to_text(const Refusals& refusals) {
+  return fmt::format("{} ({} on top of the {} it held)", format_size(refusals.need()), format_size(refusals.requested),
+                     format_size(refusals.held));
+}
+
+}  // namespace ration::history

@@ -1,0 +1,39 @@
+// What the refused requests of a run say about what it needed. Used by recommendations and the look back at one run,
+// which therefore say the same as `ration why`.
+// Promises: a need is a least one. What a run would have asked for next is not known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "node/history/amount.hpp"
+#include "node/history/database.hpp"
+
+namespace ration::history {
+
+/// Limits are advised in steps of this.
+inline constexpr Bytes kAdviceStep{std::uint64_t{256} << 20};
+
+struct Refusals {
+  /// Whose record is kept; the books may count more.
+  std::int64_t known = 0;
+  /// Of the request that would have needed most: what was held, and what was asked for on top of it.
+  Bytes held, requested;
+
+  [[nodiscard]] Bytes need() const { return held + requested; }
+};
+
+/// The least limit at which that need would have been met.
+[[nodiscard]] constexpr Bytes least_limit(Bytes need) noexcept { return round_up(need, kAdviceStep); }
+
+/// By the id of the run: requests since `from` that were refused for want of memory. `workload` is `train` or
+/// `nlp/train`. Inside a transaction of the caller.
+[[nodiscard]] std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::string& workload,
+                                                             TimeMs from);
+
+/// `1.53 GiB (1.00 GiB on top of the 540 MiB it held)`.
+[[nodiscard]] std::string to_text(const Refusals& refusals);
+
+}  // namespace ration::history

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""What the verbs say about real workloads beside a daemon: doctor, trim, explain, events, ps."""
+import json
+import re
+import subprocess
+import unittest
+
+import jsonschema
+
+from node_case import BIN, NODE, SOURCE, Case
+from node_client import GIB, MIB
+
+CONTEXT = 64 * MIB
+
+
+class Faces(Case):
+    def document(self, verb, *arguments):
+        done = self.ration(verb, *arguments, "-o", "json")
+        document = json.loads(done.stdout)
+        self.assertNotIn("error", document, done.stderr)
+        jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
+        return document
+
+    def checks(self, *options):
+        return {row["check"]: row for row in self.document("doctor", self.node, *options)["data"]}
+
+    def outsider(self, size):
+        environment = dict(self.environment, RATION_SIM=self.node.removeprefix("--sim="), LD_LIBRARY_PATH=str(BIN.parent / "sim"))
+        process = subprocess.Popen([BIN / "ration-workload", "hold", size], env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        process.stdout.readline()
+        self.until(lambda: any(row["workload"] is None and row["processes"][0]["pid"] == process.pid for row in self.get("/api/v1/workloads")),
+                   "the daemon sees it")
+        return process
+
+
+class Doctor(Faces):
+    configuration = '[[tenant]]\nname = "big"\nguarantee = "12GiB"\nlimit = "12GiB"\n'
+
+    def test_a_limit_that_the_daemon_lowered_holds_still(self):
+        self.holding("serve", "1GiB", "--tenant", "big", "--limit", "12GiB", "--guarantee", "12GiB")
+        check = self.checks("--only", "enforce.preload")["enforce.preload"]
+        self.assertEqual(check["result"], "OK", check)
+        self.assertRegex(check["message"], r"\d GiB")
+        self.assertNotRegex(check["message"], r"\d{6}", "sizes are for people")
+
+    def test_the_configuration_in_use_is_named(self):
+        message = self.checks("--only", "config.file")["config.file"]["message"]
+        self.assertIn(str(self.folder / "ration.toml"), message)
+        self.assertIn(": 5 values are set", message)
+
+    def test_the_daemon_and_what_holds_limits_are_told(self):
+        checks = self.checks("--only", "daemon,enforce.by")
+        self.assertRegex(checks["daemon.reach"]["message"], rf"{self.folder}/ration.sock: version \d+\.\d+\.\d+, pid {self.daemon.pid}, last look \d+\.\d s ago$")
+        self.assertIn("n/a (nothing runs", checks["enforce.by"]["message"])
+        self.holding("serve", "1GiB", "--limit", "2GiB")
+        self.row("serve")
+        self.assertIn("1 by shim", self.checks("--only", "enforce.by")["enforce.by"]["message"])
+        self.stop()
+        self.assertRegex(self.checks("--only", "daemon")["daemon.reach"]["message"], r"^n/a \(no daemon")
+
+    def test_who_is_not_governed_is_named_with_a_way_on(self):
+        process = self.outsider("1GiB")
+        check = self.checks("--only", "mem.ungoverned")["mem.ungoverned"]
+        self.assertEqual(check["result"], "WARN")
+        self.assertRegex(check["message"], rf"pid {process.pid} .* \(root.*\) 1\.06 GiB")
+        self.assertIn(f"ration explain {process.pid}", check["fix"])
+
+
+class DoctorOfAnEmptyNode(Faces):
+    def test_a_limit_that_holds_alone_is_seen_exactly(self):
+        check = self.checks("--only", "enforce.preload")["enforce.preload"]
+        self.assertEqual((check["result"], check["message"]), ("OK", "a program under a limit of 10.2 GiB sees it as the device's total"))
+
+
+class Trim(Faces):
+    def test_a_rehearsal_shows_what_is_held_and_what_cannot_come_back(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.until(lambda: self.row("train")["idle_seconds"] >= 1 and self.row("train")["used_bytes"] > GIB, "it rests")
+        row = self.document("trim", "train", "--dry-run")["data"][0]
+        self.assertEqual(row["used_bytes"], GIB + CONTEXT)
+        self.assertGreaterEqual(row["idle_seconds"], 1)
+        text = self.ration("trim", "train", "--dry-run").stdout
+        self.assertIn("which holds 1.06 GiB", text)
+        self.assertIn("ration's library is not loaded in it", text)
+        self.assertIn("1.00 GiB allocated by the program, 0 B reserved by the driver's pools, 64.0 MiB of contexts", text)
+        self.assertEqual(self.ration("trim", "nobody", "--dry-run").returncode, 3)
+
+    def test_a_program_with_rations_library_can_give_back_what_is_free_in_it(self):
+        program = ("import ctypes, ration\n"
+                   "library = ration._native.library\n"
+                   "library.ration_torch_alloc.restype = ctypes.c_void_p\n"
+                   "library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]\n"
+                   "kept = library.ration_torch_alloc(512 << 20, 0, None)\n"
+                   "print('here', flush=True)\n"
+                   "input()\n")
+        holder = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "pool", "--limit", "4GiB", "--", "python3", "-c", program],
+                                  env=dict(self.environment, PYTHONPATH=str(SOURCE / "python")), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (holder.kill(), holder.communicate()))
+        self.assertEqual(holder.stdout.readline(), "here\n")
+        self.assertTrue(self.row("pool"))
+        self.assertIn("could return  what is free in ration's library", self.ration("trim", "pool", "--dry-run").stdout)
+
+    def test_who_was_not_idle_for_so_long_is_not_asked(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        done = self.ration("trim", "train", "--idle", "1h")
+        self.assertEqual((done.returncode, done.stdout), (0, "train was not idle for 1h: nobody is asked.\n"))
+        self.assertEqual(self.events("trimmed"), [])
+        self.assertIn("gave back nothing", self.ration("trim", "train", "--idle", "0s").stdout)
+
+    def test_what_is_printed_as_a_name_is_a_name_everywhere(self):
+        self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")
+        self.row("train")
+        name = self.document("trim", "--idle", "0s", "--dry-run")["data"][0]["workload"]
+        for name in (name, "nlp/train", "train"):
+            self.assertEqual(self.document("explain", name, NODE)["data"][0]["workload"], "train", name)
+            self.assertEqual(len(self.document("trim", name, "--dry-run")["data"]), 1, name)
+            self.assertNotEqual(self.document("events", "--workload", name)["data"], [], name)
+        self.assertEqual(self.document("events", "--workload", "vision/train")["data"], [])
+
+
+class Explain(Faces):
+    node = "--sim=T4:16GiB:context=64MiB*2"
+
+    def test_who_is_not_governed_and_where_it_came_from(self):
+        process = self.outsider("1GiB")
+        document = self.document("explain", process.pid, self.node)
+        self.assertEqual((document["source"], document["warnings"][0]["id"]), ("daemon", "E1807"))
+        data = document["data"]
+        self.assertEqual((data["pid"], data["governed"], data["user"], data["policy"]), (process.pid, False, "root", "report"))
+        self.assertEqual(data["devices"], [{"gpu": 0, "used_bytes": GIB + CONTEXT}])
+        row = next(row for row in self.get("/api/v1/workloads") if row["workload"] is None)
+        self.assertEqual([(data[field], data.get(field + "_na")) for field in ("container", "origin")],
+                         [(row[field], row.get(field + "_na")) for field in ("container", "origin")])
+        text = self.ration("explain", process.pid, self.node).stdout
+        for part in (r"user +root", r"container +\S", r"came from +\S", r"holds +1\.06 GiB on GPU 0 Tesla T4", r"policy +report: ",
+                     r"→ ration run --limit 1280MiB -- \S+ration-workload hold 1GiB"):
+            self.assertRegex(text, part)
+        self.assertRegex(self.ration("ps", self.node).stdout, rf"\n\?/ration-workload .*not started through ration: root.* - ration explain {process.pid}")
+        self.assertRegex(self.ration("explain", "--gpu", "0", self.node).stdout, rf"pid {process.pid} .* driver: root")
+
+    def test_without_a_daemon_its_policy_is_not_known(self):
+        process = self.outsider("1GiB")
+        self.stop()
+        data = self.document("explain", process.pid, self.node)["data"]
+        self.assertEqual((data["user"], data["policy"], data["policy_na"]), ("root", None, "no daemon looks: ration serve"))
+
+    def test_each_of_two_equal_cards_has_its_number(self):
+        both = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "both", "--limit", "2GiB", "--gpu", "0,1", "--", BIN / "ration-workload", "hold", "1GiB"],
+                                env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (both.terminate(), both.communicate()))
+        both.stdout.readline()
+        text = self.ration("explain", "both", self.node).stdout
+        self.assertEqual(re.findall(r"on (GPU \d Tesla T4) - where", text), ["GPU 0 Tesla T4", "GPU 1 Tesla T4"])
+        self.assertEqual([row["gpu"] for row in self.document("explain", "both", self.node)["data"]], [0, 1])
+        self.assertEqual(self.ration("set", "both", self.node, "--limit", "512MiB", "--yes").returncode, 0)
+        self.assertIn("ration set both --limit 1088MiB --gpu 0\n", self.ration("explain", "both", self.node).stdout)
+
+    def test_a_workload_over_its_limit_learns_what_stands_in_the_way(self):
+        holder = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "big", "--limit", "4GiB", "--", BIN / "ration-workload", "hold", "2GiB"],
+                                  env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (holder.terminate(), holder.communicate()))
+        holder.stdout.readline()
+        self.assertEqual(self.ration("set", "big", self.node, "--limit", "1GiB", "--yes").returncode, 0)
+        self.until(lambda: self.row("big")["shrinking"], "it is over")
+        expected = {"over_bytes": GIB + CONTEXT, "pooled_bytes": 0, "context_bytes": CONTEXT, "live_bytes": 2 * GIB}
+        rows = [self.document("explain", "big", self.node)["data"][0], self.get("/api/v1/workloads/big/explain")[0]]
+        for shrinking in (row["shrinking"] for row in rows):
+            self.assertEqual({key: shrinking[key] for key in expected}, expected)
+            self.assertIn("over its limit of 1.00 GiB by 1.06 GiB: whatever it asks for is refused until it is below", shrinking["text"])
+            self.assertIn("ration set big --limit 2112MiB", shrinking["fix"])
+        text = self.ration("explain", "big", self.node).stdout
+        self.assertIn("over its limit of 1.00 GiB by 1.06 GiB", text)
+        self.assertIn("in the way: 2.00 GiB that it allocated and 64.0 MiB of contexts", text)
+        self.assertIn("ration trim big", text)
+        self.assertEqual(self.ration("set", "big", self.node, "--limit", "2112MiB").returncode, 0, "as it said")
+        self.assertNotIn("shrinking", self.document("explain", "big", self.node)["data"][0])
+
+    def test_what_is_not_known_has_a_row_of_its_own(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        parts = {part["part"]: part for part in self.document("explain", "train", NODE)["data"][0]["parts"]}
+        rows = {row["id"]: row for row in self.get("/api/v1/workloads/train/explain")[0]["rows"]}
+        self.assertEqual(list(parts), ["allocated", "pooled", "framework_free", "context", "modules", "unexplained"])
+        self.assertEqual(list(rows), list(parts))
+        for each in (parts, rows):
+            self.assertEqual((each["modules"]["bytes"], each["framework_free"]["bytes"]), (None, None))
+            self.assertIn("in the row below", each["modules"]["bytes_na"])
+
+
+class Events(Faces):
+    def test_a_type_that_there_is_not_is_refused_with_the_nearest(self):
+        done = self.ration("events", "--type", "densied")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("Did you mean 'denied'?", done.stderr)
+        schema = json.loads((SOURCE / "share/ration/schema/event.json").read_text())
+        types = next(iter(re.findall(r'"enum": (\["started".*?\])', json.dumps(schema))))
+        done = self.ration("events", "--type", ",".join(json.loads(types)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Demo(Faces):
+    def test_times_are_told_to_a_tenth_of_a_second(self):
+        said = self.ration("demo", "--speed", "6", "--for", "100ms").stdout
+        self.assertIn("in 3.3 s: ", said)
+        self.assertNotRegex(said, r"in \d+\.\d\d+ s: ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Why something happened, what stands in the way of it, and what is kept for whom; through the installed program."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node.node_case import NODE, Case  # noqa: E402
+from node_client import BIN, GIB, MIB  # noqa: E402
+
+
+class Reasons(Case):
+    configuration = """
+[[policy]]
+match = { users = ["*"] }
+idle = { after = "1s", action = "suspend" }
+"""
+
+    def why(self, number):
+        done = self.ration("why", number)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def event(self, kind):
+        return self.until(lambda: self.events(kind), f"an event {kind}")[-1]
+
+    def test_a_suspension_is_explained_by_what_led_to_it(self):
+        self.holding("notebook", "1GiB", "--limit", "2GiB")
+        text = self.why(self.event("suspended")["id"])
+        self.assertRegex(text, r"(?m)^SUSPENDED .*\nbecause  .*is suspended: its 1\.06 GiB are in host memory")
+        self.assertRegex(text, r"(?m)^before   .* idle: .*notebook: ")
+
+    def test_a_resize_a_denial_and_what_never_was(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        self.ration("set", "train", "--limit", "3GiB")
+        resized = self.event("resized")["id"]
+        self.assertRegex(self.why(resized), r"because  .*limit 2\.00 GiB → 3\.00 GiB on GPU 0, by ")
+        self.ration("set", "train", "--limit", "4GiB")
+        self.assertRegex(self.why(f"e-{self.event('resized')['id']}"), rf"before   \S+  {resized} resized: ")
+        answer = json.loads(self.ration("why", resized, "-o", "json").stdout)
+        self.assertEqual((answer["schema"], answer["data"]["type"]), ("ration.event_why/1", "resized"))
+        self.ration("run", NODE, "--name", "greedy", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        denied = self.event("denied")
+        self.assertEqual(self.why(denied["id"]), self.why(denied["denial"]), "one event, one explanation")
+        self.assertIn("E1917", self.ration("why", "999999").stderr)
+        self.assertIn("E1412", self.ration("why", "yesterday").stderr)
+
+    def test_a_wait_that_ended_well_is_told(self):
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "patient", "--limit", "2GiB", "--on-deny", "wait", "--",
+                                    "sh", "-c", f"{BIN}/ration-workload hold 1GiB & exec {BIN}/ration-workload hold 1500MiB"],
+                                   env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(lambda: (os.killpg(process.pid, signal.SIGKILL), process.wait()))
+        self.until(lambda: self.rows().get("patient", {}).get("state") == "waiting", "one of the two waits for the other")
+        self.ration("set", "patient", "--limit", "4GiB")
+        event = self.event("waited")
+        self.assertRegex(event["text"], r"patient waited about .* for 1\.\d\d GiB and got it")
+        self.assertIsNone(event["denial"])
+        self.assertRegex(self.why(event["id"]), "before   .*resized: ")
+
+    def test_what_stands_in_the_way_of_shrinking_is_told_until_it_is_gone(self):
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "train", "--limit", "4GiB", "--label", "class=x", "--",
+                                    BIN / "ration-workload", "obey"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.terminate(), program.communicate()))
+        program.stdin.write("take 2048\n")
+        program.stdin.flush()
+        self.assertEqual(program.stdout.readline(), "0\n")
+        self.row("train")
+        refused = self.ration("set", "train", "--limit", "1GiB")
+        self.assertEqual((refused.returncode, "E1205" in refused.stderr), (4, True), refused.stderr)
+        self.assertEqual(self.ration("set", "train", "--limit", "1GiB", "--yes").returncode, 0)
+        event = self.event("shrinking")
+        self.assertEqual(event["bytes"], 1024 * MIB + 64 * MIB)
+        self.assertRegex(event["text"], r"train holds 2\.06 GiB, 1\.06 GiB more than its limit 1\.00 GiB: .* 64\.0 MiB in contexts")
+        self.ration("set", "train", "--limit", "4GiB")
+        self.until(lambda: "is under its limit again" in self.events("shrinking")[-1]["text"], "it is told")
+
+
+class Promises(Case):
+    configuration = """
+[[device]]
+match = "0"
+keep_free = "1GiB"
+slices = ["1GiB", "2GiB"]
+[[tenant]]
+name = "nlp"
+guarantee = "6GiB"
+limit = "12GiB"
+[[tenant]]
+name = "vision"
+limit = "14GiB"
+"""
+
+    def test_what_is_kept_counts_wherever_something_is_promised(self):
+        device = self.until(lambda: self.get("/api/v1/devices"), "the device")[0]
+        self.assertEqual((device["promised_bytes"], device["keep_free_bytes"], device["available_bytes"]), (6 * GIB, GIB, 9 * GIB))
+        self.assertEqual(self.ration("fits", "9GiB", NODE).returncode, 0)
+        self.assertEqual(self.ration("fits", "10GiB", NODE).returncode, 4)
+        self.assertIn("E1304", self.ration("run", NODE, "--tenant", "vision", "--guarantee", "10GiB", "--", "true").stderr)
+        self.assertEqual(self.ration("run", NODE, "--tenant", "vision", "--limit", "14GiB", "--guarantee", "9GiB", "--", "true").returncode, 0)
+        self.assertIn("E1304", self.ration("set", "vision", "--guarantee", "10GiB").stderr)
+        self.holding("train", "2GiB", "--limit", "4GiB", "--tenant", "nlp")
+        self.row("train")
+        self.assertEqual(self.get("/api/v1/devices")[0]["available_bytes"], 9 * GIB, "the tenant takes of its own")
+
+    def test_who_waits_for_what_is_kept_is_told_for_whom(self):
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "12GiB", "--", "true"],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        lease = self.until(lambda: self.get("/api/v1/leases"), "it waits")[0]
+        self.assertEqual(lease["reason"], "GPU 0 has 15.0 GiB free, 6.00 GiB of it kept for nlp (guarantees)")
+        done = self.ration("why", lease["lease"])
+        self.assertRegex(done.stdout, r"WAITING .*12\.0 GiB\nbecause  GPU 0 has 15\.0 GiB free.*\nposition 1 of 1\nestimate n/a \(")
+        self.assertEqual(self.ration("set", "nlp", "--guarantee", "2GiB").returncode, 0)
+        self.assertEqual(process.wait(60), 0)
+
+    def test_a_tenant_is_not_shrunk_below_what_it_holds_without_a_yes(self):
+        self.holding("train", "2GiB", "--limit", "4GiB", "--tenant", "vision")
+        self.row("train")
+        done = self.ration("set", "vision", "--limit", "1GiB")
+        self.assertEqual((done.returncode, "E1205" in done.stderr), (4, True), done.stderr)
+        self.assertIn("uses 2.06 GiB, 1.06 GiB more", done.stderr)
+        self.assertEqual(self.row("train")["limit_bytes"], 4 * GIB)
+        self.assertIn("over by 1.06 GiB", self.ration("set", "vision", "--limit", "1GiB", "--dry-run").stdout)
+        self.assertEqual(self.ration("set", "vision", "--limit", "1GiB", "--yes").returncode, 0)
+        self.until(lambda: self.row("train")["state"] == "shrinking", "it shrinks")
+        self.assertIn("E1104", self.ration("set", "vision", "--limit", "40GiB").stderr)
+
+    def test_slices_of_the_configuration_are_cut_and_those_by_hand_stay(self):
+        def slices():
+            return [(row["slice"], row["limit_bytes"]) for row in json.loads(self.ration("split", NODE, "-o", "json").stdout)["data"]]
+        self.until(lambda: slices() == [("0.0", GIB), ("0.1", 2 * GIB)], "they are cut")
+        path = self.folder / "ration.toml"
+        path.write_text(path.read_text().replace('"1GiB", "2GiB"', '"3GiB"'))
+        self.assertIn("slices", self.ration("config", "reload").stdout)
+        self.until(lambda: slices() == [("0.0", 3 * GIB)], "they follow the file")
+        self.assertEqual(self.ration("split", "0", "--sizes", "2GiB", "--names", "mine", NODE).returncode, 0)
+        self.assertEqual(self.ration("config", "reload").returncode, 0)
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
+        self.assertEqual(slices(), [("mine", 2 * GIB)])
+
+    def test_a_dry_run_of_a_schedule_changes_nothing(self):
+        done = self.ration("set", "--schedule", "n=00:00-24:00:nlp=50%", "--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nlp=50%", done.stdout)
+        self.assertEqual(self.get("/api/v1/schedules"), [])
+        self.assertEqual(self.ration("set", "--schedule", "n=00:00-24:00:nlp=50%").returncode, 0)
+        self.assertNotIn("nlp=50%", self.ration("set", "--schedule", "n=off", "--dry-run").stdout)
+        self.assertEqual(len(self.get("/api/v1/schedules")), 1)
+
+    def test_reload_says_what_changed_or_what_is_wrong(self):
+        self.assertEqual(self.ration("config", "reload").stdout, "read again: nothing changed\n")
+        path = self.folder / "ration.toml"
+        good = path.read_text()
+        path.write_text(good.replace('limit = "14GiB"', 'limit = "13GiB"'))
+        self.assertIn("14GiB → 13GiB", self.ration("config", "reload").stdout)
+        path.write_text(good.replace("limit = ", "limti = "))
+        done = self.ration("config", "reload")
+        self.assertEqual((done.returncode, "limti" in done.stderr), (2, True), done.stderr)
+
+    def test_a_misspelt_field_is_refused_with_the_nearest(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        status, problem = self.ask("PATCH", "/api/v1/workloads/train", {"limt": "1GiB"})
+        self.assertEqual((status, problem["id"], "'limit'" in problem["detail"]), (400, "E1521", True))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
