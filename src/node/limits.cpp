@@ -76,7 +76,7 @@ void Limits::load() {
   if (!document.is_object()) return;
   try {
     if (document.at("boot") != boot()) return;  // nobody of then runs
-    std::map<std::string, OwnedWorkload> read;
+    std::unordered_map<std::string, OwnedWorkload> read;
     for (const auto& [path, entry] : document.at("workloads").items()) read[path] = from_json(entry);
     owned_ = std::move(read);
   } catch (const json::exception&) {  // damaged: as none

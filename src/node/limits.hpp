@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
@@ -79,8 +80,8 @@ class Limits {
   [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);
 
   std::string file_;
-  std::map<std::string, OwnedWorkload> owned_;           // by path of the book
-  std::map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
+  std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
+  std::unordered_map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
   bool dirty_ = false;
 };
 

@@ -208,8 +208,8 @@ bool Node::anybody_held_back() const {
                      [](const AccountView& account) { return !account.held_back_by.empty(); });
 }
 
-std::map<std::string, Knowledge> Node::knowledge() const {
-  std::map<std::string, Knowledge> known;
+std::unordered_map<std::string, Knowledge> Node::knowledge() const {
+  std::unordered_map<std::string, Knowledge> known;
   for (const auto& [path, workload] : registry_.workloads()) {
     const OwnedWorkload* owned = limits_.find(path);
     Knowledge& entry = known[path];

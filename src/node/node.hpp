@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/file.hpp"
@@ -213,7 +214,7 @@ class Node {
   [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Workload& workload) const;
   // node.cpp
   void adopt_known_folders();
-  [[nodiscard]] std::map<std::string, Knowledge> knowledge() const;
+  [[nodiscard]] std::unordered_map<std::string, Knowledge> knowledge() const;
   void check_promises(const std::vector<std::string>& fresh, std::vector<history::Event>& events);
   [[nodiscard]] std::string tenant_of(const Workload& workload);
 
@@ -237,19 +238,23 @@ class Node {
     std::vector<Bytes> used;
     std::uint64_t denials = 0, since_ns = 0;
   };
-  std::map<std::string, Activity> activity_;                 // by path
-  std::map<std::string, std::vector<Bytes>> wanted_;         // by path and account: refused since the last look
-  std::set<std::pair<int, std::int32_t>> known_ungoverned_;  // GPU and pid
-  std::map<std::pair<int, std::int32_t>, int> violators_;    // the same; in how many looks in a row
-  std::set<std::pair<std::uint32_t, std::string>> allowed_;  // user and tenant
-  std::vector<history::Event> refused_tenants_;              // not yet told
+  std::unordered_map<std::string, Activity> activity_;          // by path
+  std::unordered_map<std::string, std::vector<Bytes>> wanted_;  // by path and account: refused since the last look
+  std::set<std::pair<int, std::int32_t>> known_ungoverned_;     // GPU and pid
+  std::map<std::pair<int, std::int32_t>, int> violators_;       // the same; in how many looks in a row
+  std::set<std::pair<std::uint32_t, std::string>> allowed_;     // user and tenant
+  std::vector<history::Event> refused_tenants_;                 // not yet told
   struct Wait {
     std::uint64_t since_ns = 0, denials = 0;
     std::uint32_t account = 0;
     Bytes wanted, used, limit;
   };
-  std::map<std::string, Wait> waits_;                           // by path: whose charges sleep
-  std::set<std::pair<std::string, std::uint32_t>> over_limit_;  // by path and account
+  std::unordered_map<std::string, Wait> waits_;  // by path: whose charges sleep
+  struct Shrinking {
+    Bytes limit;  // under which it was told that it holds more
+    bool over = false;
+  };
+  std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
 
@@ -261,7 +266,7 @@ class Node {
   std::map<std::int32_t, Outsider> outsiders_;  // by pid: ungoverned, and what was done about it
   std::size_t queue_length_ = 0;
   std::vector<Workload> gone_;                                       // since the last sample
-  std::map<std::string, std::vector<Bytes>> peaks_;                  // by path and account: as last recorded
+  std::unordered_map<std::string, std::vector<Bytes>> peaks_;        // by path and account: as last recorded
   std::map<std::string, std::deque<std::uint64_t>> recent_denials_;  // by TENANT/NAME: when, of the last minute
   struct Orphaned {
     Settled amount;
@@ -273,8 +278,8 @@ class Node {
 
   Suspension suspension_;
   Moves moves_;
-  std::set<std::string> returning_;                        // paths: they have room, as far as is promised
-  std::map<std::string, const policy::Policy*> policies_;  // by path
+  std::set<std::string> returning_;                                  // paths: they have room, as far as is promised
+  std::unordered_map<std::string, const policy::Policy*> policies_;  // by path
   struct Trim {
     Bytes used;  // before
     std::uint64_t since_ns = 0;

@@ -51,6 +51,8 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   policies_.erase(workload.path);
   trims_.erase(workload.path);
   waits_.erase(workload.path);
+  for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account)
+    shrinking_.erase({workload.path, account});
   if (!known) {
     if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
     note_started(workload, events);                         // it began and ended between two looks
@@ -137,36 +139,29 @@ void Node::note_waits(std::vector<Event>& events) {
   }
 }
 
-// Nothing is taken from whoever holds more than its limit: what stands in the way is told.
+// Nothing is taken from whoever holds more than its limit: what stands in the way is told, once for each limit.
 void Node::note_shrinking(std::vector<Event>& events) {
-  std::set<std::pair<std::string, std::uint32_t>> over;
   for (const AccountView& account : snapshot_.accounts) {
+    const auto known = shrinking_.find({account.path, account.account});
+    const bool over = account.shrinking(), was_over = known != shrinking_.end() && known->second.over;
+    if (over == was_over || (over && known != shrinking_.end() && known->second.limit == account.limit)) continue;
     const auto running = registry_.workloads().find(account.path);
-    if (!account.shrinking() || running == registry_.workloads().end()) continue;
-    const std::pair<std::string, std::uint32_t> key{account.path, account.account};
-    over.insert(key);
-    if (over_limit_.erase(key) != 0) continue;
-    const Bytes given_back = std::min(account.pooled, account.used);
-    Event event = event_of(
-        running->second, "shrinking",
-        fmt::format("{}/{} holds {}, {} more than its limit {}: it is refused more until it is under; of what it holds "
-                    "{} are in pools of the driver, {} in contexts, and the rest is in use",
-                    account.tenant, account.workload, format_size(account.used),
-                    format_size(account.used - account.limit), format_size(account.limit), format_size(given_back),
-                    format_size(account.context)));
-    event.gpu = account.gpu;
-    event.bytes = static_cast<std::int64_t>((account.used - account.limit).count());
-    event.fix = fmt::format("ration trim {}", account.workload);
-    events.push_back(std::move(event));
-  }
-  for (const auto& [path, account] : over_limit_) {
-    const auto running = registry_.workloads().find(path);
     if (running == registry_.workloads().end()) continue;
-    events.push_back(event_of(
-        running->second, "shrinking",
-        fmt::format("{}/{} is under its limit again", running->second.book.tenant, running->second.book.name)));
+    const std::string who = account.tenant + "/" + account.workload;
+    Event event = event_of(running->second, "shrinking", who + " is under its limit again");
+    if (over) {
+      event.text = fmt::format(
+          "{} holds {}, {} more than its limit {}: it is refused more until it is under; of what it holds {} are in "
+          "pools of the driver, {} in contexts, and the rest is in use",
+          who, format_size(account.used), format_size(account.used - account.limit), format_size(account.limit),
+          format_size(std::min(account.pooled, account.used)), format_size(account.context));
+      event.bytes = static_cast<std::int64_t>((account.used - account.limit).count());
+      event.fix = fmt::format("ration trim {}", account.workload);
+    }
+    event.gpu = account.gpu;
+    events.push_back(std::move(event));
+    shrinking_[{account.path, account.account}] = {over ? account.limit : known->second.limit, over};
   }
-  over_limit_ = std::move(over);
 }
 
 void Node::note_activity() {

@@ -145,7 +145,7 @@ void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
 }
 
 Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
-              const std::map<std::string, Knowledge>& known, std::uint64_t now_ns) {
+              const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
   snapshot.time_ns = now_ns;
   std::vector<DriverProcesses> by_driver;

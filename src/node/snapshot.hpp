@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "node/registry.hpp"
@@ -102,6 +103,6 @@ void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
                    const std::map<std::string, Bytes>& guarantees);
 
 [[nodiscard]] Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
-                            const std::map<std::string, Knowledge>& known, std::uint64_t now_ns);
+                            const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns);
 
 }  // namespace ration::node

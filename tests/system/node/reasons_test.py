@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import unittest
@@ -10,6 +11,8 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from node.node_case import NODE, Case  # noqa: E402
 from node_client import BIN, GIB, MIB  # noqa: E402
+
+HELD_OFFSET = 4096 * 9 + 128  # of the first account of a book's first process
 
 
 class Reasons(Case):
@@ -78,6 +81,18 @@ idle = { after = "1s", action = "suspend" }
         self.assertRegex(event["text"], r"train holds 2\.06 GiB, 1\.06 GiB more than its limit 1\.00 GiB: .* 64\.0 MiB in contexts")
         self.ration("set", "train", "--limit", "4GiB")
         self.until(lambda: "is under its limit again" in self.events("shrinking")[-1]["text"], "it is told")
+
+    def test_a_book_that_goes_up_and_down_fills_no_log(self):
+        self.holding("sly", "1GiB", "--limit", "2GiB")
+        self.row("sly")
+        with open(self.book("sly"), "r+b") as book:
+            for turn in range(12):
+                book.seek(HELD_OFFSET)
+                book.write(struct.pack("<Q", (3 if turn % 2 == 0 else 1) * GIB))
+                book.flush()
+                looks = self.get("/api/v1/health")["looks"]
+                self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 1, "a look at it")
+        self.assertLessEqual(len(self.events("shrinking")), 2)
 
 
 class Promises(Case):
