@@ -8,6 +8,7 @@
 #include "cli/reference.hpp"
 #include "cli/stage.hpp"
 #include "cli/verbs.hpp"
+#include "cli/words.hpp"
 #include "policy/text.hpp"
 #include "policy/variables.hpp"
 
@@ -419,14 +420,6 @@ void add_verbs(CLI::App& app) {
   checkpoint->parse_complete_callback([] { chosen = [] { return cli::checkpoint_processes(typed.checkpoint); }; });
 }
 
-/// As `rationd` it is `ration serve`.
-std::vector<std::string> words_typed(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  if (const std::string name = argv[0]; name.substr(name.rfind('/') + 1) == "rationd")
-    words.insert(words.begin(), "serve");
-  return words;
-}
-
 Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::string& verb) {
   std::vector<std::string> names;
   for (const auto& text : cli::verb_texts()) names.emplace_back(text.name);
@@ -464,8 +457,8 @@ int main(int argc, char** argv) {
     throw CLI::Success();
   });
   add_verbs(app);
-  std::vector<std::string> words = words_typed(argc, argv);
-  const std::string verb = words.empty() ? "" : words.front();
+  cli::Words words = cli::words_typed(argc, argv);
+  const std::string& verb = words.verb;
   if (verb.empty()) {
     fmt::print("{}", cli::overview());
     return 0;
@@ -477,27 +470,14 @@ int main(int argc, char** argv) {
       return good.error().exit_code;
     }
   }
-  // The parser would take the next word for the value. Of a program without a `--` before it the words are its own.
-  const auto ours = std::find(words.begin(), words.end(), "--");
-  if ((verb != "run" && verb != "sim") || ours != words.end()) {
-    const auto empty = std::find_if(words.begin(), ours, [](const std::string& word) {
-      return word.size() > 3 && word.compare(0, 2, "--") == 0 && word.back() == '=';
-    });
-    if (empty != ours) {
-      const Error error{"E1001", fmt::format("{} has no value.", *empty), fmt::format("ration {} --help", verb), 2};
-      session.print_error(verb, error);
-      return error.exit_code;
-    }
+  if (const auto good = cli::check_values(words); !good) {
+    session.print_error(verb, good.error());
+    return good.error().exit_code;
   }
-  // What stands behind `--` is the program's alone.
-  if (const auto mark = std::find(words.begin(), words.end(), "--");
-      (verb == "run" || verb == "sim") && mark != words.end()) {
-    typed.run.program.assign(mark + 1, words.end());
-    words.erase(mark, words.end());
-  }
-  std::reverse(words.begin(), words.end());  // as the parser wants them
+  typed.run.program = std::move(words.program);
+  std::reverse(words.all.begin(), words.all.end());  // as the parser wants them
   try {
-    app.parse(words);
+    app.parse(words.all);
   } catch (const CLI::Success&) {
     return 0;
   } catch (const CLI::ParseError& error) {

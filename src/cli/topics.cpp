@@ -137,6 +137,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1545", "the driver refused to move memory, or lost the process", "ration doctor; ration events says which"},
       {"E1546", "it is suspended already, or is not", "ration ps"},
       {"E1548", "a program that the daemon needs cannot be started", "the message names it; curl sends alerts"},
+      {"E1549", "somebody took it out of the queue", "ration run --wait again, or ask who did"},
       {"E1547", "it cannot be suspended now", "the message says why"},
       {"E1551", "this driver holds no limits of cgroups itself",
        "the shim holds them; release 615 and newer does both"},

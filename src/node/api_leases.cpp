@@ -100,17 +100,22 @@ void Api::install_leases(http::Server& server) {
   });
 
   server.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
-    const json lease = host_.leases().describe(request.captures.at("id"), viewer_of(request.peer));
-    if (lease.is_null())
-      return http::problem({"E1526", fmt::format("there is no lease {}.", request.captures.at("id")), "ration ps", 3});
+    const std::string& id = request.captures.at("id");
+    const json lease = host_.leases().describe(id, viewer_of(request.peer));
+    if (const auto by = host_.leases().cancelled_by(id); by && lease.is_null())
+      return http::problem({"E1549", fmt::format("{} was taken out of the queue by {}.", id, *by),
+                            "ration run --wait … asks anew, at the end of the queue", 4},
+                           410);
+    if (lease.is_null()) return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
     return answer("lease", lease);
   });
 
   server.route("DELETE", "/api/v1/leases/{id}", [this](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
     const std::string& id = request.captures.at("id");
-    const bool known = viewer.is_operator ? host_.leases().cancel(id, std::nullopt)
-                                          : viewer.user && host_.leases().cancel(id, viewer.user);
+    const std::string by = caller_of(request).name;
+    const bool known = viewer.is_operator ? host_.leases().cancel(id, std::nullopt, by)
+                                          : viewer.user && host_.leases().cancel(id, viewer.user, by);
     if (!known) return http::problem({"E1526", fmt::format("you have no lease {}.", id), "ration ps", 3});
     Response response;
     response.status = 204;

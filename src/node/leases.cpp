@@ -137,12 +137,21 @@ Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) 
   return id;
 }
 
-bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user) {
+bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by) {
+  constexpr std::size_t kMostRemembered = 1'000;  // whoever waits asks again within a second
   const auto found = entries_.find(id);
   if (found == entries_.end() || (user && found->second.wish.owner != *user)) return false;
   drop(id);
   entries_.erase(found);
+  cancelled_.emplace_back(id, by);
+  if (cancelled_.size() > kMostRemembered) cancelled_.pop_front();
   return true;
+}
+
+std::optional<std::string> Leases::cancelled_by(const std::string& id) const {
+  for (const auto& [cancelled, by] : cancelled_)
+    if (cancelled == id) return by;
+  return std::nullopt;
 }
 
 void Leases::drop(const std::string& id) {

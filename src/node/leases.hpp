@@ -4,6 +4,7 @@
 // like everybody else, from the moment when it works again; who waits keeps its place when the daemon is started again.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,8 +40,10 @@ class Leases {
 
   /// The id, `q-5`. E1104 E1105 E1407, E1528: too many of that user.
   [[nodiscard]] Result<std::string> submit(const LeaseWish& wish, std::uint64_t now_ns);
-  /// False: no such lease, or not of that user (an operator may cancel any).
-  bool cancel(const std::string& id, std::optional<std::uint32_t> user);
+  /// False: no such lease, or not of that user (an operator may cancel any). `by` is told to who waited.
+  bool cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by = "");
+  /// Who cancelled it, of the newest that were cancelled.
+  [[nodiscard]] std::optional<std::string> cancelled_by(const std::string& id) const;
   /// The workload whose book lies at `path` runs under the lease. False: it was not granted, or belongs to another
   /// user.
   bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
@@ -86,7 +89,8 @@ class Leases {
   std::string file_, saved_;
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   LeaseQueue queue_;
-  std::set<int> devices_;  // of the last step
+  std::set<int> devices_;                                      // of the last step
+  std::deque<std::pair<std::string, std::string>> cancelled_;  // id and by whom, the newest last
   std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;
   WaitHistogram waits_;

@@ -1,6 +1,8 @@
 // Changes that people ask for.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "node/node.hpp"
 #include "policy/plan.hpp"
 #include "policy/text.hpp"
@@ -90,7 +92,10 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
   if (changes.empty()) {
     return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload->book.name, request.gpu), "ration ps", 3);
   }
-  if (request.dry_run) return changes;
+  const bool nothing_new = std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
+    return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
+  });
+  if (request.dry_run || nothing_new) return changes;
 
   const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
   if (auto written = limits_.write(*workload); !written) {

@@ -34,7 +34,7 @@ Result<void> check_limit(const policy::Tenant& tenant, const std::string& text) 
 }  // namespace
 
 Result<policy::Schedule> to_schedule(const ScheduleWish& wish, const policy::Configuration& configuration) {
-  const policy::Origin origin{fmt::format("ration set --schedule {} by {}", wish.name, wish.by), {}};
+  const policy::Origin origin{fmt::format("ration set --schedule {} by {}", wish.name, wish.by), {0, 0}};
   if (!policy::is_name(wish.name))
     return fail("E1601", fmt::format("'{}' is no name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
   const auto when = policy::parse_hours(wish.when);

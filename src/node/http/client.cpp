@@ -51,6 +51,7 @@ int exit_code_of(int status) {
     case 404:
       return 3;
     case 409:
+    case 410:
     case 412:
       return 4;
     case 401:

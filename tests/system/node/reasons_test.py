@@ -42,6 +42,8 @@ idle = { after = "1s", action = "suspend" }
         self.ration("set", "train", "--limit", "3GiB")
         resized = self.event("resized")["id"]
         self.assertRegex(self.why(resized), r"because  .*limit 2\.00 GiB → 3\.00 GiB on GPU 0, by ")
+        self.assertEqual(self.ration("set", "train", "--limit", "3GiB").returncode, 0)
+        self.assertEqual(self.event("resized")["id"], resized, "nothing was changed")
         self.ration("set", "train", "--limit", "4GiB")
         self.assertRegex(self.why(f"e-{self.event('resized')['id']}"), rf"before   \S+  {resized} resized: ")
         answer = json.loads(self.ration("why", resized, "-o", "json").stdout)
@@ -132,6 +134,17 @@ limit = "14GiB"
         self.assertRegex(done.stdout, r"WAITING .*12\.0 GiB\nbecause  GPU 0 has 15\.0 GiB free.*\nposition 1 of 1\nestimate n/a \(")
         self.assertEqual(self.ration("set", "nlp", "--guarantee", "2GiB").returncode, 0)
         self.assertEqual(process.wait(60), 0)
+
+    def test_who_is_taken_out_of_the_queue_is_told_and_stays_out(self):
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "12GiB", "--", "true"],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        lease = self.until(lambda: self.get("/api/v1/leases"), "it waits")[0]["lease"]
+        self.assertEqual(self.ask("DELETE", "/api/v1/leases/" + lease)[0], 204)
+        text = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 4, text)
+        self.assertRegex(text, rf"E1549 .*{lease} was taken out of the queue by \w+")
+        self.assertEqual(self.get("/api/v1/leases"), [])
 
     def test_a_tenant_is_not_shrunk_below_what_it_holds_without_a_yes(self):
         self.holding("train", "2GiB", "--limit", "4GiB", "--tenant", "vision")
