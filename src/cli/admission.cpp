@@ -102,6 +102,7 @@ Result<std::string> register_workload(NodeClient& daemon, const std::string& fol
                                                         {"tenant", wish.tenant},
                                                         {"labels", labels},
                                                         {"lease", lease},
+                                                        {"slice", wish.slice},
                                                         {"guarantees", guarantees}});
   if (!answer) return tl::unexpected(answer.error());
   return answer->value("tenant", wish.tenant);

@@ -1,8 +1,10 @@
 // `ration serve`, which is also `rationd`: the node daemon in the foreground.
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -28,6 +30,15 @@ std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
   return folders;
 }
 
+/// Each workload and each client takes a descriptor: what a shell allows by itself is too little for a large node.
+void allow_many_descriptors() {
+  constexpr rlim_t kEnough = 65'536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, kEnough)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kEnough);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 Result<int> serve(const Session& session, const ServeOptions& options) {
@@ -46,6 +57,7 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
     for (auto& folder : folders_of_others())
       if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));
   }
+  allow_many_descriptors();
   auto started = node::Daemon::start(std::move(daemon));
   if (!started) return tl::unexpected(started.error());
   (*started)->run([&] {

@@ -87,9 +87,9 @@ class Api {
 [[nodiscard]] Caller caller_of(const http::Request& request);
 /// The body as a JSON object. E1521.
 [[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
-/// A text field; empty: not given. E1521: another type.
 /// Whether the request asks only what would be: `?dry_run=1`.
 [[nodiscard]] bool is_dry_run(const http::Request& request);
+/// A text field; empty: not given. E1521: another type.
 [[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
 
 }  // namespace ration::node

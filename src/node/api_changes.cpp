@@ -161,9 +161,13 @@ void Api::install_changes(http::Server& server) {
     if (!request.peer.uid)
       return http::problem(
           {"E1523", "workloads register on the socket, where their user is known.", "ration run --limit SIZE -- …", 5});
-    std::string folder, tenant, labels, lease, name;
-    for (auto [key, field] :
-         {std::pair{"folder", &folder}, {"tenant", &tenant}, {"labels", &labels}, {"lease", &lease}, {"book", &name}}) {
+    std::string folder, tenant, labels, lease, name, slice;
+    for (auto [key, field] : {std::pair{"folder", &folder},
+                              {"tenant", &tenant},
+                              {"labels", &labels},
+                              {"lease", &lease},
+                              {"book", &name},
+                              {"slice", &slice}}) {
       const auto text = text_field(*body, key);
       if (!text) return http::problem(text.error());
       *field = *text;
@@ -179,7 +183,7 @@ void Api::install_changes(http::Server& server) {
       const auto more = guarantees->find(device.device.uuid);
       if (more == guarantees->end() || !more->is_number_unsigned()) continue;
       const Bytes bytes{std::min<std::uint64_t>(more->get<std::uint64_t>(), kUnlimited.count())};
-      if (auto good = host_.node().can_promise(device, assigned->tenant, bytes); !good)
+      if (auto good = host_.node().can_promise(device, assigned->tenant, bytes, "", slice); !good)
         return http::problem(good.error());
     }
     if (!lease.empty() && name.rfind(folder + "/books/", 0) != 0)

@@ -22,7 +22,6 @@ Result<Bytes> size_field(const json& body, const char* name) {
   return fail("E1521", fmt::format("'{}' is no number of bytes.", name), fmt::format(R"("{}": 4294967296)", name), 2);
 }
 
-// Not the time of the last look: what began before the lease was asked for is no wait.
 }  // namespace
 
 void Api::install_leases(http::Server& server) {
@@ -83,6 +82,7 @@ void Api::install_leases(http::Server& server) {
                             fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
                                         format_size(wish.bytes), wish.tenant, format_size(*most)),
                             "Ask for less, or: ration set " + wish.tenant + " --limit SIZE", 2});
+    // Not the time of the last look: what began before the lease was asked for is no wait.
     const auto id = host_.leases().submit(wish, unix_time_ns());
     if (!id) return http::problem(id.error());
     host_.look_now();
@@ -102,7 +102,7 @@ void Api::install_leases(http::Server& server) {
   server.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
     const std::string& id = request.captures.at("id");
     const json lease = host_.leases().describe(id, viewer_of(request.peer));
-    if (const auto by = host_.leases().cancelled_by(id); by && lease.is_null())
+    if (const auto by = host_.leases().cancelled_by(id, viewer_of(request.peer)); by && lease.is_null())
       return http::problem({"E1549", fmt::format("{} was taken out of the queue by {}.", id, *by),
                             "ration run --wait … asks anew, at the end of the queue", 4},
                            410);

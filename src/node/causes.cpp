@@ -9,6 +9,7 @@ namespace {
 using history::Event;
 
 constexpr std::int64_t kLookBack = 5'000;  // events
+constexpr std::int64_t kMostRead = 500;
 constexpr std::size_t kMostShown = 4;
 
 /// Types of events that can have led to one of a type.
@@ -17,16 +18,15 @@ const std::map<std::string, std::vector<std::string>>& may_lead_to() {
       {"denied", {"resized", "rebalanced", "denied"}},
       {"waited", {"resized", "rebalanced", "denied"}},
       {"resized", {"resized", "config"}},
-      {"rebalanced", {"resized", "rebalanced", "started", "granted", "resuming"}},
+      {"rebalanced", {"resized", "rebalanced", "started", "resuming"}},
       {"shrinking", {"resized", "rebalanced", "shrinking"}},
       {"trimmed", {"idle", "resized", "rebalanced"}},
       {"suspending", {"idle"}},
       {"suspended", {"idle", "suspending"}},
       {"suspend_failed", {"idle", "suspending", "resuming"}},
-      {"resuming", {"suspended", "queued"}},
-      {"resumed", {"suspended", "resuming", "queued", "granted"}},
-      {"granted", {"queued", "resuming"}},
-      {"started", {"queued", "granted"}},
+      {"resuming", {"suspended"}},
+      {"resumed", {"suspended", "resuming"}},
+      {"granted", {"queued"}},
       {"ended", {"denied", "waited", "alert"}},
       {"violation", {"started", "resized"}},
   };
@@ -39,11 +39,11 @@ std::string lease_of(const Event& event) {
 }
 
 bool belongs(const Event& earlier, const Event& event) {
-  if (const std::string lease = lease_of(earlier); !lease.empty() && !lease_of(event).empty())
-    return lease == lease_of(event);
-  if (earlier.type == "config") return event.text.find("schedule") != std::string::npos;
-  if (earlier.tenant != event.tenant) return false;
-  return earlier.workload.empty() || event.workload.empty() || earlier.workload == event.workload;
+  if (lease_of(earlier) != lease_of(event)) return false;
+  if (earlier.type == "config") return earlier.text.rfind("schedule ", 0) == 0 && event.by.rfind("schedule of", 0) == 0;
+  if (earlier.tenant != event.tenant || (earlier.gpu && event.gpu && earlier.gpu != event.gpu)) return false;
+  if (earlier.workload.empty() || event.workload.empty()) return true;  // of the whole tenant
+  return earlier.workload == event.workload && earlier.user == event.user;
 }
 
 }  // namespace
@@ -51,15 +51,16 @@ bool belongs(const Event& earlier, const Event& event) {
 Result<std::vector<Event>> causes_of(history::Reader& reader, const Event& event) {
   std::vector<Event> causes;
   const auto types = may_lead_to().find(event.type);
-  if (types == may_lead_to().end() || event.id < 2) return causes;
+  if (types == may_lead_to().end() || event.id < 1) return causes;
   history::EventQuestion question;
   question.types = types->second;
-  question.since = std::max<std::int64_t>(1, event.id - kLookBack);
-  question.limit = kLookBack;
+  question.since = std::max<std::int64_t>(0, event.id - kLookBack);
+  question.before = event.id;
+  question.limit = kMostRead;
   auto earlier = reader.events(question);
   if (!earlier) return earlier;
   for (auto each = earlier->rbegin(); each != earlier->rend() && causes.size() < kMostShown; ++each) {
-    if (each->id >= event.id || !belongs(*each, event)) continue;
+    if (!belongs(*each, event)) continue;
     if (each->type == event.type && !causes.empty()) break;  // that one has causes of its own
     causes.push_back(std::move(*each));
   }

@@ -138,6 +138,10 @@ NodeOptions node_options(const std::string& driver_folder, const std::string& st
   NodeOptions options;
   options.driver_folder = driver_folder;
   options.state_folder = state;
+  options.slices = [] {
+    const auto store = ledger::Store::open();
+    return store ? policy::read_slices(*store).value_or(std::vector<policy::Slice>{}) : std::vector<policy::Slice>{};
+  };
   options.recorded = [database](const std::string& denial, history::TimeMs time) {
     auto reader = history::Reader::open(database);
     if (!reader) return false;
@@ -258,9 +262,14 @@ void Daemon::look() {
 
 void Daemon::cut_as_configured(std::vector<Event>& events) {
   std::vector<policy::Device> devices;
-  for (const DeviceView& view : node_.snapshot().devices) devices.push_back(view.device);
+  for (const DeviceView& view : node_.snapshot().devices) {
+    devices.push_back(view.device);
+    const Bytes others = view.promised - std::min(view.promised, view.sliced) + view.keep_free;
+    devices.back().total -= std::min(view.device.total, others);  // slices are cut from the rest
+  }
+  if (devices.empty()) return;
   const auto store = ledger::Store::open();
-  if (devices.empty() || !store) return;
+  if (!store) return;
   const auto alone = store->try_lock();
   if (!alone) return;  // somebody starts there at this moment
   slices_due_ = false;

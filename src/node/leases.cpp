@@ -142,15 +142,16 @@ bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user, co
   const auto found = entries_.find(id);
   if (found == entries_.end() || (user && found->second.wish.owner != *user)) return false;
   drop(id);
-  entries_.erase(found);
-  cancelled_.emplace_back(id, by);
+  cancelled_.push_back({id, by, found->second.wish.owner});
   if (cancelled_.size() > kMostRemembered) cancelled_.pop_front();
+  entries_.erase(found);
+  save();
   return true;
 }
 
-std::optional<std::string> Leases::cancelled_by(const std::string& id) const {
-  for (const auto& [cancelled, by] : cancelled_)
-    if (cancelled == id) return by;
+std::optional<std::string> Leases::cancelled_by(const std::string& id, const Viewer& viewer) const {
+  for (const Cancelled& each : cancelled_)
+    if (each.id == id && viewer.may_see(each.owner)) return each.by;
   return std::nullopt;
 }
 
@@ -246,7 +247,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
       if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
         promised += std::max(account.used, account.guarantee);
     }
-    const Bytes capacity = device.device.total - std::min(device.device.total, device.keep_free);
+    const Bytes capacity = device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
     queue_.update_device(device.device.index, capacity, promised);
   }
   for (const int gone : devices_)

@@ -42,8 +42,8 @@ class Leases {
   [[nodiscard]] Result<std::string> submit(const LeaseWish& wish, std::uint64_t now_ns);
   /// False: no such lease, or not of that user (an operator may cancel any). `by` is told to who waited.
   bool cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by = "");
-  /// Who cancelled it, of the newest that were cancelled.
-  [[nodiscard]] std::optional<std::string> cancelled_by(const std::string& id) const;
+  /// Who cancelled it, of the newest that were cancelled; nobody else is told than who waited and operators.
+  [[nodiscard]] std::optional<std::string> cancelled_by(const std::string& id, const Viewer& viewer) const;
   /// The workload whose book lies at `path` runs under the lease. False: it was not granted, or belongs to another
   /// user.
   bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
@@ -89,8 +89,12 @@ class Leases {
   std::string file_, saved_;
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   LeaseQueue queue_;
-  std::set<int> devices_;                                      // of the last step
-  std::deque<std::pair<std::string, std::string>> cancelled_;  // id and by whom, the newest last
+  std::set<int> devices_;  // of the last step
+  struct Cancelled {
+    std::string id, by;
+    std::uint32_t owner = 0;
+  };
+  std::deque<Cancelled> cancelled_;  // the newest last
   std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;
   WaitHistogram waits_;

@@ -143,6 +143,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   if (machine_) hold_by_driver(events);
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
   for (DeviceView& device : snapshot_.devices) device.keep_free = keep_free(device.device);
+  note_slices();
   check_promises(fresh, events);
   for (DeviceView& device : snapshot_.devices) note_promises(device, snapshot_.accounts, guarantees_on(device.device));
   for (DeviceView& device : snapshot_.devices) {

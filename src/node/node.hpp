@@ -29,6 +29,7 @@
 #include "node/tenants.hpp"
 #include "policy/configuration.hpp"
 #include "policy/configuration_match.hpp"
+#include "policy/slices.hpp"
 
 namespace ration::node {
 
@@ -39,6 +40,8 @@ struct NodeOptions {
   std::unique_ptr<CheckpointJobs> checkpoint_jobs;
   /// The folder of a process's cgroup; empty: as the kernel says.
   DriverLimits::CgroupOf cgroup_of;
+  /// The slices of this node as they are by now.
+  std::function<std::vector<policy::Slice>()> slices = [] { return std::vector<policy::Slice>{}; };
   /// Whether an event of that denial, at that time, was recorded before a restart.
   std::function<bool(const std::string& denial, history::TimeMs time)> recorded = [](const std::string&,
                                                                                      history::TimeMs) { return false; };
@@ -145,10 +148,10 @@ class Node {
   /// By tenant and device, of those that the configuration gives a limit or a guarantee.
   [[nodiscard]] Leases::Shares shares() const;
   /// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each
-  /// tenant its own guarantee, or those of its workloads where they are more. `except`: a workload that is not counted.
-  /// E1304.
+  /// tenant its own guarantee, or those of its workloads where they are more. `except`: a workload that is not counted;
+  /// `slice`: the one that it is for, which is its own room. E1304.
   [[nodiscard]] Result<void> can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
-                                         const std::string& except = "") const;
+                                         const std::string& except = "", const std::string& slice = "") const;
   /// How many wait for memory: for alerts.
   void note_queue(std::size_t waiting) { queue_length_ = waiting; }
   /// Whether somebody's limit is lower than it was set, and could be raised when it asks.
@@ -189,6 +192,8 @@ class Node {
                       std::vector<std::string>& because);
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
+  void note_slices();
+  [[nodiscard]] Bytes slice_on(const DeviceView& device, const std::string& name) const;
   /// What nobody is given of it.
   [[nodiscard]] Bytes keep_free(const policy::Device& device) const;
   [[nodiscard]] std::vector<TenantChange::Over> over_limit(const std::string& tenant,
@@ -249,12 +254,14 @@ class Node {
     std::uint32_t account = 0;
     Bytes wanted, used, limit;
   };
-  std::unordered_map<std::string, Wait> waits_;  // by path: whose charges sleep
+  std::unordered_map<std::string, std::uint64_t> waits_told_;  // by path: when last
+  std::unordered_map<std::string, Wait> waits_;                // by path: whose charges sleep
   struct Shrinking {
     Bytes limit;  // under which it was told that it holds more
     bool over = false;
   };
   std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
+  std::vector<policy::Slice> slices_;
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;
 

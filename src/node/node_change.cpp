@@ -68,7 +68,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
       if (!guarantee) return tl::unexpected(guarantee.error());
       change.guarantee = *guarantee;
       for (const DeviceView& view : snapshot_.devices) {
-        if (view.device.index != device->index) continue;
+        if (view.device.index != device->index || *guarantee <= mine.guarantee) continue;
         if (auto good = can_promise(view, workload->book.tenant, *guarantee, workload->path); !good)
           return tl::unexpected(good.error());
       }

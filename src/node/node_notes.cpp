@@ -51,6 +51,7 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   policies_.erase(workload.path);
   trims_.erase(workload.path);
   waits_.erase(workload.path);
+  waits_told_.erase(workload.path);
   for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account)
     shrinking_.erase({workload.path, account});
   if (!known) {
@@ -112,6 +113,8 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
   }
 }
 
+constexpr std::uint64_t kWaitsToldEvery = 10'000'000'000;
+
 // Those that end in a refusal are in the book; those that end well are seen only if they last from one look to another.
 void Node::note_waits(std::vector<Event>& events) {
   for (const auto& [path, workload] : registry_.workloads()) {
@@ -126,12 +129,17 @@ void Node::note_waits(std::vector<Event>& events) {
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
-      if (workload.book.denial_count != wait.denials) continue;
-      Event event =
-          event_of(workload, "waited",
-                   fmt::format("{}/{} waited about {} for {} and got it: it held {} of its limit {}",
-                               workload.book.tenant, workload.book.name, format_duration(now_ns_ - wait.since_ns),
-                               format_size(wait.wanted), format_size(wait.used), format_size(wait.limit)));
+      // Refused, or whoever waited has ended; and a book can say so as often as it likes.
+      std::uint64_t& told_ns = waits_told_[path];
+      if (workload.book.denial_count != wait.denials || workload.used[wait.account] <= wait.used ||
+          (told_ns != 0 && now_ns_ - std::min(now_ns_, told_ns) < kWaitsToldEvery))
+        continue;
+      told_ns = now_ns_;
+      Event event = event_of(
+          workload, "waited",
+          fmt::format("{}/{} waited about {} for {} and got it: it held {} of its limit {}", workload.book.tenant,
+                      workload.book.name, format_duration(now_ns_ - std::min(now_ns_, wait.since_ns)),
+                      format_size(wait.wanted), format_size(wait.used), format_size(wait.limit)));
       event.bytes = static_cast<std::int64_t>(wait.wanted.count());
       event.gpu = gpu_of(workload.book.accounts[wait.account].device);
       events.push_back(std::move(event));
@@ -144,7 +152,8 @@ void Node::note_shrinking(std::vector<Event>& events) {
   for (const AccountView& account : snapshot_.accounts) {
     const auto known = shrinking_.find({account.path, account.account});
     const bool over = account.shrinking(), was_over = known != shrinking_.end() && known->second.over;
-    if (over == was_over || (over && known != shrinking_.end() && known->second.limit == account.limit)) continue;
+    const bool told = over && known != shrinking_.end() && known->second.limit <= account.limit;
+    if (account.suspended || told || (!over && !was_over)) continue;
     const auto running = registry_.workloads().find(account.path);
     if (running == registry_.workloads().end()) continue;
     const std::string who = account.tenant + "/" + account.workload;

@@ -59,6 +59,8 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
   }
   if (request.limit.empty() && request.guarantee.empty())
     return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", tenant->name), 2);
+  if (!request.gpu.empty())
+    return fail("E1420", "what a tenant may have holds on every GPU.", "Leave --gpu out, or set its workloads.", 2);
   if (request.expected_changes && *request.expected_changes != tenant->changes)
     return fail("E1503",
                 fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
@@ -85,7 +87,12 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
       return fail("E1305",
                   fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
                   fmt::format("ration set {} --limit {}", tenant->name, guarantee.text), 2);
+    const auto before =
+        tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.free) : Result<Bytes>(Bytes{0});
+    if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised
     Bytes promised = *kept + keep_free(device);
+    for (const DeviceView& view : snapshot_.devices)
+      if (view.device.index == device.index) promised += view.sliced;
     for (const TenantNow& other : tenants_.all()) {
       if (other.name == tenant->name || !other.guarantee.is_set()) continue;
       if (const auto theirs = other.guarantee.on(device.total, device.free)) promised += *theirs;
@@ -140,6 +147,23 @@ Leases::Shares Node::shares() const {
   return shares;
 }
 
+void Node::note_slices() {
+  slices_ = options_.slices();
+  for (const policy::Slice& slice : slices_) {
+    const bool taken = std::any_of(snapshot_.accounts.begin(), snapshot_.accounts.end(),
+                                   [&](const AccountView& each) { return each.slice == slice.name; });
+    for (DeviceView& device : snapshot_.devices)
+      if (!taken && device.device.uuid == slice.uuid) device.sliced += slice.size;
+  }
+}
+
+Bytes Node::slice_on(const DeviceView& device, const std::string& name) const {
+  for (const policy::Slice& slice : slices_)
+    if (!name.empty() && slice.name == name && slice.uuid == device.device.uuid)
+      return std::min(slice.size, device.sliced);
+  return Bytes{0};
+}
+
 Bytes Node::keep_free(const policy::Device& device) const {
   const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
   if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
@@ -155,20 +179,21 @@ std::map<std::string, Bytes> Node::promises_on(const DeviceView& device, const s
 }
 
 Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
-                               const std::string& except) const {
+                               const std::string& except, const std::string& slice) const {
   std::map<std::string, Bytes> promised = promises_on(device, except);
   promised[tenant] += more;
   for (const auto& [name, bytes] : guarantees_on(device.device)) promised[name] = std::max(promised[name], bytes);
-  Bytes sum = device.keep_free;
+  const Bytes reserved = device.keep_free + device.sliced - slice_on(device, slice);
+  Bytes sum = reserved;
   for (const auto& [name, bytes] : promised) sum += bytes;
   if (sum <= device.device.total) return {};
-  const Bytes others = sum - promised[tenant] - device.keep_free;
+  const Bytes others = sum - promised[tenant] - reserved;
   return fail(
       "E1304",
       fmt::format("{} cannot be promised to {}: of the {} of GPU {}, {} are kept for others{}.",
                   format_size(promised[tenant]), tenant, format_size(device.device.total), device.device.index,
                   format_size(others),
-                  device.keep_free == Bytes{0} ? "" : fmt::format(" and {} for nobody", format_size(device.keep_free))),
+                  reserved == Bytes{0} ? "" : fmt::format(", and {} are sliced or kept free", format_size(reserved))),
       "ration plan, or ration ps to see who was promised it", 4);
 }
 

@@ -135,8 +135,8 @@ void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
     share.promised = std::max(share.promised, guarantee);
     share.unspent = std::max(share.unspent, guarantee - std::min(guarantee, share.used));
   }
-  device.promised = Bytes{0};
-  Bytes kept = device.keep_free;
+  device.promised = device.sliced;
+  Bytes kept = device.keep_free + device.sliced;
   for (const auto& [tenant, share] : tenants) {
     device.promised += share.promised;
     kept += share.unspent;

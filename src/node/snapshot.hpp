@@ -70,6 +70,7 @@ struct DeviceView {
   std::optional<Bytes> orphaned;  ///< of no process that the driver lists; absent: it does not tell
   Bytes promised;   ///< guarantees and slices: of a tenant what it has of its own, or its workloads have together
   Bytes keep_free;  ///< that nobody is given, by the configuration
+  Bytes sliced;     ///< slices in which nothing runs; those of the others are guarantees
   Bytes available;  ///< that somebody without a guarantee may take at this moment
   std::optional<std::uint64_t> seconds_to_full;  ///< if its use goes on growing; absent: it does not grow
   [[nodiscard]] Bytes used() const { return device.total - device.free; }

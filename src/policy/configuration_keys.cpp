@@ -83,7 +83,8 @@ const std::vector<Key>& keys() {
         {"device", "match", Shape::kText, "", "Its index, UUID or name; * stands for any letters.", "\"GPU-5fd4*\""},
         {"device", "keep_free", Shape::kSize, "", "Bytes that nobody is given.", "\"256MiB\""},
         {"device", "slices", Shape::kSizes, "",
-         "Slices that the daemon cuts it into, as ration split does; one cut by hand stays.",
+         "Slices that the daemon cuts it into for programs of its own user, as ration split does; one cut by hand "
+         "stays.",
          "[\"6GiB\", \"6GiB\", \"rest\"]"},
 
         {"tenant", "name", Shape::kName, "", "Its name.", "\"nlp\""},

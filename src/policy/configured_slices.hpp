@@ -10,9 +10,10 @@
 
 namespace ration::policy {
 
-/// Cuts the devices as the configuration says, and makes those whole again of which it no longer says anything. A
-/// device that somebody cut with `ration split` stays as it is, and so does one with somebody in a slice. The
-/// caller holds the store's lock. Returns a sentence for every device that was changed or could not be.
+/// `devices`: with as much memory (`total`) as may be cut. Cuts them as the configuration says, and makes those whole
+/// again of which it no longer says anything. A device that somebody cut with `ration split` stays as it is, and so
+/// does one with somebody in a slice. The caller holds the store's lock. Returns a sentence for every device that was
+/// changed or could not be.
 [[nodiscard]] std::vector<std::string> apply_configured_slices(const ledger::Store& store,
                                                                const Configuration& configuration,
                                                                const std::vector<Device>& devices);

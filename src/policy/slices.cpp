@@ -54,8 +54,9 @@ Result<std::vector<Slice>> read_slices(const ledger::Store& store) {
         !entry["uuid"].is_string() || !entry.contains("limit_bytes") || !entry["limit_bytes"].is_number_unsigned()) {
       return damaged();
     }
+    const auto from = entry.find("from");
     slices.push_back({entry["slice"], entry["uuid"], Bytes{entry["limit_bytes"].get<std::uint64_t>()},
-                      entry.value("from", "") == "configuration"});
+                      from != entry.end() && *from == "configuration"});
   }
   return slices;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "node/history/periods.hpp"
 #include "node/history/schema.hpp"
@@ -73,21 +74,22 @@ Result<RunReport> Reader::last_run(const std::string& workload) {
 }
 
 Result<std::vector<Event>> Reader::events(const EventQuestion& question) {
-  std::string text = std::string(kEventColumns) + "WHERE id > ?1 AND (?2 = '' OR workload = ?2)";
+  std::string text = std::string(kEventColumns) + "WHERE id > ?1 AND (?2 = '' OR workload = ?2) AND id < ?4";
   if (!question.types.empty()) {
     text += " AND type IN (";
     for (std::size_t place = 0; place < question.types.size(); ++place)
-      text += fmt::format("{}?{}", place == 0 ? "" : ", ", place + 4);
+      text += fmt::format("{}?{}", place == 0 ? "" : ", ", place + 5);
     text += ")";
   }
-  text += question.since > 0 ? " ORDER BY id LIMIT ?3" : " ORDER BY id DESC LIMIT ?3";
+  text += question.since > 0 && question.before == 0 ? " ORDER BY id LIMIT ?3" : " ORDER BY id DESC LIMIT ?3";
   std::vector<Event> events;
   Statement rows(database_, text);
-  rows.with(question.since, question.workload, std::clamp<std::int64_t>(question.limit, 0, 100'000));
-  rows.bind_further(4, question.types);
+  rows.with(question.since, question.workload, std::clamp<std::int64_t>(question.limit, 0, 100'000),
+            question.before > 0 ? question.before : std::numeric_limits<std::int64_t>::max());
+  rows.bind_further(5, question.types);
   while (rows.row()) events.push_back(read_event(rows));
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  if (question.since <= 0) std::reverse(events.begin(), events.end());
+  if (question.since <= 0 || question.before > 0) std::reverse(events.begin(), events.end());
   return events;
 }
 

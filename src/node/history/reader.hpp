@@ -21,6 +21,8 @@ namespace ration::history {
 struct EventQuestion {
   /// Only events after this number; 0: the newest ones.
   std::int64_t since = 0;
+  /// Only events before this number, the newest of them; 0: no bound.
+  std::int64_t before = 0;
   /// Empty: all.
   std::vector<std::string> types;
   std::string workload;

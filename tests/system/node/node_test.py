@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import signal
 import sqlite3
 import struct
@@ -610,6 +611,14 @@ class Starting(Case):
 
     def test_an_open_address_needs_a_token(self):
         self.refused("E1505", "--state", self.folder / "other", "--socket", self.folder / "other.sock", "--listen", "0.0.0.0:0")
+
+    def test_a_shells_limit_of_descriptors_is_not_the_nodes(self):
+        self.stop()
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        self.start()
+        self.assertEqual(resource.prlimit(self.daemon.pid, resource.RLIMIT_NOFILE)[0], min(before[1], 65536) if before[1] > 0 else 65536)
 
     def test_it_says_so_when_it_is_not_there(self):
         self.stop()
