@@ -26,6 +26,7 @@ struct Idler {
   std::uint64_t run = 0, idle_seconds = 0;
   Bytes used, context, pooled;
   std::vector<std::int32_t> pids;
+  std::string asked_as;  ///< what the daemon finds it by
   [[nodiscard]] std::string name() const { return user + "/" + workload; }
 };
 
@@ -38,8 +39,17 @@ Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   std::vector<Idler> found;
   for (const json& row : *rows) {
     if (!row.at("governed").get<bool>()) continue;
-    Idler idler{
-        row.at("user"), row.at("workload"), row.at("tenant"), row.at("run"), row.at("idle_seconds"), {}, {}, {}, {}};
+    Idler idler{row.at("user"),
+                row.at("workload"),
+                row.at("tenant"),
+                row.at("run"),
+                row.at("idle_seconds"),
+                {},
+                {},
+                {},
+                {},
+                {}};
+    idler.asked_as = idler.name();
     auto known = std::find_if(found.begin(), found.end(),
                               [&](const Idler& each) { return each.name() == idler.name() && each.run == idler.run; });
     if (known == found.end()) known = found.insert(found.end(), std::move(idler));
@@ -65,6 +75,7 @@ Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler
   });
   const std::string self = node::user_name(::getuid());
   if (meant.size() > 1) std::erase_if(meant, [&](const Idler& each) { return each.user != self; });
+  for (Idler& each : meant) each.asked_as = name;
   return meant;
 }
 
@@ -198,7 +209,11 @@ namespace {
 /// Who is asked: one workload, or all, of those that were idle for long enough.
 Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& daemon, const TrimOptions& options) {
   const bool all = options.name.empty();
-  if (!all && options.idle.empty() && !session.dry_run) return std::vector<Idler>(1);  // the daemon knows the name
+  if (!all && options.idle.empty() && !session.dry_run) {  // the daemon knows who it is
+    std::vector<Idler> named(1);
+    named.front().asked_as = options.name;
+    return named;
+  }
   std::uint64_t seconds = 0;
   if (all || !options.idle.empty()) {
     const auto given = parse_duration(options.idle.empty() ? "30m" : options.idle);
@@ -231,8 +246,7 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
       if (session.format() == Format::kText) show_who_would_be_asked(session, each);
       continue;
     }
-    const auto event =
-        ask_and_wait(*daemon, options.name.empty() ? each.name() : options.name, "trim", {"trimmed", "ended"});
+    const auto event = ask_and_wait(*daemon, each.asked_as, "trim", {"trimmed", "ended"});
     if (!event) return tl::unexpected(event.error());
     rows.push_back(*event);
     if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());

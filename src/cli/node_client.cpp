@@ -98,7 +98,9 @@ Result<node::Snapshot> look_at_books(const Session& session, const Result<policy
   node::Registry registry;
   if (auto good = registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
   registry.refresh();
-  return node::look(registry, machine, {}, 0);
+  node::Snapshot now = node::look(registry, machine, {}, 0);
+  for (node::DeviceView& device : now.devices) node::note_promises(device, now.accounts, {});
+  return now;
 }
 
 }  // namespace

@@ -66,9 +66,8 @@ struct LimitChanged {
   std::string path;  ///< of its book
   std::string workload;
   int gpu = 0;
-  Bytes old_limit, limit, effective, guarantee, used, device_free;
+  Bytes old_limit, limit, effective, old_guarantee, guarantee, used, device_free;
   std::string held_back_by;
-  Bytes old_guarantee{};
 };
 
 /// A schedule as it is shown.

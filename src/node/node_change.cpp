@@ -55,9 +55,17 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
     if (!request.gpu.empty() && request.gpu != std::to_string(device->index) && device->uuid.rfind(request.gpu, 0) != 0)
       continue;
     OwnedLimit& mine = fresh[account];
-    LimitChanged change{workload->path, workload->book.name, device->index,           mine.configured, mine.configured,
-                        mine.effective, mine.guarantee,      workload->used[account], device->free,    {}};
-    change.old_guarantee = mine.guarantee;
+    LimitChanged change{.path = workload->path,
+                        .workload = workload->book.name,
+                        .gpu = device->index,
+                        .old_limit = mine.configured,
+                        .limit = mine.configured,
+                        .effective = mine.effective,
+                        .old_guarantee = mine.guarantee,
+                        .guarantee = mine.guarantee,
+                        .used = workload->used[account],
+                        .device_free = device->free,
+                        .held_back_by = {}};
     if (!request.limit.empty()) {
       const auto limit = policy::size_on(*device, request.limit);
       if (!limit) return tl::unexpected(limit.error());

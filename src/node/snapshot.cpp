@@ -205,7 +205,6 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
       device.orphaned = std::min(*device.orphaned, device.unexplained);
       device.unexplained -= *device.orphaned;
     }
-    note_promises(device, snapshot.accounts, {});
   }
   return snapshot;
 }

@@ -99,7 +99,8 @@ struct Knowledge {
   bool by_driver = false;
 };
 
-/// Fills in `promised` and `available` of a device. `guarantees`: of tenants, their own.
+/// Fills in `promised` and `available` of a device, which look() leaves to whoever knows what is kept and sliced.
+/// `guarantees`: of tenants, their own.
 void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
                    const std::map<std::string, Bytes>& guarantees);
 

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "node/history/schema.hpp"
+
 namespace ration::history {
 namespace {
 
@@ -15,11 +17,6 @@ constexpr std::array<std::pair<Basis, const char*>, 5> kBases{{{Basis::kUsed, "u
                                                                {Basis::kGuarantee, "guarantee"},
                                                                {Basis::kMaxUsedGuarantee, "max(used,guarantee)"},
                                                                {Basis::kPeak, "peak"}}};
-
-std::int64_t read_mark(Database& database, const char* name) {
-  Statement asked(database, "SELECT value FROM marks WHERE name = ?");
-  return asked.with(name).row() ? asked.integer(0) : 0;
-}
 
 void read_names(Database& database, Charges& charges) {
   Statement devices(database, "SELECT id, uuid, name, capacity FROM devices");

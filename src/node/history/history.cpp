@@ -23,11 +23,6 @@ constexpr int kTenantLine = 1, kWorkloadLine = 2;
 // is removed before it has run on for so long.
 constexpr TimeMs kTrustAfter = 7 * kDayMs;
 
-std::int64_t mark(Database& database, const char* name) {
-  Statement asked(database, "SELECT value FROM marks WHERE name = ?");
-  return asked.with(name).row() ? asked.integer(0) : 0;
-}
-
 Result<void> prepare(Database& database, const std::string& path) {
   // NORMAL: a commit survives the daemon's death without a sync; a power cut may take the last ones, never consistency.
   database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216");
@@ -125,9 +120,9 @@ Result<void> History::load() {
   while (lines.row())
     lines_[{static_cast<int>(lines.integer(1)), lines.text(2), lines.integer(3)}] = {lines.integer(0), true};
 
-  prune_from_ = mark(database_, "prune_from");
+  prune_from_ = read_mark(database_, "prune_from");
   Instant last;
-  last.time = committed_to_ = mark(database_, "recorded_to");
+  last.time = committed_to_ = read_mark(database_, "recorded_to");
   Statement present(database_,
                     "SELECT device, capacity, driver_used, ungoverned, unexplained, begins FROM last_devices");
   while (present.row()) {

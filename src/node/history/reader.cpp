@@ -132,11 +132,7 @@ Result<std::vector<Adjustment>> Reader::adjustments(const std::string& period) {
 }
 
 Result<TimeMs> Reader::recorded_to() {
-  TimeMs time = 0;
-  {
-    Statement asked(database_, "SELECT value FROM marks WHERE name = 'recorded_to'");
-    if (asked.row()) time = asked.integer(0);
-  }
+  const TimeMs time = read_mark(database_, "recorded_to");
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
   return time;
 }

@@ -101,4 +101,9 @@ Result<void> migrate(Database& database, const std::string& path) {
   return {};
 }
 
+std::int64_t read_mark(Database& database, const std::string& name) {
+  Statement asked(database, "SELECT value FROM marks WHERE name = ?");
+  return asked.with(name).row() ? asked.integer(0) : 0;
+}
+
 }  // namespace ration::history

@@ -13,4 +13,7 @@ namespace ration::history {
 /// left as it is.
 [[nodiscard]] Result<void> migrate(Database& database, const std::string& path);
 
+/// A number kept under a name in the table `marks`; 0: there is none.
+[[nodiscard]] std::int64_t read_mark(Database& database, const std::string& name);
+
 }  // namespace ration::history

@@ -6,16 +6,12 @@
 #include <map>
 
 #include "node/history/retention.hpp"
+#include "node/history/schema.hpp"
 
 namespace ration::history {
 namespace {
 
 constexpr std::int64_t kMostPoints = 10'000;
-
-std::int64_t read_mark(Database& database, const std::string& name) {
-  Statement asked(database, "SELECT value FROM marks WHERE name = ?");
-  return asked.with(name).row() ? asked.integer(0) : 0;
-}
 
 struct Bucket {
   std::int64_t maximum = 0, limit = 0, ms = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "node/history/retention.hpp"
+#include "node/history/schema.hpp"
 
 namespace ration::history {
 
@@ -11,9 +12,7 @@ void roll_up(Database& database, TimeMs recorded_to) {
     const TimeMs width = kResolutions[level].width, finer = kResolutions[level - 1].width;
     const TimeMs until = recorded_to / width * width;
     const std::string name = fmt::format("rolled_{}", level);
-    std::int64_t done = 0;
-    Statement asked(database, "SELECT value FROM marks WHERE name = ?");
-    if (asked.with(name).row()) done = asked.integer(0);
+    const std::int64_t done = read_mark(database, name);
     if (until <= done) continue;
     // A point without time (a run's first instant) has a maximum but no weight in the average.
     Statement(

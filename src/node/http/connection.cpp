@@ -24,10 +24,6 @@ constexpr std::size_t kMostWaitingInput = 64 * 1024;
 /// refusal away unread.
 constexpr milliseconds kLinger{2'000};
 
-timeval as_timeval(milliseconds time) {
-  return {static_cast<time_t>(time.count() / 1000), static_cast<suseconds_t>(time.count() % 1000 * 1000)};
-}
-
 bool printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char letter) {
     return (static_cast<unsigned char>(letter) >= 0x20 && letter != 0x7f) || letter == '\t';

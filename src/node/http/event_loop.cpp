@@ -21,10 +21,6 @@ struct Watch::State : std::enable_shared_from_this<State> {
 
 namespace {
 
-timeval as_timeval(milliseconds delay) {
-  return {static_cast<time_t>(delay.count() / 1000), static_cast<suseconds_t>(delay.count() % 1000 * 1000)};
-}
-
 extern "C" void run_watch(evutil_socket_t, short, void* argument) {
   // The work may end its own watch.
   const auto state = static_cast<Watch::State*>(argument)->shared_from_this();

@@ -4,6 +4,8 @@
 // called from C, the process would end.
 #pragma once
 
+#include <sys/time.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -19,6 +21,11 @@ struct event;
 namespace ration::http {
 
 using std::chrono::milliseconds;
+
+/// As libevent wants it.
+[[nodiscard]] inline timeval as_timeval(milliseconds time) {
+  return {static_cast<time_t>(time.count() / 1000), static_cast<suseconds_t>(time.count() % 1000 * 1000)};
+}
 
 /// Where other threads leave work for the loop. It may outlive the loop: what is posted then is dropped.
 class Mailbox {

@@ -92,7 +92,8 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(tenant["driver_bytes"], 0)
         self.assertIn("3.06 GiB of Tesla T4 are in host memory", self.ration("explain", "notebook", NODE).stdout)
 
-    def test_it_waits_for_room_and_is_not_refused(self):
+    def asks_without_room(self):
+        """A notebook that is away and wants to come back, and another one that has the card."""
         notebook = Notebook(self, "notebook")
         self.assertEqual(notebook.cell("take 3072"), 0)
         self.away("notebook")
@@ -100,6 +101,10 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(other.cell("take 14336"), 0)
         notebook.say("take 512")
         self.until(lambda: self.events("resuming"), "it asks")
+        return notebook, other
+
+    def test_it_waits_for_room_and_is_not_refused(self):
+        notebook, other = self.asks_without_room()
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 20, "time to idle for the other")
         self.assertEqual((self.row("notebook")["state"], self.row("other")["state"]), ("resuming", "running"))
@@ -161,13 +166,7 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(self.free(), 16 * GIB)
 
     def test_who_ends_while_it_waits_to_come_back_is_forgotten(self):
-        notebook = Notebook(self, "notebook")
-        self.assertEqual(notebook.cell("take 3072"), 0)
-        self.away("notebook")
-        other = Notebook(self, "other", "--label", "class=production", limit="15GiB")
-        self.assertEqual(other.cell("take 14336"), 0)
-        notebook.say("take 512")
-        self.until(lambda: self.events("resuming"), "it asks")
+        _, other = self.asks_without_room()
         os.kill(self.row("notebook")["processes"][0]["pid"], signal.SIGKILL)
         self.until(lambda: "notebook" not in self.rows(), "it is gone")
         self.assertEqual(other.end(), 0)

@@ -13,7 +13,7 @@ struct Share {
   nlohmann::json properties;
 };
 
-std::string other_name(Kind kind) {
+std::string idle_name(Kind kind) {
   switch (kind) {
     case Kind::kIdle:
     case Kind::kOverlap:  // hours that were charged for twice are so much less idle
@@ -53,7 +53,7 @@ nlohmann::json to_opencost(const Charges& charges, const ExportFacts& facts) {
     const auto device = charges.devices.find(line.device);
     const double gib = device == charges.devices.end() ? 0 : static_cast<double>(device->second.capacity) / (1 << 30);
     const RunFacts* run = line.kind == Kind::kGoverned ? charges.run_of(line) : nullptr;
-    const std::string name = run != nullptr ? run->tenant + "/" + run->workload : other_name(line.kind);
+    const std::string name = run != nullptr ? run->tenant + "/" + run->workload : idle_name(line.kind);
     Share& share = sets[line.from][name];
     if (share.properties.is_null()) share.properties = properties_of(facts, run);
     if (gib > 0) share.gpu_hours += gib_hours(line.charged) / gib, share.used_hours += gib_hours(line.used) / gib;
