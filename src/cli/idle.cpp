@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/units.hpp"
+#include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -29,8 +30,6 @@ struct Idler {
   std::string asked_as;  ///< what the daemon finds it by
   [[nodiscard]] std::string name() const { return user + "/" + workload; }
 };
-
-Bytes bytes_of_row(const json& row, const char* field) { return Bytes{row.at(field).get<std::uint64_t>()}; }
 
 /// Every running workload once, the longest idle first.
 Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
@@ -53,8 +52,8 @@ Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
     auto known = std::find_if(found.begin(), found.end(),
                               [&](const Idler& each) { return each.name() == idler.name() && each.run == idler.run; });
     if (known == found.end()) known = found.insert(found.end(), std::move(idler));
-    known->used += bytes_of_row(row, "used_bytes");
-    known->context += bytes_of_row(row, "context_bytes"), known->pooled += bytes_of_row(row, "pooled_bytes");
+    known->used += bytes_in(row, "used_bytes");
+    known->context += bytes_in(row, "context_bytes"), known->pooled += bytes_in(row, "pooled_bytes");
     if (row.at("processes").is_array())
       for (const json& process : row["processes"]) known->pids.push_back(process.at("pid"));
   }

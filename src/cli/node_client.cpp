@@ -92,15 +92,15 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
 
 namespace {
 
-Result<node::Snapshot> look_at_books(const Session& session, const Result<policy::Machine>& machine) {
+Result<DirectLook> look_at_books(const Session& session, const Result<policy::Machine>& machine) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
-  node::Registry registry;
-  if (auto good = registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
-  registry.refresh();
-  node::Snapshot now = node::look(registry, machine, {}, 0);
-  for (node::DeviceView& device : now.devices) node::note_promises(device, now.accounts, {});
-  return now;
+  DirectLook look;
+  if (auto good = look.registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
+  look.registry.refresh();
+  look.now = node::look(look.registry, machine, {}, 0);
+  for (node::DeviceView& device : look.now.devices) node::note_promises(device, look.now.accounts, {});
+  return look;
 }
 
 }  // namespace
@@ -110,19 +110,19 @@ std::string snapshot_path(std::size_t most_processes) {
                                                : fmt::format("/api/v1/snapshot?processes={}", most_processes);
 }
 
-Result<node::Snapshot> look_directly(const Session& session) { return look_at_books(session, session.machine()); }
+Result<DirectLook> look_directly(const Session& session) { return look_at_books(session, session.machine()); }
 
 Result<json> node_snapshot(const Session& session, std::size_t most_processes) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   if (*daemon) return (*daemon)->get(snapshot_path(most_processes));
   const auto machine = session.machine();
-  const auto now = look_at_books(session, machine);
-  if (!now) return tl::unexpected(now.error());
+  const auto look = look_at_books(session, machine);
+  if (!look) return tl::unexpected(look.error());
   const node::Viewer everything{true, ::getuid()};
   json devices = json::array();
-  for (const auto& device : now->devices) devices.push_back(node::device_json(device));
-  json data{{"devices", devices}, {"workloads", json::parse(node::rows_text(*now, everything, most_processes))}};
+  for (const auto& device : look->now.devices) devices.push_back(node::device_json(device));
+  json data{{"devices", devices}, {"workloads", json::parse(node::rows_text(look->now, everything, most_processes))}};
   if (!machine)
     data["warnings"] = {{{"id", machine.error().id}, {"message", machine.error().what}, {"fix", machine.error().fix}}};
   return data;

@@ -47,7 +47,11 @@ class NodeClient {
 };
 
 /// The books of this user and the driver, looked at by this process.
-[[nodiscard]] Result<node::Snapshot> look_directly(const Session& session);
+struct DirectLook {
+  node::Registry registry;
+  node::Snapshot now;
+};
+[[nodiscard]] Result<DirectLook> look_directly(const Session& session);
 
 /// `devices` and `workloads` of the snapshot, from the daemon or, without one, from the books and the driver.
 /// `most_processes`: named of each workload; of thousands they are most of what is said.

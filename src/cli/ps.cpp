@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "node/explain.hpp"
@@ -15,16 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-Bytes bytes_of(const json& row, const char* field) {
-  const auto found = row.find(field);
-  return found != row.end() && found->is_number_unsigned() ? Bytes{found->get<std::uint64_t>()} : Bytes{0};
-}
-
-std::optional<Bytes> known_bytes(const json& row, const char* field) {
-  const auto found = row.find(field);
-  if (found == row.end() || !found->is_number_unsigned()) return std::nullopt;
-  return Bytes{found->get<std::uint64_t>()};
-}
+Bytes bytes_of(const json& row, const char* field) { return known_bytes(row, field).value_or(Bytes{0}); }
 
 bool is_full(const json& row) {
   const Bytes limit = bytes_of(row, "limit_bytes"), used = bytes_of(row, "used_bytes");

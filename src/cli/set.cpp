@@ -1,28 +1,26 @@
 // `ration set`: change the limit or the guarantee of something running.
 #include <fmt/format.h>
 
+#include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "node/limit_changed.hpp"
 #include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
 
-struct Change {
-  Holder holder;
-  policy::Device device;
-  bool free_known = false;  ///< the machine could be asked
-  Bytes limit, guarantee;
-};
+/// The device of an account as the machine shows it.
+const policy::Device* found_on(const Result<policy::Machine>& machine, const Holder& holder) {
+  if (!machine) return nullptr;
+  for (const auto& device : machine->devices)
+    if (device.bytes == holder.entry().device) return &device;
+  return nullptr;
+}
 
-/// The device of an account as the machine shows it; where the machine cannot be asked, as the book has it.
-policy::Device device_of(const Holder& holder, const Result<policy::Machine>& machine, bool& known) {
-  if (machine) {
-    for (const auto& device : machine->devices) {
-      if (device.bytes == holder.entry().device) return known = true, device;
-    }
-  }
+/// Where the machine cannot be asked: as the book has it.
+policy::Device remembered(const Holder& holder) {
   policy::Device device;
   device.bytes = holder.entry().device;
   device.name = holder.entry().device_name;
@@ -30,13 +28,31 @@ policy::Device device_of(const Holder& holder, const Result<policy::Machine>& ma
   return device;
 }
 
-Result<Change> decide(const SetOptions& options, const Holder& holder, const policy::Device& device,
-                      const ledger::Store& store) {
-  Change change{holder, device, false, holder.entry().limit, holder.entry().guarantee};
+/// A change of one account, not done yet.
+struct Decision {
+  std::uint32_t account = 0;
+  node::LimitChanged change;
+};
+
+Result<Decision> decide(const SetOptions& options, const Holder& holder, const policy::Device* present,
+                        const ledger::Store& store) {
+  const ledger::AccountSnapshot& entry = holder.entry();
+  const policy::Device device = present != nullptr ? *present : remembered(holder);
+  node::LimitChanged change{.path = holder.path,
+                            .workload = holder.book.name,
+                            .gpu = present != nullptr ? std::optional(device.index) : std::nullopt,
+                            .old_limit = entry.limit,
+                            .limit = entry.limit,
+                            .effective = entry.limit,
+                            .old_guarantee = entry.guarantee,
+                            .guarantee = entry.guarantee,
+                            .used = entry.used,
+                            .device_free = present != nullptr ? std::optional(device.free) : std::nullopt,
+                            .held_back_by = {}};
   if (!options.limit.empty()) {
     const auto limit = policy::size_on(device, options.limit);
     if (!limit) return tl::unexpected(limit.error());
-    change.limit = *limit;
+    change.limit = change.effective = *limit;
   }
   if (!options.guarantee.empty()) {
     const auto guarantee = policy::size_on(device, options.guarantee, "guarantee");
@@ -51,15 +67,15 @@ Result<Change> decide(const SetOptions& options, const Holder& holder, const pol
                             format_size(change.limit)),
                 fmt::format("ration set {} --limit {}MiB", options.name, change.guarantee.count() >> 20), 2);
   }
-  return change;
+  return Decision{static_cast<std::uint32_t>(holder.account), std::move(change)};
 }
 
-std::string reach(const Session& session, const Change& change) {
-  const Bytes used = change.holder.entry().used;
-  if (change.limit <= change.holder.entry().limit || !change.free_known) return "";
-  const Bytes more = change.limit > used ? change.limit - used : Bytes{0};
-  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(change.device.free),
-                     session.size(change.limit), more <= change.device.free ? "reachable" : "not reachable");
+std::string reach(const Session& session, const nlohmann::json& row) {
+  const Bytes used = bytes_in(row, "used_bytes"), limit = bytes_in(row, "limit_bytes");
+  if (limit <= bytes_in(row, "old_limit_bytes") || !row.at("device_free_bytes").is_number()) return "";
+  const Bytes more = limit > used ? limit - used : Bytes{0}, free = bytes_in(row, "device_free_bytes");
+  return fmt::format(" {} of the GPU is free, so {} is {} today.", session.size(free), session.size(limit),
+                     more <= free ? "reachable" : "not reachable");
 }
 
 void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
@@ -75,21 +91,37 @@ Result<void> agree_to_shrink(const Session& session, const SetOptions& options, 
               fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
 }
 
-void apply(const Session& session, const Change& change, ledger::Book& book, const SetOptions& options) {
-  const auto account = static_cast<std::uint32_t>(change.holder.account);
-  const auto& before = change.holder.entry();
-  if (!session.dry_run && !options.limit.empty()) book.set_limit(account, change.limit);
-  if (!session.dry_run && !options.guarantee.empty()) book.set_guarantee(account, change.guarantee);
-  if (session.format() == Format::kJson) return;
-  const char* when = session.dry_run ? "would be" : "now";
-  if (!options.limit.empty()) {
-    fmt::print("{}: limit {} → {} on GPU {} ({}).{}\n", options.name, session.size(before.limit),
-               session.size(change.limit), change.device.index, when, reach(session, change));
-    if (before.used > change.limit) print_shrinking(session, options.name, before.used, change.limit);
+/// Asks wherever more is held than the new limit. E1205.
+Result<void> agree(const Session& session, const SetOptions& options, const nlohmann::json& document) {
+  if (session.dry_run || options.limit.empty()) return {};
+  for (const auto& row : document.at("changes")) {
+    const Bytes limit = bytes_in(row, "limit_bytes");
+    if (!row.at("shrinking").get<bool>() || limit >= bytes_in(row, "old_limit_bytes")) continue;
+    if (auto agreed = agree_to_shrink(session, options, bytes_in(row, "used_bytes"), limit); !agreed) return agreed;
   }
-  if (!options.guarantee.empty()) {
-    fmt::print("{}: guarantee {} → {} on GPU {} ({}).\n", options.name, session.size(before.guarantee),
-               session.size(change.guarantee), change.device.index, when);
+  return {};
+}
+
+void show(const Session& session, const SetOptions& options, const nlohmann::json& document, nlohmann::json more) {
+  if (session.format() == Format::kJson) return session.print_json("change", document, more);
+  const char* when = session.dry_run ? "would be" : "now";
+  for (const auto& row : document.at("changes")) {
+    const auto changed = [&](const char* what, const char* old_field, const char* field) {
+      const std::string gpu = row.at("gpu").is_number() ? fmt::format(" on GPU {}", row["gpu"].get<int>()) : "";
+      return fmt::format("{}: {} {} → {}{} ({}).", row.at("workload").get<std::string>(), what,
+                         session.size(bytes_in(row, old_field)), session.size(bytes_in(row, field)), gpu, when);
+    };
+    if (!options.limit.empty()) {
+      fmt::print("{}", changed("limit", "old_limit_bytes", "limit_bytes"));
+      if (row.contains("held_back_by"))
+        fmt::print(" It may hold {} at this moment: {}.\n", session.size(bytes_in(row, "effective_limit_bytes")),
+                   row["held_back_by"].get<std::string>());
+      else
+        fmt::print("{}\n", reach(session, row));
+    }
+    if (!options.guarantee.empty()) fmt::print("{}\n", changed("guarantee", "old_guarantee_bytes", "guarantee_bytes"));
+    if (!options.limit.empty() && row.at("shrinking").get<bool>())
+      print_shrinking(session, options.name, bytes_in(row, "used_bytes"), bytes_in(row, "limit_bytes"));
   }
 }
 
@@ -102,7 +134,7 @@ Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOpti
   for (const auto& row : *rows) {
     for (const auto& over : row.at("over")) {
       if (session.dry_run) continue;
-      const Bytes used{over.at("used_bytes").get<std::uint64_t>()}, limit{over.at("limit_bytes").get<std::uint64_t>()};
+      const Bytes used = bytes_in(over, "used_bytes"), limit = bytes_in(over, "limit_bytes");
       if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
     }
   }
@@ -118,8 +150,7 @@ Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOpti
                shown(row.at("old")), shown(row.at("new")), session.dry_run ? "would be" : "now");
     for (const auto& over : row.at("over"))
       print_shrinking(session, fmt::format("tenant {} on GPU {}", options.name, over.at("gpu").get<int>()),
-                      Bytes{over.at("used_bytes").get<std::uint64_t>()},
-                      Bytes{over.at("limit_bytes").get<std::uint64_t>()});
+                      bytes_in(over, "used_bytes"), bytes_in(over, "limit_bytes"));
   }
   return 0;
 }
@@ -137,32 +168,10 @@ Result<int> set_through(NodeClient& daemon, const Session& session, const SetOpt
     if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
   }
   if (!answer) return tl::unexpected(answer.error());
-  for (const auto& row : answer->at("changes")) {
-    const Bytes used{row.at("used_bytes").get<std::uint64_t>()}, limit{row.at("limit_bytes").get<std::uint64_t>()};
-    if (session.dry_run || !row.at("shrinking").get<bool>() ||
-        limit >= Bytes{row.at("old_limit_bytes").get<std::uint64_t>()})
-      continue;
-    if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
-  }
+  if (auto agreed = agree(session, options, *answer); !agreed) return tl::unexpected(agreed.error());
   if (!session.dry_run) answer = daemon.patch(path, wish);
   if (!answer) return tl::unexpected(answer.error());
-  const nlohmann::json& rows = answer->at("changes");
-  if (session.format() == Format::kJson) {
-    session.print_json("set", rows, {{"source", "daemon"}});
-    return 0;
-  }
-  for (const auto& row : rows) {
-    const auto bytes = [&](const char* field) { return Bytes{row.at(field).get<std::uint64_t>()}; };
-    fmt::print("{}: limit {} → {}, guarantee {} on GPU {} ({}).", row.at("workload").get<std::string>(),
-               session.size(bytes("old_limit_bytes")), session.size(bytes("limit_bytes")),
-               session.size(bytes("guarantee_bytes")), row.at("gpu").get<int>(), session.dry_run ? "would be" : "now");
-    if (row.contains("held_back_by"))
-      fmt::print(" It may hold {} at this moment: {}.", session.size(bytes("effective_limit_bytes")),
-                 row["held_back_by"].get<std::string>());
-    fmt::print("\n");
-    if (row.at("shrinking").get<bool>())
-      print_shrinking(session, options.name, bytes("used_bytes"), bytes("limit_bytes"));
-  }
+  show(session, options, *answer, {{"source", "daemon"}});
   return 0;
 }
 
@@ -179,19 +188,20 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (!store) return tl::unexpected(store.error());
   const auto alone = options.guarantee.empty() ? FileDescriptor{} : store->lock();  // only promises concern others
   const auto machine = session.machine();
-  std::vector<Change> changes;
+  std::vector<Decision> decisions;
+  std::vector<node::LimitChanged> changes;
   std::vector<std::string> names;
   for (const Holder& holder : holders(*store)) {
     names.push_back(holder.book.name);
     if (holder.book.name != options.name) continue;
-    bool known = false;
-    const policy::Device device = device_of(holder, machine, known);
-    if (!options.gpu.empty() && options.gpu != std::to_string(device.index) && device.uuid.rfind(options.gpu, 0) != 0)
-      continue;
-    auto change = decide(options, holder, device, *store);
-    if (!change) return tl::unexpected(change.error());
-    change->free_known = known;
-    changes.push_back(std::move(*change));
+    const policy::Device* device = found_on(machine, holder);
+    const bool is_meant = options.gpu.empty() || (device != nullptr && (options.gpu == std::to_string(device->index) ||
+                                                                        device->uuid.rfind(options.gpu, 0) == 0));
+    if (!is_meant) continue;
+    auto decision = decide(options, holder, device, *store);
+    if (!decision) return tl::unexpected(decision.error());
+    changes.push_back(decision->change);
+    decisions.push_back(std::move(*decision));
   }
   if (changes.empty()) {
     return fail(
@@ -200,32 +210,19 @@ Result<int> set(const Session& session, const SetOptions& options) {
                     options.gpu.empty() ? "" : " on GPU " + options.gpu, policy::suggestion(options.name, names)),
         "ration ps", 3);
   }
-  for (const Change& change : changes) {
-    const auto& account = change.holder.entry();
-    if (session.dry_run || options.limit.empty() || change.limit >= account.used || change.limit >= account.limit)
-      continue;
-    if (auto agreed = agree_to_shrink(session, options, account.used, change.limit); !agreed)
-      return tl::unexpected(agreed.error());
+  const nlohmann::json document = node::changes_json(changes, !session.dry_run);
+  if (auto agreed = agree(session, options, document); !agreed) return tl::unexpected(agreed.error());
+  for (const auto& [account, change] : decisions) {
+    if (session.dry_run) break;
+    ledger::Book book;  // several may have the name
+    if (const auto status = ledger::Book::open(change.path.c_str(), book); status != ledger::BookStatus::kOk) {
+      return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)),
+                  "ration doctor", status == ledger::BookStatus::kNotPermitted ? 5 : 1);
+    }
+    if (!options.limit.empty()) book.set_limit(account, change.limit);
+    if (!options.guarantee.empty()) book.set_guarantee(account, change.guarantee);
   }
-  ledger::Book book;
-  if (const auto status = ledger::Book::open(changes.front().holder.path.c_str(), book);
-      status != ledger::BookStatus::kOk) {
-    return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)),
-                "ration doctor", status == ledger::BookStatus::kNotPermitted ? 5 : 1);
-  }
-  auto rows = nlohmann::json::array();
-  for (const Change& change : changes) {
-    apply(session, change, book, options);
-    rows.push_back({{"workload", options.name},
-                    {"gpu", change.device.index},
-                    {"old_limit_bytes", change.holder.entry().limit.count()},
-                    {"limit_bytes", change.limit.count()},
-                    {"guarantee_bytes", change.guarantee.count()},
-                    {"used_bytes", change.holder.entry().used.count()},
-                    {"shrinking", change.holder.entry().used > change.limit},
-                    {"applied", !session.dry_run}});
-  }
-  if (session.format() == Format::kJson) session.print_json("set", rows);
+  show(session, options, document, nlohmann::json::object());
   return 0;
 }
 

@@ -14,41 +14,6 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-json changed_json(const LimitChanged& change, bool applied) {
-  json row{{"workload", change.workload},
-           {"gpu", change.gpu},
-           {"old_limit_bytes", change.old_limit.count()},
-           {"limit_bytes", change.limit.count()},
-           {"effective_limit_bytes", change.effective.count()},
-           {"guarantee_bytes", change.guarantee.count()},
-           {"used_bytes", change.used.count()},
-           {"device_free_bytes", change.device_free.count()},
-           {"shrinking", change.used > change.limit},
-           {"applied", applied}};
-  if (!change.held_back_by.empty()) row["held_back_by"] = change.held_back_by;
-  return row;
-}
-
-/// What a change means, in one sentence.
-json consequence(const LimitChanged& change) {
-  if (change.used > change.limit)
-    return {
-        {"level", "warn"},
-        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is refused until it is under.",
-                             change.workload, format_size(change.used), format_size(change.used - change.limit))}};
-  if (!change.held_back_by.empty())
-    return {{"level", "info"},
-            {"text",
-             fmt::format("It may hold {} at this moment: {}.", format_size(change.effective), change.held_back_by)}};
-  const Bytes more = change.limit - change.used;
-  if (more > change.device_free)
-    return {{"level", "info"},
-            {"text", fmt::format("GPU {} has {} free: {} cannot be reached at this moment.", change.gpu,
-                                 format_size(change.device_free), format_size(change.limit))}};
-  return {{"level", "info"},
-          {"text", fmt::format("The next allocation on GPU {} sees {}.", change.gpu, format_size(change.limit))}};
-}
-
 /// What a PATCH asks for. E1521.
 Result<LimitRequest> limit_request(const Request& request) {
   const auto body = body_of(request);
@@ -103,12 +68,7 @@ void Api::install_changes(http::Server& server) {
       host_.look_now();  // it says what holds beside everybody else
       host_.node().refresh(*changes);
     }
-    json rows = json::array(), consequences = json::array();
-    for (const LimitChanged& change : *changes) {
-      rows.push_back(changed_json(change, !wish.dry_run));
-      consequences.push_back(consequence(change));
-    }
-    return answer("change", {{"changes", rows}, {"consequences", consequences}});
+    return answer("change", changes_json(*changes, !wish.dry_run));
   });
 
   for (const auto& [action, state] :

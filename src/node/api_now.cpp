@@ -97,16 +97,16 @@ void Api::install_now(http::Server& server) {
   });
   server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
     host_.look_if_stale();
-    const auto named = host_.node().registry().named(request.captures.at("name"), request.peer.uid);
-    if (!named) return http::problem(named.error());
-    const Workload* workload = *named;
-    if (!viewer_of(request.peer).may_see(workload->owner))
-      return http::problem({"E1502", fmt::format("{} belongs to {}.", workload->book.name, workload->user),
-                            "Ask root or a member of group ration.", 5});
-    json rows = json::array();
-    for (const AccountView& account : host_.node().snapshot().accounts)
-      if (account.path == workload->path) rows.push_back(explain_account(account));
-    return answer("explain_workload", rows);
+    const Node& node = host_.node();
+    const auto explained =
+        explain_workload(node.registry(), node.snapshot(), request.captures.at("name"), viewer_of(request.peer));
+    return explained ? answer("explain_workload", *explained) : http::problem(explained.error());
+  });
+  server.route("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {
+    host_.look_if_stale();
+    const auto explained =
+        explain_process(host_.node().snapshot(), request.captures.at("pid"), viewer_of(request.peer));
+    return explained ? answer("explain_process", *explained) : http::problem(explained.error());
   });
   server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
   server.route("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {

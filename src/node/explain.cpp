@@ -26,6 +26,11 @@ json row(const std::string& id, const std::string& label, const std::optional<By
 
 constexpr const char* kNotAttributed = "the driver does not attribute memory to these processes";
 
+void put_driver(const std::optional<Bytes>& driver, json& answer) {
+  answer["driver_bytes"] = driver ? json(driver->count()) : json(nullptr);
+  if (!driver) answer["driver_bytes_na"] = kNotAttributed;
+}
+
 // What the processes of these accounts, all of one device, hold: into the fields of `answer`.
 void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   Holding holding;
@@ -44,9 +49,51 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   }
   answer["used_bytes"] = used.count();
   answer["suspended_bytes"] = away.count();
-  answer["driver_bytes"] = holding.driver ? json(holding.driver->count()) : json(nullptr);
-  if (!holding.driver) answer["driver_bytes_na"] = kNotAttributed;
+  put_driver(holding.driver, answer);
   answer["rows"] = rows_of(holding);
+}
+
+// One process of an account; of one that is away the driver knows nothing.
+json part_of(const AccountView& account, const ProcessView& process) {
+  const Holding holding{process.used, process.context, process.pooled,
+                        account.suspended ? std::optional(Bytes{0}) : process.driver_used, account.contexts_counted};
+  json answer{{"pid", process.pid}, {"command", process.command}, {"used_bytes", process.used.count()}};
+  put_driver(holding.driver, answer);
+  answer["rows"] = rows_of(holding);
+  return answer;
+}
+
+Error not_yours(const std::string& what, const std::string& user) {
+  return {"E1502", fmt::format("{} belongs to {}.", what, user), "Ask root or a member of group ration.", 5};
+}
+
+// A process in no book: who, where from, how much, and what is done about it.
+json stranger_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
+  const UngovernedView& first = *views.front();
+  json answer{{"pid", first.process.pid}, {"governed", false}, {"policy", first.policy}};
+  const auto enter = [&](const std::string& field, const std::string& value, const char* reason) {
+    answer[field] = value.empty() ? json(nullptr) : json(value);
+    if (value.empty()) answer[field + "_na"] = reason;
+  };
+  enter("user", first.process.user, "its entry in /proc cannot be read");
+  if (viewer.is_operator)
+    enter("command", first.process.command, "its entry in /proc cannot be read");
+  else
+    enter("command", "", kNotYours);
+  enter("container", first.container, "in no container");
+  enter("origin", first.origin, "its cgroup does not tell");
+  answer["devices"] = json::array();
+  for (const UngovernedView* view : views) {
+    json device{{"gpu", view->gpu}, {"used_bytes", nullptr}};
+    for (const DeviceView& each : snapshot.devices)
+      if (each.device.index == view->gpu) device["device"] = each.device.name;
+    if (view->process.driver_used)
+      device["used_bytes"] = view->process.driver_used->count();
+    else
+      device["used_bytes_na"] = "the driver does not say";
+    answer["devices"].push_back(std::move(device));
+  }
+  return answer;
 }
 
 }  // namespace
@@ -100,12 +147,14 @@ json overrun_json(const Overrun& overrun, const Overrunner& who) {
   const auto lines = sentences(overrun, [](Bytes bytes) { return format_size(bytes); });
   std::string text = fmt::format("{}", fmt::join(lines, "; "));
   if (!who.held_back_by.empty()) text += fmt::format("; its limit is held back: {}", who.held_back_by);
-  return {{"over_bytes", overrun.over.count()},
-          {"pooled_bytes", overrun.pooled.count()},
-          {"context_bytes", overrun.context.count()},
-          {"live_bytes", overrun.live.count()},
-          {"text", text},
-          {"fix", way_out(overrun, who)}};
+  json answer{{"over_bytes", overrun.over.count()},
+              {"pooled_bytes", overrun.pooled.count()},
+              {"context_bytes", overrun.context.count()},
+              {"live_bytes", overrun.live.count()},
+              {"text", text},
+              {"fix", way_out(overrun, who)}};
+  if (!who.held_back_by.empty()) answer["held_back_by"] = who.held_back_by;
+  return answer;
 }
 
 std::string whereabouts(const std::string& user, const std::string& container, const std::string& origin) {
@@ -116,13 +165,60 @@ std::string whereabouts(const std::string& user, const std::string& container, c
 }
 
 json explain_account(const AccountView& account) {
-  json answer{{"workload", account.workload}, {"limit_bytes", account.limit.count()}};
+  json answer{{"workload", account.workload},
+              {"tenant", account.tenant},
+              {"user", account.user},
+              {"device", account.device},
+              {"account", account.contexts_counted ? "device" : "heap"},
+              {"limit_bytes", account.limit.count()}};
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
   if (!account.gpu) answer["gpu_na"] = "the device is not on this machine";
   add_rows({&account}, answer);
   if (const auto overrun = overrun_of(account.used, account.limit, account.context, account.pooled))
     answer["shrinking"] = overrun_json(*overrun, {account.workload, account.gpu, account.held_back_by});
+  answer["processes"] = json::array();
+  for (const ProcessView& process : account.processes) answer["processes"].push_back(part_of(account, process));
   return answer;
+}
+
+Result<json> explain_workload(const Registry& registry, const Snapshot& snapshot, const std::string& name,
+                              const Viewer& viewer) {
+  const auto named = registry.named(name, viewer.user);
+  if (!named) return tl::unexpected(named.error());
+  const Workload& workload = **named;
+  if (!viewer.may_see(workload.owner)) return tl::unexpected(not_yours(workload.book.name, workload.user));
+  json accounts = json::array();
+  for (const AccountView& account : snapshot.accounts)
+    if (account.path == workload.path) accounts.push_back(explain_account(account));
+  return accounts;
+}
+
+Result<json> explain_process(const Snapshot& snapshot, const std::string& pid, const Viewer& viewer) {
+  const auto is_meant = [&](const auto& process) { return std::to_string(process.pid) == pid; };
+  json accounts = json::array();
+  for (const AccountView& account : snapshot.accounts) {
+    if (std::none_of(account.processes.begin(), account.processes.end(), is_meant)) continue;
+    if (!viewer.may_see(account.owner)) return tl::unexpected(not_yours("pid " + pid, account.user));
+    json explained = explain_account(account);
+    auto& processes = explained["processes"].get_ref<json::array_t&>();
+    std::erase_if(processes, [&](const json& process) { return process.at("pid").dump() != pid; });
+    accounts.push_back(std::move(explained));
+  }
+  if (!accounts.empty()) {
+    const json& first = accounts.front();
+    const json& process = first.at("processes").front();
+    return json{{"pid", process.at("pid")},
+                {"governed", true},
+                {"user", first.at("user")},
+                {"command", process.at("command")},
+                {"accounts", std::move(accounts)}};
+  }
+  std::vector<const UngovernedView*> strangers;
+  for (const UngovernedView& view : snapshot.ungoverned)
+    if (is_meant(view.process)) strangers.push_back(&view);
+  if (strangers.empty())
+    return fail("E1801", fmt::format("no process {} holds memory of a GPU here.", pid), "ration ps", 3);
+  return stranger_json(snapshot, strangers, viewer);
 }
 
 json explain_tenant(const Snapshot& snapshot, const std::string& tenant) {

@@ -43,8 +43,16 @@ struct Overrunner {
 /// `carol, docker:4f2a91c03b77, login session 3`: whatever is known of where a process came from.
 [[nodiscard]] std::string whereabouts(const std::string& user, const std::string& container, const std::string& origin);
 
-/// Of one account: what its processes hold by kind, and what only the driver knows of.
+/// Of one account: what its processes hold by kind, together and each, and what only the driver knows of.
 [[nodiscard]] nlohmann::json explain_account(const AccountView& account);
+/// Of the workload that is meant (Registry::named), an account for each of its devices. E1801 E1802; E1502: it is
+/// somebody else's.
+[[nodiscard]] Result<nlohmann::json> explain_workload(const Registry& registry, const Snapshot& snapshot,
+                                                      const std::string& name, const Viewer& viewer);
+/// Of one process: its part of its workload, or who it is where no limit holds for it. E1801: it holds nothing here.
+/// E1502.
+[[nodiscard]] Result<nlohmann::json> explain_process(const Snapshot& snapshot, const std::string& pid,
+                                                     const Viewer& viewer);
 /// Of a tenant, on each device: the same over all of its workloads, and which they are. No devices: nobody of it runs.
 [[nodiscard]] nlohmann::json explain_tenant(const Snapshot& snapshot, const std::string& tenant);
 /// Of a device: every workload, every ungoverned process, the rest, what is free. The rows add up to its size.

@@ -22,6 +22,7 @@
 #include "node/forecast.hpp"
 #include "node/history/sample.hpp"
 #include "node/leases.hpp"
+#include "node/limit_changed.hpp"
 #include "node/limits.hpp"
 #include "node/schedules.hpp"
 #include "node/snapshot.hpp"
@@ -59,15 +60,6 @@ struct LimitRequest {
   std::string gpu;                                ///< empty: on every device it has
   std::optional<std::uint64_t> expected_changes;  ///< If-Match; E1503 where somebody was faster
   bool dry_run = false;
-};
-
-/// What a change did, or would do, on one device.
-struct LimitChanged {
-  std::string path;  ///< of its book
-  std::string workload;
-  int gpu = 0;
-  Bytes old_limit, limit, effective, old_guarantee, guarantee, used, device_free;
-  std::string held_back_by;
 };
 
 /// A schedule as it is shown.

@@ -124,7 +124,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
     history::Event event = event_of(
         *workload, "resized",
         fmt::format(
-            "{}/{}: {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name, what, change.gpu, caller.name,
+            "{}/{}: {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name, what, *change.gpu, caller.name,
             change.used > change.limit ? fmt::format("; shrinking, over by {}", format_size(change.used - change.limit))
                                        : std::string()));
     event.gpu = change.gpu;

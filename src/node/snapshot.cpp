@@ -60,6 +60,8 @@ ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& pro
   view.user = process.identity.user == workload.owner ? workload.user : fmt::format("uid {}", process.identity.user);
   view.command = process.command;
   view.used = process.held[account];
+  view.context = process.context[account];
+  view.pooled = process.pooled[account];
   if (driver != nullptr) {
     driver->governed = true;
     view.driver_used = driver->held;
@@ -179,8 +181,8 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
           if (const auto same = processes->find(key_of(process.identity)); same != processes->end())
             driver = &same->second;
         }
-        view.processes.push_back(view_of(workload, process, account, driver));
-        if (view.suspended) view.processes.back().used = Bytes{0};
+        ProcessView& shown = view.processes.emplace_back(view_of(workload, process, account, driver));
+        if (view.suspended) shown.used = shown.context = shown.pooled = Bytes{0};
       }
       snapshot.accounts.push_back(std::move(view));
     }
@@ -190,12 +192,14 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
     for (const auto& [key, process] : by_driver[i]) {
       if (process.governed) continue;
       const Origin origin = origin_of(process.host_pid);
-      snapshot.ungoverned.push_back({{process.host_pid, origin.user, origin.command, ProcessState::kUnmanaged,
-                                      process.held.value_or(Bytes{0}), process.held},
-                                     device.device.index,
-                                     origin.container,
-                                     origin.how,
-                                     "report"});
+      ProcessView view;
+      view.pid = process.host_pid;
+      view.user = origin.user;
+      view.command = origin.command;
+      view.state = ProcessState::kUnmanaged;
+      view.used = process.held.value_or(Bytes{0});
+      view.driver_used = process.held;
+      snapshot.ungoverned.push_back({std::move(view), device.device.index, origin.container, origin.how, "report"});
       device.ungoverned += process.held.value_or(Bytes{0});
     }
     const Bytes explained = device.governed + device.ungoverned;

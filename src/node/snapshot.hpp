@@ -24,7 +24,7 @@ struct ProcessView {
   std::int32_t pid = 0;  ///< on this host, where that is known
   std::string user, command;
   ProcessState state = ProcessState::kManaged;
-  Bytes used;
+  Bytes used, context, pooled;       ///< by its book; the last two are part of the first
   std::optional<Bytes> driver_used;  ///< absent where the driver does not attribute memory to it
 };
 

@@ -13,8 +13,6 @@ namespace {
 using nlohmann::json;
 using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
 
-constexpr const char* kNotYours = "not yours";
-
 void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const char* reason) {
   if (bytes) {
     row[field] = bytes->count();

@@ -18,6 +18,9 @@ struct Viewer {
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
 };
 
+/// Why a field of somebody else's is null.
+inline constexpr const char* kNotYours = "not yours";
+
 inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 
 [[nodiscard]] nlohmann::json device_json(const DeviceView& device);

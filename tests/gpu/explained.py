@@ -3,6 +3,6 @@ import json
 import sys
 
 row = json.load(open(sys.argv[1]))["data"][0]
-parts = {part["part"]: part for part in row["parts"]}
+parts = {part["id"]: part for part in row["rows"]}
 mib = lambda part: f'{parts[part]["bytes"] / 2**20:.0f} MiB' if parts[part]["bytes"] is not None else f'n/a ({parts[part]["bytes_na"]})'
-print(f'ledger {row["held_bytes"] / 2**20:.0f} MiB (context {mib("context")}), NVML beyond it {mib("unexplained")}')
+print(f'ledger {row["used_bytes"] / 2**20:.0f} MiB (context {mib("context")}), NVML beyond it {mib("unexplained")}')

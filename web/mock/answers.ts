@@ -65,7 +65,8 @@ function series(world: World, query: URLSearchParams): Answer {
 function explain(one: Workload, world: World): Explained & Record<string, unknown> {
   const used = world.usedAt(one, Date.now()), pooled = Math.min(one.pooled, used), unexplained = 24 * 2 ** 20;
   return {
-    workload: one.name, gpu: one.gpu, used_bytes: used, limit_bytes: world.limitAt(one, Date.now()), suspended_bytes: 0, driver_bytes: used + unexplained, rows: [
+    workload: one.name, tenant: one.tenant, user: one.user, device: "NVIDIA A100-SXM4-80GB", account: "device", processes: [],
+    gpu: one.gpu, used_bytes: used, limit_bytes: world.limitAt(one, Date.now()), suspended_bytes: 0, driver_bytes: used + unexplained, rows: [
       { id: "allocated", label: "allocated by the program", bytes: Math.max(0, used - pooled - one.context), source: "book (tensors, and what its framework caches)" },
       { id: "pooled", label: "reserved by the driver's pools", bytes: pooled, source: "book" },
       { id: "context", label: "CUDA context", bytes: one.context, source: "book, measured when it was made" },
@@ -98,7 +99,7 @@ function patchWorkload(world: World, asked: Asked, name: string): Answer {
   }
   const after = "bytes" in limit ? limit.bytes : before;
   const changes = [{
-    workload: name, gpu: one.gpu, old_limit_bytes: before, limit_bytes: after, effective_limit_bytes: after, guarantee_bytes: "bytes" in guarantee ? guarantee.bytes : one.guarantee,
+    workload: name, gpu: one.gpu, old_limit_bytes: before, old_guarantee_bytes: one.guarantee, limit_bytes: after, effective_limit_bytes: after, guarantee_bytes: "bytes" in guarantee ? guarantee.bytes : one.guarantee,
     used_bytes: used, device_free_bytes: free, shrinking: used > after, applied: !dry,
   }];
   if (dry) return ok({ changes, consequences });

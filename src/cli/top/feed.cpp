@@ -64,13 +64,9 @@ Result<json> why_by_book(const Session& session, const top::Request& request) {
 }
 
 Result<json> explain_by_book(const Session& session, const top::Request& request) {
-  const auto now = look_directly(session);
-  if (!now) return tl::unexpected(now.error());
-  json rows = json::array();
-  for (const node::AccountView& account : now->accounts)
-    if (account.workload == request.workload) rows.push_back(node::explain_account(account));
-  if (!rows.empty()) return rows;
-  return fail("E1801", fmt::format("no running workload is named '{}'.", request.workload), "ration ps", 3);
+  const auto look = look_directly(session);
+  if (!look) return tl::unexpected(look.error());
+  return node::explain_workload(look->registry, look->now, request.workload, {true, ::getuid()});
 }
 
 Result<json> answer_to(const Session& session, const top::Request& request, int stop) {

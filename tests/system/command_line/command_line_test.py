@@ -322,7 +322,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
 
     def test_set_changes_what_runs(self):
         self.holding("w", "1GiB", "--limit", "2GiB")
-        row = self.document("set", "set", "w", NODE, "--limit", "3GiB", "-o", "json")["data"][0]
+        row = self.document("change", "set", "w", NODE, "--limit", "3GiB", "-o", "json")["data"]["changes"][0]
         self.assertEqual((row["old_limit_bytes"], row["limit_bytes"], row["shrinking"]), (2048 * MIB, 3072 * MIB, False))
         self.refused(2, "E1104", "set", "w", NODE, "--limit", "17GiB")
         lowered = self.ration("set", "w", NODE, "--limit", "512MiB", stdin=subprocess.DEVNULL)
@@ -339,11 +339,14 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         row = document["data"][0]
         self.assertEqual((row["workload"], row["tenant"], row["used_bytes"], row["labels"]), ("nlp", "research", (1024 + 64) * MIB, "exp=42"))
         self.assertEqual(document["devices"][0]["free_bytes"], (16384 - 1088) * MIB)
-        process = self.document("explain", "explain", "nlp", NODE, "-o", "json")["data"][0]
-        parts = {part["part"]: part for part in process["parts"]}
+        account = self.document("explain_workload", "explain", "nlp", NODE, "-o", "json")["data"][0]
+        self.assertEqual([process["rows"] for process in account["processes"]], [account["rows"]])
+        parts = {part["id"]: part for part in account["rows"]}
         self.assertEqual((parts["allocated"]["bytes"], parts["context"]["bytes"], parts["unexplained"]["bytes"]), (1024 * MIB, 64 * MIB, 0))
         self.assertIsNone(parts["framework_free"]["bytes"], "unknown is null with a reason, never 0")
-        self.document("explain", "explain", NODE, "-o", "json")
+        self.document("explain_device", "explain", NODE, "-o", "json")
+        pid = account["processes"][0]["pid"]
+        self.assertEqual(self.document("explain_process", "explain", pid, NODE, "-o", "json")["data"]["accounts"], [account])
         self.assertEqual(self.ration("fits", NODE, "14GiB").stdout, "0\n")
         self.assertEqual(self.document("fits", "fits", NODE, "15GiB", "-o", "json", code=4)["data"]["available_bytes"], (16384 - 1088) * MIB)
         self.assertIn("nlp 1.06 GiB", self.refused(4, "E1302", "fits", NODE, "15GiB"))
@@ -354,12 +357,12 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")
         self.holding("serve", "2GiB", "--limit", "3GiB", "--tenant", "nlp")
         self.holding("nlp", "3GiB", "--limit", "4GiB", "--tenant", "vision")
-        device = self.document("explain", "explain", "--tenant", "nlp", NODE, "-o", "json")["data"]["devices"][0]
+        device = self.document("explain_tenant", "explain", "--tenant", "nlp", NODE, "-o", "json")["data"]["devices"][0]
         self.assertEqual({each["workload"]: each["used_bytes"] for each in device["workloads"]}, {"train": 1088 * MIB, "serve": 2112 * MIB})
         parts = {row["id"]: row["bytes"] for row in device["rows"]}
         self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "modules": None, "unexplained": 0})
         self.assertEqual(sum(bytes or 0 for bytes in parts.values()), device["driver_bytes"], "the driver's number")
-        self.assertEqual(self.document("explain", "explain", "nlp", NODE, "-o", "json")["data"][0]["held_bytes"], 3136 * MIB, "a workload comes first")
+        self.assertEqual(self.document("explain_workload", "explain", "nlp", NODE, "-o", "json")["data"][0]["used_bytes"], 3136 * MIB, "a workload comes first")
         self.assertIn("tenant vision on GPU 0", self.ration("explain", "vision", NODE).stdout)
         self.refused(3, "E1801", "explain", "--tenant", "nobody", NODE)
         self.refused(2, "E1001", "explain", "nlp", "--tenant", "nlp", NODE)
@@ -371,8 +374,8 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         process.stdout.readline()
         row = self.document("ps", "ps", NODE, "-o", "json")["data"][0]
         self.assertEqual((row["governed"], row["used_bytes"], row["processes"][0]["pid"]), (False, 1088 * MIB, process.pid))
-        document = self.document("explain", "explain", process.pid, NODE, "-o", "json")
-        self.assertEqual(([row["id"] for row in document["warnings"]], document["data"]["devices"]), (["E1807"], [{"gpu": 0, "used_bytes": 1088 * MIB}]))
+        document = self.document("explain_process", "explain", process.pid, NODE, "-o", "json")
+        self.assertEqual(([row["id"] for row in document["warnings"]], document["data"]["devices"]), (["E1807"], [{"gpu": 0, "device": "Tesla T4", "used_bytes": 1088 * MIB}]))
         self.assertIn("is not governed: no limit holds for it", self.ration("explain", process.pid, NODE).stdout)
 
     def test_a_denial_is_explained(self):

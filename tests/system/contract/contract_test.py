@@ -39,6 +39,8 @@ def called():
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
         ("GET", "/api/v1/devices/0/explain", None, {}, 200), ("GET", "/api/v1/devices/9/explain", None, {}, 404),
         ("GET", "/api/v1/workloads/train/explain", None, {}, 200), ("GET", "/api/v1/workloads/none/explain", None, {}, 404),
+        ("GET", f"/api/v1/processes/{scene.pid}/explain", None, {}, 200), ("GET", f"/api/v1/processes/{scene.outsider}/explain", None, {}, 200),
+        ("GET", "/api/v1/processes/1/explain", None, {}, 404),
         ("GET", "/api/v1/schedules", None, {}, 200), ("PUT", "/api/v1/schedules/night?dry_run=1", {"when": "22:00-07:00", "set": {"nlp": "90%"}}, {}, 200),
         ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlp": "90%"}}, {}, 200),
         ("PUT", "/api/v1/schedules/night", {"when": "22:00"}, {}, 400), ("PUT", "/api/v1/schedules/night", {"when": "22:00-07:00", "set": {"nlq": "90%"}}, {}, 404),
@@ -114,11 +116,12 @@ class Contract(unittest.TestCase):
         commands = {
             "run": [("run", 0, NODE, "--limit", "1GiB", "--dry-run", "-o", "json", "--", "true"), ("run", 2, NODE, "--limit", "9", "-o", "json", "--", "true")],
             "ps": [("ps", 0, NODE), ("ps", 3, NODE, "--gpu", "9")],
-            "explain": [("explain", 0, "train", NODE), ("explain", 0, "--gpu", "0", NODE), ("explain", 0, "--tenant", "nlp", NODE), ("explain", 0, "vision", NODE), ("explain", 3, "none", NODE)],
+            "explain": [("explain_workload", 0, "train", NODE), ("explain_process", 0, scene.pid, NODE), ("explain_process", 0, scene.outsider, NODE), ("explain_device", 0, "--gpu", "0", NODE),
+                        ("explain_tenant", 0, "--tenant", "nlp", NODE), ("explain_tenant", 0, "vision", NODE), ("explain", 3, "none", NODE)],
             "why": [("why", 0, scene.denial), ("why", 3, "d-99-1")],
             "split": [("split", 0, NODE)],
             "plan": [("plan", 0, "--gpu", "T4", "--tenant", "a=4GiB"), ("plan", 4, "--gpu", "T4", "--tenant", "a=40GiB"), ("plan", 2, "--gpu", "T5", "--tenant", "a=4GiB")],
-            "set": [("set", 0, "train", "--limit", "6GiB", NODE), ("set", 3, "none", "--limit", "6GiB", NODE)],
+            "set": [("change", 0, "train", "--limit", "6GiB", NODE), ("set", 3, "none", "--limit", "6GiB", NODE)],
             "fits": [("fits", 0, "1GiB", NODE), ("fits", 4, "15GiB", NODE)],
             "doctor": [("doctor", None, NODE)],
             "env": [("env", 0, NODE, "--limit", "1GiB")],
@@ -166,7 +169,8 @@ class Contract(unittest.TestCase):
         for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").glob("*.cpp")]:
             text = path.read_text()
             made |= set(re.findall(r'(?:print_json\(|answer(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
-        self.assertEqual(made | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
+        refusals = {"explain", "set"}  # what these verbs do has the schemas of HTTP
+        self.assertEqual(made | refusals | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
     def test_schemas_are_schemas_and_say_the_same_of_the_same(self):
         parts = {}
@@ -328,7 +332,7 @@ class Contract(unittest.TestCase):
             for method, operation in operations.items():
                 who = operation["x-who"]
                 whos.add(who)
-                path = template.format(name="nlp" if "tenants" in template else "train", id=scene.denial if "denials" in template else "q-1", period=scene.month, workload="train", gpu="0", asset="favicon.svg")
+                path = template.format(name="nlp" if "tenants" in template else "train", id=scene.denial if "denials" in template else "q-1", period=scene.month, workload="train", pid=scene.pid, gpu="0", asset="favicon.svg")
                 if who == "anyone" or template.endswith("/leases/{id}"):
                     continue
                 with self.subTest(method=method, path=path):

@@ -61,6 +61,7 @@ class Scene:
         # Nobody's: a process that the guard never saw.
         outsider = self.started([BIN / "ration-workload", "hold", "1GiB"], LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         outsider.stdout.readline()
+        self.outsider = outsider.pid
         self.denial = until(lambda: self.events("denied"), "the denial")[0]["denial"]
         until(lambda: self.events("waited"), "the refusal after a wait")
         until(lambda: self.events("ungoverned"), "the process outside")
@@ -69,6 +70,7 @@ class Scene:
         self.waiter = self.started([BIN / "ration", "run", NODE, "--wait", "--limit", "15GiB", "--name", "big", "--", "true"])
         self.waiter.stderr.readline()
         self.lease = self.get("/api/v1/leases")["data"][0]["lease"]
+        self.pid = next(row for row in self.get("/api/v1/workloads")["data"] if row["workload"] == "train")["processes"][0]["pid"]
         trimmed = self.ration("trim", "serve")
         assert trimmed.returncode == 0, trimmed.stderr
         changed = self.ration("set", "train", "--limit", "5GiB", NODE)

@@ -310,7 +310,7 @@ class Orphaned(Case):
         self.assertEqual(len(self.events("orphaned")), 1)
         self.stop()
         alone = json.loads(self.ration("explain", "--gpu", "0", self.node, "-o", "json").stdout)["data"]
-        self.assertEqual({part["part"]: part["bytes"] for part in alone["parts"]}, {"orphaned": 2 * GIB, "unexplained": 456 * MIB})
+        self.assertEqual({row["id"]: row["bytes"] for row in alone["rows"] if row["id"] != "free"}, {"orphaned": 2 * GIB, "unexplained": 456 * MIB})
         checked = self.ration("doctor", self.node, "--only", "mem.orphaned")
         self.assertIn("GPU 0: 2.00 GiB", checked.stdout)
 

@@ -83,14 +83,14 @@ idle = { after = "1s", action = "suspend" }
         def explained(*what):
             return json.loads(self.ration("explain", *what, NODE, "-o", "json").stdout)["data"]
         device = explained("--gpu", "0")
-        self.assertEqual((device["used_bytes"], sum(part["bytes"] for part in device["parts"])), (0, 0), "it is not on the device")
-        process = explained("notebook")[0]
-        self.assertEqual((process["held_bytes"], process["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
+        self.assertEqual((device["used_bytes"], sum(row["bytes"] for row in device["rows"] if row["id"] != "free")), (0, 0), "it is not on the device")
+        account = explained("notebook")[0]
+        self.assertEqual((account["used_bytes"], account["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
         tenant = explained("--tenant", self.row("notebook")["tenant"])["devices"][0]
         self.assertEqual((tenant["used_bytes"], tenant["suspended_bytes"]), (0, 3072 * MIB + CONTEXT))
         self.assertEqual({row["bytes"] for row in tenant["rows"]}, {0, None})
         self.assertEqual(tenant["driver_bytes"], 0)
-        self.assertIn("3.06 GiB of Tesla T4 are in host memory", self.ration("explain", "notebook", NODE).stdout)
+        self.assertIn("of Tesla T4 3.06 GiB are in host memory", self.ration("explain", "notebook", NODE).stdout)
 
     def asks_without_room(self):
         """A notebook that is away and wants to come back, and another one that has the card."""
