@@ -141,18 +141,21 @@ class BookReader {
  public:
   static BookStatus open(const char* path, BookReader& out) noexcept;
   /// `denials_known`: the count of denials of the last reading; older ones are left out of `out.denials`.
-  BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0) const;
+  BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0);
   /// The user whose file it is, whatever the book itself says.
   [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }
   [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
   /// Of the file, from its inode and, where the file system keeps it, the time of its birth: nothing that is written
   /// into it changes that, and another file has another one until the next boot.
   [[nodiscard]] std::uint64_t file_number() const noexcept { return number_; }
+  /// Whether its name was taken away, at the last reading.
+  [[nodiscard]] bool deleted() const noexcept { return deleted_; }
 
  private:
   FileDescriptor file_;
   std::uint64_t number_ = 0;
   std::uint32_t owner_ = 0;
+  bool deleted_ = false;
 };
 
 /// A book mapped into this process. Thread-safe after open(). Not copyable; moving is for setting up only.

@@ -160,7 +160,9 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   if (::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
   char itself[32];
   std::snprintf(itself, sizeof itself, "/proc/self/fd/%d", place.get());
-  FileDescriptor file{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  // Reading twice a second should not write an access time twice a second; only the owner and root may ask for that.
+  FileDescriptor file{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME)};
+  if (!file && errno == EPERM) file = FileDescriptor{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) return why();
   std::uint64_t magic = 0;
   if (!read_whole(file.get(), reinterpret_cast<std::byte*>(&magic), 0, sizeof magic)) return BookStatus::kTruncated;
@@ -175,11 +177,13 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   return BookStatus::kOk;
 }
 
-BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) const {
+BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   const BookImage& image = image_of_this_thread();
   const BookLayout& layout = image.layout();
   struct stat status {};
-  if (::fstat(file_.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
+  const bool asked = ::fstat(file_.get(), &status) == 0;
+  deleted_ = asked && status.st_nlink == 0;
+  if (!asked || status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
       !image.load(file_.get(), 0, offsetof(BookLayout, denials)))
     return BookStatus::kTruncated;
   if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;

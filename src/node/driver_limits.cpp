@@ -48,16 +48,16 @@ bool descends_from(std::int32_t pid, std::int32_t ancestor) {
   return false;
 }
 
-bool DriverLimits::hold(const std::string& workload, std::int32_t creator, const std::map<int, Bytes>& limits) {
+bool DriverLimits::hold(const std::string& workload, const CreatorOf& creator_of, const std::map<int, Bytes>& limits) {
   if (impossible_) return false;
-  const auto known = held_.find(workload);
-  if (known == held_.end()) {
+  if (held_.count(workload) == 0) {
     Held held;
-    held.cgroup = cgroup_of_(creator);
+    const auto creator = creator_of();
+    if (creator) held.cgroup = cgroup_of_(*creator);
     const auto processes = held.cgroup.empty() ? std::nullopt : processes_in(held.cgroup);
     const bool own = processes && !processes->empty() &&
                      std::all_of(processes->begin(), processes->end(),
-                                 [&](std::int32_t pid) { return descends_from(pid, creator); });
+                                 [&](std::int32_t pid) { return descends_from(pid, *creator); });
     if (!own) held.cgroup.clear();
     held_[workload] = std::move(held);
   }

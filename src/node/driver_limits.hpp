@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -29,8 +30,11 @@ class DriverLimits {
   DriverLimits(std::string driver_folder, CgroupOf cgroup_of)
       : driver_folder_(std::move(driver_folder)), cgroup_of_(std::move(cgroup_of)) {}
 
-  /// What holds for the workload that `creator` started, by device. True: the driver holds it now, too.
-  bool hold(const std::string& workload, std::int32_t creator, const std::map<int, Bytes>& limits);
+  /// Who started a workload; absent: what its book says of it is not so.
+  using CreatorOf = std::function<std::optional<std::int32_t>()>;
+  /// What holds for the workload, by device. True: the driver holds it now, too. `creator_of` is asked once for each
+  /// workload: that takes several looks into /proc.
+  bool hold(const std::string& workload, const CreatorOf& creator_of, const std::map<int, Bytes>& limits);
   void release(const std::string& workload);
   /// Whether the driver holds the limits of that workload.
   [[nodiscard]] bool holds(const std::string& workload) const;
@@ -44,7 +48,7 @@ class DriverLimits {
   };
   std::string driver_folder_;
   CgroupOf cgroup_of_;
-  std::map<std::string, Held> held_;
+  std::unordered_map<std::string, Held> held_;
   bool impossible_ = false;  // this driver has no such limits
   std::set<std::string> told_;
   std::vector<std::string> problems_;

@@ -221,8 +221,8 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
   std::vector<Event> events;
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
-    running.insert(account.path);
-    if (!account.suspended) here.insert(account.path);
+    running.insert(running.end(), account.path);  // they come in order
+    if (!account.suspended) here.insert(here.end(), account.path);
   }
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;

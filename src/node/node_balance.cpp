@@ -17,10 +17,8 @@ Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effe
   constexpr Bytes kBesideIt{std::uint64_t{1} << 30};  // code, driver: as for violators
   const Bytes said = workload.used[account];
   if (said <= effective) return said;
-  const auto view = std::find_if(snapshot_.accounts.begin(), snapshot_.accounts.end(), [&](const AccountView& each) {
-    return each.path == workload.path && each.account == account;
-  });
-  if (view == snapshot_.accounts.end()) return effective;
+  const AccountView* view = snapshot_.account_of(workload.path, account);
+  if (view == nullptr) return effective;
   Bytes held;
   for (const ProcessView& process : view->processes) {
     if (!process.driver_used) return said;  // nobody knows better

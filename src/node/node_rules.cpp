@@ -255,7 +255,8 @@ void Node::hold_by_driver(std::vector<Event>& events) {
       const auto gpu = gpu_of(workload.book.accounts[i].device);
       if (gpu && owned->accounts[i].effective < kUnlimited) limits[*gpu] = owned->accounts[i].effective;
     }
-    if (const auto creator = creator_of(workload)) driver_limits_.hold(path, *creator, limits);
+    driver_limits_.hold(
+        path, [&workload = workload] { return creator_of(workload); }, limits);
   }
   for (const std::string& problem : driver_limits_.take_problems()) {
     events.push_back(plain_event("guard_lost", "the driver holds no limits, the shim does: " + problem));

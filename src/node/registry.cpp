@@ -29,11 +29,15 @@ bool contains(const std::vector<ProcessIdentity>& list, const ProcessIdentity& p
   return std::any_of(list.begin(), list.end(), [&](const ProcessIdentity& each) { return each.same_as(process); });
 }
 
+constexpr std::time_t kYoungSeconds = 2;
+bool is_older_than_a_moment(const struct stat& status) {
+  return ::time(nullptr) - status.st_ctim.tv_sec > kYoungSeconds;
+}
+
 /// Whether the file is so young that somebody may still be writing it.
 bool is_being_made(const std::string& path) {
-  constexpr std::time_t kYoungSeconds = 2;
   struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && ::time(nullptr) - status.st_ctim.tv_sec <= kYoungSeconds;
+  return ::lstat(path.c_str(), &status) == 0 && !is_older_than_a_moment(status);
 }
 
 }  // namespace
@@ -51,17 +55,19 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
         "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
   const auto of_owner =
-      std::count_if(folders_.begin(), folders_.end(), [&](const auto& each) { return each.second == owner; });
+      std::count_if(folders_.begin(), folders_.end(), [&](const auto& each) { return each.second.owner == owner; });
   if (folders_.count(folder) == 0 && of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
     return fail("E1530", fmt::format("{} has {} folders of books already.", user_name(owner), of_owner),
                 "export RATION_RUNTIME_DIR=<one of them>", 5);
   }
-  folders_[folder] = owner;
+  folders_[folder].owner = owner;
   return {};
 }
 
 std::vector<std::pair<std::string, std::uint32_t>> Registry::folders() const {
-  return {folders_.begin(), folders_.end()};
+  std::vector<std::pair<std::string, std::uint32_t>> all;
+  for (const auto& [path, folder] : folders_) all.emplace_back(path, folder.owner);
+  return all;
 }
 
 std::optional<std::int32_t> creator_of(const Workload& workload) {
@@ -72,37 +78,42 @@ std::optional<std::int32_t> creator_of(const Workload& workload) {
 
 Changes Registry::refresh() {
   Changes changes;
-  for (const auto& [folder, owner] : folders_) look_for_books(folder, owner, changes);
-  std::set<std::string> lost;
-  for (auto& [path, workload] : workloads_)
-    if (!read_one(workload, sources_.at(path), changes)) lost.insert(path);
+  for (auto& [path, folder] : folders_) look_for_books(path, folder, changes);
+  std::vector<bool> readable;
+  auto source = sources_.begin();
+  for (auto& [path, workload] : workloads_) readable.push_back(read_one(workload, (source++)->second, changes));
   examine_processes();
   leave_out_the_borrowed();
-  for (auto each = workloads_.begin(); each != workloads_.end();) {
-    Source& source = sources_.at(each->first);
-    leave_out_the_dead(each->second, source);
-    struct stat status {};
-    const bool deleted = ::fstat(source.reader.descriptor(), &status) == 0 && status.st_nlink == 0;
-    const bool creator_gone = each->second.book.ended_ns != 0 || source.creator_dead || deleted;
-    if (lost.count(each->first) == 0 && (!creator_gone || !each->second.book.processes.empty())) {
-      ++each;
+  auto is_readable = readable.begin();
+  source = sources_.begin();
+  for (auto each = workloads_.begin(); each != workloads_.end(); ++is_readable) {
+    leave_out_the_dead(each->second, source->second);
+    const ledger::BookSnapshot& book = each->second.book;
+    const bool creator_gone = book.ended_ns != 0 || source->second.creator_dead || source->second.reader.deleted();
+    if (*is_readable && (!creator_gone || !book.processes.empty())) {
+      ++each, ++source;
       continue;
     }
     passed_over_.insert(each->first);
-    sources_.erase(each->first);
+    source = sources_.erase(source);
     changes.ended.push_back(std::move(each->second));
     each = workloads_.erase(each);
   }
   return changes;
 }
 
-void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes) {
+void Registry::look_for_books(const std::string& folder, Folder& known, Changes& changes) {
+  const std::uint32_t owner = known.owner;
   std::error_code error;
   std::set<std::string> present;
   // Held open: nobody can put a link to another folder in its place.
   const FileDescriptor books{::open((folder + "/books").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   struct stat status {};
   const bool own = books && ::fstat(books.get(), &status) == 0 && status.st_uid == owner;
+  const std::int64_t changed = status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec;
+  if (own && changed == known.listed) return;
+  // What is made within the same tick of the clock has the same time.
+  known.listed = own && is_older_than_a_moment(status) ? changed : 0;
   const std::string inside = own ? fmt::format("/proc/self/fd/{}", books.get()) : std::string();
   if (!own) error = std::make_error_code(std::errc::not_a_directory);
   for (std::filesystem::directory_iterator each = own ? std::filesystem::directory_iterator(inside, error)
@@ -110,7 +121,10 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
                                            end;
        !error && each != end; each.increment(error)) {
     const std::string path = folder + "/books/" + each->path().filename().string();
-    if (present.size() >= kMostBooks) break;
+    if (present.size() >= kMostBooks) {
+      known.listed = 0;
+      break;
+    }
     present.insert(path);
     if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
     Source source;
@@ -119,7 +133,10 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
     if (read == BookStatus::kOk) read = source.reader.read(book);
     if (read == BookStatus::kOk && source.reader.owner() != owner) read = BookStatus::kForeign;
     if (read != BookStatus::kOk) {
-      if (is_being_made(path)) continue;  // the next look will tell
+      if (is_being_made(path)) {  // the next look will tell
+        known.listed = 0;
+        continue;
+      }
       changes.damaged.push_back(fmt::format("{}: {}", path, ledger::describe(read)));
       passed_over_.insert(path);
       continue;
@@ -151,7 +168,7 @@ void Registry::look_for_books(const std::string& folder, std::uint32_t owner, Ch
   }
 }
 
-bool Registry::read_one(Workload& workload, const Source& source, Changes& changes) {
+bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   BookSnapshot book;
   if (const BookStatus status = source.reader.read(book, workload.book.denial_count); status != BookStatus::kOk) {
     changes.damaged.push_back(fmt::format("{}: {}", workload.path, ledger::describe(status)));

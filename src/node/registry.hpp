@@ -71,17 +71,24 @@ class Registry {
     ledger::BookSnapshot first;  ///< as it was taken up, without processes; its tenant is who is charged
   };
 
-  void look_for_books(const std::string& folder, std::uint32_t owner, Changes& changes);
+  struct Folder {
+    std::uint32_t owner = 0;
+    /// Of its `books`, in nanoseconds: when something was last made or taken away there, and all of that was seen. 0:
+    /// it has to be listed again. Nobody can set that time by hand.
+    std::int64_t listed = 0;
+  };
+
+  void look_for_books(const std::string& folder, Folder& known, Changes& changes);
   /// False: it cannot be read any more.
-  static bool read_one(Workload& workload, const Source& source, Changes& changes);
+  static bool read_one(Workload& workload, Source& source, Changes& changes);
   void examine_processes();
   /// A process runs under one book. Where another one names it, too, the one of its user counts, or who came first.
   void leave_out_the_borrowed();
   static void leave_out_the_dead(Workload& workload, Source& source);
 
-  std::map<std::string, std::uint32_t> folders_;  // and whose they are
+  std::map<std::string, Folder> folders_;
   std::map<std::string, Workload> workloads_;
-  std::map<std::string, Source> sources_;  // by path, as workloads_
+  std::map<std::string, Source> sources_;  // by path: the same as workloads_, in the same order
   std::set<std::string> passed_over_;      // ended or damaged files
   std::string examined_last_;
   std::uint64_t taken_up_ = 0;

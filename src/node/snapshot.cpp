@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "node/origin.hpp"
@@ -118,6 +119,13 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
 }
 
 }  // namespace
+
+const AccountView* Snapshot::account_of(const std::string& path, std::uint32_t account) const {
+  const auto found = std::lower_bound(
+      accounts.begin(), accounts.end(), std::tie(path, account),
+      [](const AccountView& view, const auto& wanted) { return std::tie(view.path, view.account) < wanted; });
+  return found != accounts.end() && found->path == path && found->account == account ? &*found : nullptr;
+}
 
 void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
                    const std::map<std::string, Bytes>& guarantees) {

@@ -81,10 +81,13 @@ struct Snapshot {
   std::string driver_version;
   std::string machine_problem;  ///< why no device could be asked; empty: they were
   std::vector<DeviceView> devices;
-  std::vector<AccountView> accounts;
+  std::vector<AccountView> accounts;  ///< by path and number in the book
   std::vector<UngovernedView> ungoverned;
   /// By tenant and GPU: until its workloads' limits, if their use goes on growing; absent: it does not grow.
   std::map<std::pair<std::string, int>, std::uint64_t> seconds_to_limit;
+
+  /// Null: it is not there.
+  [[nodiscard]] const AccountView* account_of(const std::string& path, std::uint32_t account) const;
 };
 
 /// What the node itself knows of a workload beyond its book.

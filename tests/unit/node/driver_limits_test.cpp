@@ -32,6 +32,9 @@ class DriverLimitsTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  static DriverLimits::CreatorOf creator(pid_t pid) {
+    return [pid] { return pid; };
+  }
   static void enter(const std::string& cgroup, pid_t pid) {
     std::ofstream file(cgroup + "/cgroup.procs");
     if (pid != 0) file << pid << "\n";
@@ -47,9 +50,9 @@ class DriverLimitsTest : public ::testing::Test {
 };
 
 TEST_F(DriverLimitsTest, AWorkloadsOwnCgroupIsLimitedAndFreeAfterwards) {
-  EXPECT_TRUE(limits_.hold("train", ::getpid(), {{0, 256_MiB}}));
+  EXPECT_TRUE(limits_.hold("train", creator(::getpid()), {{0, 256_MiB}}));
   EXPECT_EQ(held(), 256_MiB);
-  EXPECT_TRUE(limits_.hold("train", ::getpid(), {{0, 512_MiB}}));
+  EXPECT_TRUE(limits_.hold("train", creator(::getpid()), {{0, 512_MiB}}));
   EXPECT_EQ(held(), 512_MiB);
   EXPECT_TRUE(limits_.holds("train"));
   limits_.release("train");
@@ -64,18 +67,26 @@ TEST_F(DriverLimitsTest, DescendantsAreItsOwnAndOthersAreNot) {
     ::_exit(0);
   }
   enter(group_ + "/below", child);
-  EXPECT_TRUE(limits_.hold("parent", ::getpid(), {{0, 256_MiB}}));
+  EXPECT_TRUE(limits_.hold("parent", creator(::getpid()), {{0, 256_MiB}}));
   limits_.release("parent");
   // The child's workload would limit its parent, too.
-  EXPECT_FALSE(limits_.hold("child", child, {{0, 256_MiB}}));
+  EXPECT_FALSE(limits_.hold("child", creator(child), {{0, 256_MiB}}));
   EXPECT_EQ(held(), std::nullopt);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
 
+TEST_F(DriverLimitsTest, WhoStartedAWorkloadIsAskedOnce) {
+  int asked = 0;
+  const auto unknown = [&] { return ++asked, std::optional<std::int32_t>(); };
+  EXPECT_FALSE(limits_.hold("train", unknown, {{0, 256_MiB}}));
+  EXPECT_FALSE(limits_.hold("train", unknown, {{0, 512_MiB}}));
+  EXPECT_EQ(asked, 1);
+}
+
 TEST_F(DriverLimitsTest, WhatIsNoCgroupIsLeftAlone) {
   std::filesystem::remove_all(group_);
-  EXPECT_FALSE(limits_.hold("train", ::getpid(), {{0, 256_MiB}}));
+  EXPECT_FALSE(limits_.hold("train", creator(::getpid()), {{0, 256_MiB}}));
   EXPECT_TRUE(limits_.take_problems().empty());
 }
 
