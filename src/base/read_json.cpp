@@ -16,6 +16,8 @@ class Tree {
  public:
   using Ch = char;
 
+  explicit Tree(std::span<const std::string_view> passed_over) : passed_over_(passed_over) {}
+
   bool Null() { return add(nullptr); }
   bool Bool(bool value) { return add(value); }
   bool Int(int value) { return value >= 0 ? Uint(static_cast<unsigned>(value)) : add(value); }
@@ -24,13 +26,16 @@ class Tree {
   bool Uint64(std::uint64_t value) { return add(value); }
   bool Double(double value) { return add(value); }
   bool RawNumber(const Ch*, rapidjson::SizeType, bool) { return false; }  // not asked for
-  bool String(const Ch* text, rapidjson::SizeType length, bool) { return add(std::string(text, length)); }
+  bool String(const Ch* text, rapidjson::SizeType length, bool) { return add(std::string_view(text, length)); }
   bool StartObject() { return open(json::object()); }
   bool StartArray() { return open(json::array()); }
   bool EndObject(rapidjson::SizeType) { return close(); }
   bool EndArray(rapidjson::SizeType) { return close(); }
   bool Key(const Ch* text, rapidjson::SizeType length, bool) {
-    member_ = &(*open_.back())[std::string(text, length)];
+    if (below_ > 0) return true;
+    const std::string_view name(text, length);
+    passing_over_ = std::find(passed_over_.begin(), passed_over_.end(), name) != passed_over_.end();
+    if (!passing_over_) member_ = &(*open_.back())[std::string(name)];
     return true;
   }
 
@@ -45,23 +50,36 @@ class Tree {
     }
     return *member_ = std::move(value);
   }
-  bool add(json value) {
-    place(std::move(value));
+  template <typename Value>
+  bool add(Value&& value) {
+    if (!passing_over_)
+      place(std::forward<Value>(value));
+    else if (below_ == 0)
+      passing_over_ = false;
     return true;
   }
   // What is open stays where it is: only the innermost grows.
   bool open(json value) {
-    open_.push_back(&place(std::move(value)));
+    if (passing_over_)
+      ++below_;
+    else
+      open_.push_back(&place(std::move(value)));
     return true;
   }
   bool close() {
-    open_.pop_back();
+    if (!passing_over_)
+      open_.pop_back();
+    else if (--below_ == 0)
+      passing_over_ = false;
     return true;
   }
 
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;  // of the innermost object: whose value comes next
+  std::span<const std::string_view> passed_over_;
+  bool passing_over_ = false;  // the value that comes, or the one that is open
+  std::size_t below_ = 0;      // how many of it are open
 };
 
 }  // namespace
@@ -80,9 +98,9 @@ bool fill(Tree& tree, std::string& text) {
 
 }  // namespace
 
-json read_json(std::string text) {
+json read_json(std::string text, std::span<const std::string_view> passed_over) {
   const bool ascii = std::none_of(text.begin(), text.end(), [](char letter) { return (letter & 0x80) != 0; });
-  Tree tree;
+  Tree tree(passed_over);
   const bool good = ascii ? fill<0>(tree, text) : fill<rapidjson::kParseValidateEncodingFlag>(tree, text);
   return good ? tree.take() : json(json::value_t::discarded);
 }

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace ration {
 
-/// A discarded value where the text is not JSON in UTF-8. Of a key that comes twice the later value stays.
-[[nodiscard]] nlohmann::json read_json(std::string text);
+/// A discarded value where the text is not JSON in UTF-8. Of a key that comes twice the later value stays. Members of
+/// any object with a name in `passed_over` are checked and not kept: of a large answer most of the time goes into
+/// making and freeing what nobody looks at.
+[[nodiscard]] nlohmann::json read_json(std::string text, std::span<const std::string_view> passed_over = {});
 
 }  // namespace ration

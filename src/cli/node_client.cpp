@@ -27,10 +27,10 @@ bool somebody_listens(const std::string& path) {
   return probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-Result<json> data_of(Result<http::Answer> answer) {
+Result<json> data_of(Result<http::Answer> answer, std::span<const std::string_view> passed_over = {}) {
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->ok()) return tl::unexpected(http::error_of(*answer));
-  json document = read_json(std::move(answer->body));
+  json document = read_json(std::move(answer->body), passed_over);
   if (document.is_object() && document.contains("data")) return std::move(document["data"]);
   return fail("E1508", "the daemon's answer cannot be understood.", "ration doctor", 1);
 }
@@ -62,7 +62,9 @@ Result<NodeClient> NodeClient::require(const Session& session) {
               "ration serve   in another terminal, or: ration service install --now", 3);
 }
 
-Result<json> NodeClient::get(const std::string& path) { return data_of(client_.get(path)); }
+Result<json> NodeClient::get(const std::string& path, std::span<const std::string_view> passed_over) {
+  return data_of(client_.get(path), passed_over);
+}
 Result<json> NodeClient::post(const std::string& path, const json& body) {
   return data_of(client_.post(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
 }
@@ -112,10 +114,11 @@ std::string snapshot_path(std::size_t most_processes) {
 
 Result<DirectLook> look_directly(const Session& session) { return look_at_books(session, session.machine()); }
 
-Result<json> node_snapshot(const Session& session, std::size_t most_processes) {
+Result<json> node_snapshot(const Session& session, std::size_t most_processes,
+                           std::span<const std::string_view> passed_over) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return (*daemon)->get(snapshot_path(most_processes));
+  if (*daemon) return (*daemon)->get(snapshot_path(most_processes), passed_over);
   const auto machine = session.machine();
   const auto look = look_at_books(session, machine);
   if (!look) return tl::unexpected(look.error());

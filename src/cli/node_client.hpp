@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "cli/session.hpp"
 #include "node/http/client.hpp"
@@ -22,8 +24,8 @@ class NodeClient {
   /// The same, but E1501 where there is none.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
 
-  /// The answer's `data`; its error as the daemon says it.
-  [[nodiscard]] Result<nlohmann::json> get(const std::string& path);
+  /// The answer's `data`; its error as the daemon says it. `passed_over`: fields that nobody will look at.
+  [[nodiscard]] Result<nlohmann::json> get(const std::string& path, std::span<const std::string_view> passed_over = {});
   [[nodiscard]] Result<nlohmann::json> post(const std::string& path, const nlohmann::json& body);
   [[nodiscard]] Result<nlohmann::json> patch(const std::string& path, const nlohmann::json& body,
                                              const http::ExtraHeaders& headers = {});
@@ -54,9 +56,11 @@ struct DirectLook {
 [[nodiscard]] Result<DirectLook> look_directly(const Session& session);
 
 /// `devices` and `workloads` of the snapshot, from the daemon or, without one, from the books and the driver.
-/// `most_processes`: named of each workload; of thousands they are most of what is said.
+/// `most_processes`: named of each workload; of thousands they are most of what is said. `passed_over`: fields that
+/// nobody will look at.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
-                                                   std::size_t most_processes = node::kAllProcesses);
+                                                   std::size_t most_processes = node::kAllProcesses,
+                                                   std::span<const std::string_view> passed_over = {});
 [[nodiscard]] std::string snapshot_path(std::size_t most_processes);
 
 /// A text as one part of a path or a query.

@@ -110,11 +110,32 @@ void print_queue(const Session& session, const json& queue) {
   table.print(session.format());
 }
 
+// Of rows, devices and the rest of the snapshot, what the table does not show.
+constexpr std::string_view kNotShown[] = {"run",
+                                          "slice",
+                                          "started",
+                                          "guarantee_bytes",
+                                          "context_bytes",
+                                          "pooled_bytes",
+                                          "limit_changes",
+                                          "idle_seconds",
+                                          "suspended_bytes",
+                                          "device",
+                                          "labels",
+                                          "shrinking",
+                                          "tenants",
+                                          "schedules",
+                                          "promised_bytes",
+                                          "driver_used_bytes",
+                                          "policy",
+                                          "available_bytes"};
+
 }  // namespace
 
 Result<int> ps(const Session& session, const PsOptions& options) {
   const std::string& gpu = options.gpu;
-  auto snapshot = node_snapshot(session, session.format() == Format::kJson ? node::kAllProcesses : 1);
+  const bool as_json = session.format() == Format::kJson;
+  auto snapshot = as_json ? node_snapshot(session) : node_snapshot(session, 1, kNotShown);
   if (!snapshot) return tl::unexpected(snapshot.error());
   json devices = std::move(snapshot->at("devices")), rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {
@@ -139,7 +160,7 @@ Result<int> ps(const Session& session, const PsOptions& options) {
     };
     return other("tenant", options.tenant) || other("user", options.user);
   });
-  if (session.format() == Format::kJson) {
+  if (as_json) {
     json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
     if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});
     session.print_json("ps", rows, more);

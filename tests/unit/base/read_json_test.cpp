@@ -73,6 +73,37 @@ TEST(ReadJson, SaysTheSameOfTextsThatAreBroken) {
   }
 }
 
+// What is passed over is not there, and nothing else is missing, whatever it holds and wherever it stands.
+TEST(ReadJson, KeepsAllButWhatIsPassedOver) {
+  const std::string_view unwanted[] = {"a", "deep"};
+  const auto without = [&](auto&& self, nlohmann::json value) -> nlohmann::json {
+    if (value.is_object())
+      for (const std::string_view name : unwanted) value.erase(std::string(name));
+    for (auto& each : value)
+      if (each.is_structured()) each = self(self, each);
+    return value;
+  };
+  std::mt19937 random(7);
+  const auto grown = [&](auto&& self, int depth) -> nlohmann::json {
+    const auto kind = random() % 6;
+    if (depth == 0 || kind < 2) return kind == 0 ? nlohmann::json("a") : nlohmann::json(random() % 100);
+    nlohmann::json value = kind < 4 ? nlohmann::json::array() : nlohmann::json::object();
+    for (unsigned i = 0; i < random() % 4; ++i) {
+      const char* const names[] = {"a", "b", "deep", "deeper"};
+      if (value.is_array())
+        value.push_back(self(self, depth - 1));
+      else
+        value[names[random() % 4]] = self(self, depth - 1);
+    }
+    return value;
+  };
+  for (int round = 0; round < 2'000; ++round) {
+    const nlohmann::json whole = grown(grown, 5);
+    EXPECT_EQ(read_json(whole.dump(), unwanted), without(without, whole)) << whole;
+  }
+  EXPECT_TRUE(read_json(R"({"a":[1,})", unwanted).is_discarded());
+}
+
 TEST(ReadJson, DepthCostsNoStack) {
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   EXPECT_TRUE(read_json(deep).is_array());
