@@ -28,6 +28,13 @@ Response plain(const std::string& text, const char* type = "text/plain; charset=
   return response;
 }
 
+/// By number or UUID; null: there is none.
+const DeviceView* device_named(const Snapshot& now, const std::string& name) {
+  for (const DeviceView& device : now.devices)
+    if (std::to_string(device.device.index) == name || device.device.uuid == name) return &device;
+  return nullptr;
+}
+
 /// `processes=N`: at most so many of each workload are named. E1527.
 Result<std::size_t> most_processes(const Request& request) {
   const std::string* text = request.parameter("processes");
@@ -85,15 +92,25 @@ void Api::install_now(http::Server& server) {
     for (const DeviceView& device : host_.node().snapshot().devices) rows.push_back(device_json(device));
     return answer("devices", rows);
   });
+  server.route("GET", "/api/v1/devices/{gpu}", [this](const Request& request) {
+    host_.look_if_stale();
+    const std::string& wanted = request.captures.at("gpu");
+    const DeviceView* device = device_named(host_.node().snapshot(), wanted);
+    return device == nullptr ? no_such("device", wanted) : answer("devices", json::array({device_json(*device)}));
+  });
   server.route("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
     host_.look_if_stale();
     const Snapshot& now = host_.node().snapshot();
     const std::string& wanted = request.captures.at("gpu");
-    for (const DeviceView& device : now.devices) {
-      if (std::to_string(device.device.index) == wanted || device.device.uuid == wanted)
-        return answer("explain_device", explain_device(now, device, viewer_of(request.peer)));
-    }
-    return no_such("device", wanted);
+    const DeviceView* device = device_named(now, wanted);
+    if (device == nullptr) return no_such("device", wanted);
+    return answer("explain_device", explain_device(now, *device, viewer_of(request.peer)));
+  });
+  server.route("GET", "/api/v1/workloads/{name}", [this](const Request& request) {
+    host_.look_if_stale();
+    const auto named = host_.node().registry().named(request.captures.at("name"), request.peer.uid);
+    if (!named) return http::problem(named.error());
+    return answer_text("workloads", rows_text_of((*named)->path, host_.node().snapshot(), viewer_of(request.peer)));
   });
   server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
     host_.look_if_stale();
@@ -109,6 +126,12 @@ void Api::install_now(http::Server& server) {
     return explained ? answer("explain_process", *explained) : http::problem(explained.error());
   });
   server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
+  server.route("GET", "/api/v1/tenants/{name}", [this](const Request& request) {
+    json rows = tenants();
+    const std::string& name = request.captures.at("name");
+    std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) { return row.at("tenant") != name; });
+    return rows.empty() ? no_such("tenant", name) : answer("tenants", rows);
+  });
   server.route("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
     host_.look_if_stale();
     const std::string& name = request.captures.at("name");

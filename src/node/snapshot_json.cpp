@@ -182,6 +182,16 @@ void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& vie
   out.EndArray();
 }
 
+template <typename WriteRows>
+std::string array_text(const WriteRows& write_rows) {
+  rapidjson::StringBuffer text;
+  Writer out(text);
+  out.StartArray();
+  write_rows(out);
+  out.EndArray();
+  return {text.GetString(), text.GetSize()};
+}
+
 }  // namespace
 
 std::string utc(std::uint64_t nanoseconds) {
@@ -214,13 +224,17 @@ json device_json(const DeviceView& view) {
 }
 
 std::string rows_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
-  rapidjson::StringBuffer text;
-  Writer out(text);
-  out.StartArray();
-  for (const AccountView& account : snapshot.accounts) write_account(out, account, viewer, most_processes);
-  for (const UngovernedView& process : snapshot.ungoverned) write_ungoverned(out, process, viewer);
-  out.EndArray();
-  return {text.GetString(), text.GetSize()};
+  return array_text([&](Writer& out) {
+    for (const AccountView& account : snapshot.accounts) write_account(out, account, viewer, most_processes);
+    for (const UngovernedView& process : snapshot.ungoverned) write_ungoverned(out, process, viewer);
+  });
+}
+
+std::string rows_text_of(const std::string& path, const Snapshot& snapshot, const Viewer& viewer) {
+  return array_text([&](Writer& out) {
+    for (const AccountView& account : snapshot.accounts)
+      if (account.path == path) write_account(out, account, viewer, kAllProcesses);
+  });
 }
 
 }  // namespace ration::node

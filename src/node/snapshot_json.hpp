@@ -28,6 +28,8 @@ inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 /// `process_count` says how many there are.
 [[nodiscard]] std::string rows_text(const Snapshot& snapshot, const Viewer& viewer,
                                     std::size_t most_processes = kAllProcesses);
+/// The same of one workload, by the path of its book.
+[[nodiscard]] std::string rows_text_of(const std::string& path, const Snapshot& snapshot, const Viewer& viewer);
 
 /// `2026-01-14T12:03:58.214Z`.
 [[nodiscard]] std::string utc(std::uint64_t nanoseconds);

@@ -37,6 +37,9 @@ def called():
         ("GET", "/api/v1/openapi.json", None, {}, 200),
         ("GET", "/api/v1/session", None, {}, 200), ("GET", "/api/v1/health", None, {}, 200), ("GET", "/api/v1/snapshot", None, {}, 200),
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
+        ("GET", "/api/v1/devices/1", None, {}, 200), ("GET", "/api/v1/devices/9", None, {}, 404),
+        ("GET", "/api/v1/workloads/train", None, {}, 200), ("GET", "/api/v1/workloads/none", None, {}, 404),
+        ("GET", "/api/v1/tenants/nlp", None, {}, 200), ("GET", "/api/v1/tenants/none", None, {}, 404),
         ("GET", "/api/v1/devices/0/explain", None, {}, 200), ("GET", "/api/v1/devices/9/explain", None, {}, 404),
         ("GET", "/api/v1/workloads/train/explain", None, {}, 200), ("GET", "/api/v1/workloads/none/explain", None, {}, 404),
         ("GET", f"/api/v1/processes/{scene.pid}/explain", None, {}, 200), ("GET", f"/api/v1/processes/{scene.outsider}/explain", None, {}, 200),
@@ -321,6 +324,14 @@ class Contract(unittest.TestCase):
         self.assertEqual((tenants["nlp"]["limit_bytes"], tenants["vision"]["limit_bytes"]), (12 * GIB, None))
         recommended = scene.get("/api/v1/recommendations/train")["data"]
         self.assertEqual((recommended["enough"], recommended["guarantee_bytes"]), (False, None))
+
+    def test_one_of_them_is_its_row_of_all(self):
+        def rows(path):
+            return [{key: value for key, value in row.items() if not key.startswith("idle_")} for row in scene.get(path)["data"]]
+        workloads = rows("/api/v1/workloads")
+        self.assertEqual(rows("/api/v1/workloads/train"), [row for row in workloads if row["workload"] == "train"])
+        self.assertEqual([row["gpu"] for row in rows("/api/v1/devices/1")], [1])
+        self.assertEqual([row["tenant"] for row in rows("/api/v1/tenants/nlp")], ["nlp"])
 
     def test_the_snapshot_names_the_newest_event(self):
         until(lambda: scene.get("/api/v1/snapshot")["data"]["last_event"] == scene.get("/api/v1/events")["data"][-1]["id"], "the newest event")
