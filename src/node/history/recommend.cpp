@@ -18,6 +18,8 @@ struct RunPeak {
   Refusals refused;
 };
 
+Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
+
 std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& question) {
   // Of a run on several devices the one where it needed most decides: a limit holds on each.
   std::map<std::int64_t, RunPeak> runs;
@@ -38,9 +40,13 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
     run.peak = rows.integer(3), run.limited = rows.integer(4), run.capacity = rows.integer(6);
   }
   TimeMs since = question.now;
-  for (const auto& [id, run] : runs) since = std::min(since, run.first);
+  Bytes capacity;
+  for (const auto& [id, run] : runs) {
+    since = std::min(since, run.first);
+    capacity = std::max(capacity, as_bytes(run.capacity));
+  }
   since -= kDayMs;  // it may have run, and been refused, before it was first seen
-  for (const auto& [id, refused] : read_refusals(database, question.workload, since)) {
+  for (const auto& [id, refused] : read_refusals(database, question.workload, since, capacity)) {
     const auto run = runs.find(id);
     if (run == runs.end()) continue;
     run->second.refused = refused;
@@ -50,8 +56,6 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
   for (const auto& [id, run] : runs) list.push_back(run);
   return list;
 }
-
-Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
 
 Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
   const auto place = static_cast<std::size_t>(part * static_cast<double>(sorted.size()) + 0.999999);
@@ -66,7 +70,8 @@ Bytes refused_at(const RunPeak& run) {
 }
 
 bool would_be_denied(const RunPeak& run, Bytes limit) {
-  return needed(run) > limit || (refused_at(run) > Bytes{0} && limit <= refused_at(run));
+  return needed(run) > limit || run.refused.impossible > Bytes{0} ||
+         (refused_at(run) > Bytes{0} && limit <= refused_at(run));
 }
 
 std::size_t denied_at(const std::vector<RunPeak>& runs, Bytes limit) {
@@ -98,12 +103,9 @@ Choice choose_above(Bytes refused_at) {
               format_size(refused_at))};
 }
 
-Choice cap(Choice choice, const Recommendation& found, Bytes capacity) {
+Choice cap(Choice choice, Bytes capacity) {
   if (capacity == Bytes{0} || choice.limit <= capacity) return choice;
-  choice = {capacity, fmt::format("capped by the device's {}", format_size(capacity))};
-  if (found.refused.need() > capacity)
-    choice.reason += fmt::format(": no limit gives the {} that a run asked for", to_text(found.refused));
-  return choice;
+  return {capacity, fmt::format("capped by the device's {}", format_size(capacity))};
 }
 
 void choose_limit(Recommendation& found, const RecommendQuestion& question, const std::vector<RunPeak>& runs) {
@@ -120,7 +122,10 @@ void choose_limit(Recommendation& found, const RecommendQuestion& question, cons
   if (choice.limit < question.floor)
     choice = {question.floor, fmt::format("the floor of {}: less is not worth a limit (the peak is {})",
                                           format_size(question.floor), format_size(found.peak_max))};
-  choice = cap(std::move(choice), found, capacity);
+  choice = cap(std::move(choice), capacity);
+  if (found.refused.impossible > Bytes{0})
+    choice.reason += fmt::format("; no limit gives the {} that a run needed, more than the device's {}",
+                                 format_size(found.refused.impossible), format_size(capacity));
   found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
 }
 
@@ -188,7 +193,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
     found.first_run = std::min(found.first_run, run.first);
     found.last_run = std::max(found.last_run, run.last);
     ran += run.ran;
-    if (run.refused.need() > found.refused.need()) found.refused = run.refused;
+    found.refused.add(run.refused);
     if (run.last >= newest->last) newest = &run;
   }
   name_newest(found, database, newest->id);

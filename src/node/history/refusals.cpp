@@ -24,12 +24,19 @@ std::optional<Refusals> refusal_of(const std::string& why, std::int64_t requeste
     return found != told.end() && found->is_number_unsigned() ? at_most(found->get<std::uint64_t>()) : Bytes{0};
   };
   if (!told.is_object() || !told.contains("used_bytes") || amount("limit_bytes") == Bytes{0}) return std::nullopt;
-  return Refusals{1, amount("used_bytes"), at_most(static_cast<std::uint64_t>(requested))};
+  return Refusals{1, amount("used_bytes"), at_most(static_cast<std::uint64_t>(requested)), Bytes{0}};
 }
 
 }  // namespace
 
-std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::string& workload, TimeMs from) {
+void Refusals::add(const Refusals& other) {
+  known += other.known;
+  impossible = std::max(impossible, other.impossible);
+  if (other.need() > need()) held = other.held, requested = other.requested;
+}
+
+std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::string& workload, TimeMs from,
+                                               Bytes capacity) {
   // A denial names its run by the number, which begins anew with each boot: the last that had begun is meant.
   Statement rows(database,
                  "SELECT (SELECT id FROM runs WHERE number = CAST(substr(denial, 3) AS INTEGER) AND "
@@ -40,11 +47,10 @@ std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::st
   std::map<std::int64_t, Refusals> runs;
   while (rows.row()) {
     const auto run = rows.maybe_integer(0), requested = rows.maybe_integer(1);
-    const auto refusal = run && requested ? refusal_of(rows.text(2), *requested) : std::nullopt;
+    auto refusal = run && requested ? refusal_of(rows.text(2), *requested) : std::nullopt;
     if (!refusal) continue;
-    Refusals& all = runs[*run];
-    ++all.known;
-    if (refusal->need() > all.need()) all.held = refusal->held, all.requested = refusal->requested;
+    if (refusal->need() > capacity) refusal = Refusals{1, Bytes{0}, Bytes{0}, refusal->need()};
+    runs[*run].add(*refusal);
   }
   return runs;
 }

@@ -19,19 +19,23 @@ inline constexpr Bytes kAdviceStep{std::uint64_t{256} << 20};
 struct Refusals {
   /// Whose record is kept; the books may count more.
   std::int64_t known = 0;
-  /// Of the request that would have needed most: what was held, and what was asked for on top of it.
+  /// Of the request that would have needed most, of those that a device could have met: what was held, and what was
+  /// asked for on top of it.
   Bytes held, requested;
+  /// The most that was needed beyond what any device has: no limit gives that. 0: nothing.
+  Bytes impossible;
 
   [[nodiscard]] Bytes need() const { return held + requested; }
+  void add(const Refusals& other);
 };
 
 /// The least limit at which that need would have been met.
 [[nodiscard]] constexpr Bytes least_limit(Bytes need) noexcept { return round_up(need, kAdviceStep); }
 
 /// By the id of the run: requests since `from` that were refused for want of memory. `workload` is `train` or
-/// `nlp/train`. Inside a transaction of the caller.
+/// `nlp/train`; `capacity` is that of its largest device. Inside a transaction of the caller.
 [[nodiscard]] std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::string& workload,
-                                                             TimeMs from);
+                                                             TimeMs from, Bytes capacity);
 
 /// `1.53 GiB (1.00 GiB on top of the 540 MiB it held)`.
 [[nodiscard]] std::string to_text(const Refusals& refusals);

@@ -36,10 +36,10 @@ std::string note_of_refusals(const RunOnDevice& device, const Refusals& refused)
     const Bytes more{static_cast<std::uint64_t>(device.limited + device.limited / 4)};
     return begin + "what it needed is not known; " + next_time(round_up(more, kAdviceStep));
   }
+  if (refused.need() == Bytes{0})
+    return fmt::format("{}it needed {}, more than the device's {}: no limit gives that", begin,
+                       format_size(refused.impossible), size(device.device.capacity));
   const std::string need = "it needed at least " + to_text(refused);
-  if (refused.need() > Bytes{static_cast<std::uint64_t>(device.device.capacity)})
-    return fmt::format("{}{}, more than the device's {}: no limit gives that", begin, need,
-                       size(device.device.capacity));
   if (refused.need() <= Bytes{static_cast<std::uint64_t>(device.limited)})
     return begin + need + ", which that limit allows: the device was full, or the limit was lower: ration why tells";
   return fmt::format("{}{}; {}", begin, need, next_time(least_limit(refused.need())));
@@ -118,7 +118,10 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
     last = std::max(last, on.last);
     report.devices.push_back(on);
   }
-  const auto refusals = read_refusals(database, report.run.tenant + "/" + report.run.workload, report.run.started);
+  std::int64_t capacity = 0;
+  for (const RunOnDevice& device : report.devices) capacity = std::max(capacity, device.device.capacity);
+  const auto refusals = read_refusals(database, report.run.tenant + "/" + report.run.workload, report.run.started,
+                                      Bytes{static_cast<std::uint64_t>(capacity)});
   if (const auto own = refusals.find(id); own != refusals.end()) report.refused = own->second;
   // It may have ended before a sample told how often.
   if (report.devices.size() == 1) report.devices[0].denials = std::max(report.devices[0].denials, report.refused.known);

@@ -141,11 +141,15 @@ TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
   ASSERT_TRUE(history.append(refusal("d-5-1", kStart + 30 * kHourMs + 5, 1_GiB, Bytes{~std::uint64_t{0}}, 2_GiB)));
   ASSERT_TRUE(history.commit());
   const auto found = reader().recommend(ask(kStart + 2 * kDayMs));
-  EXPECT_EQ(found->limit, 40_GiB);
-  EXPECT_NE(found->limit_reason.find("capped by the device's 40.0 GiB: no limit gives the"), std::string::npos)
-      << found->limit_reason;
+  EXPECT_EQ(found->limit, 1280_MiB) << "what nothing can meet says nothing about what to give";
+  EXPECT_NE(found->limit_reason.find("no limit gives the"), std::string::npos) << found->limit_reason;
   EXPECT_EQ(found->checks[0].denied, 1U) << "no limit helps that one";
   EXPECT_NE(reader().last_run("train")->notes[0].find("no limit gives that"), std::string::npos);
+  // It hides no other need of the same run.
+  ASSERT_TRUE(history.append(refusal("d-5-2", kStart + 30 * kHourMs + 9, 1_GiB, 3_GiB, 2_GiB)));
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(reader().recommend(ask(kStart + 2 * kDayMs))->limit, 4_GiB);
+  EXPECT_NE(reader().last_run("train")->notes[0].find("--limit 4096MiB"), std::string::npos);
 }
 
 TEST_F(HistoryTest, WhatRunsIsSetAndWhatEndedIsRunAgain) {
