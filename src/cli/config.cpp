@@ -13,6 +13,7 @@
 #include "cli/verbs.hpp"
 #include "policy/configuration.hpp"
 #include "policy/configuration_text.hpp"
+#include "policy/configured_promises.hpp"
 
 namespace ration::cli {
 namespace {
@@ -96,7 +97,10 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   if (!layers && !options.file.empty())
     return fail("E1601", fmt::format("{} cannot be read.", options.file), "ration config path", 2);
   if (!layers) return tl::unexpected(layers.error());
-  const std::vector<Problem> problems = policy::parse_configuration(*layers).problems;
+  policy::Reading parsed = policy::parse_configuration(*layers);
+  std::vector<Problem>& problems = parsed.problems;
+  if (const auto machine = session.machine(); machine && problems.empty())
+    problems = policy::broken_promises(parsed.configuration, machine->devices);
   auto listed = nlohmann::json::array(), read = nlohmann::json::array();
   for (const Problem& problem : problems) {
     listed.push_back({{"file", problem.file},

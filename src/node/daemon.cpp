@@ -14,6 +14,7 @@
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 #include "policy/configuration_text.hpp"
+#include "policy/configured_promises.hpp"
 #include "policy/configured_slices.hpp"
 
 namespace ration::node {
@@ -63,6 +64,12 @@ Result<std::string> own_token_file(const std::string& state) {
   ::umask(before);
   if (!file) return fail("E1531", fmt::format("{} cannot be written.", path), "Free some space there.", 1);
   return path;
+}
+
+std::vector<policy::Device> devices_of(const Snapshot& now) {
+  std::vector<policy::Device> devices;
+  for (const DeviceView& view : now.devices) devices.push_back(view.device);
+  return devices;
 }
 
 }  // namespace
@@ -196,6 +203,9 @@ void Daemon::run(const std::function<void()>& ready) {
   commit_ = loop_.every(1s, [this] { commit(); });
   publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
   look();
+  for (const policy::Problem& broken :  // who has promised too much is governed all the same
+       policy::broken_promises(node_.configuration(), devices_of(node_.snapshot())))
+    publish({plain_event("config", fmt::format("{}: {}; {}", policy::place_text(broken), broken.what, broken.fix))});
   ready();
   loop_.run();
   publish({plain_event("daemon", "the daemon ended")});
@@ -376,6 +386,10 @@ void Daemon::commit() {
 
 Result<std::vector<std::string>> Daemon::reload() {
   auto fresh = policy::read_configuration();
+  if (fresh) {
+    if (const auto broken = policy::broken_promises(*fresh, devices_of(node_.snapshot())); !broken.empty())
+      fresh = tl::unexpected(policy::too_much(broken));
+  }
   if (!fresh) {
     publish({plain_event("config", "a new configuration was refused: " + fresh.error().what)});
     return tl::unexpected(fresh.error());

@@ -205,6 +205,12 @@ limit = "14GiB"
         path.write_text(good.replace("limit = ", "limti = "))
         done = self.ration("config", "reload")
         self.assertEqual((done.returncode, "limti" in done.stderr), (2, True), done.stderr)
+        # More than there is, with those before it and what is kept free: refused whole, with the place.
+        path.write_text(good + '\n[[tenant]]\nname = "greedy"\nlimit = "16GiB"\nguarantee = "15GiB"\n')
+        done = self.ration("config", "reload")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"E1304 .*ration\.toml:\d+:\d+: the guarantee of tenant 'greedy' cannot be kept: .* GPU 0, which has 16\.0 GiB")
+        self.assertNotIn("greedy", json.dumps(self.get("/api/v1/tenants")))
 
     def test_a_misspelt_field_is_refused_with_the_nearest(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
@@ -233,7 +239,8 @@ limit = "12GiB"
 """
 
     def test_what_promises_nothing_more_is_possible(self):
-        self.until(lambda: self.get("/api/v1/devices"), "the device")
+        told = self.until(lambda: [event["text"] for event in self.events("config") if "cannot be kept" in event["text"]], "it is told")
+        self.assertRegex(told[0], r"ration\.toml:\d+:\d+: the guarantee of tenant 'nlp' .* the 12\.0 GiB kept free 18\.0 GiB are promised .*lower it by 2\.00 GiB")
         self.assertEqual(self.ration("set", "nlp", "--limit", "10GiB").returncode, 0)
         self.assertIn("E1304", self.ration("set", "nlp", "--guarantee", "7GiB").stderr)
         self.assertEqual(self.ration("set", "nlp", "--guarantee", "3GiB").returncode, 0)

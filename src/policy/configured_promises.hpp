@@ -1,0 +1,19 @@
+// Whether a configuration can be kept on the devices that are there. Used where one is checked or taken.
+#pragma once
+
+#include <vector>
+
+#include "policy/configuration.hpp"
+#include "policy/devices.hpp"
+
+namespace ration::policy {
+
+/// What tenants are guaranteed, beside what is kept free, must be there on every device. A problem for each device on
+/// which it is not, at the guarantee that is too much; of slices the daemon says so when it cuts them.
+[[nodiscard]] std::vector<Problem> broken_promises(const Configuration& configuration,
+                                                   const std::vector<Device>& devices);
+
+/// E1304, of the first of them.
+[[nodiscard]] Error too_much(const std::vector<Problem>& broken);
+
+}  // namespace ration::policy
