@@ -197,7 +197,7 @@ export class World {
     const processes: (Process & Record<string, unknown>)[] = [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, driver_used_bytes: used + 24 * mib }];
     return {
       workload: one.name, tenant: one.tenant, user: one.user, run: one.run, gpu: one.gpu, uuid: `GPU-sim-${one.gpu}`, device: "NVIDIA A100-40",
-      state: one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: "shim", slice: "", labels: one.labels,
+      state: one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: one.gpu === 1 ? "driver and shim" : "shim", slice: "", labels: one.labels,
       command: one.command, started: this.iso(-one.startedAgo), used_bytes: used, limit_bytes: limit, configured_limit_bytes: limit, guarantee_bytes: one.guarantee,
       peak_bytes: whole(Math.min(limit, one.base + one.swing)), context_bytes: Math.min(one.context, used), pooled_bytes: Math.min(one.pooled, used), suspended_bytes: one.kind === "suspended" ? whole(one.base) : 0, denials: one.denials, ...(one.lastDenial ? { last_denial: one.lastDenial } : {}),
       limit_changes: one.changes, idle_seconds: one.idleSince === null ? 0 : Math.floor((at - one.idleSince) / 1000), shrinking: used > limit,

@@ -78,7 +78,7 @@ export interface WorkloadRow {
   device?: string;
   state?: WorkloadState;
   governed: boolean;
-  enforced_by?: "shim" | "driver";
+  enforced_by?: "shim" | "driver and shim";
   slice?: string;
   labels?: string | null;
   labels_na?: string;

@@ -350,7 +350,7 @@ export const table = {
   "health.sourceStream": ["the daemon's stream", "守护进程的数据流"],
   "health.enforcement": ["What holds the limits", "上限由谁约束"],
   "health.by.shim": ["guard in front of the driver (shim)", "驱动前的守护层（shim）"],
-  "health.by.driver": ["the driver", "驱动"],
+  "health.by.driver and shim": ["the driver, and the guard in front of it (driver and shim)", "驱动及驱动前的守护层（driver and shim）"],
   "health.by.nothing": ["nothing; policy: {policy}", "无；策略：{policy}"],
   "health.violators": ["over its book: {count}", "超出账面：{count}"],
   "health.gaps": ["Gaps of the record", "记录的缺口"],
