@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 #include <set>
 
+#include "node/state_file.hpp"
 #include "node/whole_file.hpp"
 
 namespace ration::node {
@@ -72,31 +72,33 @@ LeaseWish wish_of(const json& row) {
   row.at("user").get_to(wish.user);
   row.at("command").get_to(wish.command);
   row.at("gpu").get_to(wish.gpu);
-  row.at("owner").get_to(wish.owner);
-  row.at("waiter").at(0).get_to(wish.waiter.pid);
-  row.at("waiter").at(1).get_to(wish.waiter.start_time);
-  row.at("waiter").at(2).get_to(wish.waiter.pid_namespace);
-  wish.bytes = Bytes{row.at("bytes").get<std::uint64_t>()};
-  wish.guarantee = Bytes{row.at("guarantee").get<std::uint64_t>()};
-  row.at("priority").get_to(wish.priority);
-  if (row.contains("wait_ns")) wish.wait_ns = row["wait_ns"].get<std::uint64_t>();
+  wish.owner = whole_number<std::uint32_t>(row.at("owner"));
+  const auto read = [](const json& value, auto& number) {
+    number = whole_number<std::remove_reference_t<decltype(number)>>(value);
+  };
+  read(row.at("waiter").at(0), wish.waiter.pid);
+  read(row.at("waiter").at(1), wish.waiter.start_time);
+  read(row.at("waiter").at(2), wish.waiter.pid_namespace);
+  wish.bytes = Bytes{whole_number<std::uint64_t>(row.at("bytes"))};
+  wish.guarantee = Bytes{whole_number<std::uint64_t>(row.at("guarantee"))};
+  read(row.at("priority"), wish.priority);
+  if (row.contains("wait_ns")) wish.wait_ns = whole_number<std::uint64_t>(row["wait_ns"]);
   return wish;
 }
 
 }  // namespace
 
 Leases::Leases(std::string file) : file_(std::move(file)) {
-  if (file_.empty()) return;
-  std::ifstream stream(file_);
-  const json document = json::parse(stream, nullptr, false);
-  try {
+  const char* lost = "who waited for memory has to ask again: ration run --wait.";
+  lost_ = read_state_file(file_, lost, [this](const json& document) {
     std::map<std::string, Entry> kept;
-    for (const auto& [id, row] : document.at("waiting").items())
-      kept[id] = {wish_of(row), row.at("submitted_ns").get<std::uint64_t>(), std::nullopt, {}, false, false};
-    document.at("last").get_to(last_);
+    const json& waiting = document.at("waiting");
+    if (!waiting.is_object()) throw std::invalid_argument("'waiting' is no object");
+    for (const auto& [id, row] : waiting.items())
+      kept[id] = {wish_of(row), whole_number<std::uint64_t>(row.at("submitted_ns")), std::nullopt, {}, false, false};
+    last_ = whole_number<std::uint64_t>(document.at("last"));
     kept_ = std::move(kept);
-  } catch (const json::exception&) {  // damaged, or the first start
-  }
+  });
 }
 
 // One that was granted and not taken up waits again, at its place: it was before all others.
@@ -219,6 +221,7 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
 
 std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares) {
   std::vector<Event> events;
+  if (!lost_.empty()) events.push_back(history::plain_event("daemon", std::exchange(lost_, {})));
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
     running.insert(running.end(), account.path);  // they come in order

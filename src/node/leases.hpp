@@ -32,7 +32,8 @@ struct LeaseWish {
 
 class Leases {
  public:
-  /// `file`: where those that wait are kept; empty: nowhere. A damaged one is as none: then they ask again.
+  /// `file`: where those that wait are kept; empty: nowhere. A damaged one is as none: then they ask
+  /// again, and the first step() tells it.
   explicit Leases(std::string file = "");
 
   /// Of one user at a time, waiting or granted.
@@ -86,7 +87,7 @@ class Leases {
   void queue_again(std::uint64_t now_ns);
   void save();
 
-  std::string file_, saved_;
+  std::string file_, saved_, lost_;    // lost: what is to be told of a damaged file
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   LeaseQueue queue_;
   std::set<int> devices_;  // of the last step

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ledger/store_limits.hpp"
+#include "node/state_file.hpp"
 #include "node/whole_file.hpp"
 
 namespace ration::node {
@@ -41,21 +42,18 @@ json to_json(const OwnedWorkload& owned) {
 
 OwnedWorkload from_json(const json& entry) {
   OwnedWorkload owned;
-  entry.at("owner").get_to(owned.owner);
-  entry.at("run").get_to(owned.run);
-  entry.at("file_number").get_to(owned.file_number);
-  entry.at("changes").get_to(owned.changes);
+  owned.owner = whole_number<std::uint32_t>(entry.at("owner"));
+  owned.run = whole_number<std::uint64_t>(entry.at("run"));
+  owned.file_number = whole_number<std::uint64_t>(entry.at("file_number"));
+  owned.changes = whole_number<std::uint64_t>(entry.at("changes"));
   entry.at("changed_by").get_to(owned.changed_by);
-  entry.at("changed_ns").get_to(owned.changed_ns);
+  owned.changed_ns = whole_number<std::uint64_t>(entry.at("changed_ns"));
   owned.tenant = entry.value("tenant", "");
   owned.suspended = entry.value("suspended", false);
   owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
-    owned.accounts.push_back({Bytes{account.at("configured").get<std::uint64_t>()},
-                              Bytes{account.at("effective").get<std::uint64_t>()},
-                              Bytes{account.at("guarantee").get<std::uint64_t>()},
-                              {},
-                              {}});
+    const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}});
   }
   return owned;
 }
@@ -70,17 +68,15 @@ Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& l
 Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
 
 void Limits::load() {
-  if (file_.empty()) return;
-  std::ifstream file(file_);
-  const json document = json::parse(file, nullptr, false);
-  if (!document.is_object()) return;
-  try {
-    if (document.at("boot") != boot()) return;  // nobody of then runs
+  const char* lost = "limits that were changed while workloads ran are as their books say now; see ration ps.";
+  lost_ = read_state_file(file_, lost, [this](const json& document) {
+    const json& workloads = document.at("workloads");
+    if (!workloads.is_object()) throw std::invalid_argument("'workloads' is no object");
+    if (document.at("boot").get<std::string>() != boot()) return;  // nobody of then runs
     std::unordered_map<std::string, OwnedWorkload> read;
-    for (const auto& [path, entry] : document.at("workloads").items()) read[path] = from_json(entry);
+    for (const auto& [path, entry] : workloads.items()) read[path] = from_json(entry);
     owned_ = std::move(read);
-  } catch (const json::exception&) {  // damaged: as none
-  }
+  });
 }
 
 bool Limits::take_up(const Workload& workload) {

@@ -48,6 +48,8 @@ class Limits {
  public:
   /// `file`: where they are kept; empty: nowhere. A damaged file is as none: the books are believed then.
   explicit Limits(std::string file);
+  /// What to tell of a damaged file; empty: it was none.
+  [[nodiscard]] const std::string& lost() const { return lost_; }
 
   /// False: known from before, also from before a restart.
   bool take_up(const Workload& workload);
@@ -79,7 +81,7 @@ class Limits {
   void load();
   [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);
 
-  std::string file_;
+  std::string file_, lost_;
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
   std::unordered_map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
   bool dirty_ = false;

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "node/people.hpp"
+#include "node/state_file.hpp"
 #include "node/subject.hpp"
 #include "node/whole_file.hpp"
 
@@ -78,14 +78,18 @@ Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) {
 
 // Who was governed before a restart is not to be taken for somebody who never was.
 void Node::adopt_known_folders() {
-  if (folders_file_.empty()) return;
-  std::ifstream file(folders_file_);
-  const auto rows = nlohmann::json::parse(file, nullptr, false);
-  try {
-    for (const auto& row : rows)  // one that is gone, or has another owner by now, is left out
-      (void)registry_.adopt(row.at(0).get<std::string>(), row.at(1).get<std::uint32_t>());
-  } catch (const nlohmann::json::exception&) {  // damaged, or the first start
-  }
+  const char* lost =
+      "workloads of folders other than its own are governed again when one more starts there: ration ps.";
+  std::string damage = read_state_file(folders_file_, lost, [this](const nlohmann::json& rows) {
+    if (!rows.is_array()) throw std::invalid_argument("it is no list");
+    std::vector<std::pair<std::string, std::uint32_t>> known;
+    for (const auto& row : rows)
+      known.emplace_back(row.at(0).get<std::string>(), whole_number<std::uint32_t>(row.at(1)));
+    for (const auto& [folder, owner] : known)  // one that is gone, or has another owner by now, is left out
+      (void)registry_.adopt(folder, owner);
+  });
+  for (std::string text : {limits_.lost(), tenants_.lost(), schedules_.lost(), std::move(damage)})
+    if (!text.empty()) refused_tenants_.push_back(plain_event("daemon", std::move(text)));
 }
 
 void Node::configure(policy::Configuration configuration) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "node/state_file.hpp"
 #include "node/whole_file.hpp"
 #include "policy/text.hpp"
 
@@ -60,16 +60,14 @@ Result<policy::Schedule> to_schedule(const ScheduleWish& wish, const policy::Con
 }
 
 Schedules::Schedules(std::string file) : file_(std::move(file)) {
-  if (file_.empty()) return;
-  std::ifstream stream(file_);
-  const json document = json::parse(stream, nullptr, false);
-  try {
+  const char* lost = "only the configuration's schedules hold; set others anew: ration set --schedule.";
+  lost_ = read_state_file(file_, lost, [this](const json& document) {
+    if (!document.is_array()) throw std::invalid_argument("it is no list");
     std::vector<ScheduleWish> read;
     for (const json& row : document)
       read.push_back({row.at("name"), row.at("when"), row.at("days"), row.at("set"), row.at("by")});
     all_ = std::move(read);
-  } catch (const json::exception&) {  // damaged, or the first start
-  }
+  });
 }
 
 Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "node/state_file.hpp"
 #include "node/whole_file.hpp"
 
 namespace ration::node {
@@ -13,18 +13,18 @@ namespace ration::node {
 using nlohmann::json;
 
 Tenants::Tenants(std::string file) : file_(std::move(file)) {
-  if (file_.empty()) return;
-  std::ifstream stream(file_);
-  const json document = json::parse(stream, nullptr, false);
-  if (!document.is_object()) return;
+  const char* lost =
+      "what people set of tenants is as the configuration says again; set it anew: ration set TENANT --limit SIZE.";
   const auto read = [](const json& entry) { return Set{entry.at("text"), entry.at("by"), entry.at("over")}; };
-  try {
+  lost_ = read_state_file(file_, lost, [&](const json& document) {
+    if (!document.is_object()) throw std::invalid_argument("it is no object");
     std::map<std::string, Sets> found;
-    for (const auto& [name, entry] : document.items())
-      found[name] = {read(entry.at("limit")), read(entry.at("guarantee")), entry.at("changes")};
+    for (const auto& [name, entry] : document.items()) {
+      found[name] = {read(entry.at("limit")), read(entry.at("guarantee")),
+                     whole_number<std::uint64_t>(entry.at("changes"))};
+    }
     set_ = std::move(found);
-  } catch (const json::exception&) {  // damaged: as none
-  }
+  });
 }
 
 Result<void> Tenants::save() const {

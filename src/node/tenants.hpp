@@ -36,6 +36,8 @@ class Tenants {
  public:
   /// `file`: where what people set is kept; empty: nowhere.
   explicit Tenants(std::string file);
+  /// What to tell of a damaged file; empty: it was none.
+  [[nodiscard]] const std::string& lost() const { return lost_; }
 
   /// Everything again, for this hour. Returns what a schedule, or its end, changed of limits since the last call.
   std::vector<TenantChange> update(const policy::Configuration& configuration, const policy::LocalTime& now);
@@ -58,7 +60,7 @@ class Tenants {
   void apply(TenantNow& tenant) const;
   [[nodiscard]] Result<void> save() const;
 
-  std::string file_;
+  std::string file_, lost_;
   std::map<std::string, Sets> set_;
   std::vector<TenantNow> base_, now_;  // without, and with what people set
 };

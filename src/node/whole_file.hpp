@@ -1,4 +1,4 @@
-// Small files of the daemon's state. Used by limits.cpp and tenants.cpp. Promise: whoever reads one finds the old
+// Writes the small files of the daemon's state; state_file.hpp reads them. Promise: whoever reads one finds the old
 // content or the new one, whenever the writer dies.
 #pragma once
 

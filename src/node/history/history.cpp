@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <functional>
 
 #include "node/history/schema.hpp"
+#include "node/history/set_aside.hpp"
 #include "node/history/upkeep.hpp"
 
 namespace ration::history {
@@ -28,19 +28,6 @@ Result<void> prepare(Database& database, const std::string& path) {
   database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216");
   if (auto good = database.outcome(); !good) return good;
   return migrate(database, path);
-}
-
-// Moves a damaged file and what belongs to it out of the way.
-std::string set_aside(const std::string& path) {
-  std::string aside;
-  std::error_code error;
-  const std::int64_t now = std::time(nullptr);
-  for (int attempt = 0; aside.empty() || std::filesystem::exists(aside, error); ++attempt)
-    aside = fmt::format("{}.damaged-{}{}", path, now, attempt == 0 ? "" : fmt::format("-{}", attempt));
-  std::filesystem::rename(path, aside, error);
-  if (error) return {};
-  for (const char* part : {"-wal", "-shm"}) std::filesystem::rename(path + part, aside + part, error);
-  return aside;
 }
 
 }  // namespace

@@ -180,7 +180,10 @@ TEST_F(Restarted, ADamagedFileIsAsNone) {
        {"", "{", "[]", "{\"waiting\":{\"q-1\":{}},\"last\":1}", "{\"waiting\":{},\"last\":\"x\"}"}) {
     std::ofstream(file()) << content;
     Leases leases(file());
-    leases.step(now_, 1 * kSecond);
+    const auto events = leases.step(now_, 1 * kSecond);
+    ASSERT_EQ(events.size(), 1U) << content;
+    EXPECT_NE(events[0].text.find("It was kept as " + file() + ".damaged-"), std::string::npos) << events[0].text;
+    EXPECT_TRUE(leases.step(now_, 1 * kSecond).empty()) << "told once";
     EXPECT_EQ(leases.waiting(), 0U) << content;
     EXPECT_TRUE(leases.submit(wish(1_GiB), 2 * kSecond)) << content;
   }

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 namespace ration::node {
 namespace {
@@ -74,6 +76,60 @@ TEST_F(LimitsTest, AfterABootNobodyIsKnown) {
   std::ofstream(file()) << other;
   Limits limits(file());
   EXPECT_TRUE(limits.take_up(workload_));
+}
+
+TEST_F(LimitsTest, ADamagedFileIsKeptAndToldOf) {
+  {
+    Limits limits(file());
+    EXPECT_EQ(limits.lost(), "") << "the first start";
+    EXPECT_TRUE(limits.take_up(workload_));
+    ASSERT_TRUE(limits.save());
+  }
+  std::stringstream text;
+  text << std::ifstream(file()).rdbuf();
+  const std::string whole = text.str();
+  EXPECT_EQ(Limits(file()).lost(), "");
+  const auto with = [&](const std::string& now, const std::string& instead) {
+    std::string other = whole;
+    EXPECT_NE(other.find(now), std::string::npos) << now;
+    return other.replace(other.find(now), now.size(), instead);
+  };
+  const std::vector<std::string> damaged{
+      whole.substr(0, whole.size() / 2),         "",
+      with("\"owner\":1000", "\"owner\":-1"),    with("\"owner\":1000", "\"owner\":1.5"),
+      with("\"owner\":1000", "\"owner\":true"),  with("\"owner\":1000", "\"owner\":4294967296"),
+      with("\"effective\":", "\"effective\":-"), with("\"changes\":0", "\"changes\":\"0\""),
+      with("\"accounts\":[", "\"accounts\":[7,")};
+  for (const std::string& content : damaged) {
+    std::ofstream(file()) << content;
+    Limits limits(file());
+    EXPECT_NE(limits.lost().find("limits.json is damaged"), std::string::npos) << content;
+    EXPECT_TRUE(limits.take_up(workload_)) << content;
+    EXPECT_FALSE(std::filesystem::exists(file())) << content;
+    const std::size_t name = limits.lost().find(file() + ".damaged-");
+    ASSERT_NE(name, std::string::npos) << limits.lost();
+    std::string aside = limits.lost().substr(name);
+    aside.pop_back();  // the full stop
+    std::stringstream kept;
+    kept << std::ifstream(aside).rdbuf();
+    EXPECT_EQ(kept.str(), content);
+  }
+}
+
+TEST_F(LimitsTest, WhateverLiesThereDoesNotHoldUpTheStart) {
+  const auto refused = [&](const char* why) {
+    const Limits limits(file());
+    EXPECT_NE(limits.lost().find(why), std::string::npos) << limits.lost();
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(file()))) << why;
+  };
+  std::filesystem::create_directory(file());
+  refused("it is no file");
+  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+  refused("it is no file");
+  std::ofstream(folder_ + "/elsewhere") << "{}";
+  std::filesystem::create_symlink(folder_ + "/elsewhere", file());
+  refused("it is a link");
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/elsewhere"));
 }
 
 }  // namespace
