@@ -124,6 +124,26 @@ Result<std::string> text_field(const json& body, const char* name) {
   return fail("E1521", fmt::format("'{}' is no text.", name), fmt::format(R"("{}": "…")", name), 2);
 }
 
+Result<bool> flag_field(const json& body, const char* name) {
+  const auto found = body.find(name);
+  if (found == body.end() || found->is_null()) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  return fail("E1521", fmt::format("'{}' is neither true nor false.", name), fmt::format(R"("{}": true)", name), 2);
+}
+
+Result<std::optional<std::int64_t>> number_field(const json& body, const char* name, std::int64_t least,
+                                                 std::int64_t most) {
+  const auto found = body.find(name);
+  if (found == body.end() || found->is_null()) return std::nullopt;
+  // What is above every std::int64_t is a whole number for the library all the same.
+  const bool whole = found->is_number_unsigned() ? found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
+                                                 : found->is_number_integer();
+  if (whole && found->get<std::int64_t>() >= least && found->get<std::int64_t>() <= most)
+    return found->get<std::int64_t>();
+  return fail("E1521", fmt::format("'{}' is no whole number from {} to {}.", name, least, most),
+              fmt::format(R"("{}": {})", name, std::max<std::int64_t>(least, 1)), 2);
+}
+
 json Api::tenants() {
   const Snapshot& now = host_.node().snapshot();
   struct Sums {

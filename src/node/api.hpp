@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,5 +92,10 @@ class Api {
 [[nodiscard]] bool is_dry_run(const http::Request& request);
 /// A text field; empty: not given. E1521: another type.
 [[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
+/// A flag; false: not given. E1521: another type.
+[[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
+/// A whole number; none: not given. E1521: another type, or not from `least` to `most`.
+[[nodiscard]] Result<std::optional<std::int64_t>> number_field(const nlohmann::json& body, const char* name,
+                                                               std::int64_t least, std::int64_t most);
 
 }  // namespace ration::node

@@ -23,6 +23,9 @@ Result<LimitRequest> limit_request(const Request& request) {
   for (auto [name, field] : {std::pair{"limit", &wish.limit}, {"guarantee", &wish.guarantee}, {"gpu", &wish.gpu}}) {
     const auto text = text_field(*body, name);
     if (!text) return tl::unexpected(text.error());
+    if (text->empty() && body->contains(name) && !body->at(name).is_null())
+      return fail("E1521", fmt::format("'{}' is empty.", name), R"(-d '{"limit":"4GiB"}', and leave out what stays)",
+                  2);
     *field = *text;
   }
   for (const auto& [key, value] : body->items())
@@ -42,6 +45,21 @@ Result<LimitRequest> limit_request(const Request& request) {
     }
   }
   return wish;
+}
+
+/// What a workload wants to be promised, by the UUID of the device. E1521.
+Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
+  std::map<std::string, Bytes> wanted;
+  const auto found = body.find("guarantees");
+  if (found == body.end() || found->is_null()) return wanted;
+  const char* fix = R"("guarantees": {"GPU-…": 4294967296})";
+  if (!found->is_object()) return fail("E1521", "'guarantees' is no object of bytes by device.", fix, 2);
+  for (const auto& [uuid, bytes] : found->items()) {
+    if (!bytes.is_number_unsigned())
+      return fail("E1521", fmt::format("'guarantees': what {} is to promise is no number of bytes.", uuid), fix, 2);
+    wanted[uuid] = std::min(Bytes{bytes.get<std::uint64_t>()}, kUnlimited);
+  }
+  return wanted;
 }
 
 }  // namespace
@@ -132,18 +150,20 @@ void Api::install_changes(http::Server& server) {
       if (!text) return http::problem(text.error());
       *field = *text;
     }
+    const auto guarantees = guarantees_of(*body);
+    if (!guarantees) return http::problem(guarantees.error());
+    const auto made = flag_field(*body, "made");
+    if (!made) return http::problem(made.error());
     if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
     const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
-    const auto guarantees = body->find("guarantees");
-    const bool wants_promises = guarantees != body->end() && guarantees->is_object() && !guarantees->empty();
+    const bool wants_promises = !guarantees->empty();
     if (wants_promises) look_before_change(request);  // what was promised to somebody who has ended is free
     for (const DeviceView& device : host_.node().snapshot().devices) {
       if (!wants_promises) break;
       const auto more = guarantees->find(device.device.uuid);
-      if (more == guarantees->end() || !more->is_number_unsigned()) continue;
-      const Bytes bytes{std::min<std::uint64_t>(more->get<std::uint64_t>(), kUnlimited.count())};
-      if (auto good = host_.node().can_promise(device, assigned->tenant, bytes, "", slice); !good)
+      if (more == guarantees->end()) continue;
+      if (auto good = host_.node().can_promise(device, assigned->tenant, more->second, "", slice); !good)
         return http::problem(good.error());
     }
     if (!lease.empty() && name.rfind(folder + "/books/", 0) != 0)
@@ -154,7 +174,7 @@ void Api::install_changes(http::Server& server) {
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
     host_.node().allow(*request.peer.uid, assigned->tenant);
-    if (const auto made = body->find("made"); made != body->end() && *made == true)
+    if (*made)
       host_.look_now();
     else
       host_.look_soon();

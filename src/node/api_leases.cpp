@@ -1,6 +1,8 @@
 // The queue.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/clock.hpp"
 #include "base/units.hpp"
 #include "node/api.hpp"
@@ -63,8 +65,11 @@ void Api::install_leases(http::Server& server) {
     for (const policy::Tenant& tenant : host_.node().configuration().tenants)
       if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
     // A person may let others go first; only an operator may go before others of the tenant's priority.
-    if (const auto priority = body->find("priority"); priority != body->end() && priority->is_number_integer()) {
-      const int asked = static_cast<int>(std::clamp<std::int64_t>(priority->get<std::int64_t>(), -1000, 1000));
+    constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
+    const auto priority = number_field(*body, "priority", -kHighest, kHighest);
+    if (!priority) return http::problem(priority.error());
+    if (*priority) {
+      const int asked = static_cast<int>(std::clamp<std::int64_t>(**priority, -1000, 1000));
       wish.priority = viewer_of(request.peer).is_operator ? asked : std::min(asked, wish.priority);
     }
     if (const auto wait = text_field(*body, "wait"); !wait) {

@@ -43,10 +43,10 @@ Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& d
              limit = text_field(entry, "limit");
   for (const auto* field : {&name, &guarantee, &limit})
     if (!*field) return tl::unexpected(field->error());
-  const auto count = entry.find("count");
-  const std::int64_t number = count != entry.end() && count->is_number_integer() ? count->get<std::int64_t>() : 1;
-  return parse_plan_tenant(fmt::format("{}={}{}*{}", *name, *guarantee, limit->empty() ? "" : ":" + *limit, number),
-                           devices);
+  const auto count = number_field(entry, "count", 1, kMostOfATenant);
+  if (!count) return tl::unexpected(count.error());
+  return parse_plan_tenant(
+      fmt::format("{}={}{}*{}", *name, *guarantee, limit->empty() ? "" : ":" + *limit, count->value_or(1)), devices);
 }
 
 }  // namespace
@@ -55,6 +55,8 @@ void Api::install_plan(http::Server& server) {
   server.route("POST", "/api/v1/plan", [this](const http::Request& request) {
     const auto body = body_of(request);
     if (!body) return http::problem(body.error());
+    const auto spread = flag_field(*body, "spread");
+    if (!spread) return http::problem(spread.error());
     const auto devices = devices_of(*body, host_.node().snapshot());
     if (!devices) return http::problem(devices.error());
     const auto list = body->find("tenants");
@@ -72,9 +74,7 @@ void Api::install_plan(http::Server& server) {
     if (many * devices->size() > kMostPlaces)
       return http::problem(
           bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices->size())).value());
-    const auto spread = body->find("spread");
-    return answer("plan", to_json(place(*devices, tenants,
-                                        spread != body->end() && spread->is_boolean() && spread->get<bool>())));
+    return answer("plan", to_json(place(*devices, tenants, *spread)));
   });
 }
 
