@@ -348,11 +348,14 @@ void Daemon::publish(std::vector<Event> events) {
   for (Event& event : events)
     if (event.time == 0) event.time = history::now_ms();
   count(events);
-  if (const auto stored = history_.append(events); !stored) {
-    last_problem_ = stored.error().what;
-    return;
-  }
-  send_alerts(events);
+  const auto stored = history_.append(events);
+  if (!stored) last_problem_ = stored.error().what;
+  send_alerts(events);  // a full disk is no reason to be silent about a full GPU
+  tell(history_.take_late());
+  if (stored) tell(events);
+}
+
+void Daemon::tell(const std::vector<Event>& events) {
   for (const Event& event : events) {
     stream_.publish(
         "events", "event",
@@ -370,6 +373,7 @@ void Daemon::send_alerts(const std::vector<Event>& events) {
   for (const Event& event : events) {
     if (event.type != "alert") continue;
     json body = event_json(event, true);
+    if (event.id == 0) body["id"] = nullptr;  // not stored yet
     body["host"] = host_name();
     webhook_.send(url, body.dump(-1, ' ', false, json::error_handler_t::replace));
   }
@@ -379,6 +383,7 @@ void Daemon::commit() {
   if (damage_.exchange(false)) (void)history_.check();
   const auto stored = history_.commit();
   last_problem_ = stored ? "" : stored.error().what;
+  tell(history_.take_late());
   std::vector<Event> events;
   for (const std::string& notice : history_.take_notices()) events.push_back(plain_event("daemon", notice));
   publish(std::move(events));

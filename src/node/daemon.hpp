@@ -50,6 +50,7 @@ class Daemon final : private ApiHost {
   void look();
   void schedule_look();
   void publish(std::vector<history::Event> events);
+  void tell(const std::vector<history::Event>& events);
   void count(const std::vector<history::Event>& events);
   void count_time();
   void cut_as_configured(std::vector<history::Event>& events);

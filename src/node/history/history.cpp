@@ -266,7 +266,7 @@ Result<void> History::commit() {
   ended_.clear();
   committed_to_ = recorded_to;
   pruned_hour_ = recorded_to / kHourMs;
-  return {};
+  return store_kept();
 }
 
 Result<std::int64_t> History::append(Event event) {

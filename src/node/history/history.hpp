@@ -6,13 +6,15 @@
 //    a daemon that is back within `longest_step` goes on with the last committed values, else the stretch is a gap.
 //  - For every device and any stretch it was watched: held by runs + ungoverned + the driver's own + idle + gap
 //    = capacity × time, in whole byte-milliseconds.
-//  - The number of an event is never used again, and an event is stored when append() returns.
+//  - The number of an event is never used again, and an event is stored when append() returns, or as soon as the disk
+//    has room again.
 //  - A damaged file is set aside (PATH.damaged-TIME) and a new one begun; a file of a newer ration is left alone
 //  (E1911).
 // Not promised: that the last second before a power cut is there (SQLite in write-ahead mode without a sync per
 // commit). Not thread-safe: one thread owns it.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -65,14 +67,21 @@ class History {
   /// Takes a sample into memory; commit() stores it. E1918 for a sample that cannot be, which changes nothing.
   [[nodiscard]] Result<Recorded> record(const Sample& sample);
 
-  /// Stores everything since the last commit in one transaction. After an error it is kept for the next try.
+  /// Stores everything since the last commit in one transaction. After an error it is kept for the next try. Then the
+  /// events that append() could not store.
   [[nodiscard]] Result<void> commit();
 
   /// Everything before this instant is counted and committed.
   [[nodiscard]] TimeMs committed_to() const noexcept { return committed_to_; }
 
-  /// Stores events at once and gives them their numbers.
+  /// Stores events at once and gives them their numbers. After an error they have none, and are kept for the next
+  /// append() or commit() that succeeds: before newer ones, with their times. Of very many the newest are lost; one
+  /// event says how many.
   [[nodiscard]] Result<void> append(std::vector<Event>& events);
+  /// Those that were stored late, since the last call, with their numbers.
+  [[nodiscard]] std::vector<Event> take_late() { return std::exchange(late_, {}); }
+  /// How many wait at most.
+  static constexpr std::size_t kMostKept = 10'000;
   [[nodiscard]] Result<std::int64_t> append(Event event);
 
   /// Stored with the next commit. A run that no sample showed is not known, and stays so.
@@ -132,6 +141,9 @@ class History {
   /// Begin, write, commit; once more in a new file when this one turns out to be damaged.
   [[nodiscard]] Result<void> transaction(const std::function<void()>& write);
   const Run& known_run(const WorkloadSample& workload);
+  [[nodiscard]] Result<void> store_events(std::vector<Event>& events);
+  [[nodiscard]] Result<void> store_kept();
+  void keep(const std::vector<Event>& events);
   void store_names();
   void store_sums();
   void store_last();
@@ -146,6 +158,10 @@ class History {
   std::map<std::string, Device> devices_;
   std::map<LineName, Numbered> lines_;
   std::vector<Ended> ended_;
+  std::deque<Event> kept_;  // could not be stored yet, the oldest first
+  std::size_t lost_ = 0;    // those that came when kept_ was full
+  TimeMs lost_from_ = 0, lost_to_ = 0;
+  std::vector<Event> late_;  // stored late, and not told yet
   std::int64_t last_run_ = 0, last_device_ = 0, last_line_ = 0;
   TimeMs committed_to_ = 0, pruned_hour_ = 0, prune_from_ = 0;
 };

@@ -1,6 +1,10 @@
 // What History writes: names, sums, the last sample, events.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "node/history/amount.hpp"
 #include "node/history/history.hpp"
 
 namespace ration::history {
@@ -98,7 +102,46 @@ void History::store_last() {
 }
 
 Result<void> History::append(std::vector<Event>& events) {
-  return transaction([&] {
+  auto stored = store_kept();
+  if (stored && !events.empty()) stored = store_events(events);
+  if (!stored) keep(events);
+  return stored;
+}
+
+void History::keep(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    if (lost_ == 0 && kept_.size() < kMostKept) {
+      kept_.push_back(event);
+      continue;
+    }
+    if (lost_++ == 0) lost_from_ = event.time;
+    lost_to_ = event.time;
+  }
+}
+
+Result<void> History::store_kept() {
+  constexpr std::size_t kAtOnce = 500;  // the disk may still be full: not all of them are tried for nothing
+  while (!kept_.empty()) {
+    const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(std::min(kept_.size(), kAtOnce));
+    std::vector<Event> events(kept_.begin(), end);
+    if (auto stored = store_events(events); !stored) return stored;
+    kept_.erase(kept_.begin(), end);
+    std::move(events.begin(), events.end(), std::back_inserter(late_));
+  }
+  if (lost_ == 0) return {};
+  std::vector<Event> told{plain_event(
+      "daemon", fmt::format("{} events from {} to {} are lost: the history could not be written, and {} older ones "
+                            "waited for that already",
+                            lost_, rfc3339(lost_from_), rfc3339(lost_to_), kMostKept))};
+  told.front().time = lost_to_;
+  if (auto stored = store_events(told); !stored) return stored;
+  lost_ = 0;
+  late_.push_back(std::move(told.front()));
+  return {};
+}
+
+Result<void> History::store_events(std::vector<Event>& events) {
+  auto stored = transaction([&] {
     Statement insert(
         database_,
         "INSERT INTO events(time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old,"
@@ -110,6 +153,9 @@ Result<void> History::append(std::vector<Event>& events) {
       insert.with();  // lets go of the row
     }
   });
+  if (!stored)
+    for (Event& event : events) event.id = 0;
+  return stored;
 }
 
 }  // namespace ration::history

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """What the daemon keeps in files when those are damaged, in its way, or cannot be written."""
+import contextlib
+import datetime
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from node.node_case import Case  # noqa: E402
-from node_client import GIB  # noqa: E402
+from node_client import BIN, GIB  # noqa: E402
 
 FILES = ("tenants.json", "limits.json", "leases.json", "folders.json", "schedules.json")
 
@@ -86,6 +89,51 @@ limit = "8GiB"
             self.until(lambda: self.get("/api/v1/health")["looks"] > 1, "it looks")
             self.stop()
             self.assertEqual(len(list(self.state.glob("*.json.damaged-*"))), len(FILES))
+
+
+class Full(Case):
+    """The state folder lies on a disk of its own, which is full for a while."""
+
+    def start(self, *options):
+        self.disk = self.folder / "state"
+        self.disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "ration-test", self.disk], capture_output=True).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+        super().start(*options)
+
+    def test_what_happened_meanwhile_is_told_when_there_is_room_again(self):
+        before = self.events()[-1]["id"]
+        follower = subprocess.Popen([BIN / "ration", "events", "-f", "-o", "json"], env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (follower.kill(), follower.communicate()))
+        self.assertEqual(json.loads(follower.stdout.readline())["type"], "daemon")
+        ballast = self.disk / "ballast"
+        with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 10))
+        program = self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        self.assertEqual(self.ask("PATCH", "/api/v1/workloads/train", {"limit": "3GiB"})[0], 200)
+        program.terminate()
+        program.wait()
+        self.until(lambda: "train" not in self.rows(), "it ends")
+        problem = self.until(lambda: self.get("/api/v1/health")["problem"], "it says that it cannot write")
+        self.assertEqual(self.events("started", "resized", "ended"), [], problem)
+        full_until = time.time()
+        ballast.unlink()
+        self.until(lambda: self.events("ended"), "the end is told")
+        events = [event for event in self.events() if event["id"] > before]
+        self.assertEqual([event["type"] for event in events if event["workload"] == "train"], ["started", "resized", "ended"])
+        times = [event["time"] for event in events]
+        self.assertEqual(times, sorted(times))
+        for event in events:
+            if event["workload"] == "train":
+                self.assertLess(datetime.datetime.fromisoformat(event["time"].replace("Z", "+00:00")).timestamp(), full_until)
+        self.assertEqual(len([event for event in events if "cannot be written" in event["text"]]), 1, "once, not with every look")
+        self.until(lambda: self.get("/api/v1/health")["problem"] is None, "it is well again")
+        while (line := json.loads(follower.stdout.readline()))["type"] != "ended":  # who follows is told, too
+            self.assertGreaterEqual(line["id"], before)
+        self.assertEqual(line["workload"], "train")
 
 
 if __name__ == "__main__":

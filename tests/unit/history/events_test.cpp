@@ -95,5 +95,69 @@ TEST_F(HistoryTest, NumbersAreNeverUsedAgainEvenAfterAKillAndPruning) {
   EXPECT_EQ(*history.append(event_of("daemon")), last + 1);
 }
 
+/// As a full disk would: nothing can be written until it is opened again.
+class FullDisk : public HistoryTest {
+ protected:
+  void fill() {
+    EXPECT_EQ(sql("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END"), "");
+  }
+  void free() { EXPECT_EQ(sql("DROP TRIGGER full"), ""); }
+  std::vector<Event> all() {
+    EventQuestion question;
+    question.limit = 1'000'000;
+    return *reader().events(question);
+  }
+};
+
+TEST_F(FullDisk, EventsAreStoredInTheirOrderWithTheirTimesWhenThereIsRoomAgain) {
+  History history = open();
+  ASSERT_EQ(*history.append(event_of("before")), 1);
+  fill();
+  for (int index = 0; index < 1'200; ++index) {
+    std::vector<Event> events{event_of("kept", std::to_string(index)), event_of("kept too")};
+    events[0].time = events[1].time = kStart + index;
+    EXPECT_FALSE(history.append(events));
+    EXPECT_EQ(events[0].id, 0) << "it has no number yet";
+  }
+  EXPECT_FALSE(history.commit());
+  EXPECT_TRUE(history.take_late().empty());
+  free();
+  ASSERT_TRUE(history.commit());
+  const std::vector<Event> late = history.take_late();
+  ASSERT_EQ(late.size(), 2'400U);
+  EXPECT_TRUE(history.take_late().empty());
+  ASSERT_EQ(*history.append(event_of("after")), 2'402);
+  const std::vector<Event> events = all();
+  ASSERT_EQ(events.size(), 2'402U);
+  EXPECT_EQ(events.back().type, "after");
+  for (std::size_t index = 0; index < late.size(); ++index) {
+    const Event& event = events[index + 1];
+    EXPECT_EQ(event.id, static_cast<std::int64_t>(index) + 2);
+    EXPECT_EQ(event.id, late[index].id);
+    EXPECT_EQ(event.time, kStart + static_cast<TimeMs>(index / 2));
+    EXPECT_EQ(event.workload, index % 2 == 0 ? std::to_string(index / 2) : "");
+  }
+}
+
+TEST_F(FullDisk, WhatCannotEvenBeKeptIsCounted) {
+  History history = open();
+  fill();
+  for (std::size_t index = 0; index < History::kMostKept + 25;) {
+    std::vector<Event> events(25, event_of("kept"));
+    for (Event& event : events) event.time = kStart + static_cast<TimeMs>(index++);
+    EXPECT_FALSE(history.append(events));
+  }
+  free();
+  ASSERT_TRUE(history.append(event_of("after"))) << "the next event will do, too";
+  EXPECT_EQ(history.take_late().size(), History::kMostKept + 1);
+  const std::vector<Event> events = all();
+  ASSERT_EQ(events.size(), History::kMostKept + 2);
+  EXPECT_EQ(events.back().type, "after");
+  const Event& told = events[events.size() - 2];
+  EXPECT_EQ(told.type, "daemon");
+  EXPECT_EQ(told.text.find("25 events from 2026-01-05T00:00:10.000Z to 2026-01-05T00:00:10.024Z are lost"), 0U)
+      << told.text;
+}
+
 }  // namespace
 }  // namespace ration::history
