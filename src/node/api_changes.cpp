@@ -169,7 +169,8 @@ void Api::install_changes(http::Server& server) {
     if (!lease.empty() && name.rfind(folder + "/books/", 0) != 0)
       return http::problem({"E1530", "the book of a lease lies in the folder that is registered.",
                             "ration run --wait --limit SIZE -- …", 2});
-    if (!lease.empty() && !host_.leases().take_up(lease, name, *request.peer.uid)) {
+    const std::string book = real_folder(folder) + name.substr(std::min(name.size(), folder.size()));
+    if (!lease.empty() && !host_.leases().take_up(lease, book, *request.peer.uid)) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }

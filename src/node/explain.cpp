@@ -247,8 +247,10 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   json rows = json::array();
   for (const AccountView& account : snapshot.accounts) {
     if (account.gpu != device.device.index) continue;
-    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, account.used,
-                       "book, limit " + format_size(account.limit)));
+    const Bytes credible = account.credible();
+    std::string source = "book, limit " + format_size(account.limit);
+    if (credible < account.used) source += fmt::format("; it says {}, the driver less", format_size(account.used));
+    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, credible, source));
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;

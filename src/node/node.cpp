@@ -113,13 +113,12 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));
   machine_lost_ = !machine_;
 
-  std::vector<std::string> fresh;
   for (const std::string& path : changes.started) {
     const auto running = registry_.workloads().find(path);
     if (running == registry_.workloads().end()) continue;  // it has ended already
     if (!limits_.take_up(running->second)) continue;
     note_started(running->second, events);
-    fresh.push_back(path);
+    unchecked_.insert(path);
   }
   for (const Workload& workload : changes.ended) note_ended(workload, events);
   for (const std::string& damaged : changes.damaged)
@@ -142,13 +141,13 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   for (const std::string& book : failed)
     events.push_back(plain_event("guard_lost", "a limit cannot be written: " + book));
   note_suspension(events);  // after the books were compared: it writes some
+  slices_ = options_.slices();
   if (machine_) balance_devices(*machine_, events);
 
   if (machine_) hold_by_driver(events);
   snapshot_ = ration::node::look(registry_, machine_, knowledge(), now_ns);
-  for (DeviceView& device : snapshot_.devices) device.keep_free = keep_free(device.device);
   note_slices();
-  check_promises(fresh, events);
+  check_promises(events);
   for (DeviceView& device : snapshot_.devices) note_promises(device, snapshot_.accounts, guarantees_on(device.device));
   for (DeviceView& device : snapshot_.devices) {
     forecast_.note(device.device.uuid, device.used(), now_ns);
@@ -174,11 +173,13 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   return events;
 }
 
-// `ration run` asks before it promises anything; a book can say what it likes.
-void Node::check_promises(const std::vector<std::string>& fresh, std::vector<Event>& events) {
+// `ration run` asks before it promises anything; a book can say what it likes. Whoever was away finds others on its
+// device, to whom more may have been promised meanwhile.
+void Node::check_promises(std::vector<Event>& events) {
   std::vector<std::pair<AccountView*, Bytes>> asked;
+  const std::set<std::string> unchecked = std::exchange(unchecked_, {});
   for (AccountView& account : snapshot_.accounts)
-    if (account.gpu && std::find(fresh.begin(), fresh.end(), account.path) != fresh.end())
+    if (account.gpu && unchecked.count(account.path) != 0)
       asked.emplace_back(&account, std::exchange(account.guarantee, Bytes{0}));
   std::stable_sort(asked.begin(), asked.end(),
                    [](const auto& one, const auto& other) { return one.first->started_ns < other.first->started_ns; });
@@ -187,24 +188,31 @@ void Node::check_promises(const std::vector<std::string>& fresh, std::vector<Eve
     if (guarantee == Bytes{0}) continue;
     const auto device = std::find_if(snapshot_.devices.begin(), snapshot_.devices.end(),
                                      [&](const DeviceView& each) { return each.device.index == *account.gpu; });
-    const auto possible = can_promise(*device, account.tenant, guarantee, account.path);
+    const auto possible = can_promise(*device, account.tenant, guarantee, account.path, account.slice);
     if (possible) {
       account.guarantee = guarantee;
       continue;
     }
     const Workload& workload = registry_.workloads().at(account.path);
-    events.push_back(event_of(workload, "violation",
-                              fmt::format("{}/{} promises itself {}: {} It has no guarantee", account.tenant,
-                                          account.workload, format_size(guarantee), possible.error().what)));
+    const bool was_away = returned_.count(account.path) != 0;
+    const std::string who = account.tenant + "/" + account.workload, why = possible.error().what;
+    events.push_back(event_of(
+        workload, was_away ? "rebalanced" : "violation",
+        was_away ? fmt::format("{} is back without its guarantee of {}: {}", who, format_size(guarantee), why)
+                 : fmt::format("{} promises itself {}: {} It has no guarantee", who, format_size(guarantee), why)));
     limits_.find(account.path)->accounts[account.account].guarantee = Bytes{0};
     limits_.changed();
     if (const auto written = limits_.write(workload); !written)
       events.push_back(plain_event("guard_lost", written.error().what));
   }
+  returned_.clear();
 }
 
 bool Node::anything_moves() const {
-  return suspension_.anything_moves() || suspension_.anybody_may_ask() || !trims_.empty() || !violators_.empty() ||
+  const bool unsure_of_outsiders =
+      std::any_of(known_ungoverned_.begin(), known_ungoverned_.end(), [](const auto& each) { return !each.second; });
+  return unsure_of_outsiders || suspension_.anything_moves() || suspension_.anybody_may_ask() || !trims_.empty() ||
+         !violators_.empty() ||
          std::any_of(others_.begin(), others_.end(), [](const auto& entry) { return entry.second.unsure(); });
 }
 

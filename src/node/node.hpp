@@ -79,6 +79,7 @@ class Node {
  public:
   Node(NodeOptions options, policy::Configuration configuration);
 
+  /// By any of its spellings (Registry::adopt).
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
   /// That user was found to belong to the tenant, by more than can be told later (its cgroup, its labels).
   void allow(std::uint32_t user, const std::string& tenant) { allowed_.emplace(user, tenant); }
@@ -143,6 +144,8 @@ class Node {
   /// `slice`: the one that it is for, which is its own room. E1304.
   [[nodiscard]] Result<void> can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
                                          const std::string& except = "", const std::string& slice = "") const;
+  /// The same of a tenant's own guarantee, instead of the one it has. E1304.
+  [[nodiscard]] Result<void> can_guarantee(const DeviceView& device, const std::string& tenant, Bytes guarantee) const;
   /// How many wait for memory: for alerts.
   void note_queue(std::size_t waiting) { queue_length_ = waiting; }
   /// Whether somebody's limit is lower than it was set, and could be raised when it asks.
@@ -187,6 +190,9 @@ class Node {
   [[nodiscard]] Bytes slice_on(const DeviceView& device, const std::string& name) const;
   /// What nobody is given of it.
   [[nodiscard]] Bytes keep_free(const policy::Device& device) const;
+  /// The same, and slices in which nothing runs.
+  [[nodiscard]] Bytes reserved_on(const policy::Device& device) const;
+  [[nodiscard]] bool is_taken(const policy::Slice& slice) const;
   [[nodiscard]] std::vector<TenantChange::Over> over_limit(const std::string& tenant,
                                                            const policy::Amount& limit) const;
   /// Of running workloads but that of `except`, by tenant.
@@ -199,6 +205,7 @@ class Node {
   // node_idle.cpp
   void mind_the_idle(std::vector<history::Event>& events);
   void note_suspension(std::vector<history::Event>& events);
+  void note_returned(const std::string& path);
   void note_trims(std::vector<history::Event>& events);
   void bring_back(std::vector<history::Event>& events);
   void set_away(const Workload& workload, OwnedWorkload& owned, bool away, std::vector<history::Event>& events);
@@ -211,7 +218,7 @@ class Node {
   // node.cpp
   void adopt_known_folders();
   [[nodiscard]] std::unordered_map<std::string, Knowledge> knowledge() const;
-  void check_promises(const std::vector<std::string>& fresh, std::vector<history::Event>& events);
+  void check_promises(std::vector<history::Event>& events);
   [[nodiscard]] std::string tenant_of(const Workload& workload);
 
   NodeOptions options_;
@@ -234,12 +241,12 @@ class Node {
     std::vector<Bytes> used;
     std::uint64_t denials = 0, since_ns = 0;
   };
-  std::unordered_map<std::string, Activity> activity_;          // by path
-  std::unordered_map<std::string, std::vector<Bytes>> wanted_;  // by path and account: refused since the last look
-  std::set<std::pair<int, std::int32_t>> known_ungoverned_;     // GPU and pid
-  std::map<std::pair<int, std::int32_t>, int> violators_;       // the same; in how many looks in a row
-  std::set<std::pair<std::uint32_t, std::string>> allowed_;     // user and tenant
-  std::vector<history::Event> refused_tenants_;                 // not yet told
+  std::unordered_map<std::string, Activity> activity_;             // by path
+  std::unordered_map<std::string, std::vector<Bytes>> wanted_;     // by path and account: refused since the last look
+  std::map<std::pair<int, std::int32_t>, bool> known_ungoverned_;  // by GPU and pid: whether it was told
+  std::map<std::pair<int, std::int32_t>, int> violators_;          // the same; in how many looks in a row
+  std::set<std::pair<std::uint32_t, std::string>> allowed_;        // user and tenant
+  std::vector<history::Event> refused_tenants_;                    // not yet told
   struct Wait {
     std::uint64_t since_ns = 0, denials = 0;
     std::uint32_t account = 0;
@@ -252,6 +259,9 @@ class Node {
     bool over = false;
   };
   std::map<std::pair<std::string, std::uint32_t>, Shrinking> shrinking_;  // by path and account
+  std::set<std::string> unchecked_;  // paths: new, or back on their device; what they were promised counts once it is
+                                     // known that it can be kept
+  std::set<std::string> returned_;   // of these, who was away
   std::vector<policy::Slice> slices_;
   std::vector<EndedRun> ended_;
   bool machine_lost_ = false;

@@ -11,20 +11,18 @@ namespace ration::node {
 using history::Event;
 using history::plain_event;
 
-// A book says no more than its limit, unless that was lowered below what is held; then the driver knows of it. Others'
-// limits do not hang on what else is written there.
+// A book says no more than the driver knows of. Others' limits do not hang on what else is written there.
 Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effective) const {
   constexpr Bytes kBesideIt{std::uint64_t{1} << 30};  // code, driver: as for violators
   const Bytes said = workload.used[account];
-  if (said <= effective) return said;
   const AccountView* view = snapshot_.account_of(workload.path, account);
-  if (view == nullptr) return effective;
+  if (view == nullptr) return std::min(said, effective);
   Bytes held;
   for (const ProcessView& process : view->processes) {
     if (!process.driver_used) return said;  // nobody knows better
     held += *process.driver_used;
   }
-  return std::min(said, std::max(effective, held + kBesideIt));
+  return std::min(said, held + kBesideIt);
 }
 
 namespace {
@@ -60,7 +58,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
         entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
         entry.tenant = workload.book.tenant;
         entry.limit = mine.configured;
-        entry.guarantee = mine.guarantee;
+        entry.guarantee = unchecked_.count(path) != 0 ? Bytes{0} : mine.guarantee;
         entry.used = believed(workload, account, mine.effective);
         entry.wants = wanted_[path][account];
         entry.effective = mine.effective;
@@ -74,7 +72,8 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
     // Ungoverned, and the driver's own.
     const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
     input.capacity = device.total - std::min(device.total, others);
-    input.capacity -= std::min(input.capacity, keep_free(device));
+    input.reserved = reserved_on(device);
+    input.capacity -= std::min(input.capacity, input.reserved);
     for (const TenantNow& tenant : tenants_.all()) {
       BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
       if (const auto limit = tenant.limit.on(device.total, device.free)) entry.limit = *limit;

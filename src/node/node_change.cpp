@@ -43,6 +43,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
                             format_size(owned->accounts.front().configured)),
                 "ration ps, then say it again.", 4);
   }
+  if (auto good = may_change(*workload, caller, false); !good) return tl::unexpected(good.error());
   if (!machine_) return tl::unexpected(machine_.error());
 
   std::vector<LimitChanged> changes;
@@ -70,9 +71,15 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
       const auto limit = policy::size_on(*device, request.limit);
       if (!limit) return tl::unexpected(limit.error());
       change.limit = *limit;
+      for (const policy::Slice& slice : slices_)
+        if (slice.name == workload->book.slice && slice.uuid == device->uuid && *limit > slice.size)
+          return fail("E1104",
+                      fmt::format("{} is more than its slice {} has ({}).", format_size(*limit), slice.name,
+                                  format_size(slice.size)),
+                      fmt::format("ration set {} --limit {}MiB", workload->book.name, slice.size.count() >> 20), 2);
     }
     if (!request.guarantee.empty()) {
-      const auto guarantee = policy::size_on(*device, request.guarantee, "guarantee");
+      const auto guarantee = policy::guarantee_on(*device, request.guarantee);
       if (!guarantee) return tl::unexpected(guarantee.error());
       change.guarantee = *guarantee;
       for (const DeviceView& view : snapshot_.devices) {

@@ -203,6 +203,11 @@ void Node::set_away(const Workload& workload, OwnedWorkload& owned, bool away, s
     events.push_back(event_of(workload, "guard_lost", written.error().what));
 }
 
+void Node::note_returned(const std::string& path) {
+  unchecked_.insert(path);
+  returned_.insert(path);
+}
+
 void Node::note_suspension(std::vector<Event>& events) {
   using What = Suspension::Change::What;
   // Of before a restart: where they are cannot be told, so they are brought to where they were.
@@ -214,6 +219,7 @@ void Node::note_suspension(std::vector<Event>& events) {
     if (machine_ && policy::is_on_device(*machine_, listed)) {
       owned->suspended = owned->held = owned->away = false;
       limits_.changed();
+      note_returned(path);
       events.push_back(event_of(workload, "resumed",
                                 fmt::format("{}/{} is back on its device: somebody else brought it back",
                                             workload.book.tenant, workload.book.name)));
@@ -254,6 +260,7 @@ void Node::note_suspension(std::vector<Event>& events) {
         event = event_of(workload, "resumed", fmt::format("{} is back on its device", who));
         owned->suspended = owned->held = false;
         limits_.changed();
+        note_returned(change.id);
         activity_[change.id].since_ns = now_ns_;
         break;
       case What::kNotResumed:

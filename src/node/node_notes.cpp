@@ -182,10 +182,13 @@ void Node::note_activity() {
 }
 
 void Node::note_ungoverned(std::vector<Event>& events) {
-  std::set<std::pair<int, std::int32_t>> present;
+  // Its book may have been made between the reading of the books and that of the driver: the second look tells.
+  std::map<std::pair<int, std::int32_t>, bool> present;
   for (const UngovernedView& view : snapshot_.ungoverned) {
-    present.emplace(view.gpu, view.process.pid);
-    if (known_ungoverned_.count({view.gpu, view.process.pid}) != 0) continue;
+    const auto known = known_ungoverned_.find({view.gpu, view.process.pid});
+    const bool seen_before = known != known_ungoverned_.end();
+    present[{view.gpu, view.process.pid}] = seen_before;
+    if (!seen_before || known->second) continue;
     Event event = plain_event(
         "ungoverned",
         fmt::format(

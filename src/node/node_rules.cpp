@@ -90,20 +90,9 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
     const auto before =
         tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.free) : Result<Bytes>(Bytes{0});
     if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised
-    Bytes promised = *kept + keep_free(device);
     for (const DeviceView& view : snapshot_.devices)
-      if (view.device.index == device.index) promised += view.sliced;
-    for (const TenantNow& other : tenants_.all()) {
-      if (other.name == tenant->name || !other.guarantee.is_set()) continue;
-      if (const auto theirs = other.guarantee.on(device.total, device.free)) promised += *theirs;
-    }
-    if (promised > device.total)
-      return fail(
-          "E1304",
-          fmt::format("guarantee {} for tenant {} cannot be promised: with the others' and what is kept free it is {}, "
-                      "GPU {} has {}.",
-                      format_size(*kept), tenant->name, format_size(promised), device.index, format_size(device.total)),
-          "ration config print shows who was promised what", 4);
+      if (view.device.index == device.index)
+        if (auto good = can_guarantee(view, tenant->name, *kept); !good) return tl::unexpected(good.error());
   }
   const std::string name = tenant->name;
   std::vector<TenantChange> would;
@@ -147,13 +136,22 @@ Leases::Shares Node::shares() const {
   return shares;
 }
 
+bool Node::is_taken(const policy::Slice& slice) const {
+  return std::any_of(registry_.workloads().begin(), registry_.workloads().end(),
+                     [&](const auto& each) { return each.second.book.slice == slice.name; });
+}
+
+Bytes Node::reserved_on(const policy::Device& device) const {
+  Bytes reserved = keep_free(device);
+  for (const policy::Slice& slice : slices_)
+    if (slice.uuid == device.uuid && !is_taken(slice)) reserved += slice.size;
+  return reserved;
+}
+
 void Node::note_slices() {
-  slices_ = options_.slices();
-  for (const policy::Slice& slice : slices_) {
-    const bool taken = std::any_of(snapshot_.accounts.begin(), snapshot_.accounts.end(),
-                                   [&](const AccountView& each) { return each.slice == slice.name; });
-    for (DeviceView& device : snapshot_.devices)
-      if (!taken && device.device.uuid == slice.uuid) device.sliced += slice.size;
+  for (DeviceView& device : snapshot_.devices) {
+    device.keep_free = keep_free(device.device);
+    device.sliced = reserved_on(device.device) - device.keep_free;
   }
 }
 
@@ -178,23 +176,50 @@ std::map<std::string, Bytes> Node::promises_on(const DeviceView& device, const s
   return promised;
 }
 
+namespace {
+
+/// Whether all of that can be kept on the device. `asked` of it are new, for `tenant`.
+Result<void> can_keep(const DeviceView& device, const std::map<std::string, Bytes>& promised, Bytes reserved,
+                      const std::string& tenant, Bytes asked) {
+  Bytes sum = reserved;
+  for (const auto& [name, bytes] : promised) sum += bytes;
+  const Bytes total = device.device.total;
+  if (sum <= total) return {};
+  std::string taken;
+  const auto add = [&](Bytes bytes, const std::string& what) {
+    if (bytes > Bytes{0}) taken += fmt::format("{}{} {}", taken.empty() ? "" : ", ", format_size(bytes), what);
+  };
+  for (const auto& [name, bytes] : promised)
+    add(name == tenant ? bytes - std::min(bytes, asked) : bytes,
+        name == tenant ? "to what else runs of " + name : "to " + name);
+  add(reserved, "are sliced or kept free");
+  const Bytes left = asked - std::min(asked, sum - total);
+  return fail("E1304",
+              fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant,
+                          device.device.index, format_size(total),
+                          taken.empty() ? "nothing else is promised" : "promised already: " + taken),
+              left < kGranule ? "ration explain --gpu " + std::to_string(device.device.index) +
+                                    "   shows who is there; lower another guarantee first"
+                              : fmt::format("--guarantee {}MiB, at most", left.count() >> 20),
+              4);
+}
+
+}  // namespace
+
 Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
                                const std::string& except, const std::string& slice) const {
   std::map<std::string, Bytes> promised = promises_on(device, except);
   promised[tenant] += more;
   for (const auto& [name, bytes] : guarantees_on(device.device)) promised[name] = std::max(promised[name], bytes);
-  const Bytes reserved = device.keep_free + device.sliced - slice_on(device, slice);
-  Bytes sum = reserved;
-  for (const auto& [name, bytes] : promised) sum += bytes;
-  if (sum <= device.device.total) return {};
-  const Bytes others = sum - promised[tenant] - reserved;
-  return fail(
-      "E1304",
-      fmt::format("{} cannot be promised to {}: of the {} of GPU {}, {} are kept for others{}.",
-                  format_size(promised[tenant]), tenant, format_size(device.device.total), device.device.index,
-                  format_size(others),
-                  reserved == Bytes{0} ? "" : fmt::format(", and {} are sliced or kept free", format_size(reserved))),
-      "ration plan, or ration ps to see who was promised it", 4);
+  return can_keep(device, promised, device.keep_free + device.sliced - slice_on(device, slice), tenant, more);
+}
+
+Result<void> Node::can_guarantee(const DeviceView& device, const std::string& tenant, Bytes guarantee) const {
+  std::map<std::string, Bytes> promised = promises_on(device, "");
+  promised[tenant] = std::max(promised[tenant], guarantee);
+  for (const auto& [name, bytes] : guarantees_on(device.device))
+    if (name != tenant) promised[name] = std::max(promised[name], bytes);
+  return can_keep(device, promised, device.keep_free + device.sliced, tenant, guarantee);
 }
 
 std::map<std::string, Bytes> Node::guarantees_on(const policy::Device& device) const {

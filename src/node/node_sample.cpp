@@ -6,15 +6,17 @@
 namespace ration::node {
 namespace {
 
-/// What a book says beyond what the driver saw with its processes, or beyond its limit where the driver does not tell.
-Bytes beyond_belief(const AccountView& account) {
+/// Who is believed first: what the driver confirms, then what it does not tell of, then what it knows better; the less
+/// a book says beyond what the driver saw (or beyond its limit), the sooner.
+std::pair<int, Bytes> beyond_belief(const AccountView& account) {
   Bytes seen;
   bool told = true;
   for (const ProcessView& process : account.processes) {
     seen += process.driver_used.value_or(Bytes{0});
     told = told && process.driver_used;
   }
-  return account.used - std::min(account.used, told ? seen : account.limit);
+  const Bytes beyond = account.used - std::min(account.used, told ? seen : account.limit);
+  return {told ? beyond > Bytes{0} ? 2 : 0 : 1, beyond};
 }
 
 /// A book that says more than there is must not spoil the accounts of the others: it is the last to be believed.

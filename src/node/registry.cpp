@@ -42,6 +42,12 @@ bool is_being_made(const std::string& path) {
 
 }  // namespace
 
+std::string real_folder(const std::string& folder) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(folder, error);
+  return error ? folder : real.string();
+}
+
 Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   struct stat status {};
   if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
@@ -54,13 +60,21 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
         fmt::format("the folder '{}' belongs to {}, not to {}.", folder, user_name(status.st_uid), user_name(owner)),
         "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
+  // One folder has many spellings, and may be mounted at several places: its books count once.
+  const std::string real = real_folder(folder);
+  for (const auto& [known, each] : folders_) {
+    struct stat other {};
+    if (known == real ||
+        (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev && other.st_ino == status.st_ino))
+      return {};
+  }
   const auto of_owner =
       std::count_if(folders_.begin(), folders_.end(), [&](const auto& each) { return each.second.owner == owner; });
-  if (folders_.count(folder) == 0 && of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
+  if (of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
     return fail("E1530", fmt::format("{} has {} folders of books already.", user_name(owner), of_owner),
                 "export RATION_RUNTIME_DIR=<one of them>", 5);
   }
-  folders_[folder].owner = owner;
+  folders_[real].owner = owner;
   return {};
 }
 

@@ -30,6 +30,9 @@ struct Workload {
 /// The number of its `ration run`, as this process sees it; absent: what the book says of it is not so.
 [[nodiscard]] std::optional<std::int32_t> creator_of(const Workload& workload);
 
+/// The one spelling under which the registry has a folder; as given where it is not there.
+[[nodiscard]] std::string real_folder(const std::string& folder);
+
 /// What happened since the last refresh.
 struct Changes {
   std::vector<std::string> started;  ///< paths
@@ -47,8 +50,8 @@ class Registry {
   using TenantRule = std::function<std::string(const Workload& workload)>;
   void set_tenant_rule(TenantRule rule) { tenant_rule_ = std::move(rule); }
 
-  /// From now on the books in `folder`/books are watched. E1530: the folder is not `owner`'s, or no folder, or one too
-  /// many.
+  /// From now on the books in `folder`/books are watched, whatever its spelling. E1530: the folder is not `owner`'s, or
+  /// no folder, or one too many.
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
   [[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders() const;
 

@@ -28,7 +28,10 @@ struct DriverProcess {
   std::optional<Bytes> held;
   bool governed = false;
 };
-using DriverProcesses = std::map<Key, DriverProcess>;
+struct DriverProcesses {
+  std::map<Key, DriverProcess> by_key;
+  bool known_here = false;  // some of them are in books of this namespace: the driver's numbers are the books'
+};
 
 Key key_of(const ProcessIdentity& identity) { return {identity.pid_namespace, identity.pid}; }
 
@@ -47,8 +50,11 @@ DriverProcesses processes_on(const policy::Device& device, const std::set<Key>& 
   if (!device.processes) return found;
   for (const auto& process : *device.processes) {
     Key key{own_namespace, process.pid};
-    if (in_books.count(key) == 0) (void)inner_identity(process.pid, key.second, key.first);
-    found[key] = {process.pid, process.held, false};
+    if (in_books.count(key) == 0)
+      (void)inner_identity(process.pid, key.second, key.first);
+    else
+      found.known_here = true;
+    found.by_key[key] = {process.pid, process.held, false};
   }
   return found;
 }
@@ -120,6 +126,13 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
 
 }  // namespace
 
+Bytes AccountView::credible() const {
+  Bytes seen;
+  for (const ProcessView& process : processes)
+    seen += std::min(process.used, process.driver_used.value_or(process.used));
+  return std::min(used, seen);
+}
+
 const AccountView* Snapshot::account_of(const std::string& path, std::uint32_t account) const {
   const auto found = std::lower_bound(
       accounts.begin(), accounts.end(), std::tie(path, account),
@@ -158,6 +171,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
               const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
   snapshot.time_ns = now_ns;
+  static const std::uint64_t own_namespace = own_pid_namespace();
   std::vector<DriverProcesses> by_driver;
   const std::set<Key> in_books = keys_in_books(registry);
   if (machine) {
@@ -180,24 +194,28 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
       if (device != snapshot.devices.end()) {
         view.gpu = device->device.index;
         view.uuid = device->device.uuid;
-        device->governed += view.used;
         processes = &by_driver[static_cast<std::size_t>(device - snapshot.devices.begin())];
       }
       for (const auto& process : workload.book.processes) {
         DriverProcess* driver = nullptr;
         if (processes != nullptr) {
-          if (const auto same = processes->find(key_of(process.identity)); same != processes->end())
+          if (const auto same = processes->by_key.find(key_of(process.identity)); same != processes->by_key.end())
             driver = &same->second;
         }
         ProcessView& shown = view.processes.emplace_back(view_of(workload, process, account, driver));
+        // Whom the driver does not list holds nothing, whatever a book says.
+        if (driver == nullptr && processes != nullptr && processes->known_here &&
+            process.identity.pid_namespace == own_namespace)
+          shown.driver_used = Bytes{0};
         if (view.suspended) shown.used = shown.context = shown.pooled = Bytes{0};
       }
+      if (device != snapshot.devices.end()) device->governed += view.credible();
       snapshot.accounts.push_back(std::move(view));
     }
   }
   for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
     DeviceView& device = snapshot.devices[i];
-    for (const auto& [key, process] : by_driver[i]) {
+    for (const auto& [key, process] : by_driver[i].by_key) {
       if (process.governed) continue;
       const Origin origin = origin_of(process.host_pid);
       ProcessView view;

@@ -51,6 +51,8 @@ struct AccountView {
   std::vector<ProcessView> processes;
 
   [[nodiscard]] bool shrinking() const { return used > limit; }
+  /// What its processes hold as far as the driver, where it tells, sees it too: a book can say what it likes.
+  [[nodiscard]] Bytes credible() const;
 };
 
 /// A process with memory on a device that is in no book.

@@ -79,7 +79,8 @@ class Handout {
 
 class Balance {
  public:
-  explicit Balance(const BalanceInput& input) : capacity_(whole_granules(input.capacity)) {
+  explicit Balance(const BalanceInput& input)
+      : capacity_(whole_granules(input.capacity)), guaranteed_(input.reserved > Bytes{0}) {
     std::map<std::string, std::size_t> index;
     for (const BalanceTenant& tenant : input.tenants) {
       index[tenant.name] = tenants_.size();
@@ -100,6 +101,7 @@ class Balance {
     for (Share& share : shares_) share.effective = share.kept();
     keep_tenants_within_limits();
     guaranteed_ =
+        guaranteed_ ||
         std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.guarantee > 0; }) ||
         std::any_of(tenants_.begin(), tenants_.end(), [](const Tenant& tenant) { return tenant.reserve > 0; });
     if (guaranteed_) make_room_for_askers();
@@ -296,10 +298,10 @@ class Balance {
   }
 
   std::uint64_t capacity_;
+  bool guaranteed_;  ///< something is kept for somebody: limits together never exceed the capacity
   std::vector<Tenant> tenants_;
   std::vector<Share> shares_;
   std::map<std::size_t, LimitReason> cut_;  ///< those who have to give back, and why
-  bool guaranteed_ = false;
 };
 
 }  // namespace
@@ -317,7 +319,7 @@ std::string to_text(const Balanced& balanced) {
     case LimitReason::kGuarantees:
       break;
   }
-  return balanced.because_of.empty() ? "the rest is guaranteed to others, or in use"
+  return balanced.because_of.empty() ? "the rest is guaranteed to others, reserved, or in use"
                                      : fmt::format("kept for {}", balanced.because_of);
 }
 

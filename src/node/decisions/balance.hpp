@@ -2,13 +2,14 @@
 // which writes the result into the books, one device at a time, at every look.
 //
 // Promises, each tested against random histories (tests/unit/decisions/balance_test.cpp):
-// 1. A guaranteed byte is there. On a device with any guarantee the effective limits together, or what is held where
+// 1. A guaranteed byte is there. On a device with any guarantee, or of which anything is reserved, the effective limits
+// together, or what is held where
 //    that is more, never exceed the capacity, so nobody can take what is kept for somebody else, between two looks
 //    either. (Where Σ max(guarantee, used) was already above it, as when a guarantee is new: see 4.)
 // 2. Nobody gets less than its guarantee or more than its configured limit; a tenant's workloads together get no more
 //    than the tenant's limit, and nobody of it gets what another one still holds above its lowered limit.
-// 3. On a device without any guarantee everybody has what was configured, within the tenants' limits: more than the
-//    device has, if so configured.
+// 3. On a device where nothing is guaranteed or reserved everybody has what was configured, within the tenants' limits:
+//    more than the device has, if so configured.
 // 4. Where bytes that are guaranteed are held by others and a holder of the guarantee asks for them, those above their
 //    guarantee have to give back: the lowest priority first, the idle first, then the largest burst for its weight.
 //    Their limit falls below what they hold (`shrinking`), by no more than what is asked for.
@@ -50,9 +51,10 @@ struct BalanceTenant {
 };
 
 struct BalanceInput {
-  Bytes capacity;  ///< total less keep_free, less what is not governed
+  Bytes capacity;  ///< total less what is reserved, less what is not governed
   std::vector<BalanceAccount> accounts;
   std::vector<BalanceTenant> tenants;
+  Bytes reserved = Bytes{0};  ///< for nobody of the accounts: kept free, and slices in which nothing runs
 };
 
 enum class LimitReason {

@@ -179,6 +179,59 @@ class Changing(Case):
         after = self.row("train")
         self.assertEqual({key: after[key] for key in ("workload", "labels", "slice", "run")}, {key: before[key] for key in ("workload", "labels", "slice", "run")})
 
+    def ghost(self, like, name, run, limit, guarantee, held):
+        """A book that nobody is behind but a `ration run` of another one, without memory of a device."""
+        path = self.book(like)
+        content = bytearray(path.read_bytes())
+        runner = int(subprocess.run(["pgrep", "-f", f"ration run .*--name {like} "], capture_output=True, text=True).stdout.split()[0])
+        start = int(pathlib.Path(f"/proc/{runner}/stat").read_text().rsplit(")", 1)[1].split()[19])
+        slot = HELD_OFFSET - 128
+        for offset, form, values in ((24, "<Q", [run]), (NAME_OFFSET, "64s", [name.encode()]), (LIMIT_OFFSET, "<QQQ", [limit, guarantee, held]),
+                                     (HELD_OFFSET, "<Q", [held]), (40, "<i", [runner]), (48, "<Q", [start]), (slot + 4, "<i", [runner]), (slot + 16, "<Q", [start])):
+            struct.pack_into(form, content, offset, *values)
+        fresh = self.folder / "ghost.new"
+        fresh.write_bytes(content)
+        fresh.rename(self.folder / f"books/{name}.{run}.book")
+
+    def test_a_book_without_anything_behind_it_costs_nobody_else(self):
+        self.holding("big", "12GiB", "--limit", "13GiB")
+        self.holding("w", "64MiB", "--limit", "1GiB")
+        self.row("w")
+        self.ghost("w", "ghost", 9000, 16 * GIB, 0, 15 * GIB)
+        self.until(lambda: "ghost" in self.rows(), "it is read")
+        parts = {part["id"]: part["bytes"] for part in self.get("/api/v1/devices/0/explain")["rows"]}
+        self.assertEqual((parts["ghost"], parts["big"]), (0, 12 * GIB + 64 * MIB), "the driver knows better")
+        self.assertEqual(sum(bytes or 0 for bytes in parts.values()), 16 * GIB)
+
+        def charged():
+            rows = {row["name"]: row for row in self.get("/api/v1/reports/usage?window=1h&by=workload")["rows"]}
+            return float(rows["root/big"]["used_byte_seconds"]) if "root/big" in rows else None
+        before = self.until(charged, "the first account")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 3 and charged() > before + 12 * GIB, "a second of its real use")
+
+    def test_a_promise_that_cannot_be_kept_moves_nobody(self):
+        self.holding("serve", "1GiB", "--limit", "8GiB", "--guarantee", "6GiB")
+        self.holding("other", "64MiB", "--limit", "3GiB")
+        self.row("other")
+        self.until(lambda: self.row("serve")["limit_bytes"] == 8 * GIB, "it may have all")
+        moved = len(self.events("rebalanced"))
+        self.ghost("other", "grab", 9001, 15 * GIB, 15 * GIB, 0)
+        self.assertIn("promises itself 15.0 GiB", self.until(lambda: self.events("violation"), "it is told")[0]["text"])
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
+        self.assertEqual([event["text"] for event in self.events("rebalanced")[moved:] if "grab" not in event["text"]], [])
+
+    def test_who_comes_back_brings_no_promise_that_was_given_to_others(self):
+        self.holding("a", "1GiB", "--guarantee", "10GiB", "--limit", "10GiB")
+        self.row("a")
+        self.assertEqual(self.ration("suspend", "a").returncode, 0)
+        self.assertEqual(self.ration("split", "0", "--into", "2", NODE).returncode, 0)
+        self.assertEqual(self.ration("resume", "a").returncode, 0)
+        self.until(lambda: self.row("a")["guarantee_bytes"] == 0, "its guarantee is in the slices now")
+        self.assertIn("a is back without its guarantee of 10.0 GiB", self.events("rebalanced")[-1]["text"])
+        self.assertEqual(self.get("/api/v1/devices")[0]["promised_bytes"], 16 * GIB)
+
     def test_a_book_cannot_promise_itself_what_is_not_there(self):
         self.holding("serve", "1GiB", "--limit", "15GiB", "--guarantee", "15GiB")
         self.holding("sly", "512MiB", "--limit", "2GiB")

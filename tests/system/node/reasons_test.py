@@ -139,6 +139,29 @@ limit = "14GiB"
         self.row("train")
         self.assertEqual(self.get("/api/v1/devices")[0]["available_bytes"], 6 * GIB, "the tenant takes of its own")
 
+    def test_what_others_were_promised_counts_against_a_tenants_guarantee(self):
+        self.holding("g", "1GiB", "--tenant", "vision", "--guarantee", "6GiB", "--limit", "8GiB")
+        self.row("g")
+        done = self.ration("set", "nlp", "--guarantee", "8GiB")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"E1304 .*8\.00 GiB cannot be promised to nlp: GPU 0 has 16\.0 GiB, of which promised already: "
+                                      r"6\.00 GiB to vision, 4\.00 GiB are sliced or kept free")
+        self.assertIn("--guarantee 6144MiB, at most", done.stderr)
+
+    def test_what_is_sliced_or_kept_free_is_nobody_elses(self):
+        self.until(lambda: [each for each in self.get("/api/v1/devices") if each["promised_bytes"] > 6 * GIB], "the device, cut")
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--tenant", "nlp", "--name", "all", "--limit", "12GiB", "--", BIN / "ration-workload", "obey"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.terminate(), program.communicate()))
+        self.row("all")
+        self.ration("set", "nlp", "--limit", "16GiB")
+        self.ration("set", "all", "--limit", "16GiB")
+        self.until(lambda: self.row("all")["limit_bytes"] == 12 * GIB, "4 of the 16 GiB are kept")
+        refused = self.ration("set", "all", "--limit", "15GiB")
+        self.assertIn("It may hold 12.0 GiB at this moment", refused.stdout)
+        self.holding("inside", "1GiB", "--slice", "0.1")
+        self.assertIn("more than its slice 0.1 has (2.00 GiB)", self.ration("set", "inside", "--limit", "3GiB").stderr)
+
     def test_who_waits_for_what_is_kept_is_told_for_whom(self):
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "10GiB", "--", "true"],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -237,6 +260,28 @@ name = "nlp"
 guarantee = "6GiB"
 limit = "12GiB"
 """
+
+    def test_a_guarantee_can_be_taken_away(self):
+        self.assertIn("tenant nlp: guarantee 6GiB → none (now).", self.ration("set", "nlp", "--guarantee", "none").stdout)
+        text = self.ration("fits", "5GiB", NODE).stderr
+        self.assertIn("16.0 GiB are free, but 0 B are promised and 12.0 GiB kept free", text)
+        self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", "nlp", "--guarantee", "2GiB")
+        self.row("train")
+        self.assertIn("E1102", self.ration("set", "train", "--guarantee", "unlimited").stderr)
+        for word in ("0", "0MiB", "none"):
+            self.assertEqual(self.ration("set", "train", "--guarantee", "1GiB").returncode, 0)
+            self.assertIn("guarantee 1.00 GiB → 0 B", self.ration("set", "train", "--guarantee", word).stdout)
+            self.until(lambda: self.row("train")["guarantee_bytes"] == 0, "nothing is promised any more")
+
+    def test_slices_beside_a_guarantee_are_cut_anew(self):
+        self.assertEqual(self.ration("set", "nlp", "--guarantee", "1GiB").returncode, 0)
+        self.until(lambda: self.get("/api/v1/devices")[0]["promised_bytes"] == GIB, "the daemon has taken it up")
+        self.assertEqual(self.ration("split", NODE, "0", "--sizes", "1GiB,1GiB").returncode, 0)
+        self.until(lambda: self.get("/api/v1/devices")[0]["promised_bytes"] == 3 * GIB, "it sees the slices")
+        done = self.ration("split", NODE, "0", "--sizes", "3GiB")
+        self.assertEqual(done.returncode, 0, f"12 are kept free, 1 is promised: 3 are left: {done.stderr}")
+        self.until(lambda: self.get("/api/v1/devices")[0]["promised_bytes"] == 4 * GIB, "and those cut anew")
+        self.assertIn("E1304", self.ration("split", NODE, "0", "--sizes", "3GiB,1GiB").stderr)
 
     def test_what_promises_nothing_more_is_possible(self):
         told = self.until(lambda: [event["text"] for event in self.events("config") if "cannot be kept" in event["text"]], "it is told")

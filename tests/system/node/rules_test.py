@@ -206,7 +206,7 @@ class Promises(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.ration("run", NODE, "--guarantee", "9GiB", "--limit", "9GiB", "--", "true")
         self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1304"), done.stderr)
-        self.assertIn("8.00 GiB are kept for others", done.stderr)
+        self.assertIn("promised already: 8.00 GiB to nlp", done.stderr)
         done = self.ration("run", NODE, "--tenant", "nlp", "--guarantee", "12GiB", "--limit", "12GiB", "--", "true")
         self.assertEqual(done.returncode, 0, "its own: " + done.stderr)
         self.holding("small", "1GiB", "--limit", "9GiB")

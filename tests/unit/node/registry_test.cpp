@@ -195,6 +195,25 @@ TEST_F(RegistryTest, ABookThatIsBeingMadeIsTakenUpWhenItIsDone) {
   EXPECT_EQ(registry_.refresh().started, std::vector{path});
 }
 
+TEST_F(RegistryTest, AFolderCountsOnceHoweverItIsSpelled) {
+  hold(make("train", 1, 4_GiB), 1_GiB);
+  for (const char* tail : {"", "/", "//", "/.", "/./", "/books/.."}) {
+    ASSERT_TRUE(registry_.adopt(folder_ + tail, ::getuid())) << tail;
+    EXPECT_EQ(real_folder(folder_ + tail), real_folder(folder_)) << tail;
+  }
+  EXPECT_EQ(registry_.folders().size(), 1U);
+  registry_.refresh();
+  EXPECT_EQ(registry_.workloads().size(), 1U);
+}
+
+TEST_F(RegistryTest, ABookUnderTwoNamesIsNone) {
+  const std::string path = make("train", 1, 4_GiB);
+  std::filesystem::create_hard_link(path, folder_ + "/books/twin.2.book");
+  ASSERT_TRUE(registry_.adopt(folder_, ::getuid()));
+  registry_.refresh();
+  EXPECT_TRUE(registry_.workloads().empty());
+}
+
 TEST_F(RegistryTest, AProcessCountsUnderOneBook) {
   const std::string good = make("train", 1, 4_GiB);
   const pid_t holder = hold(good, 1_GiB);
