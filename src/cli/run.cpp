@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/printable.hpp"
 #include "cli/admission.hpp"
 #include "cli/launch.hpp"
 #include "cli/simulated.hpp"
@@ -204,6 +205,7 @@ ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64
   ledger::NewBook book;
   const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
   book.name = plan.name.empty() ? fmt::format("{}-{}", base.empty() ? "run" : base, number) : plan.name;
+  book.name = printable(std::move(book.name), '_');
   std::replace_if(
       book.name.begin(), book.name.end(),
       [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; }, '_');

@@ -8,20 +8,17 @@
 #include <cstring>
 #include <memory>
 
+#include "base/printable.hpp"
 #include "ledger/book.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
 namespace {
 
-// Text out of a hostile file: ends inside its field, holds nothing that moves a terminal's cursor.
+// Text out of a hostile file: ends inside its field, holds nothing that a terminal would obey.
 template <std::size_t N>
 std::string text(const char (&field)[N]) {
-  std::string copy(field, ::strnlen(field, N));
-  std::replace_if(
-      copy.begin(), copy.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; },
-      '?');
-  return copy;
+  return printable(std::string(field, ::strnlen(field, N)));
 }
 
 std::uint64_t plain(const Word& word) noexcept { return word.load(std::memory_order_relaxed); }
@@ -158,6 +155,7 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   if (!place) return why();
   struct stat status {};
   if (::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode)) return BookStatus::kForeign;
+  if (status.st_nlink > 1) return BookStatus::kForeign;  // under two names it would count twice
   char itself[32];
   std::snprintf(itself, sizeof itself, "/proc/self/fd/%d", place.get());
   // Reading twice a second should not write an access time twice a second; only the owner and root may ask for that.

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/printable.hpp"
 #include "policy/text.hpp"
 
 namespace ration::policy {
@@ -155,10 +156,12 @@ Result<Endpoint> parse_listen(std::string_view text) {
 
 bool is_name(std::string_view text) {
   return !text.empty() && text.size() < 60 && text.front() != '.' && text.front() != '-' &&
-         std::all_of(text.begin(), text.end(), [](char letter) {
-           return letter != '/' && letter != '"' && letter != ',' && static_cast<unsigned char>(letter) > 0x20 &&
-                  letter != 0x7f;
-         });
+         std::all_of(text.begin(), text.end(),
+                     [](char letter) {
+                       return letter != '/' && letter != '"' && letter != ',' &&
+                              static_cast<unsigned char>(letter) > 0x20 && letter != 0x7f;
+                     }) &&
+         is_printable(text);
 }
 
 bool fits(const std::string& pattern, const std::string& text) {

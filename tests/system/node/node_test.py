@@ -262,7 +262,12 @@ class Changing(Case):
         self.assertEqual(self.events("guard_lost", "gap"), [])
 
     def test_names_of_any_bytes_end_nobody(self):
-        self.holding(b"x\xff", "1GiB", "--limit", "2GiB", "--label", b"a=\xfe")
+        self.holding("odd", "1GiB", "--limit", "2GiB", "--label", "a=bcd")
+        with open(self.book("odd"), "r+b") as book:  # nobody may type them
+            content = book.read()
+            for good, bad in ((b"odd\0", b"x\xff\0"), (b"a=bcd\0", b"a=\xfe\xc2\x9b\0")):
+                book.seek(content.index(good))
+                book.write(bad)
         self.until(lambda: self.get("/api/v1/reports/usage?window=1h&by=workload")["rows"], "an account")
         for form in ("opencost", "focus", "csv", "md", "html", "json"):
             connection = UnixConnection(self.folder / "ration.sock")
