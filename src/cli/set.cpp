@@ -55,10 +55,13 @@ Result<Decision> decide(const SetOptions& options, const Holder& holder, const p
     change.limit = change.effective = *limit;
   }
   if (!options.guarantee.empty()) {
-    const auto guarantee = policy::size_on(device, options.guarantee, "guarantee");
+    const auto guarantee = policy::guarantee_on(device, options.guarantee);
     if (!guarantee) return tl::unexpected(guarantee.error());
     change.guarantee = *guarantee;
-    if (auto good = policy::can_promise(device, store, *guarantee, options.name, options.name); !good)
+    if (auto good = *guarantee <= entry.guarantee
+                        ? Result<void>()
+                        : policy::can_promise(device, store, *guarantee, options.name, options.name);
+        !good)
       return tl::unexpected(good.error());
   }
   if (change.guarantee > change.limit) {
@@ -144,7 +147,9 @@ Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOpti
     session.print_json("change_tenant", *rows, {{"source", "daemon"}});
     return 0;
   }
-  const auto shown = [](const nlohmann::json& text) { return text == "" ? "none" : text.get<std::string>(); };
+  const auto shown = [](const nlohmann::json& text) {
+    return text == "" || text == "0MiB" ? "none" : text.get<std::string>();
+  };
   for (const auto& row : *rows) {
     fmt::print("tenant {}: {} {} → {} ({}).\n", row.at("tenant").get<std::string>(), row.at("what").get<std::string>(),
                shown(row.at("old")), shown(row.at("new")), session.dry_run ? "would be" : "now");
@@ -162,6 +167,7 @@ Result<int> set_through(NodeClient& daemon, const Session& session, const SetOpt
   for (const auto& [field, text] :
        {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
     if (!text.empty()) wish[field] = text;
+  if (policy::takes_guarantee_away(options.guarantee)) wish["guarantee"] = "0MiB";  // a tenant's has to be a size
   auto answer = daemon.patch(path + "?dry_run=1", wish);
   if (!answer && answer.error().id == "E1801") {  // no workload of that name
     auto tenant = set_tenant(daemon, session, options, wish);

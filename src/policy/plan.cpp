@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/printable.hpp"
 #include "base/units.hpp"
 #include "policy/slices.hpp"
 #include "policy/text.hpp"
@@ -14,10 +15,12 @@ namespace {
 
 bool valid_name(const std::string& name) {
   return !name.empty() && name.size() < 60 && name.front() != '.' && name.front() != '-' &&
-         std::all_of(name.begin(), name.end(), [](char letter) {
-           return letter != '/' && letter != '"' && letter != ',' && static_cast<unsigned char>(letter) > 0x20 &&
-                  letter != 0x7f;
-         });
+         std::all_of(name.begin(), name.end(),
+                     [](char letter) {
+                       return letter != '/' && letter != '"' && letter != ',' &&
+                              static_cast<unsigned char>(letter) > 0x20 && letter != 0x7f;
+                     }) &&
+         is_printable(name);
 }
 
 Result<void> parse_on_deny(const std::string& text, Plan& plan) {
@@ -39,8 +42,8 @@ Result<void> parse_on_deny(const std::string& text, Plan& plan) {
 Result<void> join_labels(const std::vector<std::string>& labels, std::string& out) {
   for (const std::string& label : labels) {
     const auto equals = label.find('=');
-    if (equals == 0 || equals == std::string::npos || label.find(',') != std::string::npos) {
-      return fail("E1415", fmt::format("'{}' is not a label.", label), "Write --label key=value.", 2);
+    if (equals == 0 || equals == std::string::npos || label.find(',') != std::string::npos || !is_printable(label)) {
+      return fail("E1415", fmt::format("'{}' is not a label.", printable(label)), "Write --label key=value.", 2);
     }
     out += (out.empty() ? "" : ",") + label;
   }
@@ -119,7 +122,7 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
     const auto typed = parse_size(limit_text, device.total, device.free);
     if (typed && *typed < kUnlimited && *typed != *limit && !wish.limit.empty()) account.typed = *typed;
     if (!wish.guarantee.empty()) {
-      const auto guarantee = size_on(device, wish.guarantee, "guarantee");
+      const auto guarantee = guarantee_on(device, wish.guarantee);
       if (!guarantee) return tl::unexpected(guarantee.error());
       if (*guarantee > *limit) {
         return fail(
@@ -154,6 +157,20 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
                 "Give at least 512MiB, or leave it out for all of the GPU.", 2);
   }
   return size;
+}
+
+bool takes_guarantee_away(const std::string& text) {
+  if (text == "none") return true;
+  if (text.empty() || text.find_first_of("123456789") != std::string::npos) return false;
+  const auto size = parse_size(text, kGranule, kGranule);  // on a device of whatever size
+  return size ? *size == Bytes{0} : text.find_first_not_of("0.") == std::string::npos && text.front() == '0';
+}
+
+Result<Bytes> guarantee_on(const Device& device, const std::string& text) {
+  if (text == "unlimited")
+    return fail("E1102", "a guarantee is a size: 'unlimited' cannot be kept for anybody.",
+                "--guarantee max   keeps the whole GPU, --guarantee 4GiB a part of it", 2);
+  return takes_guarantee_away(text) ? Result<Bytes>(Bytes{0}) : size_on(device, text, "guarantee");
 }
 
 Promises promises_on(const Device& device, const ledger::Store& store) {
@@ -201,8 +218,8 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
   plan.tenant = wish.tenant.empty() ? "default" : wish.tenant;
   for (const std::string* name : {&wish.name, static_cast<const std::string*>(&plan.tenant)}) {
     if (name->empty() || valid_name(*name)) continue;
-    return fail("E1409", fmt::format("'{}' cannot be a name.", *name),
-                "Use up to 59 letters without spaces, commas, quotes or slashes.", 2);
+    return fail("E1409", fmt::format("'{}' cannot be a name.", printable(*name)),
+                "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
   }
   if (!wish.account.empty() && wish.account != "device" && wish.account != "heap") {
     return fail("E1416", fmt::format("account '{}' is unknown.", wish.account),

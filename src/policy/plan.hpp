@@ -51,6 +51,11 @@ using ContextCost = std::function<std::optional<Bytes>(const Device&)>;
 /// A limit or guarantee in whole granules of the device. E1104 more than it has, E1105 less than a granule.
 [[nodiscard]] Result<Bytes> size_on(const Device& device, const std::string& text, const char* what = "limit");
 
+/// Whether a typed guarantee means that nothing is promised any more: `none`, `0`, `0GiB`.
+[[nodiscard]] bool takes_guarantee_away(const std::string& text);
+/// size_on(), or 0 where it takes the guarantee away. E1102 for `unlimited`.
+[[nodiscard]] Result<Bytes> guarantee_on(const Device& device, const std::string& text);
+
 /// Bytes of the device that are promised: slices, and guarantees of running workloads outside them.
 struct Promises {
   Bytes total;
