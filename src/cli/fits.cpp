@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -26,15 +27,20 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
     rows = std::move(*answer);
   }
   const policy::Device* best = nullptr;
-  Bytes best_left;
+  Bytes best_left, promised_there, kept_there;
   for (const auto& device : *chosen) {
     // What is promised and not yet taken is not free for others; tenants and what is kept free, the daemon knows.
     const auto promises = policy::promises_on(device, *store);
     const Bytes kept = promises.total - promises.taken;
     Bytes left = device.free - std::min(device.free, kept);
-    for (const auto& row : rows)
-      if (row.at("uuid") == device.uuid) left = std::min(left, Bytes{row.at("available_bytes").get<std::uint64_t>()});
-    if (best == nullptr || left > best_left) best = &device, best_left = left;
+    Bytes promised = promises.total, kept_free;
+    for (const auto& row : rows) {
+      if (row.at("uuid") != device.uuid) continue;
+      left = std::min(left, bytes_in(row, "available_bytes"));
+      promised = bytes_in(row, "promised_bytes"), kept_free = bytes_in(row, "keep_free_bytes");
+    }
+    if (best != nullptr && left <= best_left) continue;
+    best = &device, best_left = left, promised_there = promised, kept_there = kept_free;
   }
   const auto wanted = parse_size(size, best->total, best->free);
   if (!wanted) return tl::unexpected(wanted.error());
@@ -52,12 +58,18 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
     return 0;
   }
   const std::string who = holders_sentence(session, *best, holders(*store));
-  return fail(
-      "E1302",
-      fmt::format("{} does not fit now: the best is GPU {} with {} available of {}.{}", session.size(*wanted),
-                  best->index, session.size(best_left), session.size(best->total),
-                  who.empty() ? "" : " Held by " + who + "."),
-      fmt::format("ration fits {}MiB would, or: ration run --on-deny wait …, ration ps", best_left.count() >> 20), 4);
+  std::string why;
+  if (best_left < best->free)
+    why = fmt::format(" {} are free, but {} are promised{}.", session.size(best->free), session.size(promised_there),
+                      kept_there == Bytes{0} ? "" : fmt::format(" and {} kept free", session.size(kept_there)));
+  const std::uint64_t whole = best_left.count() >> 20;
+  return fail("E1302",
+              fmt::format("{} does not fit now: the best is GPU {} with {} available of {}.{}{}", session.size(*wanted),
+                          best->index, session.size(best_left), session.size(best->total), why,
+                          who.empty() ? "" : " Held by " + who + "."),
+              fmt::format("{}ration run --on-deny wait …, ration ps",
+                          whole == 0 ? std::string() : fmt::format("ration fits {}MiB would, or: ", whole)),
+              4);
 }
 
 }  // namespace ration::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/printable.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/slices.hpp"
@@ -32,12 +33,15 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
   }
   std::vector<policy::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const bool bad =
-        names[i].empty() || names[i].size() > 59 || std::any_of(names[i].begin(), names[i].end(), [](char letter) {
-          return static_cast<unsigned char>(letter) <= 0x20 || letter == '"' || letter == '/' || letter == 0x7f;
-        });
+    const bool bad = names[i].empty() || names[i].size() > 59 ||
+                     std::any_of(names[i].begin(), names[i].end(),
+                                 [](char letter) {
+                                   return static_cast<unsigned char>(letter) <= 0x20 || letter == '"' ||
+                                          letter == '/' || letter == 0x7f;
+                                 }) ||
+                     !is_printable(names[i]);
     if (bad || std::count(names.begin(), names.end(), names[i]) > 1) {
-      return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", names[i]),
+      return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", printable(names[i])),
                   "Use up to 59 letters without spaces or slashes.", 2);
     }
     slices.push_back({names[i], device.uuid, shares[i]});
@@ -162,8 +166,9 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     for (const auto& slice : slices) needed += slice.size;
     const auto elsewhere = promised_by_the_daemon(session, device);
     if (!elsewhere) return tl::unexpected(elsewhere.error());
-    const Bytes promised = std::max(policy::promises_on(device, *store).total - slices_now, *elsewhere);
-    if (needed + promised > device.total) {
+    // What is cut anew was promised already; the daemon's number has these slices in it.
+    const Bytes promised = std::max(policy::promises_on(device, *store).total, *elsewhere) - slices_now;
+    if (needed > slices_now && needed + promised > device.total) {
       return fail("E1304",
                   fmt::format("slices of {} cannot be promised: others were promised {} of GPU {}'s {}.",
                               session.size(needed), session.size(promised), device.index, session.size(device.total)),
