@@ -95,7 +95,8 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   if (!options.file.empty()) files = {{options.file, true}};
   const auto layers = policy::read_layers(files);
   if (!layers && !options.file.empty())
-    return fail("E1601", fmt::format("{} cannot be read.", options.file), "ration config path", 2);
+    return fail("E1601", fmt::format("{} cannot be read.", options.file),
+                "ration config path   (of what another program writes: … | ration config validate /dev/stdin)", 2);
   if (!layers) return tl::unexpected(layers.error());
   policy::Reading parsed = policy::parse_configuration(*layers);
   std::vector<Problem>& problems = parsed.problems;

@@ -168,7 +168,7 @@ const std::vector<VerbText>& verb_texts() {
         {"ration sim env -- .venv/bin/python", "for that Python's CUDA version"}}},
       {"config",
        "the configuration: begin, show, check it",
-       "init | print | validate | path | reload [FILE] [OPTIONS]",
+       "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
        "init writes a file in which every key is explained and nothing is set. print shows each value that holds, with "
        "the file and line it comes from. validate names everything that is wrong, with line and column, and exits 2; "
        "with FILE it looks at that file alone. path shows which files count. reload has the daemon read them anew and "

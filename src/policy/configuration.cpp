@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "policy/configuration_items.hpp"
@@ -55,10 +56,22 @@ std::vector<ConfigurationFile> configuration_files() {
   return files;
 }
 
+namespace {
+
+bool is_descriptor(const std::string& path) { return path == "/dev/stdin" || path.rfind("/dev/fd/", 0) == 0; }
+
+bool is_pipe(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_fifo(path, error);
+}
+
+}  // namespace
+
 Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files) {
   std::vector<Layer> layers;
   for (const ConfigurationFile& entry : files) {
-    std::ifstream file(entry.path, std::ios::binary);
+    std::ifstream file;  // a named pipe, that nobody may ever write to, counts as not readable
+    if (is_descriptor(entry.path) || !is_pipe(entry.path)) file.open(entry.path, std::ios::binary);
     std::string text;
     // One letter more than may be read, so that a larger file is seen to be one.
     if (file) {

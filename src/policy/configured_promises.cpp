@@ -4,14 +4,32 @@
 
 #include "base/units.hpp"
 #include "policy/configuration_match.hpp"
+#include "policy/slices.hpp"
 
 namespace ration::policy {
 namespace {
 
-Bytes kept_free(const Configuration& configuration, const Device& device) {
-  const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
+Bytes kept_free(const DeviceRule* rule, const Device& device) {
   if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
   return rule->keep_free.value.on(device.total, device.free).value_or(Bytes{0});
+}
+
+/// What the rule of a device asks for and the device does not have.
+void check_rule(const DeviceRule& rule, const Device& device, std::vector<Problem>& problems) {
+  const Bytes free = kept_free(&rule, device);
+  if (free > device.total)
+    problems.push_back({rule.keep_free.origin.file, rule.keep_free.origin.place,
+                        fmt::format("keep_free of {} is more than GPU {} has ({})", format_size(free), device.index,
+                                    format_size(device.total)),
+                        fmt::format("keep_free = \"{}MiB\" or less", device.total.count() >> 20)});
+  if (rule.slices.value.empty()) return;
+  const auto shares = parse_shares(device, fmt::format("{}", fmt::join(rule.slices.value, ",")));
+  if (shares) return;
+  std::string_view why = shares.error().what;
+  if (!why.empty() && why.back() == '.') why.remove_suffix(1);
+  problems.push_back({rule.slices.origin.file, rule.slices.origin.place,
+                      fmt::format("slices cannot be cut of GPU {}: {}", device.index, why),
+                      "slices = [\"4GiB\", \"rest\"]   (sizes that fit together)"});
 }
 
 }  // namespace
@@ -19,7 +37,9 @@ Bytes kept_free(const Configuration& configuration, const Device& device) {
 std::vector<Problem> broken_promises(const Configuration& configuration, const std::vector<Device>& devices) {
   std::vector<Problem> problems;
   for (const Device& device : devices) {
-    const Bytes free = kept_free(configuration, device);
+    const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
+    if (rule != nullptr) check_rule(*rule, device, problems);
+    const Bytes free = kept_free(rule, device);
     Bytes promised = free;
     const Tenant* last = nullptr;
     for (const Tenant& tenant : configuration.tenants) {

@@ -9,7 +9,8 @@
 namespace ration::policy {
 
 /// What tenants are guaranteed, beside what is kept free, must be there on every device. A problem for each device on
-/// which it is not, at the guarantee that is too much; of slices the daemon says so when it cuts them.
+/// which it is not, at the guarantee that is too much; and for what is kept free, or slices, that one device alone has
+/// not. Slices beside guarantees: the daemon says so when it cuts them.
 [[nodiscard]] std::vector<Problem> broken_promises(const Configuration& configuration,
                                                    const std::vector<Device>& devices);
 
