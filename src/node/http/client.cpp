@@ -127,8 +127,9 @@ struct Client::Exchange {
   }
 
   /// Reads until the answer is complete or was stopped; otherwise says why not. For a stream the deadline moves on with
-  /// each byte.
-  std::string receive(Clock::time_point deadline, std::chrono::milliseconds timeout) {
+  /// each byte, by `silence`.
+  std::string receive(Clock::time_point deadline, std::chrono::milliseconds timeout,
+                      std::chrono::milliseconds silence) {
     const auto calls = settings();
     http_parser_init(&parser, HTTP_RESPONSE);
     parser.data = this;
@@ -139,7 +140,7 @@ struct Client::Exchange {
       const auto size = ::recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (size < 0) return std::strerror(errno);
-      if (taken != nullptr) deadline = Clock::now() + timeout;
+      if (taken != nullptr) timeout = silence, deadline = Clock::now() + silence;
       http_parser_execute(&parser, &calls, buffer.data(), static_cast<std::size_t>(size));
       if (stopped) return {};
       if (too_large) return "its answer is too large";
@@ -173,12 +174,21 @@ Error error_of(const Answer& answer) {
   return error;
 }
 
-Client::Client(std::string socket_path, std::chrono::milliseconds timeout)
-    : path_(std::move(socket_path)), timeout_(timeout) {}
+Client::Client(std::string socket_path, std::chrono::milliseconds timeout, std::chrono::milliseconds silence)
+    : path_(std::move(socket_path)), timeout_(timeout), silence_(silence) {}
 
-Error Client::silent(const std::string& why) const {
-  return {"E1508", fmt::format("the daemon at {} did not answer: {}", path_, why),
-          "systemctl status rationd    journalctl -u rationd", 1};
+Error Client::silent(const std::string& why, int socket) const {
+  ucred who{};
+  socklen_t size = sizeof who;
+  const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0;
+  const std::string service = "of the service: systemctl status rationd    journalctl -u rationd";
+  return {
+      "E1508",
+      fmt::format("the daemon at {}{} did not answer: {}", path_, known ? fmt::format(" (pid {})", who.pid) : "", why),
+      known ? fmt::format("ps -o pid,stat,args -p {}   (T: it is stopped: kill -CONT {})    {}", who.pid, who.pid,
+                          service)
+            : "of ration serve: look at its terminal    " + service,
+      1};
 }
 
 Result<FileDescriptor> Client::connected() const {
@@ -197,7 +207,7 @@ Result<FileDescriptor> Client::connected() const {
   while (outcome != 0 && errno == EINTR);
   if (outcome == 0) return socket;
   const int problem = errno;
-  if (problem == EAGAIN) return tl::unexpected(silent("too many others wait for it"));
+  if (problem == EAGAIN) return tl::unexpected(silent("too many others wait for it", -1));
   if (problem == EACCES || problem == EPERM)
     return fail("E1502", fmt::format("you may not speak to the daemon at {}", path_),
                 "ls -l " + path_ + "    Ask a member of group ration", 5);
@@ -233,8 +243,9 @@ Result<Answer> Client::request(std::string_view method, std::string_view path, s
   exchange.interruption = interruption_;
   if (!send_all(exchange.socket.get(), request_text(method, path, json, "application/json", headers), deadline,
                 interruption_))
-    return tl::unexpected(silent("it does not take the request"));
-  if (const std::string why = exchange.receive(deadline, timeout_); !why.empty()) return tl::unexpected(silent(why));
+    return tl::unexpected(silent("it does not take the request", exchange.socket.get()));
+  if (const std::string why = exchange.receive(deadline, timeout_, silence_); !why.empty())
+    return tl::unexpected(silent(why, exchange.socket.get()));
   return std::move(exchange.answer);
 }
 
@@ -269,8 +280,9 @@ Result<void> Client::stream(std::string_view path, const std::function<bool(cons
   exchange.taken = &taken;
   if (!send_all(exchange.socket.get(), request_text("GET", path, {}, "text/event-stream", headers), deadline,
                 interruption_))
-    return tl::unexpected(silent("it does not take the request"));
-  if (const std::string why = exchange.receive(deadline, timeout_); !why.empty()) return tl::unexpected(silent(why));
+    return tl::unexpected(silent("it does not take the request", exchange.socket.get()));
+  if (const std::string why = exchange.receive(deadline, timeout_, silence_); !why.empty())
+    return tl::unexpected(silent(why, exchange.socket.get()));
   if (exchange.answer.status != 200) return tl::unexpected(error_of(exchange.answer));
   return {};
 }

@@ -33,11 +33,14 @@ using ExtraHeaders = std::vector<std::pair<std::string, std::string>>;
 
 class Client {
  public:
-  static constexpr std::chrono::milliseconds kTimeout{30'000};
+  static constexpr std::chrono::milliseconds kTimeout{10'000};
+  /// In a stream, after its first byte: the daemon sends something each 15 s.
+  static constexpr std::chrono::milliseconds kSilence{30'000};
   /// Larger answers are an error: 256 MiB.
   static constexpr std::size_t kLargestAnswer = std::size_t{256} << 20;
 
-  explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout);
+  explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
+                  std::chrono::milliseconds silence = kSilence);
 
   /// Whatever waits ends as E1508 once that descriptor is readable: for a thread that has to end now.
   void interrupted_by(int descriptor) { interruption_ = descriptor; }
@@ -51,7 +54,7 @@ class Client {
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
 
   /// Follows server-sent events until `taken` answers false or the daemon ends the stream (both no error). The daemon
-  /// sends something each 15 s: a silence longer than the timeout is E1508. An answer other than 200 is error_of() it.
+  /// sends something each 15 s: a longer silence than was said is E1508. An answer other than 200 is error_of() it.
   [[nodiscard]] Result<void> stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
                                     const ExtraHeaders& headers = {});
 
@@ -60,10 +63,11 @@ class Client {
   [[nodiscard]] Result<Answer> request(std::string_view method, std::string_view path, std::string_view json,
                                        const ExtraHeaders& headers);
   [[nodiscard]] Result<FileDescriptor> connected() const;
-  [[nodiscard]] Error silent(const std::string& why) const;
+  /// `socket`: connected to the daemon, or -1.
+  [[nodiscard]] Error silent(const std::string& why, int socket) const;
 
   std::string path_;
-  std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds timeout_, silence_;
   int interruption_ = -1;  // poll() passes over it
 };
 

@@ -142,13 +142,15 @@ TEST(HttpClient, ADaemonThatMisbehavesIsAnErrorAndNeverAWaitForEver) {
     const auto answer = Client(folder.file("s"), std::chrono::milliseconds(50)).get("/");
     ASSERT_FALSE(answer) << text;
     EXPECT_EQ(answer.error().id, "E1508") << text;
+    EXPECT_NE((answer.error().what + answer.error().fix).find(std::to_string(::getpid())), std::string::npos)
+        << "whoever listens is named: " << answer.error().what;
+    EXPECT_NE(answer.error().fix.find("systemctl status rationd"), std::string::npos);
   }
   const Folder folder;
   const OddDaemon daemon(folder.file("s"), "HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n", true);
   int events = 0;
-  const auto stream = Client(folder.file("s"), std::chrono::milliseconds(50)).stream("/", [&](const StreamEvent&) {
-    return ++events > 0;
-  });
+  const auto stream = Client(folder.file("s"), std::chrono::milliseconds(50), std::chrono::milliseconds(50))
+                          .stream("/", [&](const StreamEvent&) { return ++events > 0; });
   ASSERT_FALSE(stream) << "a stream that falls silent is not followed for ever";
   EXPECT_EQ(stream.error().id, "E1508");
   EXPECT_EQ(events, 1);
