@@ -225,6 +225,20 @@ Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& d
   return found;
 }
 
+/// Who may not ask all asks their own: takes the others out, and returns their names.
+Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vector<Idler>& chosen) {
+  std::vector<std::string> others;
+  const auto who = daemon.get("/api/v1/session");
+  if (!who) return tl::unexpected(who.error());
+  if (who->at("role") == "operator") return others;
+  std::erase_if(chosen, [&](const Idler& each) {
+    if (each.user == who->at("user")) return false;
+    others.push_back(each.name());
+    return true;
+  });
+  return others;
+}
+
 void show_who_would_be_asked(const Session& session, const Idler& idler) {
   fmt::print("would ask {} (idle {}), which holds {}\n      {}", idler.name(),
              format_duration(idler.idle_seconds * 1'000'000'000U), session.size(idler.used), prospect(session, idler));
@@ -235,8 +249,14 @@ void show_who_would_be_asked(const Session& session, const Idler& idler) {
 Result<int> trim(const Session& session, const TrimOptions& options) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  const auto chosen = chosen_for_trim(session, *daemon, options);
+  auto chosen = chosen_for_trim(session, *daemon, options);
   if (!chosen) return tl::unexpected(chosen.error());
+  std::vector<std::string> others;
+  if (options.name.empty()) {
+    auto left_out = leave_out_others(*daemon, *chosen);
+    if (!left_out) return tl::unexpected(left_out.error());
+    others = std::move(*left_out);
+  }
   json rows = json::array();
   for (const Idler& each : *chosen) {
     if (session.dry_run) {
@@ -250,10 +270,18 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
     rows.push_back(*event);
     if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
   }
-  if (chosen->empty() && session.format() == Format::kText)
+  const std::string not_yours =
+      others.empty() ? "" : fmt::format("not yours, and not asked: {}", fmt::join(others, ", "));
+  if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
+  if (chosen->empty() && others.empty() && session.format() == Format::kText)
     fmt::print("{} was {}idle for {}: nobody is asked.\n", options.name.empty() ? "nobody" : options.name,
                options.name.empty() ? "" : "not ", options.idle.empty() ? "30m" : options.idle);
-  return tell(session, "trim", rows);
+  if (session.format() != Format::kJson) return 0;
+  json more{{"source", "daemon"}};
+  if (!others.empty())
+    more["warnings"] = json::array({{{"id", "E1502"}, {"message", not_yours}, {"fix", "ration ps   shows whose"}}});
+  session.print_json("trim", rows, more);
+  return 0;
 }
 
 }  // namespace ration::cli

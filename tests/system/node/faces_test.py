@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What the verbs say about real workloads beside a daemon: doctor, trim, explain, events, ps."""
 import json
+import os
 import re
 import subprocess
 import unittest
 
 import jsonschema
 
-from node_case import BIN, NODE, SOURCE, Case
+from node_case import BIN, NOBODY, NODE, SOURCE, Case
 from node_client import GIB, MIB
 
 CONTEXT = 64 * MIB
@@ -109,6 +110,29 @@ class Trim(Faces):
         self.assertEqual((done.returncode, done.stdout), (0, "train was not idle for 1h: nobody is asked.\n"))
         self.assertEqual(self.events("trimmed"), [])
         self.assertIn("gave back nothing", self.ration("trim", "train", "--idle", "0s").stdout)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs to become another user")
+    def test_who_is_no_operator_asks_only_their_own(self):
+        self.folder.chmod(0o755)
+        (self.folder / "ration.sock").chmod(0o666)
+        theirs = self.folder / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, NOBODY, NOBODY)
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+
+        def stranger(*words):
+            return subprocess.run([BIN / "ration", "trim", *words, "--socket", self.folder / "ration.sock"], user=NOBODY, group=NOBODY, extra_groups=[],
+                                  capture_output=True, text=True, env=dict(self.environment, RATION_RUNTIME_DIR=str(theirs), HOME=str(theirs)))
+
+        for more in ((), ("--dry-run",)):
+            done = stranger("--idle", "0s", *more)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertRegex(done.stdout, r"^not yours, and not asked: \w+/train\n$")
+            warnings = json.loads(stranger("--idle", "0s", "-o", "json", *more).stdout)["warnings"]
+            self.assertEqual([warning["id"] for warning in warnings], ["E1502"])
+        self.assertEqual(stranger("train").returncode, 5)
+        self.assertEqual(self.events("trimmed"), [])
 
     def test_what_is_printed_as_a_name_is_a_name_everywhere(self):
         self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")
