@@ -41,7 +41,7 @@ struct Typed {
   cli::CheckpointOptions checkpoint;
   std::vector<std::string> topic;
   int index = 0;
-  bool json = false;
+  bool json = false, marked = false;
 } typed;
 
 CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<Result<int>()>& action) {
@@ -113,7 +113,8 @@ void add_plan_options(CLI::App* verb) {
   verb->add_option("--label", wish.labels, "a note kept with the run; may be given again")
       ->type_name("KEY=VALUE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // the word after it may be the program
   verb->add_option("--on-deny", wish.on_deny, "fail | wait | wait:30s: what a refused allocation does")
       ->type_name("ANSWER");
   verb->add_option("--account", wish.account, "device: everything nvidia-smi counts | heap: allocations only")
@@ -137,9 +138,8 @@ cli::RunOptions run_options(const CLI::App* verb) {
 
 Result<int> start(const CLI::App* verb) {
   typed.run.queue = verb->count("--wait") > 0;
-  const auto options = run_options(verb);
-  if (const auto before = verb->remaining();
-      !before.empty() && before.front().size() > 1 && before.front().front() == '-') {
+  const auto before = verb->remaining();
+  if (!before.empty() && before.front().size() > 1 && before.front().front() == '-') {
     std::vector<std::string> known;
     for (const auto* option : verb->get_options()) {
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
@@ -150,7 +150,11 @@ Result<int> start(const CLI::App* verb) {
                             policy::suggestion(first.substr(0, first.find('=')), known)),
                 "Write: ration run --limit 4GiB -- prog --batch 64", 2);
   }
-  return cli::run(session, options);
+  if (typed.marked && !before.empty())
+    return fail("E1402",
+                fmt::format("'{}' before '--' is no option and no value of one; nothing was started.", before.front()),
+                "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
+  return cli::run(session, run_options(verb));
 }
 
 /// What needs the daemon, or is it.
@@ -459,7 +463,7 @@ int main(int argc, char** argv) {
   add_verbs(app);
   cli::Words words = cli::words_typed(argc, argv);
   const std::string& verb = words.verb;
-  if (verb.empty()) {
+  if (words.all.empty()) {
     fmt::print("{}", cli::overview());
     return 0;
   }
@@ -470,14 +474,18 @@ int main(int argc, char** argv) {
       return good.error().exit_code;
     }
   }
-  if (const auto good = cli::check_values(words); !good) {
-    session.print_error(verb, good.error());
-    return good.error().exit_code;
-  }
+  const auto refused = [&](const Result<void>& checked) {
+    if (!checked) session.print_error(verb, checked.error());
+    return !checked;
+  };
+  if (refused(cli::check_values(words, cli::surely_ours(words)))) return 2;
   typed.run.program = std::move(words.program);
-  std::reverse(words.all.begin(), words.all.end());  // as the parser wants them
+  typed.marked = words.marked;
+  std::vector<std::string> backwards(words.all.rbegin(), words.all.rend());  // as the parser wants them
   try {
-    app.parse(words.all);
+    app.parse(backwards);
+    const std::size_t program = verb == "run" ? app.get_subcommand("run")->remaining_size() : 0;
+    if (refused(cli::check_values(words, words.all.size() - program))) return 2;
   } catch (const CLI::Success&) {
     return 0;
   } catch (const CLI::ParseError& error) {

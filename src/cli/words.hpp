@@ -12,13 +12,18 @@ struct Words {
   std::string verb;                  ///< empty: nothing was typed
   std::vector<std::string> all;      ///< the verb and everything that is for it
   std::vector<std::string> program;  ///< of `run` and `sim`: what stands behind `--`
+  bool marked = false;               ///< of `run` and `sim`: there was a `--`
 };
 
 /// As `rationd` it is `ration serve`.
 [[nodiscard]] Words words_typed(int argc, char** argv);
 
-/// E1001 for an option with an empty value, `--tenant=`: the parser would take the next word for it. Of a program
-/// without a `--` before it the words are its own.
-[[nodiscard]] Result<void> check_values(const Words& words);
+/// E1001 for an empty word among those that are for ration, the first `count` of all: `--limit "$UNSET"` is not the
+/// same as no limit, and of `--tenant=` the parser would take the next word for the tenant. Only `serve --listen ""`
+/// means something.
+[[nodiscard]] Result<void> check_values(const Words& words, std::size_t count);
+
+/// How many words are surely for ration before they are parsed: where `run` has no `--`, none.
+[[nodiscard]] std::size_t surely_ours(const Words& words);
 
 }  // namespace ration::cli

@@ -33,8 +33,9 @@ void CheckpointProcesses::begin_next() {
   Job job = std::move(waiting_.front());
   waiting_.pop_front();
   std::vector<std::string> words{program_, "checkpoint-processes",
-                                 job.action == CheckpointAction::kSuspend ? "suspend" : "resume",
-                                 "--driver=" + driver_folder_, "--lock=" + lock_file_};
+                                 job.action == CheckpointAction::kSuspend ? "suspend" : "resume"};
+  if (!driver_folder_.empty()) words.push_back("--driver=" + driver_folder_);
+  if (!lock_file_.empty()) words.push_back("--lock=" + lock_file_);
   for (const ProcessIdentity& process : job.processes) words.push_back(to_word(process));
   auto child = Child::start(std::move(words), "");
   if (child)

@@ -68,6 +68,67 @@ class CommandLine(unittest.TestCase):
         self.assertIn("--name= has no value", self.refused(2, "E1001", "run", "--name=", NODE, "--", "true"))
         self.assertEqual(self.ration("run", NODE, "--", "true", "--theirs=").returncode, 0)
 
+    def test_no_word_before_the_program_is_passed_over(self):
+        for option in ("--name", "--label"):
+            stray = self.refused(2, "E1402", "run", NODE, option, "a=my", "job", "--limit", "1GiB", "--", "true")
+            self.assertIn("'job' before '--'", stray)
+        self.assertEqual(self.ration("run", NODE, "--label", "a=b", "--label", "c=d", "true").returncode, 0)
+        self.assertIn("'foo'", self.refused(2, "E1402", "run", NODE, "--limit", "1GiB", "foo", "--dry-run", "--", "true"))
+        self.assertIn("'foo'", self.refused(2, "E1402", "run", NODE, "foo", "--limt", "1GiB", "--", "true"))
+        self.assertIn("'foo'", self.refused(2, "E1402", "run", NODE, "foo", "--"))
+        self.assertEqual(self.ration("run", NODE, "--limit", "1GiB", "printf", "%s", "--limit").stdout, "--limit", "without a '--' the rest is the program's")
+
+    def test_an_empty_word_is_not_the_same_as_none(self):
+        for option in ("--limit", "--slice", "--guarantee", "--gpu", "--name", "--tenant", "--label", "--on-deny"):
+            with self.subTest(option=option):
+                self.assertIn(f"'{option}' is empty", self.refused(2, "E1001", "run", NODE, option, "", "--", "true"))
+                self.assertIn(f"'{option}' is empty", self.refused(2, "E1001", "run", NODE, option, "", "true"))
+                self.assertIn(f"{option}= has no value", self.refused(2, "E1001", "run", NODE, option + "=", "--", "true"))
+        for words in (("set", "x", "--limit", ""), ("set", ""), ("suspend", ""), ("recommend", ""), ("explain", ""), ("fits", ""), ("ps", "--tenant", ""), ("",)):
+            with self.subTest(words=words):
+                self.refused(2, "E1001", *words)
+        self.assertEqual(self.ration("run", NODE, "--", "printf", "%s", "").returncode, 0, "of a program they are its own")
+        self.assertEqual(self.ration("run", NODE, "printf", "%s", "").returncode, 0)
+
+    def test_a_name_holds_nothing_that_a_terminal_obeys(self):
+        for bad in ("a\u009b2Jb", "a\u202eb", "a\u2066b", "a\u200fb", "a\u2028b", b"a\xffb", b"a\x9b2Jb"):
+            with self.subTest(bad=bad):
+                for option in ("--name", "--tenant"):
+                    words = [BIN / "ration", "run", NODE, option, bad, "--", "true"]
+                    done = subprocess.run(words, env=self.environment, capture_output=True)
+                    self.assertEqual((done.returncode, done.stderr[:5]), (2, b"E1409"), done.stderr)
+                    self.assertIn(b"?", done.stderr)
+                label = (b"note=" + bad) if isinstance(bad, bytes) else "note=" + bad
+                done = subprocess.run([BIN / "ration", "run", NODE, "--label", label, "--", "true"], env=self.environment, capture_output=True)
+                self.assertEqual((done.returncode, done.stderr[:5]), (2, b"E1415"), done.stderr)
+        self.refused(2, "E1607", "split", NODE, "0", "--into", "2", "--names", "a,b\u202e")
+        self.holding("训练", "1GiB", "--tenant", "研究")
+        self.assertIn("研究/训练", self.ration("ps", NODE).stdout)
+
+    def test_what_stands_in_a_book_is_shown_without_what_a_terminal_obeys(self):
+        self.holding("abcdef", "1GiB", "--label", "note=x")
+        (path,) = (self.folder / "books").iterdir()
+        with open(path, "r+b") as book:
+            book.seek(book.read().index(b"abcdef\0"))
+            book.write(b"a\xc2\x9bJ\xe2\x80\0")
+        text = self.ration("ps", NODE).stdout
+        self.assertIn("a?J??", text)
+        self.assertNotIn("\u009b", text)
+
+    def test_a_guarantee_can_be_taken_away(self):
+        self.holding("one", "100MiB", "--guarantee", "4GiB")
+        self.refused(2, "E1102", "set", "one", NODE, "--guarantee", "unlimited")
+        self.refused(2, "E1102", "run", NODE, "--guarantee", "unlimited", "--", "true")
+        self.refused(2, "E1105", "set", "one", NODE, "--guarantee", "0.5B")
+        self.assertEqual(self.ration("set", "one", NODE, "--guarantee", "max").stdout, "one: guarantee 4.00 GiB → 16.0 GiB on GPU 0 (now).\n")
+        for word in ("none", "0", "0B", "0MiB"):
+            with self.subTest(word=word):
+                self.assertEqual(self.ration("set", "one", NODE, "--guarantee", "1GiB").returncode, 0)
+                self.assertEqual(self.document("ps", "ps", NODE, "-o", "json")["data"][0]["guarantee_bytes"], 1 << 30)
+                done = self.ration("set", "one", NODE, "--guarantee", word)
+                self.assertEqual((done.returncode, done.stdout), (0, "one: guarantee 1.00 GiB → 0 B on GPU 0 (now).\n"), done.stderr)
+                self.assertEqual(self.document("ps", "ps", NODE, "-o", "json")["data"][0]["guarantee_bytes"], 0)
+
     def test_a_simulated_node_needs_a_folder(self):
         self.assertIn("No such file", self.refused(1, "E1417", "explain", NODE, env={"RATION_SIM_DIR": "/proc/nowhere"}))
 
@@ -249,6 +310,36 @@ class CommandLine(unittest.TestCase):
         self.assertIn("E1304", self.ration("set", "one", NODE, "--guarantee", "17GiB").stderr + "E1304")
         self.assertEqual(self.ration("set", "one", NODE, "--guarantee", "12GiB").returncode, 0, "its own guarantee does not stand in its way")
         self.refused(4, "E1304", "run", NODE, "--guarantee", "6144MiB", "--", "true")
+
+    def test_what_is_promised_is_why_something_does_not_fit(self):
+        self.assertEqual(self.ration("split", NODE, "0", "--into", "4").returncode, 0)
+        text = self.refused(4, "E1302", "fits", NODE, "1GiB")
+        self.assertIn("16.0 GiB are free, but 16.0 GiB are promised", text)
+        self.assertNotIn("0MiB", text)
+
+    def test_empty_slices_are_cut_anew(self):
+        for into in (4, 2, 3):
+            self.assertEqual(self.ration("split", NODE, "0", "--into", into).returncode, 0)
+            self.assertEqual(len(self.document("split", "split", NODE, "-o", "json")["data"]), into)
+
+    def test_a_configuration_that_a_device_cannot_keep_names_the_key(self):
+        file = self.folder / "new.toml"
+        for key, value, larger in (("keep_free", '"17GiB"', 0), ("slices", '["100GiB"]', 2), ("slices", '["0GiB"]', 2), ("slices", '["12GiB", "8GiB"]', 0)):
+            with self.subTest(value=value):
+                file.write_text(f'[[device]]\nmatch = "0"\n{key} = {value}\n')
+                done = self.ration("config", "validate", NODE, file)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertRegex(done.stderr, rf"E1601 ration: {re.escape(str(file))}:3:\d+: {key} ")
+                self.assertEqual(self.ration("config", "validate", "--sim=T4:32GiB", file).returncode, larger)
+        file.write_text('[[device]]\nmatch = "0"\nkeep_free = "1GiB"\nslices = ["4GiB", "rest"]\n')
+        self.assertEqual(self.ration("config", "validate", NODE, file).returncode, 0)
+
+    def test_a_named_pipe_is_no_configuration(self):
+        os.mkfifo(self.folder / "pipe")
+        self.assertIn("cannot be read", self.refused(2, "E1601", "config", "validate", self.folder / "pipe"))
+        self.assertEqual(self.ration("config", "validate", "/dev/stdin", input="[daemon]\n").returncode, 0)
+        self.assertEqual(self.ration("config", "validate", "/dev/stdin", input="[daemn]\n").returncode, 2)
+        self.assertIn("init [FILE] | validate [FILE]", self.ration("config", "-h").stdout)
 
     def test_slices(self):
         self.assertIn("no slices", self.ration("split", NODE).stdout)
