@@ -187,10 +187,15 @@ class Book {
   /// Index of the device's account, or account_count() if the workload was not given that device.
   [[nodiscard]] std::uint32_t find_account(const DeviceUuid& device) const noexcept;
 
-  /// Enters `size` bytes for this process if they fit under the limit. Never waits for memory.
-  [[nodiscard]] Charged charge(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+  /// Enters `size` bytes for this process if they fit under the limit. Never waits for memory. Where they are a new
+  /// peak, `raised_from` is what the peak was before; else it stays as it is.
+  [[nodiscard]] Charged charge(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap,
+                               Bytes* raised_from = nullptr) noexcept;
   /// Takes bytes off again; never more than this process holds.
   void refund(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+  /// Takes a charge off again that the device did not honour: what was never held is no peak. `raised_from`: as
+  /// charge() said, kUnlimited where it said nothing. Of several at once the peak may stay too high, never too low.
+  void undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from) noexcept;
   /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.
   void charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept;
 

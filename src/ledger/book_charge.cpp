@@ -85,7 +85,7 @@ void Book::recover() noexcept {
 
 // ------------------------------------------------------------------------------------------------ charge and refund
 
-Charged Book::charge(std::uint32_t account, Bytes size, Kind kind) noexcept {
+Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept {
   if (account >= account_count_) return Charged::kNoAccount;
   if (slot_ == kNoSlot) return Charged::kBroken;
   if (kind == Kind::kHeap && take_spare(account, size.count())) [[likely]]
@@ -109,7 +109,10 @@ Charged Book::charge(std::uint32_t account, Bytes size, Kind kind) noexcept {
   add(slot.held[account], size.count());  // the slot first: it is what recovery believes
   const std::uint64_t now_used = used + size.count();
   record.used.store(now_used, kRelaxed);
-  if (now_used > record.peak.load(kRelaxed)) record.peak.store(now_used, kRelaxed);
+  if (const std::uint64_t peak = record.peak.load(kRelaxed); now_used > peak) {
+    record.peak.store(now_used, kRelaxed);
+    if (raised_from != nullptr) *raised_from = Bytes{peak};
+  }
   if (kind != Kind::kHeap) add(part_of(slot, account, kind), size.count());
   unlock();
   return Charged::kGranted;
@@ -140,6 +143,18 @@ void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (kind != Kind::kHeap) subtract(part_of(slot, account, kind), returned);
   unlock();
   wake_waiters();
+}
+
+// Whoever raised the peak since then did so on top of these bytes.
+void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from) noexcept {
+  if (account >= account_count_ || slot_ == kNoSlot) return;
+  if (raised_from < kUnlimited && lock()) {
+    Word& peak = layout_->accounts[account].peak;
+    const std::uint64_t now = peak.load(kRelaxed);
+    peak.store(std::max(raised_from.count(), now - std::min(now, size.count())), kRelaxed);
+    unlock();
+  }
+  refund(account, size, kind);
 }
 
 void Book::note_exported(std::uint32_t account, Bytes size) noexcept {

@@ -82,7 +82,8 @@ history::Sample Node::take_sample() {
                                   workload.book.name, workload.book.tenant, workload.user, workload.book.labels,
                                   static_cast<std::size_t>(place - snapshot_.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
-                                  new_peak(workload, account, Bytes{0}), denials_of(workload, account)});
+                                  new_peak(workload, account, Bytes{0}), denials_of(workload, account),
+                                  history::to_ms(workload.book.ended_ns)});
     }
     peaks_.erase(workload.path);
   }

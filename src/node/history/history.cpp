@@ -215,6 +215,7 @@ Result<Recorded> History::record(const Sample& sample) {
     holding.guaranteed = static_cast<std::int64_t>(std::min(workload.guarantee, capacity).count());
     holding.peak = static_cast<std::int64_t>(std::max(workload.peak, workload.used).count());
     holding.denials = static_cast<std::int64_t>(workload.denials);
+    holding.ended = workload.ended;
     holding.workload_line = line(kWorkloadLine, run.facts.tenant + "/" + run.facts.workload, id);
     holding.tenant_line = line(kTenantLine, run.facts.tenant, id);
     now.holdings.push_back(holding);

@@ -24,7 +24,7 @@ struct LineNow {
 
 }  // namespace
 
-void Integrator::hold(TimeMs from, TimeMs to) {
+void Integrator::hold(TimeMs from, TimeMs to, const Instant& now) {
   split(from, to, kHourMs, [&](std::int64_t hour, TimeMs ms) {
     for (const auto& device : last_.devices) {
       auto& row = pending_.devices[{hour, device.device}];
@@ -33,7 +33,14 @@ void Integrator::hold(TimeMs from, TimeMs to) {
       row.ungoverned += device.ungoverned * ms;
       row.unexplained += device.unexplained * ms;
     }
-    for (const auto& holding : last_.holdings) {
+  });
+  std::map<Pending::RunKeyNow, TimeMs> ends;
+  for (const auto& holding : now.holdings)
+    if (holding.ended != 0) ends[{holding.run, holding.device}] = std::clamp(holding.ended, from, to);
+  for (const auto& holding : last_.holdings) {
+    const auto end = ends.find({holding.run, holding.device});
+    const TimeMs until = end == ends.end() ? to : end->second;
+    split(from, until, kHourMs, [&](std::int64_t hour, TimeMs ms) {
       auto& row = pending_.usage[{hour, holding.run, holding.device}];
       row.ms += ms;
       row.used += holding.used * ms;
@@ -42,10 +49,9 @@ void Integrator::hold(TimeMs from, TimeMs to) {
       row.held += std::max(holding.used, holding.guaranteed) * ms;
       row.peak = std::max(row.peak, holding.used);
       pending_.devices[{hour, holding.device}].governed += holding.used * ms;
-    }
-  });
-  for (const auto& holding : last_.holdings)
-    pending_.levels[{holding.run, holding.device, holding.used / kLevelStep}] += to - from;
+    });
+    if (until > from) pending_.levels[{holding.run, holding.device, holding.used / kLevelStep}] += until - from;
+  }
 }
 
 void Integrator::gap(TimeMs from, TimeMs to) {
@@ -152,7 +158,7 @@ Recorded Integrator::take(Instant now) {
     else
       gap(from, now.time);
   } else if (elapsed > 0) {
-    hold(from, now.time);
+    hold(from, now.time, now);
     if (charts_) chart(from, now.time, now);
   }
   for (const auto& device : last_.devices) pending_.spans[{device.device, device.begins}] = now.time;

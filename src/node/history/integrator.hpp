@@ -1,7 +1,7 @@
 // From samples to sums: what each run and device had in each hour, and the points of the charts. Pure arithmetic in
 // memory; History numbers the names and stores what is pending.
-// Promises: the value at a sample holds until the next one; sums are whole byte-milliseconds; a stretch is counted
-// once, or, when it is longer than `longest_step`, entered as a gap.
+// Promises: the value at a sample holds until the next one, or until the run is known to have ended; sums are whole
+// byte-milliseconds; a stretch is counted once, or, when it is longer than `longest_step`, entered as a gap.
 #pragma once
 
 #include <compare>
@@ -23,6 +23,7 @@ struct Instant {
     std::int64_t run = 0, device = 0, used = 0, limited = 0, guaranteed = 0;
     std::int64_t workload_line = 0, tenant_line = 0;
     std::int64_t peak = 0, denials = 0;
+    TimeMs ended = 0;
   };
   TimeMs time = 0;
   std::vector<DeviceNow> devices;
@@ -104,7 +105,7 @@ class Integrator {
   [[nodiscard]] bool started() const noexcept { return started_; }
 
  private:
-  void hold(TimeMs from, TimeMs to);
+  void hold(TimeMs from, TimeMs to, const Instant& now);
   void chart(TimeMs from, TimeMs to, const Instant& now);
   void gap(TimeMs from, TimeMs to);
   void note_instant(const Instant& now, TimeMs from);

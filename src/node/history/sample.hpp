@@ -47,6 +47,8 @@ struct WorkloadSample {
   /// The largest `used` since the last sample (at least `used`), and what was refused since.
   Bytes peak;
   std::uint64_t denials = 0;
+  /// When it was over, as far as that is known; 0: it runs. What it held counts until then.
+  TimeMs ended = 0;
 };
 
 struct Sample {

@@ -101,13 +101,13 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   bool fits = false;
   CUresult result = take_and_settle(size, place, address, entered, fits, call);
   for (std::uint64_t since = 0; result == CUDA_ERROR_OUT_OF_MEMORY;) {
-    give_back(place.account, entered);
+    take_back(place.account, entered);
     if (!device_was_full(place.account, entered, function, since)) return result;
     if (!admit(place.account, entered, Kind::kHeap, function)) return result;
     result = take_and_settle(size, place, address, entered, fits, call);
   }
   if (result != CUDA_SUCCESS) {
-    give_back(place.account, entered);
+    take_back(place.account, entered);
     return result;
   }
   if (fits) return CUDA_SUCCESS;

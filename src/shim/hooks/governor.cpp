@@ -168,6 +168,7 @@ struct PlaceCache {
   std::uint32_t epoch = 0;
 };
 thread_local PlaceCache place_cache;
+thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited: that raised none
 
 }  // namespace
 
@@ -211,7 +212,8 @@ Place current_place() noexcept {
 void forget_places() noexcept { state().places_epoch.fetch_add(1, std::memory_order_relaxed); }
 
 bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  return account != kNoAccount && state().book.charge(account, size, kind) == ledger::Charged::kGranted;
+  raised_from = kUnlimited;
+  return account != kNoAccount && state().book.charge(account, size, kind, &raised_from) == ledger::Charged::kGranted;
 }
 
 bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
@@ -220,6 +222,10 @@ bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) n
 
 void give_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account != kNoAccount && size > Bytes{0}) state().book.refund(account, size, kind);
+}
+
+void take_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account != kNoAccount && size > Bytes{0}) state().book.undo(account, size, kind, raised_from);
 }
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {

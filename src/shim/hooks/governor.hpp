@@ -48,6 +48,9 @@ void forget_places() noexcept;
 
 void give_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
 
+/// The driver did not give what this thread was admitted last: it counts as never held.
+void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
+
 /// The driver itself refused bytes that the book had granted. Records it; true: the workload asked to wait and memory
 /// may have come back, so the call is worth repeating. `started_ns` is 0 at the first refusal of a call.
 [[nodiscard]] bool device_was_full(std::uint32_t account, Bytes size, const char* function,
@@ -62,7 +65,7 @@ cuda::CUresult charged(std::uint32_t account, Bytes size, Kind kind, const char*
     if (!admit(account, size, kind, function)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
     const cuda::CUresult result = call();
     if (result == cuda::CUDA_SUCCESS) return result;
-    give_back(account, size, kind);
+    take_back(account, size, kind);
     if (result != cuda::CUDA_ERROR_OUT_OF_MEMORY || !device_was_full(account, size, function, waiting_since))
       return result;
   }

@@ -158,6 +158,27 @@ TEST_F(BookTest, BytesKeptAtHandAreAnybodysTheMomentTheyAreNeeded) {
   EXPECT_EQ(snapshot().accounts[0].peak, 64_MiB);
 }
 
+TEST_F(BookTest, WhatTheDeviceDidNotGiveIsNoPeak) {
+  make(100_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  ASSERT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
+  Bytes raised_from = kUnlimited;
+  ASSERT_EQ(book.charge(0, 50_MiB, Kind::kHeap, &raised_from), Charged::kGranted);
+  EXPECT_EQ(raised_from, 10_MiB);
+  ASSERT_EQ(book.charge(0, 4_MiB), Charged::kGranted);  // another thread's, meanwhile
+  book.undo(0, 50_MiB, Kind::kHeap, raised_from);
+  EXPECT_EQ(snapshot().accounts[0].used, 14_MiB);
+  EXPECT_EQ(snapshot().accounts[0].peak, 14_MiB);
+  // One that raised nothing leaves it.
+  book.refund(0, 12_MiB);
+  raised_from = kUnlimited;
+  ASSERT_EQ(book.charge(0, 8_MiB, Kind::kHeap, &raised_from), Charged::kGranted);
+  EXPECT_EQ(raised_from, kUnlimited);
+  book.undo(0, 8_MiB, Kind::kHeap, raised_from);
+  EXPECT_EQ(snapshot().accounts[0].peak, 14_MiB);
+}
+
 TEST_F(BookTest, ThePeakCountsNoBytesThatWereGivenBack) {
   make(1_GiB);
   Book one = open(), two = open();
