@@ -1,29 +1,19 @@
 #include "node/api.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/clock.hpp"
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 
 namespace ration::node {
-namespace {
 
 using nlohmann::json;
-
-bool in_group_ration(uid_t user) {
-  const auto groups = groups_of(user);
-  return std::find(groups.begin(), groups.end(), "ration") != groups.end();
-}
-
-}  // namespace
 
 Viewer Api::viewer_of(const http::Peer& peer) {
   Viewer viewer;
   viewer.user = peer.uid;
-  viewer.is_operator = peer.token_accepted || (peer.uid && (*peer.uid == 0 || *peer.uid == ::getuid())) ||
-                       (peer.uid && in_group_ration(*peer.uid));
+  viewer.is_operator = peer.token_accepted || (peer.uid && is_operator(*peer.uid));
   return viewer;
 }
 

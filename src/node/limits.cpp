@@ -128,7 +128,8 @@ std::vector<Bytes> Limits::in_book(const std::string& path) const {
 
 Result<void> Limits::write(const Workload& workload) {
   const OwnedWorkload* owned = find(workload.path);
-  if (owned == nullptr) return fail("E1411", fmt::format("{} is not known to the daemon.", workload.path), "ration ps");
+  if (owned == nullptr)
+    return fail("E1411", fmt::format("{} is not known to the daemon.", workload.book.name), "ration ps");
   std::vector<ledger::LimitChange> changes;
   std::vector<Written>& written = written_[workload.path];
   written.resize(owned->accounts.size());

@@ -54,7 +54,9 @@ std::string Node::tenant_of(const Workload& workload) {
   const auto& tenants = configuration_.tenants;
   const bool names_a_tenant =
       std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
-  if (names_a_tenant) subject.asked_tenant = named;
+  subject.asks_for_another = names_another_user(named, workload.owner);
+  subject.is_operator = is_operator(workload.owner);
+  if (names_a_tenant || subject.asks_for_another) subject.asked_tenant = named;
   if (const auto assigned = policy::tenant_for(configuration_, subject)) return assigned->tenant;
   subject.asked_tenant.clear();
   const auto by_rule = policy::tenant_for(configuration_, subject);
@@ -121,8 +123,13 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     unchecked_.insert(path);
   }
   for (const Workload& workload : changes.ended) note_ended(workload, events);
-  for (const std::string& damaged : changes.damaged)
-    events.push_back(plain_event("guard_lost", "a book cannot be read: " + damaged));
+  for (const Damaged& damaged : changes.damaged) {
+    Event event = plain_event("guard_lost", "a book cannot be read: " + damaged.text);
+    event.user = damaged.user;
+    event.workload = damaged.workload;
+    event.tenant = damaged.tenant;
+    events.push_back(std::move(event));
+  }
   for (const auto& [path, workload] : registry_.workloads()) note_denials(workload, events);
   note_waits(events);
   note_activity();

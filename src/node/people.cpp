@@ -5,8 +5,11 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <map>
 #include <mutex>
+#include <string_view>
 
 namespace ration::node {
 
@@ -42,6 +45,25 @@ std::vector<std::string> groups_of(std::uint32_t user) {
     if (const group* each = ::getgrgid(groups[static_cast<std::size_t>(i)]); each != nullptr)
       names.emplace_back(each->gr_name);
   return names;
+}
+
+bool is_operator(std::uint32_t user) {
+  if (user == 0 || user == ::getuid()) return true;
+  const auto groups = groups_of(user);
+  return std::find(groups.begin(), groups.end(), "ration") != groups.end();
+}
+
+bool names_another_user(const std::string& name, std::uint32_t user) {
+  constexpr std::string_view kNumbered = "uid-";
+  if (name.rfind(kNumbered, 0) == 0) {
+    std::uint32_t number = 0;
+    const char* end = name.data() + name.size();
+    const auto read = std::from_chars(name.data() + kNumbered.size(), end, number);
+    if (read.ec == std::errc{} && read.ptr == end) return number != user;
+  }
+  const std::lock_guard guard(alone);
+  const passwd* entry = ::getpwnam(name.c_str());
+  return entry != nullptr && entry->pw_uid != user;
 }
 
 }  // namespace ration::node

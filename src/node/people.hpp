@@ -16,4 +16,10 @@ namespace ration::node {
 /// Names of the user's groups; empty where the user is not known.
 [[nodiscard]] std::vector<std::string> groups_of(std::uint32_t user);
 
+/// Root, the daemon's own user, and members of group `ration`.
+[[nodiscard]] bool is_operator(std::uint32_t user);
+
+/// Whether `name` is what another user of this machine is charged as: its name, or `uid-1004`.
+[[nodiscard]] bool names_another_user(const std::string& name, std::uint32_t user);
+
 }  // namespace ration::node

@@ -40,6 +40,11 @@ bool is_being_made(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && !is_older_than_a_moment(status);
 }
 
+Damaged damaged(const Workload& workload, std::string_view why) {
+  return {workload.user, workload.book.name, workload.book.tenant,
+          fmt::format("{}/{} of {}: {}", workload.book.tenant, workload.book.name, workload.user, why)};
+}
+
 }  // namespace
 
 std::string real_folder(const std::string& folder) {
@@ -151,7 +156,9 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
         known.listed = 0;
         continue;
       }
-      changes.damaged.push_back(fmt::format("{}: {}", path, ledger::describe(read)));
+      const std::string file = path.substr(path.rfind('/') + 1), whose = user_name(owner);
+      changes.damaged.push_back(
+          {whose, "", "", fmt::format("a book of {}, {}: {}", whose, file, ledger::describe(read))});
       passed_over_.insert(path);
       continue;
     }
@@ -185,7 +192,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
 bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   BookSnapshot book;
   if (const BookStatus status = source.reader.read(book, workload.book.denial_count); status != BookStatus::kOk) {
-    changes.damaged.push_back(fmt::format("{}: {}", workload.path, ledger::describe(status)));
+    changes.damaged.push_back(damaged(workload, ledger::describe(status)));
     return false;
   }
   // The book is its owner's to write: who it is, and on which devices, stays what it was.
@@ -194,7 +201,7 @@ bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
       std::equal(book.accounts.begin(), book.accounts.end(), first.accounts.begin(), first.accounts.end(),
                  [](const auto& one, const auto& other) { return one.device == other.device; });
   if (!same_devices) {
-    changes.damaged.push_back(fmt::format("{}: its devices were changed", workload.path));
+    changes.damaged.push_back(damaged(workload, "its devices were changed"));
     return false;
   }
   book.tenant = first.tenant;

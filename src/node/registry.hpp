@@ -33,11 +33,18 @@ struct Workload {
 /// The one spelling under which the registry has a folder; as given where it is not there.
 [[nodiscard]] std::string real_folder(const std::string& folder);
 
+/// A book that cannot be read. Everybody is told: where it lies is left out.
+struct Damaged {
+  std::string user;
+  std::string workload, tenant;  ///< empty: it could never be read
+  std::string text;              ///< what it is, and why
+};
+
 /// What happened since the last refresh.
 struct Changes {
   std::vector<std::string> started;  ///< paths
   std::vector<Workload> ended;       ///< as they were last seen
-  std::vector<std::string> damaged;  ///< path and reason, once a file that is not being made at this moment
+  std::vector<Damaged> damaged;      ///< once a file that is not being made at this moment
 };
 
 class Registry {

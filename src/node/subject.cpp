@@ -39,6 +39,8 @@ policy::Subject subject_of(const http::Peer& peer, const std::string& asked_tena
   subject.groups = groups_of(subject.uid);
   if (peer.pid) subject.cgroup = cgroup_of(*peer.pid);
   subject.asked_tenant = asked_tenant;
+  subject.asks_for_another = names_another_user(asked_tenant, subject.uid);
+  subject.is_operator = is_operator(subject.uid);
   subject.labels = labels_of(labels);
   return subject;
 }

@@ -78,7 +78,15 @@ Result<Assignment> asked_for(const Configuration& configuration, const Subject& 
                 open.empty() ? "Leave --tenant out." : fmt::format("Leave --tenant out, or: --tenant {}", open.front()),
                 5);
   }
-  if (configuration.tenants.empty() || name == own_name(configuration, subject)) return Assignment{name, nullptr};
+  if (name == own_name(configuration, subject)) return Assignment{name, nullptr};
+  if (configuration.tenants.empty()) {
+    // Whoever names no tenant is charged by the user's name: nobody else may be charged in that one's place.
+    if (!subject.asks_for_another || subject.is_operator || subject.uid == 0) return Assignment{name, nullptr};
+    return fail("E1502",
+                fmt::format("{} may not run as tenant {}: that is another user of this machine.",
+                            subject.user.empty() ? "you" : subject.user, name),
+                "Leave --tenant out, or give a name that is no user's.", 5);
+  }
   std::vector<std::string> names;
   for (const Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
   return fail("E1801", fmt::format("tenant '{}' is not known.{}", name, suggestion(name, names)),

@@ -19,7 +19,9 @@ struct Subject {
   std::string cgroup;  ///< path: /system.slice/jupyterhub.service
   std::string image;   ///< of its container
   std::map<std::string, std::string> labels;
-  std::string asked_tenant;  ///< --tenant
+  std::string asked_tenant;       ///< --tenant
+  bool asks_for_another = false;  ///< that is the name of another user of this machine
+  bool is_operator = false;       ///< who may charge any user
 };
 
 struct Assignment {
@@ -29,8 +31,9 @@ struct Assignment {
 };
 
 /// Who is charged. Asked for: that one, if the subject fits its match, or it has none, or the subject is root; E1502 if
-/// not, E1801 if there is no such tenant (with no tenant at all in the configuration any name will do). Not asked for:
-/// the first that fits, else the default tenant, else the user's own name (`user:NAME` if a tenant has that name).
+/// not, E1801 if there is no such tenant (with no tenant at all in the configuration any name will do, but that of
+/// another user: E1502). Not asked for: the first that fits, else the default tenant, else the user's own name
+/// (`user:NAME` if a tenant has that name).
 [[nodiscard]] Result<Assignment> tenant_for(const Configuration& configuration, const Subject& subject);
 
 /// The first policy that fits; nullptr: none.

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What is asked of the daemon in a form that it cannot mean, or that somebody may not ask."""
+import json
 import os
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from node.node_case import Case  # noqa: E402
+from node.node_case import NOBODY, Case  # noqa: E402
 from node_client import GIB  # noqa: E402
 
+TENANT_OFFSET, NAME_OFFSET = 160, 96  # of a book
 NO_NUMBERS = ("6", True, 1.5, 1e308, 2 ** 64, 2 ** 63, -2 ** 63, [], {})
 
 
@@ -54,6 +56,66 @@ class Types(Case):
             for path in ("/api/v1/workloads/x", "/api/v1/tenants/x"):
                 self.refused(field, "PATCH", path, {"limit": "4GiB", field: ""})
         self.assertEqual(self.ask("PATCH", "/api/v1/workloads/x", {"limit": "4GiB", "guarantee": None})[0], 404)
+
+
+class Strangers(Case):
+    """Without a configuration; asked by somebody who is nobody here."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.folder / "ration.sock", 0o666)
+        self.theirs = self.folder / "theirs"
+        (self.theirs / "books").mkdir(parents=True)
+        for path in (self.theirs, self.theirs / "books"):
+            os.chown(path, NOBODY, NOBODY)
+
+    def lay(self, name, tenant):
+        """A book as nobody's program would write it, without having asked."""
+        self.holding(name, "1GiB", "--limit", "2GiB", "--tenant", "somebody")
+        forged = bytearray(self.book(name).read_bytes())
+        forged[TENANT_OFFSET:TENANT_OFFSET + 9] = tenant.encode().ljust(9, b"\0")
+        forged[NAME_OFFSET:NAME_OFFSET + 7] = b"forged\0"
+        book = self.theirs / "books" / "forged.1.book"
+        book.write_bytes(forged)
+        os.chown(book, NOBODY, NOBODY)
+        return book
+
+    def test_nobody_is_charged_by_another_user(self):
+        for tenant in ("root", "uid-0"):
+            for path, body in (("/api/v1/workloads", {"folder": str(self.theirs)}), ("/api/v1/leases", {"bytes": GIB})):
+                status, problem = self.as_nobody("POST", path, json.dumps({**body, "tenant": tenant}))
+                self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
+                self.assertIn(f"nobody may not run as tenant {tenant}: that is another user", problem["detail"])
+        for tenant in ("", "nobody", "a-project"):
+            status, answer = self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs), "tenant": tenant}))
+            self.assertEqual((status, answer["data"]["tenant"]), (200, tenant or "nobody"))
+        status, answer = self.ask("POST", "/api/v1/leases", {"bytes": GIB, "tenant": "nobody"})
+        self.assertEqual((status, answer["data"]["tenant"]), (201, "nobody"), "an operator may")
+
+    def test_nor_by_a_book_that_names_one(self):
+        self.lay("train", "root")
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
+        row = self.row("forged")
+        self.assertEqual((row["user"], row["tenant"]), ("nobody", "nobody"))
+        self.assertIn("names tenant root, to whom nobody does not belong", self.until(lambda: self.events("violation"), "it is told")[0]["text"])
+
+    def test_where_somebody_elses_book_lies_is_told_to_nobody(self):
+        book = self.lay("train", "nobody")
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
+        self.row("forged")
+        with open(book, "r+b") as file:
+            file.write(b"garbage!")
+        lost = self.until(lambda: self.events("guard_lost"), "it is told")[0]
+        self.assertEqual((lost["workload"], lost["user"]), ("forged", "nobody"))
+        self.assertIn("nobody/forged", lost["text"])
+        unread = self.theirs / "books" / "other.2.book"
+        unread.write_bytes(bytes(100))
+        os.chown(unread, NOBODY, NOBODY)
+        os.utime(unread, (0, 0))
+        lost = self.until(lambda: self.events("guard_lost")[1:], "the next is told")[0]
+        self.assertIn("nobody", lost["text"])
+        self.assertNotIn(str(self.folder), json.dumps(self.events("guard_lost")))
 
 
 if __name__ == "__main__":

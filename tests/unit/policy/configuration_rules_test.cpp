@@ -88,6 +88,23 @@ TEST(Tenants, WhoAsksForATenantHasToFitIt) {
   EXPECT_EQ(tenant_for(configuration(""), carol)->tenant, "vison") << "without tenants any name will do";
 }
 
+TEST(Tenants, WithoutTenantsNobodyIsChargedInTheNameOfAnotherUser) {
+  const Configuration none = configuration("");
+  Subject carol = user("carol");
+  carol.asked_tenant = "alice";
+  carol.asks_for_another = true;
+  const auto refused = tenant_for(none, carol);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().id, "E1502");
+  EXPECT_EQ(refused.error().exit_code, 5);
+  EXPECT_EQ(refused.error().what, "carol may not run as tenant alice: that is another user of this machine.");
+  carol.is_operator = true;
+  EXPECT_EQ(tenant_for(none, carol)->tenant, "alice") << "operators may";
+  carol.is_operator = false;
+  const Configuration named = configuration("[[tenant]]\nname = \"alice\"\n");
+  EXPECT_EQ(tenant_for(named, carol)->entry, &named.tenants[0]) << "the configuration says who may";
+}
+
 TEST(Tenants, TheDefaultTenantIsForThoseWhoFitNone) {
   const Configuration all = configuration(std::string(kTenants) + "[defaults]\ntenant = \"open\"\n");
   EXPECT_EQ(tenant_for(all, user("dora"))->entry, &all.tenants[2]);
