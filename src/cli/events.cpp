@@ -26,7 +26,7 @@ void print_event(const Session& session, const json& event) {
         "{}  {:<6} {}  {}{}\n", event.at("time").get<std::string>(), event.at("id").get<std::int64_t>(),
         colour == 0 ? fmt::format("{:<10}", type) : session.painted(fmt::format("{:<10}", type), colour),
         event.at("text").get<std::string>(),
-        event.at("denial").is_string() ? fmt::format("  (ration why {})", event["denial"].get<std::string>()) : "");
+        event.at("denial").is_string() ? fmt::format("  (ration why {})", event.at("id").get<std::int64_t>()) : "");
   }
   std::fflush(stdout);
 }

@@ -20,11 +20,14 @@ Result<int> why_from(NodeClient& daemon, const Session& session, const std::stri
     return 0;
   }
   const nlohmann::json& why = *event;
-  fmt::print("DENIED   {}  {}/{}  {}  {}\n", event->at("time").get<std::string>(), event->value("tenant", ""),
-             event->value("workload", ""), session.size(Bytes{event->value("bytes", std::uint64_t{0})}),
-             why.value("function", ""));
+  const nlohmann::json& pid = event->at("pid");
+  fmt::print("DENIED   {}  {}/{}{}  {}  {}\n", event->at("time").get<std::string>(), event->value("tenant", ""),
+             event->value("workload", ""), pid.is_number() ? fmt::format(" (pid {})", pid.get<int>()) : "",
+             session.size(Bytes{event->value("bytes", std::uint64_t{0})}), why.value("function", ""));
   fmt::print("because  {}\n", why.value("because", event->at("text").get<std::string>()));
   if (const std::string other = why.value("not_because", ""); !other.empty()) fmt::print("not because  {}\n", other);
+  if (const double waited = why.value("waited_seconds", 0.0); waited > 0)
+    fmt::print("after    waiting {}\n", format_duration(static_cast<std::uint64_t>(waited * 1e9)));
   if (event->at("fix").is_string()) fmt::print("fix      {}\n", event->at("fix").get<std::string>());
   return 0;
 }
@@ -35,7 +38,7 @@ Result<int> why_event(const Session& session, const std::string& number) {
   if (!daemon) return tl::unexpected(daemon.error());
   const auto event = daemon->get("/api/v1/events/" + number + "/why");
   if (!event) return tl::unexpected(event.error());
-  if (event->at("denial").is_string()) return why(session, event->at("denial").get<std::string>());
+  if (event->at("denial").is_string()) return why_from(*daemon, session, number);
   if (session.format() == Format::kJson) {
     session.print_json("event_why", *event, {{"source", "daemon"}});
     return 0;
@@ -92,6 +95,13 @@ Result<int> why(const Session& session, const std::string& id) {
     return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
                 "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
   }
+  // The daemon knows more: of everybody, of long ago, and why a limit was lower than it was set.
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  if (*daemon) {
+    auto told = why_from(**daemon, session, id);
+    if (told || told.error().id != "E1917") return told;
+  }
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   for (const auto& stored : store->list()) {
@@ -136,10 +146,6 @@ Result<int> why(const Session& session, const std::string& id) {
                             wanted->run, book.name, id, book.denial_count),
                 "ration ps", 3);
   }
-  // An older one: the daemon keeps what the books no longer have.
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return why_from(**daemon, session, id);
   return fail("E1413", fmt::format("no run {} is on the books (the newest 32 that have ended are kept).", wanted->run),
               "ration ps", 3);
 }

@@ -159,8 +159,9 @@ void Api::install_past(http::Server& server) {
 
   server.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
     ask_history(responder, "why",
-                [id = request.captures.at("id"), viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
-                  const auto event = reader.denial(id);
+                [id = request.captures.at("id"), viewer = viewer_of(request.peer),
+                 asker = request.peer.uid ? user_name(*request.peer.uid) : ""](Reader& reader) -> Result<json> {
+                  const auto event = reader.denial(id, asker);
                   if (!event) return tl::unexpected(event.error());
                   if (!may_see_details(*event, viewer))
                     return fail("E1502", fmt::format("{} is a denial of {}.", id, event->user),

@@ -151,9 +151,7 @@ NodeOptions node_options(const std::string& driver_folder, const std::string& st
   };
   options.recorded = [database](const std::string& denial, history::TimeMs time) {
     auto reader = history::Reader::open(database);
-    if (!reader) return false;
-    const auto event = reader->denial(denial);
-    return event && event->time == time;
+    return reader && reader->has_denial(denial, time);
   };
   return options;
 }

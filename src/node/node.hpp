@@ -30,6 +30,7 @@
 #include "node/tenants.hpp"
 #include "policy/configuration.hpp"
 #include "policy/configuration_match.hpp"
+#include "policy/denials.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::node {
@@ -164,6 +165,8 @@ class Node {
   void note_started(const Workload& workload, std::vector<history::Event>& events);
   void note_ended(const Workload& workload, std::vector<history::Event>& events);
   void note_denials(const Workload& workload, std::vector<history::Event>& events);
+  void tell_who_has_it(const Workload& workload, const ledger::Denial& denial,
+                       policy::DenialExplained& explained) const;
   void note_ungoverned(std::vector<history::Event>& events);
   void note_waits(std::vector<history::Event>& events);
   void note_shrinking(std::vector<history::Event>& events);

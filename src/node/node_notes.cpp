@@ -77,13 +77,39 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
                     told ? workload.book.exit_status : -1});
 }
 
+// A book does not know who holds the device, or for whom its own limit was lowered.
+void Node::tell_who_has_it(const Workload& workload, const ledger::Denial& denial,
+                           policy::DenialExplained& explained) const {
+  if (denial.account >= workload.book.accounts.size()) return;
+  const auto gpu = gpu_of(workload.book.accounts[denial.account].device);
+  const OwnedWorkload* owned = limits_.find(workload.path);
+  if (denial.reason == ledger::DenialReason::kLimit && owned != nullptr && denial.account < owned->accounts.size()) {
+    const OwnedLimit& mine = owned->accounts[denial.account];
+    if (mine.held_back_by.empty() || denial.limit >= mine.configured) return;
+    explained.because = fmt::format("{} held {} and might hold {} of its limit {} at that moment: {}",
+                                    workload.book.name, format_size(denial.used), format_size(denial.limit),
+                                    format_size(mine.configured), mine.held_back_by);
+    explained.fix = fmt::format("ration explain{}   (who holds what, and for whom the rest is kept); --on-deny wait",
+                                gpu ? fmt::format(" --gpu {}", *gpu) : "");
+  }
+  if (denial.reason != ledger::DenialReason::kDeviceFull) return;
+  const AccountView* most = nullptr;
+  for (const AccountView& account : snapshot_.accounts)
+    if (account.gpu == gpu && account.path != workload.path && (most == nullptr || account.used > most->used))
+      most = &account;
+  if (most != nullptr && most->used > Bytes{0})
+    explained.because +=
+        fmt::format("; most is held by {}/{}: {}", most->tenant, most->workload, format_size(most->used));
+}
+
 void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
   auto& wanted = wanted_[workload.path];
   wanted.assign(workload.book.accounts.size(), Bytes{0});
   for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
     wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
-    const auto explained = policy::explain_denial(denial, workload.book, true);
+    auto explained = policy::explain_denial(denial, workload.book, true);
+    tell_who_has_it(workload, denial, explained);
     const std::uint64_t time_ns = std::min(denial.time_ns, now_ns_);
     recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(time_ns);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);

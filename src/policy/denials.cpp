@@ -17,7 +17,10 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, Unit
                          format_size(denial.used, units), format_size(denial.limit, units),
                          format_size(denial.requested, units));
     case DenialReason::kDeviceFull:
-      return "the GPU itself was full; the limit would have allowed it";
+      return denial.device_free == ledger::kUnknownBytes
+                 ? "the GPU itself was full; the limit would have allowed it"
+                 : fmt::format("the GPU itself was full: {} were free; the limit would have allowed {}",
+                               format_size(Bytes{denial.device_free}, units), format_size(denial.requested, units));
     case DenialReason::kNoAccount:
       return fmt::format("{} was not given that GPU", book.name);
     default:
@@ -27,7 +30,8 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, Unit
 
 std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running) {
   if (denial.reason == DenialReason::kDeviceFull)
-    return "ration ps   (who holds it), then wait for one to end: --on-deny wait";
+    return denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
+                                : "ration ps   (who holds it), then wait for one to end: --on-deny wait";
   if (denial.reason == DenialReason::kNoAccount) return "ration run --gpu 0,1 …   gives it more than one GPU";
   const Bytes enough = round_up(denial.used + denial.requested, Bytes{std::uint64_t{256} << 20});
   return running ? fmt::format("ration set {} --limit {}MiB", book.name, enough.count() >> 20)

@@ -100,9 +100,30 @@ Result<Event> Reader::event(std::int64_t id) {
   return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 3);
 }
 
-Result<Event> Reader::denial(const std::string& id) {
-  Statement row(database_, std::string(kEventColumns) + "WHERE denial = ? AND denial <> '' ORDER BY id DESC LIMIT 1");
-  if (row.with(id).row()) return read_event(row);
+bool Reader::has_denial(const std::string& id, TimeMs time) {
+  Statement row(database_, "SELECT 1 FROM events WHERE denial = ?1 AND time = ?2 AND denial <> '' LIMIT 1");
+  return row.with(id, time).row();
+}
+
+Result<Event> Reader::denial(const std::string& id, const std::string& asker) {
+  std::vector<Event> found;
+  {
+    const bool is_number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
+    Statement rows(database_, std::string(kEventColumns) + "WHERE denial <> '' AND " + (is_number ? "id" : "denial") +
+                                  " = ? ORDER BY id DESC");
+    rows.with(id);
+    while (rows.row()) found.push_back(read_event(rows));
+  }
+  const auto own = std::find_if(found.begin(), found.end(), [&](const Event& each) { return each.user == asker; });
+  if (own != found.end()) return std::move(*own);
+  const auto other =
+      std::find_if(found.begin(), found.end(), [&](const Event& each) { return each.user != found.front().user; });
+  if (other != found.end())
+    return fail("E1802",
+                fmt::format("{} is a denial of {} (event {}) and one of {} (event {}).", id, found.front().user,
+                            found.front().id, other->user, other->id),
+                fmt::format("ration why {}", found.front().id), 3);
+  if (!found.empty()) return std::move(found.front());
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
   return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 3);
 }

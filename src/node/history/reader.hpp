@@ -45,8 +45,11 @@ class Reader {
   [[nodiscard]] Result<std::vector<Event>> events(const EventQuestion& question);
   /// E1917 when there is none (any more).
   [[nodiscard]] Result<Event> event(std::int64_t id);
-  /// The event of a denial (`d-17-3`). E1917.
-  [[nodiscard]] Result<Event> denial(const std::string& id);
+  /// Whether an event of that denial is recorded, of that very time: every user numbers their own, anew at each boot.
+  [[nodiscard]] bool has_denial(const std::string& id, TimeMs time);
+  /// `d-17-3`, or the number of its event. Of several users' denials of that name the newest of `asker`. E1917; E1802:
+  /// there are several, and none is the asker's.
+  [[nodiscard]] Result<Event> denial(const std::string& id, const std::string& asker);
   /// Numbers of the oldest and newest event that is kept; 0 without any.
   [[nodiscard]] Result<std::pair<std::int64_t, std::int64_t>> kept_events();
 

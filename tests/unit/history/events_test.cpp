@@ -35,10 +35,28 @@ TEST_F(HistoryTest, AnEventComesBackAsItWasGiven) {
   EXPECT_EQ(back->old_value, "1");
   EXPECT_EQ(back->new_value, "2");
   EXPECT_EQ(back->fix, "ration set serve");
-  EXPECT_EQ(reader().denial("d-4-17")->id, id);
-  EXPECT_EQ(reader().denial("d-4-18").error().id, "E1917");
-  EXPECT_EQ(reader().denial("").error().id, "E1917");
+  EXPECT_EQ(reader().denial("d-4-17", "")->id, id);
+  EXPECT_EQ(reader().denial("d-4-18", "").error().id, "E1917");
+  EXPECT_EQ(reader().denial("", "").error().id, "E1917");
+  EXPECT_EQ(reader().denial(std::to_string(id), "")->id, id);
   EXPECT_EQ(reader().event(id + 1).error().id, "E1917");
+}
+
+// Every user numbers their own runs.
+TEST_F(HistoryTest, ADenialOfThatNameIsTheAskersOrNobodyIsTakenForAnother) {
+  History history = open();
+  Event event = event_of("denied", "serve");
+  event.denial = "d-3-1", event.user = "alice";
+  const std::int64_t first = *history.append(event);
+  event.user = "bob";
+  const std::int64_t second = *history.append(event);
+  ASSERT_TRUE(history.commit());
+  EXPECT_EQ(reader().denial("d-3-1", "alice")->id, first);
+  EXPECT_EQ(reader().denial("d-3-1", "bob")->id, second);
+  const auto several = reader().denial("d-3-1", "root");
+  EXPECT_EQ(several.error().id, "E1802");
+  EXPECT_NE(several.error().what.find(std::to_string(first)), std::string::npos);
+  EXPECT_EQ(reader().denial(std::to_string(first), "bob")->user, "alice");
 }
 
 TEST_F(HistoryTest, EventsAreFoundBySinceTypeAndWorkload) {
