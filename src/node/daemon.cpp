@@ -342,10 +342,11 @@ void Daemon::count(const std::vector<Event>& events) {
 }
 
 void Daemon::publish(std::vector<Event> events) {
-  if (events.empty()) return;
   for (Event& event : events)
     if (event.time == 0) event.time = history::now_ms();
   count(events);
+  flood_.limit(events, history::now_ms());
+  if (events.empty()) return;
   const auto stored = history_.append(events);
   if (!stored) last_problem_ = stored.error().what;
   send_alerts(events);  // a full disk is no reason to be silent about a full GPU

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "node/api.hpp"
+#include "node/event_flood.hpp"
 #include "node/history/history.hpp"
 #include "node/http/event_loop.hpp"
 #include "node/http/server.hpp"
@@ -80,6 +81,7 @@ class Daemon final : private ApiHost {
   history::History history_;
   Node node_;
   Leases leases_;
+  EventFlood flood_;
   Webhook webhook_;
   Counters counters_;
   http::EventLoop loop_;
