@@ -54,6 +54,11 @@ Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs st
     }
   if (end == nullptr || (*end != '\0' && std::string(end) != "Z"))
     return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
+  std::tm noon = parts;  // of that day, whatever a leap second does to the next
+  noon.tm_hour = 12;
+  (void)::timegm(&noon);
+  if (noon.tm_mday != parts.tm_mday)  // February 30 became March 2
+    return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
   return static_cast<TimeMs>(::timegm(&parts)) * history::kSecondMs;
 }
 
@@ -183,11 +188,12 @@ void Api::install_past(http::Server& server) {
     const auto from = moment(request, "from", history::now_ms() - history::kHourMs);
     const auto to = moment(request, "to", history::now_ms());
     const auto points = number(request, "points", 600, 5'000);
+    if (points && *points == 0) return responder.fail(bad_parameter("points", "0", "points=1 to 5000").value());
     for (const auto* given : {&from, &to, &points})
       if (!*given) return responder.fail(given->error());
     question.from = *from;
     question.to = *to;
-    question.points = std::max<std::int64_t>(1, *points);
+    question.points = *points;
     if (const std::string* metric = request.parameter("metric"); metric != nullptr && *metric != "used_bytes")
       return responder.fail(bad_parameter("metric", *metric, "metric=used_bytes").value());
     const std::string* by = request.parameter("by");

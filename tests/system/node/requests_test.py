@@ -51,6 +51,13 @@ class Types(Case):
             status, answer = self.ask("POST", "/api/v1/leases", {"bytes": GIB, "priority": good})
             self.assertEqual((status, answer["data"]["priority"]), (201, shown))
 
+    def test_times_that_never_were_and_no_points(self):
+        for wrong in ("from=2026-02-30", "from=2026-04-31T12:00:00Z", "to=2025-02-29", "points=0"):
+            status, problem = self.ask("GET", "/api/v1/series?" + wrong)
+            self.assertEqual((status, wrong.split("=")[0] in problem.get("detail", "")), (400, True), (wrong, problem))
+        for good in ("from=2024-02-29&to=2024-03-01", "from=2026-01-31T23:59:60Z", "points=1"):
+            self.assertEqual(self.ask("GET", "/api/v1/series?" + good)[0], 200, good)
+
     def test_a_change_to_nothing(self):
         for field in ("limit", "guarantee", "gpu"):
             for path in ("/api/v1/workloads/x", "/api/v1/tenants/x"):
