@@ -1,11 +1,14 @@
 // `ration set`: change the limit or the guarantee of something running.
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "node/limit_changed.hpp"
+#include "policy/configuration.hpp"
 #include "policy/text.hpp"
 
 namespace ration::cli {
@@ -128,6 +131,17 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
   }
 }
 
+/// Whether a daemon that does not run at this moment remembers that book: it puts its own numbers back.
+bool is_remembered(const std::string& path) {
+  const auto configuration = policy::read_configuration();
+  const bool configured = configuration && !configuration->daemon.state.origin.is_default();
+  std::ifstream file((configured ? configuration->daemon.state.value : policy::default_state_folder()) +
+                     "/limits.json");
+  const auto document = nlohmann::json::parse(file, nullptr, false);
+  const auto workloads = document.is_object() ? document.find("workloads") : document.end();
+  return document.is_object() && workloads != document.end() && workloads->is_object() && workloads->contains(path);
+}
+
 /// A tenant of the configuration: its workloads together.
 Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOptions& options,
                        const nlohmann::json& wish) {
@@ -228,7 +242,14 @@ Result<int> set(const Session& session, const SetOptions& options) {
     if (!options.limit.empty()) book.set_limit(account, change.limit);
     if (!options.guarantee.empty()) book.set_guarantee(account, change.guarantee);
   }
-  show(session, options, document, nlohmann::json::object());
+  nlohmann::json more = nlohmann::json::object();
+  if (is_remembered(changes.front().path)) {
+    const char* what = "the daemon that governs it is not running, and puts its own numbers back when it starts.";
+    const char* fix = "ration serve, then set it again";
+    more["warnings"] = {{{"id", "E1501"}, {"message", what}, {"fix", fix}}};
+    if (session.format() != Format::kJson) fmt::print(stderr, "E1501 ration: {}\n      {}\n", what, fix);
+  }
+  show(session, options, document, more);
   return 0;
 }
 

@@ -41,14 +41,6 @@ bool make_folders(const std::string& folder) {
   return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-std::string default_state_folder() {
-  if (::getuid() == 0) return "/var/lib/ration";
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/')
-    return std::string(state) + "/ration";
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/ration";
-}
-
 // Where nobody configured one: whoever can read this user's files may change things through the dashboard.
 Result<std::string> own_token_file(const std::string& state) {
   const std::string path = state + "/token";
@@ -89,7 +81,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   const policy::Daemon& settings = configuration->daemon;
   std::string state = !options.state.empty()                ? options.state
                       : !settings.state.origin.is_default() ? settings.state.value
-                                                            : default_state_folder();
+                                                            : policy::default_state_folder();
   if (!make_folders(state)) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);

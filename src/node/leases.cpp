@@ -204,6 +204,7 @@ void Leases::ask_again(const std::string& path, const Snapshot& snapshot, std::u
   request.guarantee = entry.wish.guarantee;
   for (const AccountView& each : accounts)
     if (each.gpu) request.gpus.push_back(*each.gpu);
+  entry.wish.gpu = fmt::format("{}", fmt::join(request.gpus, ","));
   request.priority = entry.wish.priority;
   request.submitted_ns = now_ns;
   request.held = Bytes{0};
@@ -314,11 +315,14 @@ json Leases::describe(const std::string& id, const Viewer& viewer) const {
   } else if (entry.granted) {
     row["state"] = entry.workload.empty() ? "granted" : "running";
     row["gpus"] = entry.granted->gpus;
+  } else if (queue_.position(id) == 0) {  // it is brought back without a place in the queue
+    row["state"] = entry.workload.empty() ? "over" : "running";
   } else {
     row["state"] = "waiting";
     row["position"] = queue_.position(id);
     row["of"] = queue_.waiting();
-    if (const auto reason = queue_.reason(id)) row["reason"] = to_text(*reason);
+    if (const auto reason = queue_.reason(id))
+      row["reason"] = (entry.to_return ? "to come back to its device: " : "") + to_text(*reason);
     const WaitEstimate estimate = queue_.estimate();
     if (estimate.median_ns) {
       row["estimate_seconds"] = *estimate.median_ns / kSecond;

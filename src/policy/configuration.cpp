@@ -41,6 +41,14 @@ Error refused(const std::vector<Problem>& problems) {
   return {"E1601", fmt::format("{}: {} (nothing was applied)", place_text(first), first.what), fix, 2};
 }
 
+std::string default_state_folder() {
+  if (::getuid() == 0) return "/var/lib/ration";
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/')
+    return std::string(state) + "/ration";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/ration";
+}
+
 std::vector<ConfigurationFile> configuration_files() {
   std::vector<ConfigurationFile> files{{"/etc/ration/ration.toml", false}};
   const auto variable = [](const char* name) {

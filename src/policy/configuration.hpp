@@ -154,6 +154,9 @@ struct Reading {
 /// `file:line:column`
 [[nodiscard]] std::string place_text(const Problem& problem);
 
+/// Of this user's daemon, where nobody says otherwise: what it remembers.
+[[nodiscard]] std::string default_state_folder();
+
 /// A file that counts, whether it is there or not.
 struct ConfigurationFile {
   std::string path;

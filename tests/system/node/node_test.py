@@ -232,6 +232,16 @@ class Changing(Case):
         self.assertIn("a is back without its guarantee of 10.0 GiB", self.events("rebalanced")[-1]["text"])
         self.assertEqual(self.get("/api/v1/devices")[0]["promised_bytes"], 16 * GIB)
 
+    def test_a_change_that_will_not_last_is_said_so(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        self.row("train")
+        self.assertNotIn("E1501", self.ration("set", "train", "--limit", "3GiB").stderr)
+        self.stop(signal.SIGKILL)
+        (self.folder / "ration.toml").write_text(f'[daemon]\nstate = "{self.folder / "state"}"\n')
+        self.assertIn("puts its own numbers back", self.ration("set", "train", NODE, "--limit", "4GiB").stderr)
+        self.start()
+        self.until(lambda: self.row("train")["limit_bytes"] == 3 * GIB, "it does")
+
     def test_a_book_cannot_promise_itself_what_is_not_there(self):
         self.holding("serve", "1GiB", "--limit", "15GiB", "--guarantee", "15GiB")
         self.holding("sly", "512MiB", "--limit", "2GiB")
