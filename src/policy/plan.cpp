@@ -7,21 +7,12 @@
 
 #include "base/printable.hpp"
 #include "base/units.hpp"
+#include "policy/configuration_values.hpp"
 #include "policy/slices.hpp"
 #include "policy/text.hpp"
 
 namespace ration::policy {
 namespace {
-
-bool valid_name(const std::string& name) {
-  return !name.empty() && name.size() < 60 && name.front() != '.' && name.front() != '-' &&
-         std::all_of(name.begin(), name.end(),
-                     [](char letter) {
-                       return letter != '/' && letter != '"' && letter != ',' &&
-                              static_cast<unsigned char>(letter) > 0x20 && letter != 0x7f;
-                     }) &&
-         is_printable(name);
-}
 
 Result<void> parse_on_deny(const std::string& text, Plan& plan) {
   if (text.empty() || text == "fail") return {};
@@ -217,7 +208,7 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
   plan.name = wish.name;
   plan.tenant = wish.tenant.empty() ? "default" : wish.tenant;
   for (const std::string* name : {&wish.name, static_cast<const std::string*>(&plan.tenant)}) {
-    if (name->empty() || valid_name(*name)) continue;
+    if (name->empty() || is_name(*name)) continue;
     return fail("E1409", fmt::format("'{}' cannot be a name.", printable(*name)),
                 "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
   }
