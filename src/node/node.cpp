@@ -195,7 +195,7 @@ void Node::check_promises(std::vector<Event>& events) {
     if (guarantee == Bytes{0}) continue;
     const auto device = std::find_if(snapshot_.devices.begin(), snapshot_.devices.end(),
                                      [&](const DeviceView& each) { return each.device.index == *account.gpu; });
-    const auto possible = can_promise(*device, account.tenant, guarantee, account.path, account.slice);
+    const auto possible = can_promise(*device, account.tenant, guarantee, account.path);  // its slice is taken: by it
     if (possible) {
       account.guarantee = guarantee;
       continue;
