@@ -58,8 +58,8 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
     if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
     note_started(workload, events);                         // it began and ended between two looks
   }
-  limits_.forget(workload.path);
   note_denials(workload, events);
+  limits_.forget(workload.path);
   wanted_.erase(workload.path);
   Bytes peak;
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);

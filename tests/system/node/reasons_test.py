@@ -162,6 +162,20 @@ limit = "14GiB"
         self.holding("inside", "1GiB", "--slice", "0.1")
         self.assertIn("more than its slice 0.1 has (2.00 GiB)", self.ration("set", "inside", "--limit", "3GiB").stderr)
 
+    def test_who_is_refused_what_is_kept_is_told_so(self):
+        self.until(lambda: [each for each in self.get("/api/v1/devices") if each["promised_bytes"] > 6 * GIB], "the device, cut")
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--tenant", "vision", "--name", "plain", "--limit", "10GiB", "--", BIN / "ration-workload", "obey"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (program.kill(), program.wait()))
+        self.until(lambda: self.row("plain")["limit_bytes"] == 6 * GIB, "the rest is kept")
+        program.stdin.write("take 8192\n")
+        program.stdin.close()
+        self.assertEqual(program.wait(60), 0)  # it is over before anybody looks
+        denied = self.until(lambda: self.events("denied"), "it is told")[-1]
+        text = self.ration("why", denied["id"]).stdout
+        self.assertRegex(text, r"because  plain held .* and might hold 6\.00 GiB of its limit 10\.0 GiB at that moment: ")
+        self.assertNotIn("ration set", text)
+
     def test_who_waits_for_what_is_kept_is_told_for_whom(self):
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "10GiB", "--", "true"],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
