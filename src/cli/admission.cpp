@@ -20,12 +20,19 @@ std::string gpus_of(const json& lease) {
   return fmt::format("{}", fmt::join(numbers, ","));
 }
 
-std::string holders_line(NodeClient& daemon) {
+/// Whether that device is one of those that are waited for: `auto`, or their numbers (other names are not told apart).
+bool is_wanted(const std::string& wanted, const json& gpu) {
+  if (wanted.find_first_not_of("0123456789,") != std::string::npos || !gpu.is_number()) return true;
+  return ("," + wanted + ",").find(fmt::format(",{},", gpu.get<int>())) != std::string::npos;
+}
+
+std::string holders_line(NodeClient& daemon, const std::string& wanted) {
   const auto snapshot = daemon.get("/api/v1/snapshot");
   if (!snapshot) return {};
   std::vector<std::string> parts;
   for (const json& row : snapshot->at("workloads")) {
     if (!row.at("used_bytes").is_number_unsigned() || row["used_bytes"] == 0) continue;
+    if (!is_wanted(wanted, row.at("gpu"))) continue;
     const std::string size = format_size(Bytes{row["used_bytes"].get<std::uint64_t>()});
     parts.push_back(
         row.at("workload").is_string()
@@ -38,7 +45,7 @@ std::string holders_line(NodeClient& daemon) {
 void tell_of_waiting(NodeClient& daemon, const json& lease, Bytes bytes) {
   fmt::print(stderr, "ration: waiting for {} on {} - {}\n{}", format_size(bytes),
              lease.at("gpu") == "auto" ? "any GPU" : "GPU " + lease["gpu"].get<std::string>(),
-             lease.value("reason", "its turn"), holders_line(daemon));
+             lease.value("reason", "its turn"), holders_line(daemon, lease["gpu"].get<std::string>()));
   const json& estimate = lease.at("estimate_seconds");
   fmt::print(stderr, "      position {} of {} · usual wait here {} · Ctrl-C to leave the queue\n",
              lease.at("position").get<int>(), lease.at("of").get<int>(),

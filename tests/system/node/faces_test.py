@@ -165,6 +165,17 @@ class Explain(Faces):
         self.assertRegex(self.ration("ps", self.node).stdout, rf"\n\?/ration-workload .*not started through ration: root.* - ration explain {process.pid}")
         self.assertRegex(self.ration("explain", "--gpu", "0", self.node).stdout, rf"pid {process.pid} .* driver: root")
 
+    def test_who_waits_is_told_who_holds_what_it_waits_for(self):
+        for name, gpu in (("first", "0"), ("second", "1")):
+            process = subprocess.Popen([BIN / "ration", "run", self.node, "--name", name, "--limit", "10GiB", "--gpu", gpu, "--", BIN / "ration-workload", "hold", "8GiB"],
+                                       env=self.environment, stdout=subprocess.PIPE, text=True)
+            self.addCleanup(lambda process=process: (process.terminate(), process.communicate()))
+            process.stdout.readline()
+            self.row(name)
+        done = self.ration("run", "--wait=200ms", self.node, "--limit", "12GiB", "--gpu", "1", "--", "true")
+        self.assertEqual(done.returncode, 124, done.stderr)
+        self.assertRegex(done.stderr, r"held by  \S*/second 8\.06 GiB\n")
+
     def test_without_a_daemon_its_policy_is_not_known(self):
         process = self.outsider("1GiB")
         self.stop()
