@@ -66,6 +66,10 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
   if (options.priority) wish["priority"] = *options.priority;
   const auto begun = std::chrono::steady_clock::now();
   auto lease = daemon.post("/api/v1/leases", wish);
+  if (lease && options.priority && lease->at("priority").get<int>() < *options.priority)
+    fmt::print(stderr,
+               "ration: priority {} counts as {}: operators give up to 1000, others no more than their tenant has.\n",
+               *options.priority, lease->at("priority").get<int>());
   bool told = false;
   for (;;) {
     if (!lease) {

@@ -22,6 +22,26 @@ class Explainer {
  public:
   Explainer(const Session& session, std::optional<NodeClient> daemon) : session_(session), daemon_(std::move(daemon)) {}
 
+  /// Those of the node that is explained, as far as choosing one needs.
+  [[nodiscard]] Result<std::vector<policy::Device>> devices() {
+    if (!daemon_) {
+      auto machine = session_.machine();
+      if (!machine) return tl::unexpected(machine.error());
+      return std::move(machine->devices);
+    }
+    const auto rows = daemon_->get("/api/v1/devices");
+    if (!rows) return tl::unexpected(rows.error());
+    std::vector<policy::Device> devices;
+    for (const json& row : *rows) {
+      policy::Device& device = devices.emplace_back();
+      device.index = row.at("gpu");
+      device.uuid = row.at("uuid");
+      device.name = row.at("name");
+      device.total = bytes_in(row, "total_bytes");
+      device.free = bytes_in(row, "free_bytes");
+    }
+    return devices;
+  }
   [[nodiscard]] Result<json> device(const std::string& gpu) {
     return ask("devices", gpu, [&](const DirectLook& look) -> Result<json> {
       for (const auto& device : look.now.devices)
@@ -260,9 +280,9 @@ Result<int> explain(const Session& session, const std::string& target, const std
   };
   if (!tenant.empty()) return show(explainer.tenant(tenant), "explain_tenant", print_tenant);
   if (target.empty()) {
-    const auto machine = session.machine();
-    if (!machine) return tl::unexpected(machine.error());
-    const auto chosen = policy::choose_devices(machine->devices, gpu.empty() ? "0" : gpu);
+    const auto devices = explainer.devices();
+    if (!devices) return tl::unexpected(devices.error());
+    const auto chosen = policy::choose_devices(*devices, gpu.empty() ? "0" : gpu);
     if (!chosen) return tl::unexpected(chosen.error());
     for (const auto& device : *chosen) {
       if (auto done = show(explainer.device(std::to_string(device.index)), "explain_device", print_device); !done)

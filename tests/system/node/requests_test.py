@@ -2,12 +2,13 @@
 """What is asked of the daemon in a form that it cannot mean, or that somebody may not ask."""
 import json
 import os
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from node.node_case import NOBODY, Case  # noqa: E402
-from node_client import GIB  # noqa: E402
+from node.node_case import NOBODY, NODE, Case  # noqa: E402
+from node_client import BIN, GIB  # noqa: E402
 
 TENANT_OFFSET, NAME_OFFSET = 160, 96  # of a book
 NO_NUMBERS = ("6", True, 1.5, 1e308, 2 ** 64, 2 ** 63, -2 ** 63, [], {})
@@ -99,6 +100,14 @@ class Strangers(Case):
             self.assertEqual((status, answer["data"]["tenant"]), (200, tenant or "nobody"))
         status, answer = self.ask("POST", "/api/v1/leases", {"bytes": GIB, "tenant": "nobody"})
         self.assertEqual((status, answer["data"]["tenant"]), (201, "nobody"), "an operator may")
+
+    def test_a_priority_that_is_not_theirs_to_give_is_said_so(self):
+        done = subprocess.run([BIN / "ration", "run", NODE, "--wait=100ms", "--limit", "1GiB", "--priority", "100", "--", "true"],
+                              user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                              env=dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs),
+                                       RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs)))
+        self.assertIn("priority 100 counts as 0", done.stderr)
+        self.assertNotIn("counts as", self.ration("run", NODE, "--wait", "--limit", "1GiB", "--priority", "100", "--", "true").stderr)
 
     def test_nor_by_a_book_that_names_one(self):
         self.lay("train", "root")
