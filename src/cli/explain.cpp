@@ -87,7 +87,7 @@ class Explainer {
     by_daemon_ = told.has_value();
     if (told || (daemon_ && told.error().id != "E1801")) return told;
     const auto look = look_directly(session_);
-    if (!look) return tl::unexpected(look.error());
+    if (!look) return daemon_ ? told : tl::unexpected(look.error());
     return by_looking(*look);
   }
 

@@ -12,23 +12,60 @@
 namespace ration::cli {
 namespace {
 
-Result<int> why_from(NodeClient& daemon, const Session& session, const std::string& id) {
-  const auto event = daemon.get("/api/v1/denials/" + percent_encoded(id));
-  if (!event) return tl::unexpected(event.error());
+/// As the daemon tells it.
+int show_told(const Session& session, const nlohmann::json& event) {
   if (session.format() == Format::kJson) {
-    session.print_json("why", *event, {{"source", "daemon"}});
+    session.print_json("why", event, {{"source", "daemon"}});
     return 0;
   }
-  const nlohmann::json& why = *event;
-  const nlohmann::json& pid = event->at("pid");
-  fmt::print("DENIED   {}  {}/{}{}  {}  {}\n", event->at("time").get<std::string>(), event->value("tenant", ""),
-             event->value("workload", ""), pid.is_number() ? fmt::format(" (pid {})", pid.get<int>()) : "",
-             session.size(Bytes{event->value("bytes", std::uint64_t{0})}), why.value("function", ""));
-  fmt::print("because  {}\n", why.value("because", event->at("text").get<std::string>()));
-  if (const std::string other = why.value("not_because", ""); !other.empty()) fmt::print("not because  {}\n", other);
-  if (const double waited = why.value("waited_seconds", 0.0); waited > 0)
+  const nlohmann::json& pid = event.at("pid");
+  fmt::print("DENIED   {}  {}/{}{}  {}  {}\n", event.at("time").get<std::string>(), event.value("tenant", ""),
+             event.value("workload", ""), pid.is_number() ? fmt::format(" (pid {})", pid.get<int>()) : "",
+             session.size(Bytes{event.value("bytes", std::uint64_t{0})}), event.value("function", ""));
+  fmt::print("because  {}\n", event.value("because", event.at("text").get<std::string>()));
+  if (const std::string other = event.value("not_because", ""); !other.empty()) fmt::print("not because  {}\n", other);
+  if (const double waited = event.value("waited_seconds", 0.0); waited > 0)
     fmt::print("after    waiting {}\n", format_duration(static_cast<std::uint64_t>(waited * 1e9)));
-  if (event->at("fix").is_string()) fmt::print("fix      {}\n", event->at("fix").get<std::string>());
+  if (event.at("fix").is_string()) fmt::print("fix      {}\n", event.at("fix").get<std::string>());
+  return 0;
+}
+
+Result<nlohmann::json> told_by(NodeClient& daemon, const std::string& id) {
+  return daemon.get("/api/v1/denials/" + percent_encoded(id));
+}
+
+/// As a book of this user has it.
+int show_book(const Session& session, const ledger::BookSnapshot& book, bool live, const ledger::Denial& denial) {
+  const bool told = denial.device_free != ledger::kUnknownBytes;
+  const auto explained = policy::explain_denial(denial, book, live, session.display_units());
+  if (session.format() == Format::kJson) {
+    nlohmann::json data{{"denial", explained.id},
+                        {"time", utc(denial.time_ns)},
+                        {"workload", book.name},
+                        {"tenant", book.tenant},
+                        {"pid", denial.pid},
+                        {"requested_bytes", denial.requested.count()},
+                        {"used_bytes", denial.used.count()},
+                        {"limit_bytes", denial.limit.count()},
+                        {"function", denial.function},
+                        {"because", explained.because},
+                        {"fix", explained.fix}};
+    if (told)
+      data["device_free_bytes"] = denial.device_free;
+    else
+      data.update({{"device_free_bytes", nullptr}, {"device_free_bytes_na", "the driver did not say"}});
+    session.print_json("why", data);
+    return 0;
+  }
+  fmt::print("DENIED   {}  {}/{} (pid {})  {}  {}\n", utc(denial.time_ns), book.tenant, book.name, denial.pid,
+             session.size(denial.requested), denial.function);
+  fmt::print("because  {}\n", explained.because);
+  if (!explained.not_because.empty())
+    fmt::print("not because  {}\n", explained.not_because);
+  else if (denial.reason == ledger::DenialReason::kLimit)
+    fmt::print("free     n/a (the driver did not say)\n");
+  if (denial.waited_ns > 0) fmt::print("after    waiting {}\n", format_duration(denial.waited_ns));
+  fmt::print("fix      {}\n", explained.fix);
   return 0;
 }
 
@@ -38,7 +75,11 @@ Result<int> why_event(const Session& session, const std::string& number) {
   if (!daemon) return tl::unexpected(daemon.error());
   const auto event = daemon->get("/api/v1/events/" + number + "/why");
   if (!event) return tl::unexpected(event.error());
-  if (event->at("denial").is_string()) return why_from(*daemon, session, number);
+  if (event->at("denial").is_string()) {
+    const auto told = told_by(*daemon, number);
+    if (!told) return tl::unexpected(told.error());
+    return show_told(session, *told);
+  }
   if (session.format() == Format::kJson) {
     session.print_json("event_why", *event, {{"source", "daemon"}});
     return 0;
@@ -95,13 +136,12 @@ Result<int> why(const Session& session, const std::string& id) {
     return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
                 "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
   }
-  // The daemon knows more: of everybody, of long ago, and why a limit was lower than it was set.
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) {
-    auto told = why_from(**daemon, session, id);
-    if (told || told.error().id != "E1917") return told;
-  }
+  Result<nlohmann::json> told =
+      fail("E1413", fmt::format("no run {} is on the books (the newest 32 that have ended are kept).", wanted->run),
+           "ration ps", 3);
+  if (*daemon) told = told_by(**daemon, id);
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   for (const auto& stored : store->list()) {
@@ -109,45 +149,18 @@ Result<int> why(const Session& session, const std::string& id) {
     if (book.run_number != wanted->run) continue;
     for (const auto& denial : book.denials) {
       if (denial.sequence != wanted->number) continue;
-      const bool told = denial.device_free != ledger::kUnknownBytes;
-      const auto explained = policy::explain_denial(denial, book, stored.live, session.display_units());
-      if (session.format() == Format::kJson) {
-        nlohmann::json data{{"denial", id},
-                            {"time", utc(denial.time_ns)},
-                            {"workload", book.name},
-                            {"tenant", book.tenant},
-                            {"pid", denial.pid},
-                            {"requested_bytes", denial.requested.count()},
-                            {"used_bytes", denial.used.count()},
-                            {"limit_bytes", denial.limit.count()},
-                            {"function", denial.function},
-                            {"because", explained.because},
-                            {"fix", explained.fix}};
-        if (told)
-          data["device_free_bytes"] = denial.device_free;
-        else
-          data.update({{"device_free_bytes", nullptr}, {"device_free_bytes_na", "the driver did not say"}});
-        session.print_json("why", data);
-        return 0;
-      }
-      fmt::print("DENIED   {}  {}/{} (pid {})  {}  {}\n", utc(denial.time_ns), book.tenant, book.name, denial.pid,
-                 session.size(denial.requested), denial.function);
-      fmt::print("because  {}\n", explained.because);
-      if (!explained.not_because.empty())
-        fmt::print("not because  {}\n", explained.not_because);
-      else if (denial.reason == ledger::DenialReason::kLimit)
-        fmt::print("free     n/a (the driver did not say)\n");
-      if (denial.waited_ns > 0) fmt::print("after    waiting {}\n", format_duration(denial.waited_ns));
-      fmt::print("fix      {}\n", explained.fix);
-      return 0;
+      // The daemon knows for whom a limit was lowered; but every user numbers their own, anew at each boot.
+      const bool same = told && told->at("time") == utc(denial.time_ns) && told->at("workload") == book.name;
+      return same ? show_told(session, *told) : show_book(session, book, stored.live, denial);
     }
+    if (told) break;  // the daemon keeps what the books no longer have
     return fail("E1413",
                 fmt::format("run {} ({}) has no denial {}: it was refused {} times, and the newest 256 are kept.",
                             wanted->run, book.name, id, book.denial_count),
                 "ration ps", 3);
   }
-  return fail("E1413", fmt::format("no run {} is on the books (the newest 32 that have ended are kept).", wanted->run),
-              "ration ps", 3);
+  if (!told) return tl::unexpected(told.error());
+  return show_told(session, *told);
 }
 
 }  // namespace ration::cli

@@ -14,8 +14,8 @@ namespace {
 using history::Event;
 
 // What a book alone can cause, without anybody's deciding.
-constexpr std::array<std::string_view, 8> kByBooks{"started",   "ended",      "denied",    "waited",
-                                                   "violation", "rebalanced", "shrinking", "idle"};
+constexpr std::array<std::string_view, 9> kByBooks{"guard_lost", "started",    "ended",     "denied", "waited",
+                                                   "violation",  "rebalanced", "shrinking", "idle"};
 
 bool is_by_books(const Event& event) {
   return !event.user.empty() && std::find(kByBooks.begin(), kByBooks.end(), event.type) != kByBooks.end();

@@ -249,7 +249,8 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
     if (account.gpu != device.device.index) continue;
     const Bytes credible = account.credible();
     std::string source = "book, limit " + format_size(account.limit);
-    if (credible < account.used) source += fmt::format("; it says {}, the driver less", format_size(account.used));
+    if (credible < account.used)
+      source += fmt::format("; it says {}, and none of it is there", format_size(account.used));
     rows.push_back(row(account.workload, account.tenant + "/" + account.workload, credible, source));
   }
   for (const UngovernedView& view : snapshot.ungoverned) {

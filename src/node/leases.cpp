@@ -249,7 +249,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     Bytes promised = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
     for (const AccountView& account : snapshot.accounts) {
       if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
-        promised += std::max(account.used, account.guarantee);
+        promised += std::max(account.credible(), account.guarantee);
     }
     const Bytes capacity = device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
     queue_.update_device(device.device.index, capacity, promised);

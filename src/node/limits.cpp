@@ -179,8 +179,7 @@ Result<void> Limits::save() {
   const json document{{"boot", boot()}, {"workloads", workloads}};
   if (auto written = write_whole_file(file_, document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
       !written)
-    return std::exchange(problem_told_, true) ? Result<void>{} : written;
-  problem_told_ = false;
+    return written;
   dirty_ = false;
   return {};
 }

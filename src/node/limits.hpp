@@ -70,7 +70,7 @@ class Limits {
   /// differences that nobody here made; `failed` names books that could not be written.
   [[nodiscard]] std::vector<Alteration> enforce(const Registry& registry, std::vector<std::string>& failed);
 
-  /// Writes the file where anything changed. E1531, once until it can be written again.
+  /// Writes the file where anything changed. E1531.
   [[nodiscard]] Result<void> save();
 
  private:
@@ -85,7 +85,6 @@ class Limits {
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
   std::unordered_map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
   bool dirty_ = false;
-  bool problem_told_ = false;
 };
 
 }  // namespace ration::node

@@ -65,14 +65,14 @@ std::string Node::tenant_of(const Workload& workload) {
                          fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
                                      workload.book.name, named, workload.user, charged));
   event.tenant = charged;
-  refused_tenants_.push_back(std::move(event));
+  not_told_yet_.push_back(std::move(event));
   return charged;
 }
 
 Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) {
-  const std::size_t before = registry_.folders().size();
+  const auto before = registry_.folders();
   if (auto known = registry_.adopt(folder, owner); !known) return known;
-  if (registry_.folders().size() == before || folders_file_.empty()) return {};
+  if (registry_.folders() == before || folders_file_.empty()) return {};
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [path, whose] : registry_.folders()) rows.push_back({path, whose});
   return write_whole_file(folders_file_, rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -91,7 +91,7 @@ void Node::adopt_known_folders() {
       (void)registry_.adopt(folder, owner);
   });
   for (std::string text : {limits_.lost(), tenants_.lost(), schedules_.lost(), std::move(damage)})
-    if (!text.empty()) refused_tenants_.push_back(plain_event("daemon", std::move(text)));
+    if (!text.empty()) not_told_yet_.push_back(plain_event("daemon", std::move(text)));
 }
 
 void Node::configure(policy::Configuration configuration) {
@@ -107,8 +107,8 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   if (first_look_ns_ == 0) first_look_ns_ = now_ns;
   std::vector<Event> events;
   Changes changes = registry_.refresh();
-  std::move(refused_tenants_.begin(), refused_tenants_.end(), std::back_inserter(events));
-  refused_tenants_.clear();
+  std::move(not_told_yet_.begin(), not_told_yet_.end(), std::back_inserter(events));
+  not_told_yet_.clear();
   follow_the_clock(events);
   machine_ = policy::look_at_machine(options_.driver_folder);
   if (!machine_ && !machine_lost_)
@@ -174,7 +174,9 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   mind_the_idle(events);
   bring_back(events);
   raise_alerts(events);
-  if (const auto saved = limits_.save(); !saved) events.push_back(plain_event("daemon", saved.error().what));
+  const auto saved = limits_.save();
+  if (!saved && !save_problem_told_) events.push_back(plain_event("daemon", saved.error().what));
+  save_problem_told_ = !saved;
   for (Event& event : events)
     if (event.time == 0) event.time = history::to_ms(now_ns);
   return events;
@@ -183,6 +185,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
 // `ration run` asks before it promises anything; a book can say what it likes. Whoever was away finds others on its
 // device, to whom more may have been promised meanwhile.
 void Node::check_promises(std::vector<Event>& events) {
+  if (!machine_) return;  // another look will tell where they are
   std::vector<std::pair<AccountView*, Bytes>> asked;
   const std::set<std::string> unchecked = std::exchange(unchecked_, {});
   for (AccountView& account : snapshot_.accounts)

@@ -249,7 +249,7 @@ class Node {
   std::map<std::pair<int, std::int32_t>, bool> known_ungoverned_;  // by GPU and pid: whether it was told
   std::map<std::pair<int, std::int32_t>, int> violators_;          // the same; in how many looks in a row
   std::set<std::pair<std::uint32_t, std::string>> allowed_;        // user and tenant
-  std::vector<history::Event> refused_tenants_;                    // not yet told
+  std::vector<history::Event> not_told_yet_;                       // not yet told
   struct Wait {
     std::uint64_t since_ns = 0, denials = 0;
     std::uint32_t account = 0;
@@ -267,7 +267,7 @@ class Node {
   std::set<std::string> returned_;   // of these, who was away
   std::vector<policy::Slice> slices_;
   std::vector<EndedRun> ended_;
-  bool machine_lost_ = false;
+  bool machine_lost_ = false, save_problem_told_ = false;
 
   struct Outsider {
     FileDescriptor handle;  // of the process; none: it cannot be had

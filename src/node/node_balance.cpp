@@ -11,22 +11,22 @@ namespace ration::node {
 using history::Event;
 using history::plain_event;
 
-// A book says no more than its limit, unless that was lowered below what is held, and no more than the driver knows of.
-// Others' limits do not hang on what else is written there. The driver's numbers are those of the last look: they are
-// held against what the book said then, for what was taken since then is in no driver's number yet.
+// A book says no more than its limit, unless that was lowered below what is held; then the driver knows of it. And it
+// says nothing where the driver knew of nothing when both were read: what was taken since then is in no driver's number
+// yet. Others' limits do not hang on what else is written there.
 Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effective) const {
   constexpr Bytes kBesideIt{std::uint64_t{1} << 30};  // code, driver: as for violators
   const Bytes said = workload.used[account];
   const AccountView* view = snapshot_.account_of(workload.path, account);
   if (view == nullptr) return std::min(said, effective);  // new: its limit is what it may have
+  if (view->used > kBesideIt && view->credible() == Bytes{0}) return std::min(said, kBesideIt);
+  if (said <= effective) return said;
   Bytes held;
   for (const ProcessView& process : view->processes) {
     if (!process.driver_used) return said;  // nobody knows better
     held += *process.driver_used;
   }
-  const Bytes known = held + kBesideIt;
-  if (said > effective) return std::min(said, std::max(effective, known));
-  return said - std::min(said, view->used - std::min(view->used, known));
+  return std::min(said, std::max(effective, held + kBesideIt));
 }
 
 namespace {

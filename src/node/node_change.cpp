@@ -140,7 +140,8 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
     event.new_value = std::to_string(change.limit.count());
     events.push_back(std::move(event));
   }
-  if (const auto saved = limits_.save(); !saved)  // it holds all the same, until the daemon is started again
+  // It holds all the same, until the daemon is started again.
+  if (const auto saved = limits_.save(); !saved && !std::exchange(save_problem_told_, true))
     events.push_back(history::plain_event("daemon", saved.error().what));
   return changes;
 }

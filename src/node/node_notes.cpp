@@ -92,14 +92,16 @@ void Node::tell_who_has_it(const Workload& workload, const ledger::Denial& denia
     explained.fix = fmt::format("ration explain{}   (who holds what, and for whom the rest is kept); --on-deny wait",
                                 gpu ? fmt::format(" --gpu {}", *gpu) : "");
   }
-  if (denial.reason != ledger::DenialReason::kDeviceFull) return;
-  const AccountView* most = nullptr;
+  if (denial.reason != ledger::DenialReason::kDeviceFull || !gpu) return;
+  Bytes most;
+  std::string who;
   for (const AccountView& account : snapshot_.accounts)
-    if (account.gpu == gpu && account.path != workload.path && (most == nullptr || account.used > most->used))
-      most = &account;
-  if (most != nullptr && most->used > Bytes{0})
-    explained.because +=
-        fmt::format("; most is held by {}/{}: {}", most->tenant, most->workload, format_size(most->used));
+    if (account.gpu == gpu && account.path != workload.path && account.credible() > most)
+      most = account.credible(), who = account.tenant + "/" + account.workload;
+  for (const UngovernedView& each : snapshot_.ungoverned)
+    if (each.gpu == *gpu && each.process.driver_used.value_or(Bytes{0}) > most)
+      most = *each.process.driver_used, who = fmt::format("pid {}, which nobody governs", each.process.pid);
+  if (most > Bytes{0}) explained.because += fmt::format("; of others {} holds most: {}", who, format_size(most));
 }
 
 void Node::note_denials(const Workload& workload, std::vector<Event>& events) {

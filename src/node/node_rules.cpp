@@ -178,9 +178,10 @@ std::map<std::string, Bytes> Node::promises_on(const DeviceView& device, const s
 
 namespace {
 
-/// Whether all of that can be kept on the device. `asked` of it are new, for `tenant`.
+/// Whether all of that can be kept on the device. `asked` of it are new, for `tenant`; less of it might be possible
+/// unless the tenant has a larger promise of its own.
 Result<void> can_keep(const DeviceView& device, const std::map<std::string, Bytes>& promised, Bytes reserved,
-                      const std::string& tenant, Bytes asked) {
+                      const std::string& tenant, Bytes asked, bool less_would_do) {
   Bytes sum = reserved;
   for (const auto& [name, bytes] : promised) sum += bytes;
   const Bytes total = device.device.total;
@@ -198,9 +199,9 @@ Result<void> can_keep(const DeviceView& device, const std::map<std::string, Byte
               fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant,
                           device.device.index, format_size(total),
                           taken.empty() ? "nothing else is promised" : "promised already: " + taken),
-              left < kGranule ? "ration explain --gpu " + std::to_string(device.device.index) +
-                                    "   shows who is there; lower another guarantee first"
-                              : fmt::format("--guarantee {}MiB, at most", left.count() >> 20),
+              left < kGranule || !less_would_do ? "ration explain --gpu " + std::to_string(device.device.index) +
+                                                      "   shows who is there; lower another guarantee first"
+                                                : fmt::format("--guarantee {}MiB, at most", left.count() >> 20),
               4);
 }
 
@@ -209,17 +210,19 @@ Result<void> can_keep(const DeviceView& device, const std::map<std::string, Byte
 Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
                                const std::string& except, const std::string& slice) const {
   std::map<std::string, Bytes> promised = promises_on(device, except);
-  promised[tenant] += more;
+  const Bytes own = promised[tenant] += more;
   for (const auto& [name, bytes] : guarantees_on(device.device)) promised[name] = std::max(promised[name], bytes);
-  return can_keep(device, promised, device.keep_free + device.sliced - slice_on(device, slice), tenant, more);
+  return can_keep(device, promised, device.keep_free + device.sliced - slice_on(device, slice), tenant, more,
+                  promised[tenant] == own);
 }
 
 Result<void> Node::can_guarantee(const DeviceView& device, const std::string& tenant, Bytes guarantee) const {
   std::map<std::string, Bytes> promised = promises_on(device, "");
+  const bool less_would_do = guarantee >= promised[tenant];
   promised[tenant] = std::max(promised[tenant], guarantee);
   for (const auto& [name, bytes] : guarantees_on(device.device))
     if (name != tenant) promised[name] = std::max(promised[name], bytes);
-  return can_keep(device, promised, device.keep_free + device.sliced, tenant, guarantee);
+  return can_keep(device, promised, device.keep_free + device.sliced, tenant, guarantee, less_would_do);
 }
 
 std::map<std::string, Bytes> Node::guarantees_on(const policy::Device& device) const {

@@ -61,7 +61,7 @@ history::Sample Node::take_sample() {
     const auto place = places.find(account.uuid);
     if (place == places.end()) continue;
     const Workload& workload = registry_.workloads().at(account.path);
-    const Bytes used = std::min(account.used, left[place->second]);
+    const Bytes used = std::min(account.credible(), left[place->second]);
     left[place->second] -= used;
     const Bytes peak = new_peak(workload, account.account, used);
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,

@@ -67,11 +67,13 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   }
   // One folder has many spellings, and may be mounted at several places: its books count once.
   const std::string real = real_folder(folder);
-  for (const auto& [known, each] : folders_) {
+  for (auto& [known, each] : folders_) {
     struct stat other {};
-    if (known == real ||
-        (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev && other.st_ino == status.st_ino))
-      return {};
+    const bool same = known == real || (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev &&
+                                        other.st_ino == status.st_ino);
+    if (!same) continue;
+    if (each.owner != owner) each = Folder{owner, 0};  // whoever had it before does not have it now
+    return {};
   }
   const auto of_owner =
       std::count_if(folders_.begin(), folders_.end(), [&](const auto& each) { return each.second.owner == owner; });
@@ -180,6 +182,10 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     changes.started.push_back(path);
     workloads_.emplace(path, std::move(workload));
     sources_.emplace(path, std::move(source));
+  }
+  if (error) {  // not all was seen
+    known.listed = 0;
+    return;
   }
   // Files that are gone need no memory; in folders of this one's name only.
   const std::string prefix = folder + "/books/";

@@ -127,10 +127,9 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
 }  // namespace
 
 Bytes AccountView::credible() const {
-  Bytes seen;
-  for (const ProcessView& process : processes)
-    seen += std::min(process.used, process.driver_used.value_or(process.used));
-  return std::min(used, seen);
+  const bool nothing_there = std::all_of(processes.begin(), processes.end(),
+                                         [](const ProcessView& each) { return each.driver_used == Bytes{0}; });
+  return nothing_there ? Bytes{0} : used;
 }
 
 const AccountView* Snapshot::account_of(const std::string& path, std::uint32_t account) const {

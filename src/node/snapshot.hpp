@@ -51,7 +51,8 @@ struct AccountView {
   std::vector<ProcessView> processes;
 
   [[nodiscard]] bool shrinking() const { return used > limit; }
-  /// What its processes hold as far as the driver, where it tells, sees it too: a book can say what it likes.
+  /// What it holds as its book says, or nothing where the driver knows that none of its processes is there: a book can
+  /// say what it likes. (Managed memory is in no number of the driver, so a book may well say more than that.)
   [[nodiscard]] Bytes credible() const;
 };
 

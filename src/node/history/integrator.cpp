@@ -38,6 +38,7 @@ void Integrator::hold(TimeMs from, TimeMs to, const Instant& now) {
   for (const auto& holding : now.holdings)
     if (holding.ended != 0) ends[{holding.run, holding.device}] = std::clamp(holding.ended, from, to);
   for (const auto& holding : last_.holdings) {
+    if (holding.ended != 0) continue;
     const auto end = ends.find({holding.run, holding.device});
     const TimeMs until = end == ends.end() ? to : end->second;
     split(from, until, kHourMs, [&](std::int64_t hour, TimeMs ms) {

@@ -15,6 +15,7 @@ struct RunPeak {
   std::int64_t id = 0;
   TimeMs first = 0, last = 0, ran = 0;
   std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
+  std::int64_t largest = 0;  // of its devices; the others are those of the one where it needed most
   Refusals refused;
 };
 
@@ -36,6 +37,7 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
     run.last = std::max(run.last, rows.integer(2));
     run.ran = run.last - run.first;
     run.denials += rows.integer(5);
+    run.largest = std::max(run.largest, rows.integer(6));
     if (rows.integer(3) < run.peak) continue;
     run.peak = rows.integer(3), run.limited = rows.integer(4), run.capacity = rows.integer(6);
   }
@@ -43,7 +45,7 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
   Bytes capacity;
   for (const auto& [id, run] : runs) {
     since = std::min(since, run.first);
-    capacity = std::max(capacity, as_bytes(run.capacity));
+    capacity = std::max(capacity, as_bytes(run.largest));
   }
   since -= kDayMs;  // it may have run, and been refused, before it was first seen
   for (const auto& [id, refused] : read_refusals(database, question.workload, since, capacity)) {

@@ -27,13 +27,15 @@ TEST_F(HistoryTest, WhatARunHeldCountsNoLongerThanItRan) {
   ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB), workload(2, "other", 2_GiB)})));
   WorkloadSample over = workload(1, "train", 0_B);
   over.ended = kStart + 400;
-  ASSERT_EQ(*history.record(sample_at(kStart + 1000, {over, workload(2, "other", 2_GiB)})), Recorded::kHeld);
+  ASSERT_EQ(*history.record(sample_at(kStart + 500, {over, workload(2, "other", 2_GiB)})), Recorded::kHeld);
+  ASSERT_EQ(*history.record(sample_at(kStart + 1000, {workload(2, "other", 2_GiB)})), Recorded::kHeld);
   ASSERT_TRUE(history.commit());
   auto question = whole_window();
   question.by = By::kWorkload;
   const auto report = reader().usage(question);
   ASSERT_TRUE(report);
   EXPECT_EQ(byte_seconds(find_row(*report, "nlp/train")->used), seconds(1_GiB, 400));
+  EXPECT_EQ(byte_seconds(find_row(*report, "nlp/train")->limited), seconds(10_GiB, 400)) << "nor is its limit kept on";
   EXPECT_EQ(byte_seconds(find_row(*report, "nlp/other")->used), seconds(2_GiB, 1000));
   EXPECT_TRUE(report->adds_up);
 }

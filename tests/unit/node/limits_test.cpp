@@ -62,6 +62,12 @@ TEST_F(LimitsTest, AnotherFileAtItsPathIsAnotherWorkload) {
   EXPECT_EQ(limits.find(workload_.path)->accounts.front().configured, 12_GiB);
 }
 
+TEST_F(LimitsTest, WhatCannotBeWrittenIsSaidEachTime) {
+  Limits limits(folder_ + "/nowhere/limits.json");
+  EXPECT_TRUE(limits.take_up(workload_));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(limits.save()) << "somebody may be about to move a program away";
+}
+
 TEST_F(LimitsTest, AfterABootNobodyIsKnown) {
   {
     Limits limits(file());
