@@ -6,6 +6,7 @@
 #include "base/printable.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "policy/configuration_values.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::cli {
@@ -33,16 +34,9 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
   }
   std::vector<policy::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const bool bad = names[i].empty() || names[i].size() > 59 ||
-                     std::any_of(names[i].begin(), names[i].end(),
-                                 [](char letter) {
-                                   return static_cast<unsigned char>(letter) <= 0x20 || letter == '"' ||
-                                          letter == '/' || letter == 0x7f;
-                                 }) ||
-                     !is_printable(names[i]);
-    if (bad || std::count(names.begin(), names.end(), names[i]) > 1) {
+    if (!policy::is_name(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1) {
       return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", printable(names[i])),
-                  "Use up to 59 letters without spaces or slashes.", 2);
+                  "Use up to 59 letters without spaces, slashes, quotes or commas.", 2);
     }
     slices.push_back({names[i], device.uuid, shares[i]});
   }

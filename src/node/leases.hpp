@@ -32,8 +32,8 @@ struct LeaseWish {
 
 class Leases {
  public:
-  /// `file`: where those that wait are kept; empty: nowhere. A damaged one is as none: then they ask
-  /// again, and the first step() tells it.
+  /// `file`: where those that wait are kept; empty: nowhere. A damaged one is as none: then they ask again, and the
+  /// first step() tells it.
   explicit Leases(std::string file = "");
 
   /// Of one user at a time, waiting or granted.

@@ -34,6 +34,33 @@ Event changed_event(const TenantChange& change) {
   return event;
 }
 
+/// Whether all of that can be kept on the device. `asked` of it are new, for `tenant`; less of it might be possible
+/// unless the tenant has a larger promise of its own.
+Result<void> can_keep(const DeviceView& device, const std::map<std::string, Bytes>& promised, Bytes reserved,
+                      const std::string& tenant, Bytes asked, bool less_would_do) {
+  Bytes sum = reserved;
+  for (const auto& [name, bytes] : promised) sum += bytes;
+  const Bytes total = device.device.total;
+  if (sum <= total) return {};
+  std::string taken;
+  const auto add = [&](Bytes bytes, const std::string& what) {
+    if (bytes > Bytes{0}) taken += fmt::format("{}{} {}", taken.empty() ? "" : ", ", format_size(bytes), what);
+  };
+  for (const auto& [name, bytes] : promised)
+    add(name == tenant ? bytes - std::min(bytes, asked) : bytes,
+        name == tenant ? "to what else runs of " + name : "to " + name);
+  add(reserved, "are sliced or kept free");
+  const Bytes left = asked - std::min(asked, sum - total);
+  return fail("E1304",
+              fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant,
+                          device.device.index, format_size(total),
+                          taken.empty() ? "nothing else is promised" : "promised already: " + taken),
+              left < kGranule || !less_would_do ? "ration explain --gpu " + std::to_string(device.device.index) +
+                                                      "   shows who is there; lower another guarantee first"
+                                                : fmt::format("--guarantee {}MiB, at most", left.count() >> 20),
+              4);
+}
+
 }  // namespace
 
 void Node::follow_the_clock(std::vector<Event>& events) {
@@ -175,37 +202,6 @@ std::map<std::string, Bytes> Node::promises_on(const DeviceView& device, const s
       promised[account.tenant] += account.guarantee;
   return promised;
 }
-
-namespace {
-
-/// Whether all of that can be kept on the device. `asked` of it are new, for `tenant`; less of it might be possible
-/// unless the tenant has a larger promise of its own.
-Result<void> can_keep(const DeviceView& device, const std::map<std::string, Bytes>& promised, Bytes reserved,
-                      const std::string& tenant, Bytes asked, bool less_would_do) {
-  Bytes sum = reserved;
-  for (const auto& [name, bytes] : promised) sum += bytes;
-  const Bytes total = device.device.total;
-  if (sum <= total) return {};
-  std::string taken;
-  const auto add = [&](Bytes bytes, const std::string& what) {
-    if (bytes > Bytes{0}) taken += fmt::format("{}{} {}", taken.empty() ? "" : ", ", format_size(bytes), what);
-  };
-  for (const auto& [name, bytes] : promised)
-    add(name == tenant ? bytes - std::min(bytes, asked) : bytes,
-        name == tenant ? "to what else runs of " + name : "to " + name);
-  add(reserved, "are sliced or kept free");
-  const Bytes left = asked - std::min(asked, sum - total);
-  return fail("E1304",
-              fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant,
-                          device.device.index, format_size(total),
-                          taken.empty() ? "nothing else is promised" : "promised already: " + taken),
-              left < kGranule || !less_would_do ? "ration explain --gpu " + std::to_string(device.device.index) +
-                                                      "   shows who is there; lower another guarantee first"
-                                                : fmt::format("--guarantee {}MiB, at most", left.count() >> 20),
-              4);
-}
-
-}  // namespace
 
 Result<void> Node::can_promise(const DeviceView& device, const std::string& tenant, Bytes more,
                                const std::string& except, const std::string& slice) const {

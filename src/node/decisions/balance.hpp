@@ -3,9 +3,9 @@
 //
 // Promises, each tested against random histories (tests/unit/decisions/balance_test.cpp):
 // 1. A guaranteed byte is there. On a device with any guarantee, or of which anything is reserved, the effective limits
-// together, or what is held where
-//    that is more, never exceed the capacity, so nobody can take what is kept for somebody else, between two looks
-//    either. (Where Σ max(guarantee, used) was already above it, as when a guarantee is new: see 4.)
+//    together, or what is held where that is more, never exceed the capacity, so nobody can take what is kept for
+//    somebody else, between two looks either. (Where Σ max(guarantee, used) was already above it, as when a guarantee
+//    is new: see 4.)
 // 2. Nobody gets less than its guarantee or more than its configured limit; a tenant's workloads together get no more
 //    than the tenant's limit, and nobody of it gets what another one still holds above its lowered limit.
 // 3. On a device where nothing is guaranteed or reserved everybody has what was configured, within the tenants' limits:
