@@ -67,12 +67,7 @@ Result<Decision> decide(const SetOptions& options, const Holder& holder, const p
         !good)
       return tl::unexpected(good.error());
   }
-  if (change.guarantee > change.limit) {
-    return fail("E1305",
-                fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
-                            format_size(change.limit)),
-                fmt::format("ration set {} --limit {}MiB", options.name, change.guarantee.count() >> 20), 2);
-  }
+  if (auto good = node::check_amounts(change); !good) return tl::unexpected(good.error());
   return Decision{static_cast<std::uint32_t>(holder.account), std::move(change)};
 }
 

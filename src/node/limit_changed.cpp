@@ -48,6 +48,14 @@ json consequence(const LimitChanged& change) {
 
 }  // namespace
 
+Result<void> check_amounts(const LimitChanged& change) {
+  if (change.guarantee <= change.limit) return {};
+  return fail("E1305",
+              fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
+                          format_size(change.limit)),
+              fmt::format("ration set {} --limit {}MiB", change.workload, change.guarantee.count() >> 20), 2);
+}
+
 json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
   json rows = json::array(), consequences = json::array();
   for (const LimitChanged& change : changes) {

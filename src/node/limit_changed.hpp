@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "base/units.hpp"
 
 namespace ration::node {
@@ -20,6 +21,9 @@ struct LimitChanged {
   std::optional<Bytes> device_free;  ///< absent: the driver could not be asked
   std::string held_back_by;          ///< why effective < limit; empty: it is not
 };
+
+/// E1305: the guarantee would be more than the limit.
+[[nodiscard]] Result<void> check_amounts(const LimitChanged& change);
 
 /// `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: it was done, not only thought through.
 [[nodiscard]] nlohmann::json changes_json(const std::vector<LimitChanged>& changes, bool applied);

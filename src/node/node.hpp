@@ -191,9 +191,7 @@ class Node {
   void deal_with_ungoverned(std::vector<history::Event>& events);
   void note_slices();
   [[nodiscard]] Bytes slice_on(const DeviceView& device, const std::string& name) const;
-  /// What nobody is given of it.
-  [[nodiscard]] Bytes keep_free(const policy::Device& device) const;
-  /// The same, and slices in which nothing runs.
+  /// What is kept free of it, and slices in which nothing runs.
   [[nodiscard]] Bytes reserved_on(const policy::Device& device) const;
   [[nodiscard]] bool is_taken(const policy::Slice& slice) const;
   [[nodiscard]] std::vector<TenantChange::Over> over_limit(const std::string& tenant,

@@ -88,12 +88,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
           return tl::unexpected(good.error());
       }
     }
-    if (change.guarantee > change.limit) {
-      return fail("E1305",
-                  fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
-                              format_size(change.limit)),
-                  fmt::format("ration set {} --limit {}MiB", workload->book.name, change.guarantee.count() >> 20), 2);
-    }
+    if (auto good = check_amounts(change); !good) return tl::unexpected(good.error());
     const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
     if (auto good = may_change(*workload, caller, raises); !good) return tl::unexpected(good.error());
     mine.configured = change.limit;

@@ -9,6 +9,7 @@
 
 #include "node/decisions/balance.hpp"
 #include "node/node.hpp"
+#include "policy/configured_promises.hpp"
 #include "policy/text.hpp"
 
 namespace ration::node {
@@ -169,7 +170,7 @@ bool Node::is_taken(const policy::Slice& slice) const {
 }
 
 Bytes Node::reserved_on(const policy::Device& device) const {
-  Bytes reserved = keep_free(device);
+  Bytes reserved = policy::kept_free(configuration_, device);
   for (const policy::Slice& slice : slices_)
     if (slice.uuid == device.uuid && !is_taken(slice)) reserved += slice.size;
   return reserved;
@@ -177,7 +178,7 @@ Bytes Node::reserved_on(const policy::Device& device) const {
 
 void Node::note_slices() {
   for (DeviceView& device : snapshot_.devices) {
-    device.keep_free = keep_free(device.device);
+    device.keep_free = policy::kept_free(configuration_, device.device);
     device.sliced = reserved_on(device.device) - device.keep_free;
   }
 }
@@ -187,12 +188,6 @@ Bytes Node::slice_on(const DeviceView& device, const std::string& name) const {
     if (!name.empty() && slice.name == name && slice.uuid == device.device.uuid)
       return std::min(slice.size, device.sliced);
   return Bytes{0};
-}
-
-Bytes Node::keep_free(const policy::Device& device) const {
-  const auto* rule = policy::device_for(configuration_, device.index, device.uuid, device.name);
-  if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
-  return rule->keep_free.value.on(device.total, device.free).value_or(Bytes{0});
 }
 
 std::map<std::string, Bytes> Node::promises_on(const DeviceView& device, const std::string& except) const {

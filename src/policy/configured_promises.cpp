@@ -9,14 +9,8 @@
 namespace ration::policy {
 namespace {
 
-Bytes kept_free(const DeviceRule* rule, const Device& device) {
-  if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
-  return rule->keep_free.value.on(device.total, device.free).value_or(Bytes{0});
-}
-
-/// What the rule of a device asks for and the device does not have.
-void check_rule(const DeviceRule& rule, const Device& device, std::vector<Problem>& problems) {
-  const Bytes free = kept_free(&rule, device);
+/// What the rule of a device, and `free` of it to be kept, ask for and the device does not have.
+void check_rule(const DeviceRule& rule, Bytes free, const Device& device, std::vector<Problem>& problems) {
   if (free > device.total)
     problems.push_back({rule.keep_free.origin.file, rule.keep_free.origin.place,
                         fmt::format("keep_free of {} is more than GPU {} has ({})", format_size(free), device.index,
@@ -34,12 +28,18 @@ void check_rule(const DeviceRule& rule, const Device& device, std::vector<Proble
 
 }  // namespace
 
+Bytes kept_free(const Configuration& configuration, const Device& device) {
+  const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
+  if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
+  return rule->keep_free.value.on(device.total, device.free).value_or(Bytes{0});
+}
+
 std::vector<Problem> broken_promises(const Configuration& configuration, const std::vector<Device>& devices) {
   std::vector<Problem> problems;
   for (const Device& device : devices) {
-    const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
-    if (rule != nullptr) check_rule(*rule, device, problems);
-    const Bytes free = kept_free(rule, device);
+    const Bytes free = kept_free(configuration, device);
+    if (const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name); rule != nullptr)
+      check_rule(*rule, free, device, problems);
     Bytes promised = free;
     const Tenant* last = nullptr;
     for (const Tenant& tenant : configuration.tenants) {

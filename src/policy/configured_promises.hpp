@@ -8,6 +8,9 @@
 
 namespace ration::policy {
 
+/// What nobody is given of the device.
+[[nodiscard]] Bytes kept_free(const Configuration& configuration, const Device& device);
+
 /// What tenants are guaranteed, beside what is kept free, must be there on every device. A problem for each device on
 /// which it is not, at the guarantee that is too much; and for what is kept free, or slices, that one device alone has
 /// not. Slices beside guarantees: the daemon says so when it cuts them.
