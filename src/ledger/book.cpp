@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <new>
 
 #include "base/clock.hpp"
@@ -17,11 +16,6 @@
 namespace ration::ledger {
 namespace {
 
-Bytes in_use(const SlotRecord& slot, std::uint32_t account) noexcept {
-  const std::uint64_t held = slot.held[account].load(kRelaxed);
-  return Bytes{held - std::min(held, spare_bytes(slot.spare[account].load(kRelaxed)))};
-}
-
 template <std::size_t N>
 void copy_text(char (&target)[N], const char* source) noexcept {
   const std::size_t length = ::strnlen(source, N - 1);
@@ -29,127 +23,7 @@ void copy_text(char (&target)[N], const char* source) noexcept {
   target[length] = '\0';
 }
 
-void read_own_command(char (&target)[sizeof(SlotRecord::command)]) noexcept {
-  const FileDescriptor file{::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC)};
-  const ssize_t length = file ? ::read(file.get(), target, sizeof target - 1) : -1;
-  target[length > 0 ? length : 0] = '\0';
-  for (ssize_t i = 0; i + 1 < length; ++i) {
-    if (target[i] == '\0') target[i] = ' ';
-  }
-}
-
-bool make_lock(pthread_mutex_t& lock) noexcept {
-  pthread_mutexattr_t attributes;
-  if (::pthread_mutexattr_init(&attributes) != 0) return false;
-  const bool made = ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0 &&
-                    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0 &&
-                    ::pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK) == 0 &&
-                    ::pthread_mutex_init(&lock, &attributes) == 0;
-  ::pthread_mutexattr_destroy(&attributes);
-  return made;
-}
-
-ProcessIdentity identity_of(const SlotRecord& slot) noexcept {
-  ProcessIdentity identity;
-  identity.pid = slot.pid;
-  identity.user = slot.user;
-  identity.start_time = slot.start_time;
-  identity.pid_namespace = slot.pid_namespace;
-  return identity;
-}
-
 }  // namespace
-
-// ------------------------------------------------------------------------------------------------------ processes
-
-bool Book::attach() noexcept {
-  if (layout_ == nullptr) return false;
-  if (slot_ != kNoSlot) return true;
-  const ProcessIdentity self = current_process();
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    if (attempt > 0) reap();
-    if (!lock()) return false;
-    for (std::uint32_t index = 0; index < kMaxProcesses; ++index) {
-      SlotRecord& slot = layout_->slots[index];
-      if (slot.in_use.load(kRelaxed) != 0) continue;
-      for (std::size_t account = 0; account < kMaxAccounts; ++account) {
-        slot.held[account].store(0, kRelaxed);
-        slot.context[account].store(0, kRelaxed);
-        slot.pooled[account].store(0, kRelaxed);
-        slot.spare[account].store(0, kRelaxed);
-        slot.exported[account].store(0, kRelaxed);
-      }
-      slot.imports.store(0, kRelaxed);
-      slot.waiting.store(0, kRelaxed);
-      slot.pid = self.pid;
-      slot.user = self.user;
-      slot.start_time = self.start_time;
-      slot.pid_namespace = self.pid_namespace;
-      slot.attached_ns.store(unix_time_ns(), kRelaxed);
-      read_own_command(slot.command);
-      slot.in_use.store(1, std::memory_order_release);
-      if (layout_->header.slot_bound.load(kRelaxed) <= index) layout_->header.slot_bound.store(index + 1, kRelaxed);
-      slot_ = index;
-      unlock();
-      return true;
-    }
-    unlock();
-  }
-  return false;
-}
-
-void Book::detach() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  SlotRecord& slot = layout_->slots[slot_];
-  slot.in_use.store(0, kRelaxed);
-  recover();
-  slot_ = kNoSlot;
-  unlock();
-  wake_waiters();
-}
-
-// Whose memory an importer holds cannot be told from what the driver hands it, so any one counts.
-bool Book::living_importers() const noexcept {
-  return std::any_of(std::begin(layout_->slots), std::end(layout_->slots), [](const SlotRecord& slot) {
-    return slot.in_use.load(kRelaxed) != 0 && slot.imports.load(kRelaxed) != 0 &&
-           liveness(identity_of(slot)) != Liveness::kDead;
-  });
-}
-
-Bytes Book::reap() noexcept {
-  if (layout_ == nullptr) return Bytes{0};
-  Bytes returned;
-  const std::uint32_t bound = std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
-  for (std::uint32_t index = 0; index < bound; ++index) {
-    SlotRecord& slot = layout_->slots[index];
-    if (index == slot_ || slot.in_use.load(std::memory_order_acquire) == 0) continue;
-    const ProcessIdentity seen = identity_of(slot);
-    if (liveness(seen) != Liveness::kDead) continue;
-    if (!lock()) return returned;
-    // Somebody else may have reaped it meanwhile and a newcomer may stand in its place.
-    if (slot.in_use.load(kRelaxed) != 0 && identity_of(slot).same_as(seen)) {
-      const bool importers = living_importers();
-      bool empty = true;
-      for (std::uint32_t account = 0; account < account_count_; ++account) {
-        const std::uint64_t held = in_use(slot, account).count();  // what it kept at hand goes with it
-        const std::uint64_t kept = importers ? std::min(held, slot.exported[account].load(kRelaxed)) : 0;
-        returned += Bytes{held - kept};
-        empty = empty && kept == 0;
-        slot.spare[account].store(0, kRelaxed);
-        slot.held[account].store(kept, kRelaxed);
-        slot.context[account].store(0, kRelaxed);
-        slot.pooled[account].store(0, kRelaxed);
-      }
-      slot.imports.store(0, kRelaxed);
-      slot.waiting.store(0, kRelaxed);
-      if (empty) slot.in_use.store(0, kRelaxed);
-      recover();
-    }
-    unlock();
-  }
-  if (returned > Bytes{0}) wake_waiters();
-  return returned;
-}
 
 // -------------------------------------------------------------------------------------------------------- waiting
 
@@ -164,23 +38,27 @@ Bytes Book::ceiling(std::uint32_t account) const noexcept {
 }
 
 void Book::begin_waiting(std::uint32_t account, Bytes wanted) noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
+  if (own_ == nullptr) return;
   if (account < account_count_) {
     Word& largest = layout_->header.wanted[account];
-    largest.store(std::max(largest.load(kRelaxed), wanted.count()), kRelaxed);
+    std::uint64_t seen = largest.load(kRelaxed);
+    while (seen < wanted.count() && !largest.compare_exchange_weak(seen, wanted.count())) {
+    }
   }
-  layout_->slots[slot_].waiting.fetch_add(1, kRelaxed);
-  layout_->header.waiters.fetch_add(1, std::memory_order_seq_cst);
-  unlock();
+  own_->waiting.fetch_add(1);
+  layout_->header.waiters.fetch_add(1);
 }
 
 void Book::end_waiting() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  layout_->slots[slot_].waiting.fetch_sub(1, kRelaxed);
-  if (layout_->header.waiters.fetch_sub(1, std::memory_order_seq_cst) <= 1) {
+  if (own_ == nullptr) return;
+  std::atomic<std::uint32_t>& waiters = layout_->header.waiters;
+  std::uint32_t counted = waiters.load();
+  while (counted > 0 && !waiters.compare_exchange_weak(counted, counted - 1)) {
+  }
+  own_->waiting.fetch_sub(1);
+  if (counted <= 1) {
     for (Word& wanted : layout_->header.wanted) wanted.store(0, kRelaxed);
   }
-  unlock();
 }
 
 void Book::wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
@@ -199,15 +77,36 @@ void Book::wake_waiters() noexcept {
   ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
 }
 
+// ----------------------------------------------------------------------------------------------- memory that is shared
+
+void Book::note_exported(std::uint32_t account, Bytes size) noexcept {
+  if (account < account_count_ && own_ != nullptr) own_->exported[account].fetch_add(size.count());
+}
+void Book::note_unexported(std::uint32_t account, Bytes size) noexcept {
+  if (account < account_count_ && own_ != nullptr) own_->exported[account].fetch_sub(size.count());
+}
+void Book::note_import() noexcept {
+  if (own_ != nullptr) own_->imports.fetch_add(1);
+}
+void Book::note_import_closed() noexcept {
+  if (own_ == nullptr) return;
+  own_->imports.fetch_sub(1);
+  wake_waiters();  // what a dead process had exported may come back
+}
+
 // -------------------------------------------------------------------------------------------------------- denials
 
 std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
                                   std::uint64_t device_free, std::uint64_t waited_ns) noexcept {
-  if (layout_ == nullptr || !lock()) return 0;
-  BookHeader& header = layout_->header;
-  const std::uint64_t sequence = header.denial_count.load(kRelaxed) + 1;
+  if (layout_ == nullptr) return 0;
+  const std::uint64_t sequence = layout_->header.denial_count.fetch_add(1) + 1;
+  AccountRecord* entry = account < account_count_ ? &layout_->accounts[account] : nullptr;
+  if (entry != nullptr) entry->denials.fetch_add(1, kRelaxed);
   DenialRecord& record = layout_->denials[(sequence - 1) % kDenialRing];
-  record.sequence.store(0, std::memory_order_release);
+  std::uint64_t seen = record.sequence.load(std::memory_order_acquire);
+  do {
+    if ((seen & ~kBeingWritten) > sequence) return sequence;  // so many came meanwhile that this one is old
+  } while (!record.sequence.compare_exchange_weak(seen, kBeingWritten | sequence));
   record.time_ns = unix_time_ns();
   record.requested = requested.count();
   record.device_free = device_free;
@@ -215,17 +114,11 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   record.account = static_cast<std::uint16_t>(account);
   record.reason = static_cast<std::uint16_t>(reason);
   record.waited_ns = waited_ns;
-  record.used = record.limit = 0;
+  record.used = entry != nullptr ? used_bytes(entry->usage.load(kRelaxed)) : 0;
+  record.limit = entry != nullptr ? entry->limit.load(kRelaxed) : 0;
   copy_text(record.function, function);
-  if (account < account_count_) {
-    AccountRecord& entry = layout_->accounts[account];
-    record.used = entry.used.load(kRelaxed);
-    record.limit = entry.limit.load(kRelaxed);
-    entry.denials.store(entry.denials.load(kRelaxed) + 1, kRelaxed);
-  }
-  header.denial_count.store(sequence, kRelaxed);
-  record.sequence.store(sequence, std::memory_order_release);
-  unlock();
+  std::uint64_t mine = kBeingWritten | sequence;
+  record.sequence.compare_exchange_strong(mine, sequence);
   return sequence;
 }
 
@@ -256,19 +149,12 @@ Bytes Book::context_estimate(std::uint32_t account) const noexcept {
 }
 
 Bytes Book::used(std::uint32_t account) const noexcept {
-  if (account >= account_count_) return Bytes{0};
-  Bytes sum{layout_->accounts[account].used.load(kRelaxed)};
-  const std::uint32_t bound = std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
-  for (std::uint32_t slot = 0; slot < bound; ++slot) {
-    const Bytes spare{spare_bytes(layout_->slots[slot].spare[account].load(kRelaxed))};
-    if (layout_->slots[slot].in_use.load(kRelaxed) != 0) sum -= std::min(sum, spare);
-  }
-  return sum;
+  return account < account_count_ ? Bytes{used_bytes(layout_->accounts[account].usage.load(kRelaxed))} : Bytes{0};
 }
 
 Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot) return Bytes{0};
-  return in_use(layout_->slots[slot_], account);
+  if (account >= account_count_ || own_ == nullptr) return Bytes{0};
+  return Bytes{own_->held[account].load(kRelaxed)};
 }
 
 Bytes Book::headroom(std::uint32_t account) const noexcept {
@@ -346,7 +232,6 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   const Mapping mapping{address, sizeof(BookLayout)};
   auto* layout = new (address) BookLayout;
   BookHeader& header = layout->header;
-  if (!make_lock(header.lock)) return BookStatus::kSystem;
   header.version = kBookVersion;
   header.header_size = sizeof(BookHeader);
   header.file_size = sizeof(BookLayout);
@@ -385,6 +270,9 @@ BookStatus Book::open(const char* path, Book& out) noexcept {
   const FileDescriptor file{::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
   if (!file) return status_of(errno);
   if (const BookStatus status = check_size(file.get()); status != BookStatus::kOk) return status;
+  struct stat identity {};
+  if (::fstat(file.get(), &identity) != 0) return status_of(errno);
+  if (std::strlen(path) >= sizeof out.path_) return BookStatus::kMissing;
   void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) return status_of(errno);
   Mapping mapping{address, sizeof(BookLayout)};
@@ -394,6 +282,9 @@ BookStatus Book::open(const char* path, Book& out) noexcept {
   out.layout_ = layout;
   out.account_count_ = layout->header.account_count;
   out.slot_ = kNoSlot;
+  copy_text(out.path_, path);
+  out.inode_ = identity.st_ino;
+  out.device_ = identity.st_dev;
   return BookStatus::kOk;
 }
 

@@ -4,16 +4,20 @@
 // Promises, each with a test of that name in tests/unit/ledger:
 //   1. used <= limit at every instant, for any number of threads and processes, as long as the limit is not lowered
 //      below what is used; and no charge is refused while the bytes are there.
-//   2. A process killed at any instruction leaves no lock held, and not one byte charged once it has been reaped.
+//   2. Of a process killed at any instruction not one byte stays charged once it has been reaped, whatever pid
+//   namespace
+//      it lived in.
 //   3. The limit can be changed by an outsider at any time; the next charge sees it. Below `used`, nothing is taken
 //      away and nothing new is granted.
 //   4. A corrupted, truncated or foreign file is refused; it never crashes whoever opens it.
-//   5. An uncontended charge and refund cost tens of nanoseconds, whatever the number of processes: bytes that a
-//      process gives back stay at its hand, up to kSpareMost, until anybody needs them.
+//   5. An uncontended charge and refund cost about ten nanoseconds, whatever the number of processes.
+//   6. No process can delay another's charge: there is no lock between them, so none that a stopped, debugged or killed
+//      process could hold.
 // Nothing here throws or prints; nothing allocates except where std::string or std::vector stand in the signature.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,6 +29,8 @@
 namespace ration::ledger {
 
 struct BookLayout;
+struct SlotRecord;
+using Word = std::atomic<std::uint64_t>;
 
 using DeviceUuid = std::array<std::uint8_t, 16>;
 
@@ -40,13 +46,10 @@ enum class Charged : std::uint32_t {
   kGranted,
   kOverLimit,
   kNoAccount,  ///< the workload was not given this device
-  kBroken,     ///< the book can no longer be used (its lock is beyond recovery)
+  kBroken,     ///< this process has no slot, or one of its own threads does not come out of a change
 };
 
 enum class DenialReason : std::uint16_t { kLimit = 1, kDeviceFull = 2, kNoAccount = 3, kUngoverned = 4, kBook = 5 };
-
-/// The most that a process keeps at hand of what it gave back, a device. Larger than PyTorch's segment of 20 MiB.
-inline constexpr Bytes kSpareMost{std::uint64_t{32} << 20};
 
 /// Why a book was not opened or created.
 enum class BookStatus : std::uint32_t {
@@ -153,6 +156,7 @@ class BookReader {
 
  private:
   FileDescriptor file_;
+  std::vector<std::uint64_t> unfinished_;  // numbers of denials that were still being written at the last reading
   std::uint64_t number_ = 0;
   std::uint32_t owner_ = 0;
   bool deleted_ = false;
@@ -175,12 +179,12 @@ class Book {
   [[nodiscard]] bool is_open() const noexcept { return layout_ != nullptr; }
 
   /// Registers the calling process. Reaps dead ones first when no slot is free. False: every slot is taken by the
-  /// living.
+  /// living, the book is no longer at its path, or its file system keeps no locks.
   bool attach() noexcept;
   /// Gives back everything this process holds and its slot.
   void detach() noexcept;
   /// In a child after fork: forget the parent's slot without touching it, so that attach() takes one for the child.
-  void forget_slot() noexcept { slot_ = kNoSlot; }
+  void forget_slot() noexcept;
   [[nodiscard]] bool attached() const noexcept { return slot_ != kNoSlot; }
 
   [[nodiscard]] std::uint32_t account_count() const noexcept { return account_count_; }
@@ -247,20 +251,38 @@ class Book {
  private:
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
-  bool lock() noexcept;
-  void unlock() noexcept;
-  void recover() noexcept;
-  bool take_spare(std::uint32_t account, std::uint64_t size) noexcept;
-  bool keep_spare(std::uint32_t account, std::uint64_t size) noexcept;
-  void fold(std::uint32_t slot, std::uint32_t account) noexcept;
-  void fold_all(std::uint32_t account) noexcept;
-  [[nodiscard]] bool living_importers() const noexcept;
+  enum class Step { kCharge, kForce, kRefund };
+  enum class Outcome { kMade, kOverLimit, kStuck };
+  struct Changed {
+    Outcome outcome;
+    std::uint64_t used;
+  };
+  struct Amounts;
+
+  static Amounts amounts_after(Step step, std::uint64_t size, std::uint64_t used, std::uint64_t held,
+                               std::uint64_t limit) noexcept;
+  bool attempt(std::uint32_t account, std::uint64_t& seen, Amounts after) noexcept;
+  Changed change(Step step, std::uint32_t account, std::uint64_t size) noexcept;
+  Changed change_contended(Step step, std::uint32_t account, std::uint64_t size, std::uint64_t seen) noexcept;
+  void confirm(std::uint32_t account, std::uint64_t usage) noexcept;
+  [[nodiscard]] Word& part_of(std::uint32_t account, Kind kind) noexcept;
+  [[nodiscard]] static std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
+  Bytes refund_dead(std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
+  Bytes bury(std::uint32_t slot, std::uint64_t state) noexcept;
+  void prepare(std::uint32_t slot) noexcept;
+  [[nodiscard]] FileDescriptor reopen() const noexcept;
+  [[nodiscard]] std::uint32_t slots_in_use() const noexcept;
+  void forget_dead_waiters() noexcept;
   void wake_waiters() noexcept;
 
-  Mapping mapping_;
   BookLayout* layout_ = nullptr;
-  std::uint32_t account_count_ = 0;
+  SlotRecord* own_ = nullptr;  // the slot of this process
   std::uint32_t slot_ = kNoSlot;
+  std::uint32_t account_count_ = 0;
+  Mapping mapping_;
+  Mapping slot_lock_;  // see book_slots.cpp
+  char path_[4096] = {};
+  std::uint64_t inode_ = 0, device_ = 0;
 };
 
 /// One sentence for a person: what is wrong with the book.

@@ -1,27 +1,23 @@
-// Charges and refunds: the path that every allocation of a governed program takes. The lock and its recovery, and the
-// bytes that a process keeps at hand so that it seldom needs the lock.
+// Charges and refunds: the path that every allocation of a governed program takes. There is no lock between processes,
+// so a process that is stopped, debugged or killed at any instruction delays nobody.
+//
+// A change of an account is one compare-and-exchange on its usage word. Before it, the process announces in its slot
+// which change it is about to make and what it will hold then; after it, it enters that and withdraws the announcement.
+// Whoever replaces a usage word first confirms in the slot of its last writer that the change in it was made. So what a
+// dead process held can be told exactly: what it had entered, or, if its announced change stands in the usage word or
+// is confirmed, what it had announced. tests/model/book.pml is this protocol for a model checker.
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cerrno>
 
 #include "ledger/book.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
 namespace {
-
-// Fields changed only under the lock need no atomic read-modify-write, only stores that readers cannot see torn.
-void add(Word& word, std::uint64_t bytes) noexcept { word.store(word.load(kRelaxed) + bytes, kRelaxed); }
-void subtract(Word& word, std::uint64_t bytes) noexcept {
-  const std::uint64_t now = word.load(kRelaxed);
-  word.store(now - std::min(now, bytes), kRelaxed);
-}
-
-Word& part_of(SlotRecord& slot, std::uint32_t account, Kind kind) noexcept {
-  return kind == Kind::kContext ? slot.context[account] : slot.pooled[account];
-}
-
-// A critical section here lasts a few nanoseconds, so a waiter spins about as long as two of them before it sleeps.
-constexpr int kSpins = 200;
 
 void pause_briefly() noexcept {
 #if defined(__x86_64__)
@@ -31,218 +27,202 @@ void pause_briefly() noexcept {
 #endif
 }
 
-}  // namespace
-
-// ---------------------------------------------------------------------------------------------- lock and recovery
-
-bool Book::lock() noexcept {
-  pthread_mutex_t& mutex = layout_->header.lock;
-  int outcome = ::pthread_mutex_trylock(&mutex);
-  for (int spin = 0; outcome == EBUSY && spin < kSpins; ++spin) {
-    pause_briefly();
-    outcome = ::pthread_mutex_trylock(&mutex);
+/// Raises `word` to `value` unless it is higher, and returns what it was.
+std::uint64_t raise(Word& word, std::uint64_t value) noexcept {
+  std::uint64_t seen = word.load(kRelaxed);
+  while (seen < value && !word.compare_exchange_weak(seen, value, std::memory_order_release, kRelaxed)) {
   }
-  if (outcome == EBUSY) outcome = ::pthread_mutex_lock(&mutex);
-  if (outcome == 0) [[likely]]
-    return true;
-  if (outcome == EOWNERDEAD) {
-    recover();
-    return ::pthread_mutex_consistent(&mutex) == 0;
+  return seen;
+}
+
+/// Takes `bytes` off `word`, but leaves it no lower than `least`.
+void lower(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
+  std::uint64_t seen = word.load(kRelaxed);
+  while (!word.compare_exchange_weak(seen, std::max(least, seen - std::min(seen, bytes)), kRelaxed)) {
   }
-  return false;  // EDEADLK: this thread was interrupted inside; ENOTRECOVERABLE: nobody can repair it
 }
 
-void Book::unlock() noexcept { ::pthread_mutex_unlock(&layout_->header.lock); }
+// Threads of one process take turns at their slot. A turn lasts a few nanoseconds unless its thread loses the
+// processor.
+constexpr int kSpins = 200, kYields = 1000, kNaps = 100'000;
+constexpr timespec kNap{0, 100'000};
 
-// The owner died inside: whatever it had half done, the slots say what each process holds, and the journal whether
-// spare bytes had left their slot already.
-void Book::recover() noexcept {
-  BookHeader& header = layout_->header;
-  const std::uint32_t folding = header.fold_slot.load(kRelaxed);
-  const auto account_folding = static_cast<std::uint32_t>(header.fold_account.load(kRelaxed));
-  if (folding > 0 && folding <= kMaxProcesses && account_folding < kMaxAccounts) {
-    SlotRecord& slot = layout_->slots[folding - 1];
-    const std::uint64_t before = header.fold_spare.load(kRelaxed);
-    if (spare_turn(slot.spare[account_folding].load(kRelaxed)) != spare_turn(before)) {
-      const std::uint64_t held = header.fold_held.load(kRelaxed);
-      slot.held[account_folding].store(held - std::min(held, spare_bytes(before)), kRelaxed);
-    }
-  }
-  header.fold_slot.store(0, kRelaxed);
-  std::uint64_t sums[kMaxAccounts] = {};
-  std::uint32_t waiters = 0;
-  for (SlotRecord& slot : layout_->slots) {
-    if (slot.in_use.load(kRelaxed) == 0) continue;
-    waiters += slot.waiting.load(kRelaxed);
-    for (std::uint32_t account = 0; account < account_count_; ++account)
-      sums[account] += slot.held[account].load(kRelaxed);
-  }
-  for (std::uint32_t account = 0; account < account_count_; ++account) {
-    layout_->accounts[account].used.store(sums[account], kRelaxed);
-  }
-  header.waiters.store(waiters, kRelaxed);
-}
-
-// ------------------------------------------------------------------------------------------------ charge and refund
-
-Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept {
-  if (account >= account_count_) return Charged::kNoAccount;
-  if (slot_ == kNoSlot) return Charged::kBroken;
-  if (kind == Kind::kHeap && take_spare(account, size.count())) [[likely]]
-    return Charged::kGranted;
-  if (!lock()) return Charged::kBroken;
-  AccountRecord& record = layout_->accounts[account];
-  const std::uint64_t limit = record.limit.load(kRelaxed);
-  fold(slot_, account);
-  std::uint64_t used = record.used.load(kRelaxed);
-  const auto fits = [&] { return used <= limit && size.count() <= limit - used; };
-  // Others' spare bytes are nobody's: neither a refusal nor a peak may count them.
-  if (!fits() || used + size.count() > record.peak.load(kRelaxed)) {
-    fold_all(account);
-    used = record.used.load(kRelaxed);
-  }
-  if (!fits()) {
-    unlock();
-    return Charged::kOverLimit;
-  }
-  SlotRecord& slot = layout_->slots[slot_];
-  add(slot.held[account], size.count());  // the slot first: it is what recovery believes
-  const std::uint64_t now_used = used + size.count();
-  record.used.store(now_used, kRelaxed);
-  if (const std::uint64_t peak = record.peak.load(kRelaxed); now_used > peak) {
-    record.peak.store(now_used, kRelaxed);
-    if (raised_from != nullptr) *raised_from = Bytes{peak};
-  }
-  if (kind != Kind::kHeap) add(part_of(slot, account, kind), size.count());
-  unlock();
-  return Charged::kGranted;
-}
-
-void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  fold_all(account);
-  AccountRecord& record = layout_->accounts[account];
-  SlotRecord& slot = layout_->slots[slot_];
-  add(slot.held[account], size.count());
-  add(record.used, size.count());
-  if (record.used.load(kRelaxed) > record.peak.load(kRelaxed)) record.peak.store(record.used.load(kRelaxed), kRelaxed);
-  if (kind != Kind::kHeap) add(part_of(slot, account, kind), size.count());
-  unlock();
-}
-
-void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot) return;
-  if (kind == Kind::kHeap && keep_spare(account, size.count())) [[likely]]
-    return;
-  if (!lock()) return;
-  fold(slot_, account);
-  SlotRecord& slot = layout_->slots[slot_];
-  const std::uint64_t returned = std::min(size.count(), slot.held[account].load(kRelaxed));
-  subtract(slot.held[account], returned);
-  subtract(layout_->accounts[account].used, returned);
-  if (kind != Kind::kHeap) subtract(part_of(slot, account, kind), returned);
-  unlock();
-  wake_waiters();
-}
-
-// Whoever raised the peak since then did so on top of these bytes.
-void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot) return;
-  if (raised_from < kUnlimited && lock()) {
-    Word& peak = layout_->accounts[account].peak;
-    const std::uint64_t now = peak.load(kRelaxed);
-    peak.store(std::max(raised_from.count(), now - std::min(now, size.count())), kRelaxed);
-    unlock();
-  }
-  refund(account, size, kind);
-}
-
-void Book::note_exported(std::uint32_t account, Bytes size) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  add(layout_->slots[slot_].exported[account], size.count());
-  unlock();
-}
-void Book::note_unexported(std::uint32_t account, Bytes size) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  subtract(layout_->slots[slot_].exported[account], size.count());
-  unlock();
-}
-void Book::note_import() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  add(layout_->slots[slot_].imports, 1);
-  unlock();
-}
-void Book::note_import_closed() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  subtract(layout_->slots[slot_].imports, 1);
-  unlock();
-  wake_waiters();  // what a dead process had exported may come back
-}
-
-// --------------------------------------------------------------------------------------------- bytes kept at hand
-
-// `used` counts spare bytes, so while it is within the limit, using them stays within it too.
-bool Book::take_spare(std::uint32_t account, std::uint64_t size) noexcept {
-  const AccountRecord& record = layout_->accounts[account];
-  Word& spare = layout_->slots[slot_].spare[account];
-  std::uint64_t seen = spare.load(kRelaxed);
-  while (spare_bytes(seen) >= size) {
-    if (record.used.load(std::memory_order_acquire) > record.limit.load(std::memory_order_acquire)) return false;
-    if (spare.compare_exchange_weak(seen, seen - size, std::memory_order_acq_rel, kRelaxed)) return true;
+/// False: whoever has the turn does not go on. This thread interrupted it in a signal handler, or a debugger stopped
+/// it.
+[[gnu::noinline]] bool wait_for_turn(Word& change) noexcept {
+  for (int tries = 0; tries < kSpins + kYields + kNaps; ++tries) {
+    if (tries < kSpins)
+      pause_briefly();
+    else if (tries < kSpins + kYields)
+      ::sched_yield();
+    else
+      ::syscall(SYS_nanosleep, &kNap, nullptr);  // nanosleep() would be a place to cancel this thread at
+    std::uint64_t none = kNoChange;
+    if (change.load(kRelaxed) == kNoChange &&
+        change.compare_exchange_weak(none, kPreparing, std::memory_order_acquire, kRelaxed))
+      return true;
   }
   return false;
 }
 
-// Where somebody waits, or the account is to shrink, bytes go back at once.
-bool Book::keep_spare(std::uint32_t account, std::uint64_t size) noexcept {
-  const BookHeader& header = layout_->header;
-  const AccountRecord& record = layout_->accounts[account];
-  SlotRecord& slot = layout_->slots[slot_];
-  std::uint64_t seen = slot.spare[account].load(std::memory_order_acquire);
-  for (;;) {
-    const std::uint64_t kept = spare_bytes(seen) + size;
-    if (size > kSpareMost.count() || kept > kSpareMost.count() || kept > slot.held[account].load(kRelaxed))
-      return false;
-    if (header.waiters.load(kRelaxed) != 0 || record.used.load(kRelaxed) > record.limit.load(kRelaxed)) return false;
-    if (slot.spare[account].compare_exchange_weak(seen, seen + size, std::memory_order_seq_cst,
-                                                  std::memory_order_acquire))
-      break;
+bool take_turn(Word& change) noexcept {
+  std::uint64_t none = kNoChange;
+  return change.compare_exchange_strong(none, kPreparing, std::memory_order_acquire, kRelaxed) || wait_for_turn(change);
+}
+
+}  // namespace
+
+/// Sees to it that everybody can tell that the change in `usage` was made once that word is replaced.
+[[gnu::noinline]] void Book::confirm(std::uint32_t account, std::uint64_t usage) noexcept {
+  const std::uint32_t index = last_slot(usage);
+  SlotRecord& slot = layout_->slots[index];
+  const std::uint64_t change = slot.change.load(std::memory_order_acquire);
+  std::uint64_t number = change_number(change);
+  if (!is_announced(change, account) || !made_by(usage, index, number)) {
+    // Entered already, or the refund of what a dead process held.
+    if (life_of(slot.state.load(std::memory_order_acquire)) != SlotLife::kDead) return;
+    number = last_number(slot, account);
+    if (!made_by(usage, index, number)) return;
   }
-  // One who began to wait since then has looked for spare bytes before these were there: wake it. (It counts itself
-  // before it looks; both sides are sequentially consistent, so one of the two sees the other.)
-  if (header.waiters.load(std::memory_order_seq_cst) != 0 && lock()) {
-    fold(slot_, account);
-    unlock();
-    wake_waiters();
+  // The announcement was read after the word: only if the word still stands do they belong together.
+  if (layout_->accounts[account].usage.load(std::memory_order_acquire) == usage) raise(slot.confirmed[account], number);
+}
+
+/// What an account and this process's part of it become, or that they stay.
+struct Book::Amounts {
+  std::uint64_t used, held;
+  bool allowed;
+};
+
+[[gnu::always_inline]] inline Book::Amounts Book::amounts_after(Step step, std::uint64_t size, std::uint64_t used,
+                                                                std::uint64_t held, std::uint64_t limit) noexcept {
+  if (step == Step::kRefund) {
+    const std::uint64_t returned = std::min({size, held, used});
+    return {used - returned, held - returned, true};
   }
+  if (step == Step::kForce) size = std::min(size, kMaxUsed - used);
+  const std::uint64_t most = step == Step::kForce ? kMaxUsed : std::min(limit, kMaxUsed);
+  return {used + size, held + size, used <= most && size <= most - used};
+}
+
+/// One attempt at a change, by the thread that has the turn. `seen`: the usage word that it replaces; if another stands
+/// there, that one afterwards.
+[[gnu::always_inline]] inline bool Book::attempt(std::uint32_t account, std::uint64_t& seen, Amounts after) noexcept {
+  SlotRecord& slot = *own_;
+  const std::uint64_t number = slot.changes[account].load(kRelaxed) + 1;
+  slot.change_held.store(after.held, kRelaxed);
+  slot.change.store(announced(number, account), std::memory_order_release);
+  Word& usage = layout_->accounts[account].usage;
+  if (!usage.compare_exchange_strong(seen, usage_word(after.used, slot_, number))) return false;
+  slot.held[account].store(after.held, kRelaxed);
+  slot.changes[account].store(number, kRelaxed);
+  slot.change.store(kNoChange, std::memory_order_release);
   return true;
 }
 
-// Under the lock. The journal is written before the bytes leave the slot and cleared when the sums are right again.
-void Book::fold(std::uint32_t index, std::uint32_t account) noexcept {
-  BookHeader& header = layout_->header;
-  SlotRecord& slot = layout_->slots[index];
-  Word& spare = slot.spare[account];
-  std::uint64_t seen = spare.load(std::memory_order_acquire);
-  if (spare_bytes(seen) == 0) return;
-  const std::uint64_t held = slot.held[account].load(kRelaxed);
-  header.fold_account.store(account, kRelaxed);
-  header.fold_held.store(held, kRelaxed);
-  do {
-    header.fold_spare.store(seen, kRelaxed);
-    header.fold_slot.store(index + 1, std::memory_order_release);
-  } while (!spare.compare_exchange_strong(seen, (spare_turn(seen) + 1) << kTurnShift, std::memory_order_seq_cst,
-                                          std::memory_order_acquire));
-  const std::uint64_t bytes = spare_bytes(seen);
-  slot.held[account].store(held - std::min(held, bytes), kRelaxed);
-  subtract(layout_->accounts[account].used, bytes);
-  header.fold_slot.store(0, std::memory_order_release);
+/// Makes one change of `account` in this process's name. The first attempt, nearly always the only one, stands apart
+/// from the others: every register that is saved on the way to a locked instruction costs as much as the instruction.
+[[gnu::always_inline]] inline Book::Changed Book::change(Step step, std::uint32_t account,
+                                                         std::uint64_t size) noexcept {
+  SlotRecord& slot = *own_;
+  if (!take_turn(slot.change)) [[unlikely]]
+    return {Outcome::kStuck, 0};
+  const AccountRecord& record = layout_->accounts[account];
+  std::uint64_t seen = record.usage.load(std::memory_order_seq_cst);
+  const std::uint64_t used = used_bytes(seen);
+  const Amounts after = amounts_after(step, size, used, slot.held[account].load(kRelaxed), record.limit.load(kRelaxed));
+  if (!after.allowed) [[unlikely]] {
+    slot.change.store(kNoChange, std::memory_order_release);
+    return {Outcome::kOverLimit, used};
+  }
+  if (last_slot(seen) != slot_ || !attempt(account, seen, after)) [[unlikely]]
+    return change_contended(step, account, size, seen);
+  return {Outcome::kMade, after.used};
 }
 
-void Book::fold_all(std::uint32_t account) noexcept {
-  const std::uint32_t bound = std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
-  for (std::uint32_t index = 0; index < bound; ++index) {
-    if (layout_->slots[index].in_use.load(kRelaxed) != 0) fold(index, account);
+[[gnu::noinline]] Book::Changed Book::change_contended(Step step, std::uint32_t account, std::uint64_t size,
+                                                       std::uint64_t seen) noexcept {
+  SlotRecord& slot = *own_;
+  for (;;) {
+    const Amounts after = amounts_after(step, size, used_bytes(seen), slot.held[account].load(kRelaxed),
+                                        layout_->accounts[account].limit.load(std::memory_order_acquire));
+    if (!after.allowed) {
+      slot.change.store(kNoChange, std::memory_order_release);
+      return {Outcome::kOverLimit, used_bytes(seen)};
+    }
+    if (last_slot(seen) != slot_) confirm(account, seen);
+    if (attempt(account, seen, after)) return {Outcome::kMade, after.used};
+  }
+}
+
+Word& Book::part_of(std::uint32_t account, Kind kind) noexcept {
+  return kind == Kind::kContext ? own_->context[account] : own_->pooled[account];
+}
+
+Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept {
+  if (account >= account_count_) return Charged::kNoAccount;
+  if (own_ == nullptr) return Charged::kBroken;
+  const Changed changed = change(Step::kCharge, account, size.count());
+  if (changed.outcome != Outcome::kMade) [[unlikely]]
+    return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
+  if (changed.used > layout_->accounts[account].peak.load(kRelaxed)) [[unlikely]] {
+    const std::uint64_t before = raise(layout_->accounts[account].peak, changed.used);
+    if (before < changed.used && raised_from != nullptr) *raised_from = Bytes{before};
+  }
+  if (kind != Kind::kHeap) part_of(account, kind).fetch_add(size.count(), kRelaxed);
+  return Charged::kGranted;
+}
+
+void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account >= account_count_ || own_ == nullptr) return;
+  const Changed changed = change(Step::kForce, account, size.count());
+  if (changed.outcome != Outcome::kMade) return;
+  raise(layout_->accounts[account].peak, changed.used);
+  if (kind != Kind::kHeap) part_of(account, kind).fetch_add(size.count(), kRelaxed);
+}
+
+void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (account >= account_count_ || own_ == nullptr) return;
+  if (change(Step::kRefund, account, size.count()).outcome != Outcome::kMade) return;
+  if (kind != Kind::kHeap) lower(part_of(account, kind), size.count(), 0);
+  // Whoever began to wait before the change finds the bytes; whoever did later has counted itself by now.
+  if (layout_->header.waiters.load(std::memory_order_seq_cst) != 0) wake_waiters();
+}
+
+// Whoever raised the peak since then did so on top of these bytes.
+void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from) noexcept {
+  if (account >= account_count_ || own_ == nullptr) return;
+  if (raised_from < kUnlimited) lower(layout_->accounts[account].peak, size.count(), raised_from.count());
+  refund(account, size, kind);
+}
+
+// ------------------------------------------------------------------------------------------- what the dead held
+
+/// The number of the change that refunds what a dead process held: one more than any that it announced.
+std::uint64_t Book::last_number(const SlotRecord& slot, std::uint32_t account) noexcept {
+  const std::uint64_t change = slot.change.load(std::memory_order_acquire);
+  const std::uint64_t made = slot.changes[account].load(kRelaxed);
+  return std::max(made, is_announced(change, account) ? change_number(change) : 0) + 1;
+}
+
+// Every process may do this for the same slot at the same time, and stop anywhere: the refund is a change in the dead
+// process's name, so it stands in the usage word or is confirmed, and nobody makes it twice.
+Bytes Book::refund_dead(std::uint32_t index, std::uint32_t account, std::uint64_t state) noexcept {
+  SlotRecord& slot = layout_->slots[index];
+  Word& usage = layout_->accounts[account].usage;
+  std::uint64_t seen = usage.load(std::memory_order_acquire);
+  for (;;) {
+    const std::uint64_t last = last_number(slot, account), change = slot.change.load(std::memory_order_acquire);
+    const std::uint64_t confirmed = slot.confirmed[account].load(std::memory_order_acquire);
+    if (made_by(seen, index, last) || confirmed >= last) return {};
+    const bool made = is_announced(change, account) &&
+                      (made_by(seen, index, change_number(change)) || confirmed >= change_number(change));
+    const std::uint64_t held = (made ? slot.change_held : slot.held[account]).load(std::memory_order_acquire);
+    if (slot.state.load(std::memory_order_acquire) != state || held == 0) return {};
+    confirm(account, seen);
+    const std::uint64_t returned = std::min(held, used_bytes(seen));
+    if (usage.compare_exchange_strong(seen, usage_word(used_bytes(seen) - returned, index, last)))
+      return Bytes{returned};
   }
 }
 

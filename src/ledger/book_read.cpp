@@ -33,8 +33,7 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
   process.command = text(slot.command);
   process.attached_ns = plain(slot.attached_ns);
   for (std::uint32_t account = 0; account < accounts; ++account) {
-    const Bytes held = bytes(slot.held[account]), spare{spare_bytes(plain(slot.spare[account]))};
-    process.held.push_back(held - std::min(held, spare));
+    process.held.push_back(bytes(slot.held[account]));
     process.context.push_back(bytes(slot.context[account]));
     process.pooled.push_back(bytes(slot.pooled[account]));
   }
@@ -112,21 +111,17 @@ void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.account_mode = static_cast<AccountMode>(header.account_mode);
 }
 
-// What processes keep at hand is entered in `used` but not in use.
-void copy_accounts(const BookLayout& layout, std::uint32_t slots, BookSnapshot& snapshot) {
+void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
   for (std::uint32_t account = 0; account < layout.header.account_count; ++account) {
     const AccountRecord& record = layout.accounts[account];
-    AccountSnapshot entry{record.device_uuid,  text(record.device_name), bytes(record.device_total),
-                          bytes(record.limit), bytes(record.guarantee),  bytes(record.used),
-                          bytes(record.peak),  plain(record.denials)};
-    for (std::uint32_t index = 0; index < slots; ++index) {
-      const SlotRecord& slot = layout.slots[index];
-      if (slot.in_use.load(std::memory_order_relaxed) == 0) continue;
-      entry.used -= std::min(entry.used, Bytes{spare_bytes(plain(slot.spare[account]))});
-    }
-    snapshot.accounts.push_back(std::move(entry));
+    const Bytes used{used_bytes(plain(record.usage))};
+    snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
+                                 bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
+                                 plain(record.denials)});
   }
 }
+
+bool is_used(const SlotRecord& slot) noexcept { return life_of(plain(slot.state)) == SlotLife::kUsed; }
 
 }  // namespace
 
@@ -190,17 +185,25 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
 
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
-  copy_accounts(layout, slots, snapshot);
+  copy_accounts(layout, snapshot);
   for (std::uint32_t index = 0; index < slots; ++index) {
-    if (layout.slots[index].in_use.load(std::memory_order_relaxed) != 0)
+    if (is_used(layout.slots[index]))
       snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
   }
-  if (snapshot.denial_count != denials_known) {
+  if (snapshot.denial_count != denials_known || !unfinished_.empty()) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
+    std::vector<std::uint64_t> unfinished;
     for (const DenialRecord& record : layout.denials) {
-      if (plain(record.sequence) > denials_known && record.account <= kMaxAccounts)
+      const std::uint64_t sequence = plain(record.sequence), number = sequence & ~kBeingWritten;
+      const bool is_new =
+          number > denials_known || std::find(unfinished_.begin(), unfinished_.end(), number) != unfinished_.end();
+      if (!is_new) continue;
+      if (sequence != number)
+        unfinished.push_back(number);
+      else if (record.account <= kMaxAccounts)
         snapshot.denials.push_back(denial_from(record));
     }
+    unfinished_ = std::move(unfinished);
     std::sort(snapshot.denials.begin(), snapshot.denials.end(),
               [](const Denial& left, const Denial& right) { return left.sequence < right.sequence; });
   }

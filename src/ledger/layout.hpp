@@ -3,8 +3,6 @@
 // Promise: the layout changes only together with kBookVersion.
 #pragma once
 
-#include <pthread.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -15,7 +13,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 3;
+inline constexpr std::uint32_t kBookVersion = 4;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
@@ -25,8 +23,31 @@ using Word = std::atomic<std::uint64_t>;
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
 static_assert(Word::is_always_lock_free);
 
-/// One device of the workload. `limit`, `guarantee`: written by whoever may change limits, at any time, without the
-/// lock. The rest: written by charging processes under the lock.
+/// What an account has in use, in one word that changes by compare-and-exchange alone: the bytes, and which change made
+/// them so: the slot of the process that made it and the low bits of that change's number. The number tells a word from
+/// an earlier one with the same bytes, and everybody can tell from it whether a process that died in the middle of a
+/// change had made it.
+inline constexpr int kByteBits = 43;  // 8 TiB, more than any device has
+inline constexpr int kNumberBits = 11;
+inline constexpr std::uint64_t kMaxUsed = (std::uint64_t{1} << kByteBits) - 1;
+inline constexpr std::uint64_t kNumberMask = (std::uint64_t{1} << kNumberBits) - 1;
+static_assert(kMaxProcesses == std::size_t{1} << (64 - kByteBits - kNumberBits));
+
+constexpr std::uint64_t usage_word(std::uint64_t bytes, std::uint64_t slot, std::uint64_t number) noexcept {
+  return bytes | (number & kNumberMask) << kByteBits | slot << (kByteBits + kNumberBits);
+}
+constexpr std::uint64_t used_bytes(std::uint64_t usage) noexcept { return usage & kMaxUsed; }
+constexpr std::uint32_t last_slot(std::uint64_t usage) noexcept {
+  return static_cast<std::uint32_t>(usage >> (kByteBits + kNumberBits));
+}
+/// Whether `usage` was made by the change of that number. Numbers of one slot and account that can stand in a word at
+/// the same time differ by less than kNumberMask.
+constexpr bool made_by(std::uint64_t usage, std::uint32_t slot, std::uint64_t number) noexcept {
+  return last_slot(usage) == slot && ((usage >> kByteBits) & kNumberMask) == (number & kNumberMask);
+}
+
+/// One device of the workload. Its writers: `limit`, `guarantee`: whoever may change limits, at any time; `usage`: the
+/// processes of the workload, by compare-and-exchange; `peak`, `denials`: they too, after the fact.
 struct AccountRecord {
   std::array<std::uint8_t, 16> device_uuid;  // creator
   char device_name[56];                      // creator
@@ -34,44 +55,58 @@ struct AccountRecord {
   Word device_total;                         // creator
   Word limit;
   Word guarantee;
-  Word used;     // equals the sum of `held` over all slots whenever the lock is free
-  Word peak;     // largest `used` ever
+  Word usage;    // see usage_word(); its bytes are the sum of what all slots hold
+  Word peak;     // most bytes ever in use
   Word denials;  // refused charges
 };
 static_assert(sizeof(AccountRecord) == 128);
 
-/// Bytes that a process has given back and may take again without the lock: entered in `held` and `used` still, but not
-/// in use. The owner changes the low 48 bits by compare-and-exchange; whoever holds the lock may take them all away
-/// (a fold), which also changes the turn in the high bits, so that a fold cut short by death can be told from one not
-/// begun.
-inline constexpr int kTurnShift = 48;
-constexpr std::uint64_t spare_bytes(std::uint64_t word) noexcept {
-  return word & ((std::uint64_t{1} << kTurnShift) - 1);
+/// The life of a slot: free, then used by a process that holds the slot's lock in the file, then dead until what it
+/// held has been refunded. The generation in the high bits counts its lives.
+enum class SlotLife : std::uint64_t { kFree = 0, kUsed = 1, kDead = 2 };
+constexpr SlotLife life_of(std::uint64_t state) noexcept { return static_cast<SlotLife>(state & 3); }
+constexpr std::uint64_t state_word(std::uint64_t generation, SlotLife life) noexcept {
+  return generation << 2 | static_cast<std::uint64_t>(life);
 }
-constexpr std::uint64_t spare_turn(std::uint64_t word) noexcept { return word >> kTurnShift; }
+constexpr std::uint64_t generation_of(std::uint64_t state) noexcept { return state >> 2; }
 
-/// One process of the workload. Written by that process under the lock; cleared by whoever finds it dead.
+/// The change that a process is making: none, being prepared by one of its threads, or announced: its number and
+/// account.
+inline constexpr std::uint64_t kNoChange = 0;
+inline constexpr std::uint64_t kPreparing = 1;
+constexpr std::uint64_t announced(std::uint64_t number, std::uint32_t account) noexcept {
+  return number << 8 | std::uint64_t{account} << 1 | 1;
+}
+constexpr std::uint64_t change_number(std::uint64_t change) noexcept { return change >> 8; }
+constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcept {
+  return change_number(change) != 0 && ((change >> 1) & 0x7f) == account;
+}
+
+/// One process of the workload. Written by that process; `confirmed` by everybody, `state` by whoever finds it dead.
 struct alignas(64) SlotRecord {  // no two processes on one cache line
-  std::atomic<std::uint32_t> in_use;
+  Word state;                    // state_word()
   std::int32_t pid;
   std::uint32_t user;
-  std::atomic<std::uint32_t> waiting;  // threads of it that sleep until bytes come back
   std::uint64_t start_time;
   std::uint64_t pid_namespace;
-  Word attached_ns;             // CLOCK_REALTIME when it first used the driver
-  char command[88];             // first words of its command line
-  Word held[kMaxAccounts];      // bytes charged, everything included
-  Word context[kMaxAccounts];   // of these: CUDA contexts
-  Word pooled[kMaxAccounts];    // of these: reserved by the driver's memory pools
-  Word spare[kMaxAccounts];     // of these: given back, and kept at hand (see above)
-  Word exported[kMaxAccounts];  // of these: other processes may keep alive
-  Word imports;                 // pieces of other processes' memory that it holds
+  Word attached_ns;                    // CLOCK_REALTIME when it first used the driver
+  std::atomic<std::uint32_t> waiting;  // threads of it that sleep until bytes come back
+  Word change;                         // kNoChange, kPreparing or announced()
+  Word change_held;                    // what it holds of that account once the announced change is made
+  Word held[kMaxAccounts];             // bytes charged, everything included
+  Word context[kMaxAccounts];          // of these: CUDA contexts
+  Word pooled[kMaxAccounts];           // of these: reserved by the driver's memory pools
+  Word exported[kMaxAccounts];         // of these: other processes may keep alive
+  Word changes[kMaxAccounts];    // number of its newest change that was made; never starts again, even in a next life
+  Word confirmed[kMaxAccounts];  // newest of its changes that somebody saw made before replacing it
+  Word imports;                  // pieces of other processes' memory that it holds
+  char command[88];              // first words of its command line
 };
-static_assert(sizeof(SlotRecord) == 832);
+static_assert(sizeof(SlotRecord) % 64 == 0);
 
-/// A refused charge. Written under the lock; `sequence` last, so that a reader without the lock can tell a torn entry.
+/// A refused charge. `sequence` is written last, so that a reader can tell an entry that is not finished.
 struct DenialRecord {
-  Word sequence;  // 1, 2, 3 …; 0 = never written
+  Word sequence;  // 1, 2, 3 …; 0 = not written; kBeingWritten + its number meanwhile
   std::uint64_t time_ns;
   std::uint64_t requested;
   std::uint64_t used;
@@ -83,6 +118,7 @@ struct DenialRecord {
   char function[40];     // the driver's name of the call
   std::uint64_t waited_ns;
 };
+inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 static_assert(sizeof(DenialRecord) == 104);
 
 struct BookHeader {
@@ -108,16 +144,13 @@ struct BookHeader {
   char labels[256];                       // creator: k=v separated by commas
   char command[256];                      // creator
   Word limit_changes;                     // whoever changes limits
-  Word denial_count;                      // under the lock
+  Word denial_count;                      // charging processes
   std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
-  std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots; under the lock
+  std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots, or more after a death
   std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
-  std::atomic<std::uint32_t> fold_slot;   // under the lock: slot + 1 whose spare bytes are being taken away; 0 = none
-  Word fold_account, fold_spare, fold_held;  // under the lock: of which account, and both words before it
-  Word trim_requests;                        // the daemon: cooperating programs give back what they do not use
-  Word ceiling[kMaxAccounts];                // the daemon: what it may raise the limit to if asked; 0: not above it
-  Word wanted[kMaxAccounts];                 // under the lock: the largest charge that sleeps; 0: none does
-  alignas(64) pthread_mutex_t lock;          // robust, process-shared, error-checking
+  Word trim_requests;                     // the daemon: cooperating programs give back what they do not use
+  Word ceiling[kMaxAccounts];             // the daemon: what it may raise the limit to if asked; 0: not above it
+  Word wanted[kMaxAccounts];              // the largest charge that sleeps; 0: none does
 };
 
 struct BookLayout {
@@ -130,7 +163,10 @@ struct BookLayout {
 /// Whether a header is one of this version and within its bounds: what it says is not believed before that.
 [[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
 
-static_assert(offsetof(BookHeader, lock) % 64 == 0);
+/// Whether the process of that slot lives; `file`: the book's, opened for this question or for more, but not for the
+/// slot's own lock. True where the kernel does not say.
+[[nodiscard]] bool slot_is_locked(int file, std::uint32_t slot) noexcept;
+
 static_assert(offsetof(BookLayout, accounts) == 4096);
 static_assert(sizeof(BookLayout) % 4096 == 0);
 

@@ -154,7 +154,8 @@ class Members {
     const std::size_t bound =
         std::min<std::size_t>(book->header.slot_bound.load(std::memory_order_relaxed), ledger::kMaxProcesses);
     return std::any_of(book->slots, book->slots + bound, [pid](const ledger::SlotRecord& slot) {
-      return slot.in_use.load(std::memory_order_acquire) != 0 && static_cast<std::uint32_t>(slot.pid) == pid;
+      return ledger::life_of(slot.state.load(std::memory_order_acquire)) == ledger::SlotLife::kUsed &&
+             static_cast<std::uint32_t>(slot.pid) == pid;
     });
   }
 

@@ -1,11 +1,14 @@
 #include "shim/hooks/governor.hpp"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <utility>
 
 #include "shim/environment.hpp"
 #include "shim/hooks/exported.hpp"
@@ -21,11 +24,20 @@ enum class Mode : int { kNotAsked, kUngoverned, kGoverned, kBookUnusable };
 constexpr int kMaxDevices = 64;
 constexpr std::uint32_t kNotAsked = kNoAccount - 1;
 
-// Everything the hooks share. Never destroyed: the CUDA runtime calls the driver from its own atexit handlers.
-struct State {
+/// What only this very process has decided. It stands in a page of its own that the kernel fills with zeros in every
+/// child, also in one made by the clone system call itself, of which no handler of the C library hears.
+struct Decision {
   std::atomic<Mode> mode{Mode::kNotAsked};
   SpinLock starting;
+};
+static_assert(static_cast<int>(Mode::kNotAsked) == 0);
+
+// Everything the hooks share. Never destroyed: the CUDA runtime calls the driver from its own atexit handlers.
+struct State {
+  Decision* decision = nullptr;
+  Decision fallback;  // for kernels before 4.14, where only children of fork() are seen
   ledger::Book book;
+  bool started = false;  // by this process or by the one that it was copied from
   std::atomic<std::uint32_t> account_of_device[kMaxDevices];
   std::atomic<std::uint32_t> places_epoch{1};
 };
@@ -33,18 +45,9 @@ struct State {
 alignas(State) unsigned char state_storage[sizeof(State)];
 State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_storage)); }
 
-// Zero-initialised storage would do for all but the device map; filled here, before any hook can run.
-[[gnu::constructor(101)]] void make_state() noexcept {
-  auto* made = new (state_storage) State;
-  for (auto& account : made->account_of_device) account.store(kNotAsked, std::memory_order_relaxed);
-}
-
-// The child of a fork holds nothing and must not speak in its parent's name.
-void in_child() noexcept {
-  State& shared = state();
-  shared.starting.unlock();
-  shared.book.forget_slot();
-  shared.mode.store(Mode::kNotAsked, std::memory_order_release);
+// A child holds nothing and must not speak in its parent's name.
+void forget_parent() noexcept {
+  state().book.forget_slot();
   forget_places();
   abandon_blocks();
   abandon_arrays();
@@ -57,24 +60,44 @@ void in_child() noexcept {
   abandon_virtual_memory();
 }
 
+void decide_again() noexcept {
+  Decision& decision = *state().decision;
+  decision.starting.unlock();
+  decision.mode.store(Mode::kNotAsked, std::memory_order_release);
+}
+
+// Zero-initialised storage would do for all but the device map; filled here, before any hook can run.
+[[gnu::constructor(101)]] void make_state() noexcept {
+  auto* made = new (state_storage) State;
+  for (auto& account : made->account_of_device) account.store(kNotAsked, std::memory_order_relaxed);
+  const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* page = ::mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page != MAP_FAILED && ::madvise(page, page_size, MADV_WIPEONFORK) == 0) {
+    made->decision = new (page) Decision;
+  } else {
+    made->decision = &made->fallback;
+    ::pthread_atfork(nullptr, nullptr, decide_again);
+  }
+}
+
 Mode start() noexcept {
   State& shared = state();
-  const SpinGuard guard(shared.starting);
-  if (const Mode mode = shared.mode.load(std::memory_order_acquire); mode != Mode::kNotAsked) return mode;
+  Decision& decision = *shared.decision;
+  const SpinGuard guard(decision.starting);
+  if (const Mode mode = decision.mode.load(std::memory_order_acquire); mode != Mode::kNotAsked) return mode;
+  if (std::exchange(shared.started, true)) forget_parent();
   Mode mode = Mode::kUngoverned;
   if (environment().governed) {
     const bool opened =
         shared.book.is_open() || ledger::Book::open(environment().book, shared.book) == ledger::BookStatus::kOk;
     mode = opened && shared.book.attach() ? Mode::kGoverned : Mode::kBookUnusable;
-    static bool registered = false;
-    if (!registered) registered = ::pthread_atfork(nullptr, nullptr, in_child) == 0;
   }
-  shared.mode.store(mode, std::memory_order_release);
+  decision.mode.store(mode, std::memory_order_release);
   return mode;
 }
 
 Mode mode_now() noexcept {
-  const Mode mode = state().mode.load(std::memory_order_acquire);
+  const Mode mode = state().decision->mode.load(std::memory_order_acquire);
   return mode == Mode::kNotAsked ? start() : mode;
 }
 

@@ -1,8 +1,11 @@
 // The promises of ledger/book.hpp, with real processes and real kills.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <atomic>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -136,26 +139,11 @@ TEST_F(BookTest, WhatADeadOwnerExportedStaysChargedWhileAnyImporterLives) {
   });
   ASSERT_EQ(finish(owner), 0);
   book.note_import();
-  EXPECT_EQ(book.reap(), 2_MiB);
-  EXPECT_EQ(book.used(0), 5_MiB);
   EXPECT_EQ(book.reap(), 0_MiB);
+  EXPECT_EQ(book.used(0), 7_MiB);
   book.note_import_closed();
-  EXPECT_EQ(book.reap(), 5_MiB);
+  EXPECT_EQ(book.reap(), 7_MiB);
   EXPECT_EQ(book.used(0), 0_MiB);
-}
-
-TEST_F(BookTest, BytesKeptAtHandAreAnybodysTheMomentTheyAreNeeded) {
-  make(64_MiB);
-  Book one = open(), two = open();
-  ASSERT_TRUE(one.attach());
-  ASSERT_TRUE(two.attach());
-  ASSERT_EQ(one.charge(0, 30_MiB), Charged::kGranted);
-  one.refund(0, 30_MiB);  // stays at its hand
-  EXPECT_EQ(one.used(0), 0_B) << "given back is not in use";
-  EXPECT_EQ(snapshot().accounts[0].used, 0_B);
-  EXPECT_EQ(two.charge(0, 64_MiB), Charged::kGranted) << "nobody may be refused for them";
-  EXPECT_EQ(one.charge(0, 1_B), Charged::kOverLimit) << "and they are gone from the first";
-  EXPECT_EQ(snapshot().accounts[0].peak, 64_MiB);
 }
 
 TEST_F(BookTest, WhatTheDeviceDidNotGiveIsNoPeak) {
@@ -192,95 +180,6 @@ TEST_F(BookTest, ThePeakCountsNoBytesThatWereGivenBack) {
   EXPECT_EQ(snapshot().accounts[0].peak, 35_MiB);
 }
 
-TEST_F(BookTest, ALoweredLimitIsSeenByChargesThatNeedNoLock) {
-  make(64_MiB);
-  Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 40_MiB), Charged::kGranted);
-  ASSERT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
-  book.refund(0, 10_MiB);  // at hand
-  book.set_limit(0, 45_MiB);
-  EXPECT_EQ(book.charge(0, 10_MiB), Charged::kOverLimit);
-  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kGranted);
-}
-
-// Whoever needs another's bytes at hand takes them in steps, and may be killed between any two of them.
-TEST_F(BookTest, DeathWhileTakingAnothersBytesAtHandLosesNone) {
-  constexpr int kKills = 150;
-  constexpr Bytes kLimit = 64_MiB;
-  make(kLimit);
-  const SharedWord stop;
-  const pid_t neighbour = start([&] {
-    Book own;
-    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-    while ((*stop).load() == 0) {
-      if (own.charge(0, 1_MiB) == Charged::kGranted) own.refund(0, 1_MiB);
-    }
-    while ((*stop).load() == 1) {
-    }
-    return 0;
-  });
-  std::mt19937 random(5);
-  for (int kill = 0; kill < kKills; ++kill) {
-    const SharedWord charges;
-    const pid_t child = start([&] {
-      Book own;
-      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-      for (std::uint64_t count = 1;; ++count) {
-        if (own.charge(0, kLimit) == Charged::kGranted) own.refund(0, kLimit);  // takes everything there is
-        (*charges).store(count);
-      }
-    });
-    wait_until(*charges, random() % 500 + 1);
-    ::kill(child, SIGKILL);
-    finish(child);
-  }
-  (*stop).store(1);  // the neighbour lives, and holds nothing
-  Book book = open();
-  ASSERT_TRUE(book.attach());
-  Charged outcome = book.charge(0, kLimit);
-  for (int wait = 0; outcome != Charged::kGranted && wait < 1000; ++wait) {  // its last refund may be on its way
-    ::sched_yield();
-    book.reap();
-    outcome = book.charge(0, kLimit);
-  }
-  EXPECT_EQ(outcome, Charged::kGranted) << snapshot().accounts[0].used.count() << " bytes were lost";
-  (*stop).store(2);
-  finish(neighbour);
-}
-
-TEST_F(BookTest, DeathBetweenTheStepsOfTakingBytesAtHandIsRepaired) {
-  for (const bool moved : {false, true}) {
-    ::unlink(path_.c_str());
-    make(64_MiB);
-    Book one = open();
-    ASSERT_TRUE(one.attach());
-    ASSERT_EQ(one.charge(0, 8_MiB), Charged::kGranted);
-    one.refund(0, 8_MiB);
-    const pid_t child = start([&] {
-      const FileDescriptor file{::open(path_.c_str(), O_RDWR)};
-      auto* layout = static_cast<BookLayout*>(
-          ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0));
-      ::pthread_mutex_lock(&layout->header.lock);
-      SlotRecord& slot = layout->slots[0];
-      const std::uint64_t before = slot.spare[0].load();
-      if (spare_bytes(before) != (8_MiB).count()) return 1;
-      layout->header.fold_account.store(0);
-      layout->header.fold_held.store(slot.held[0].load());
-      layout->header.fold_spare.store(before);
-      layout->header.fold_slot.store(1);
-      if (moved) slot.spare[0].store((spare_turn(before) + 1) << kTurnShift);
-      return 0;  // dies with the lock
-    });
-    ASSERT_EQ(finish(child), 0);
-    Book two = open();
-    ASSERT_TRUE(two.attach());
-    EXPECT_EQ(two.charge(0, 64_MiB), Charged::kGranted) << (moved ? "they had left the slot" : "they were still there");
-    two.refund(0, 64_MiB);
-    EXPECT_EQ(one.used(0), 0_B);
-  }
-}
-
 TEST_F(BookTest, KilledOwnerLeavesNothingCharged) {
   constexpr int kKills = 150;
   make(1_GiB);
@@ -309,24 +208,207 @@ TEST_F(BookTest, KilledOwnerLeavesNothingCharged) {
   }
 }
 
-// The worst instant: the lock is held and the two sums disagree.
-TEST_F(BookTest, DeathInsideTheLockIsRepairedByTheNextCharge) {
+// Every instant of a change at which a process can die: announced or not, made or not, replaced by another's or not,
+// entered or not. What it held is told exactly in each.
+TEST_F(BookTest, DeathAtEveryStepOfAChangeRefundsWhatWasHeld) {
+  enum Step { kPrepared, kAnnounced, kMade, kEntered, kWithdrawn };
+  for (const Step step : {kPrepared, kAnnounced, kMade, kEntered, kWithdrawn}) {
+    for (const bool others_go_on : {false, true}) {
+      ::unlink(path_.c_str());
+      make(64_MiB);
+      Book other = open();
+      ASSERT_TRUE(other.attach());
+      ASSERT_EQ(other.charge(0, 1_MiB), Charged::kGranted);
+      const SharedWord stopped;
+      const pid_t child = start([&] {
+        Book own;
+        if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+        if (own.charge(0, 4_MiB) != Charged::kGranted) return 1;
+        const int file = ::open(path_.c_str(), O_RDWR);
+        auto* layout =
+            static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+        SlotRecord& slot = layout->slots[1];
+        Word& usage = layout->accounts[0].usage;
+        const std::uint64_t number = slot.changes[0].load() + 1;
+        slot.change.store(kPreparing);
+        slot.change_held.store((12_MiB).count());
+        if (step >= kAnnounced) slot.change.store(announced(number, 0));
+        if (step >= kMade) usage.store(usage_word(used_bytes(usage.load()) + (8_MiB).count(), 1, number));
+        if (step >= kEntered) slot.held[0].store((12_MiB).count());
+        if (step >= kWithdrawn) slot.changes[0].store(number), slot.change.store(kNoChange);
+        (*stopped).store(1);
+        for (;;) ::pause();
+      });
+      wait_until(*stopped, 1);
+      if (others_go_on) {
+        ASSERT_EQ(other.charge(0, 1_MiB), Charged::kGranted) << "nobody waits for it";
+      }
+      ::kill(child, SIGKILL);
+      finish(child);
+      EXPECT_EQ(other.reap(), step >= kMade ? 12_MiB : 4_MiB) << "step " << step;
+      EXPECT_EQ(other.used(0), others_go_on ? 2_MiB : 1_MiB) << "step " << step;
+      EXPECT_EQ(other.reap(), 0_MiB) << "once";
+    }
+  }
+}
+
+// A stopped process holds nothing that another needs: not at any of a thousand instants of its charging.
+TEST_F(BookTest, AStoppedProcessDelaysNobodysCharge) {
+  make(64_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  const SharedWord charges;
+  const pid_t child = start([&] {
+    Book own;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+    for (;; (*charges).fetch_add(1)) {
+      if (own.charge(0, 1_MiB) == Charged::kGranted) own.refund(0, 1_MiB);
+    }
+  });
+  wait_until(*charges, 1);
+  for (int stop = 0; stop < 1000; ++stop) {
+    ::kill(child, SIGSTOP);
+    int status = 0;
+    ::waitpid(child, &status, WUNTRACED);
+    ASSERT_EQ(book.charge(0, 3_MiB), Charged::kGranted);  // with a lock this hangs at the first stop inside it
+    book.refund(0, 3_MiB);
+    book.reap();
+    ASSERT_LE(book.used(0), 1_MiB) << "a stopped process is no dead one, and holds no more than it took";
+    const std::uint64_t before = (*charges).load();
+    ::kill(child, SIGCONT);
+    wait_until(*charges, before + 1);
+  }
+}
+
+// Several processes at once find the same dead one, while others charge: its bytes come back exactly once.
+TEST_F(BookTest, ADeadProcessIsRefundedOnceHoweverManyFindIt) {
+  constexpr int kReapers = 4, kDeaths = 200;
   make(1_GiB);
   Book book = open();
   ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 3_MiB), Charged::kGranted);
+  ASSERT_EQ(book.charge(0, 5_MiB), Charged::kGranted);
+  const SharedWord stop, returned;
+  for (int reaper = 0; reaper < kReapers; ++reaper) {
+    start([&] {
+      Book own;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      while ((*stop).load() == 0) {
+        (*returned).fetch_add(own.reap().count());
+        if (own.charge(0, 1_MiB) == Charged::kGranted) own.refund(0, 1_MiB);
+      }
+      own.detach();
+      return 0;
+    });
+  }
+  for (int death = 0; death < kDeaths; ++death) {
+    const pid_t child = start([&] {
+      Book own;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      return own.charge(0, 3_MiB) == Charged::kGranted ? 0 : 1;
+    });
+    ASSERT_EQ(finish(child), 0);
+  }
+  const std::uint64_t all = kDeaths * (3_MiB).count();
+  while ((*returned).load() < all) (*returned).fetch_add(book.reap().count());
+  (*stop).store(1);
+  for (const pid_t child : std::vector<pid_t>(children_)) EXPECT_EQ(finish(child), 0);
+  EXPECT_EQ((*returned).load(), all);
+  EXPECT_EQ(book.used(0), 5_MiB);
+}
+
+// As in the containers of one pod: the same process number in two namespaces, and nobody can look at the other's.
+TEST_F(BookTest, ProcessesOfOtherPidNamespacesAreToldApartAndReaped) {
+  make(10_MiB);
+  const SharedWord attached;
+  std::vector<pid_t> inits;
+  for (int space = 0; space < 2; ++space) {
+    inits.push_back(start([&] {
+      if (::unshare(CLONE_NEWPID) != 0) return 77;
+      const pid_t first = ::fork();  // number 1 in its namespace
+      if (first == 0) {
+        Book own;
+        if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) ::_exit(1);
+        for (int round = 0; round < 20'000; ++round) {
+          if (own.charge(0, 1_MiB) != Charged::kGranted) ::_exit(2);
+          own.refund(0, 1_MiB);
+        }
+        if (own.charge(0, 3_MiB) != Charged::kGranted) ::_exit(3);
+        (*attached).fetch_add(1);
+        for (;;) ::pause();
+      }
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      int status = 0;
+      ::waitpid(first, &status, 0);
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    }));
+  }
+  while ((*attached).load() < 2) {
+    int status = 0;
+    for (const pid_t init : inits) {
+      if (::waitpid(init, &status, WNOHANG) == init) {
+        std::erase(children_, init);
+        if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no pid namespaces without privileges here";
+        FAIL() << "ended with " << status;
+      }
+    }
+    std::this_thread::yield();
+  }
+  Book book = open();
+  EXPECT_EQ(book.reap(), 0_MiB) << "both live";
+  EXPECT_EQ(book.used(0), 6_MiB);
+  for (const BookSnapshot& copy = snapshot(); const ProcessSnapshot& process : copy.processes)
+    EXPECT_EQ(process.identity.pid, 1);
+  // Their namespaces' first processes, by the numbers that they have here.
+  for (const pid_t init : inits) {
+    std::ifstream children("/proc/" + std::to_string(init) + "/task/" + std::to_string(init) + "/children");
+    pid_t first = 0;
+    children >> first;
+    ASSERT_GT(first, 0);
+    ::kill(first, SIGKILL);
+    EXPECT_EQ(finish(init), 0);
+  }
+  EXPECT_EQ(book.reap(), 6_MiB);
+  EXPECT_EQ(book.used(0), 0_MiB);
+}
+
+TEST_F(BookTest, AProcessThatClosesEveryDescriptorIsStillAlive) {
+  make(10_MiB);
+  const SharedWord closed, stop;
   const pid_t child = start([&] {
-    const int file = ::open(path_.c_str(), O_RDWR);
-    auto* layout =
-        static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-    ::pthread_mutex_lock(&layout->header.lock);
-    layout->accounts[0].used.store(999);
-    ::raise(SIGKILL);
+    Book own;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+    if (own.charge(0, 2_MiB) != Charged::kGranted) return 1;
+    ::close_range(0, ~0U, 0);
+    (*closed).store(1);
+    while ((*stop).load() == 0) ::sched_yield();
     return 0;
   });
-  EXPECT_TRUE(WIFSIGNALED(finish(child)));
-  EXPECT_EQ(book.charge(0, 1_MiB), Charged::kGranted);
-  EXPECT_EQ(book.used(0), 4_MiB);
+  wait_until(*closed, 1);
+  Book book = open();
+  EXPECT_EQ(book.reap(), 0_MiB);
+  EXPECT_EQ(book.used(0), 2_MiB);
+  (*stop).store(1);
+  finish(child);
+  EXPECT_EQ(book.reap(), 2_MiB);
+}
+
+TEST_F(BookTest, AChildThatOutlivesItsParentDoesNotKeepItAlive) {
+  make(10_MiB);
+  const SharedWord stop;
+  const pid_t parent = start([&] {
+    Book own;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+    if (own.charge(0, 2_MiB) != Charged::kGranted) return 1;
+    if (::fork() == 0) {
+      while ((*stop).load() == 0) ::sched_yield();
+      ::_exit(0);
+    }
+    return 0;
+  });
+  finish(parent);
+  Book book = open();
+  EXPECT_EQ(book.reap(), 2_MiB);
+  (*stop).store(1);
 }
 
 TEST_F(BookTest, TheNextChargeSeesALimitThatAnOutsiderChanged) {

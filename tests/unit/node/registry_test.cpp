@@ -232,7 +232,7 @@ TEST_F(RegistryTest, NumbersThatCannotBeAreDamage) {
   const std::string path = make("train", 1, 4_GiB);
   registry_.refresh();
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(4096 + 0x68);  // what is used of the first account
+  file.seekp(4096 + 0x70);  // the peak of the first account
   const std::uint64_t much = ~std::uint64_t{0} >> 4;
   file.write(reinterpret_cast<const char*>(&much), sizeof much);
   file.close();

@@ -1,0 +1,192 @@
+// The processes of a workload: who has a slot, who of them lives, and what becomes of a dead one's.
+//
+// A process lives as long as the lock on its slot's byte of the book's file is held. It is a lock of an open file
+// description, which the kernel drops with the last reference to it; that reference is a mapping which no child
+// inherits. So it holds in every pid namespace, is never taken for a later process's, and survives a program that
+// closes all descriptors.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "ledger/book.hpp"
+#include "ledger/layout.hpp"
+
+namespace ration::ledger {
+namespace {
+
+void read_own_command(char (&target)[sizeof(SlotRecord::command)]) noexcept {
+  const FileDescriptor file{::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC)};
+  const ssize_t length = file ? ::read(file.get(), target, sizeof target - 1) : -1;
+  target[length > 0 ? length : 0] = '\0';
+  for (ssize_t i = 0; i + 1 < length; ++i) {
+    if (target[i] == '\0') target[i] = ' ';
+  }
+}
+
+struct flock slot_range(std::uint32_t index) noexcept {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = index;
+  range.l_len = 1;
+  return range;
+}
+
+bool set_lock(int file, std::uint32_t index, short type) noexcept {
+  struct flock range = slot_range(index);
+  range.l_type = type;
+  return ::fcntl(file, F_OFD_SETLK, &range) == 0;
+}
+
+/// Keeps the open file description of `file`, and so its locks, until this process ends or executes another program.
+Mapping keep_open(int file) noexcept {
+  void* address = ::mmap(nullptr, 4096, PROT_NONE, MAP_SHARED, file, 0);
+  if (address == MAP_FAILED) return {};
+  Mapping kept{address, 4096};
+  return ::madvise(address, 4096, MADV_DONTFORK) == 0 ? std::move(kept) : Mapping{};
+}
+
+}  // namespace
+
+bool slot_is_locked(int file, std::uint32_t index) noexcept {
+  struct flock range = slot_range(index);
+  return ::fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+}
+
+/// The book's file again, with an open file description of its own. None: it is no longer where it was.
+FileDescriptor Book::reopen() const noexcept {
+  FileDescriptor file{::open(path_, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || status.st_ino != inode_ || status.st_dev != device_) return {};
+  return file;
+}
+
+/// Readies a free slot for a process. What it counts goes on from its former lives, so that nothing of those is ever
+/// taken for a change of this one.
+void Book::prepare(std::uint32_t index) noexcept {
+  SlotRecord& slot = layout_->slots[index];
+  for (std::uint32_t account = 0; account < kMaxAccounts; ++account) {
+    std::uint64_t number = last_number(slot, account);
+    // The low bits of a number stand in the usage word: those of the next ones must not be there already.
+    const std::uint64_t usage = layout_->accounts[account].usage.load(std::memory_order_acquire);
+    while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
+    slot.changes[account].store(number, kRelaxed);
+    for (Word* amount : {&slot.held[account], &slot.context[account], &slot.pooled[account], &slot.exported[account]})
+      amount->store(0, kRelaxed);
+  }
+  slot.change.store(kNoChange, kRelaxed);
+  slot.imports.store(0, kRelaxed);
+  slot.waiting.store(0, kRelaxed);
+  const ProcessIdentity self = current_process();
+  slot.pid = self.pid;
+  slot.user = self.user;
+  slot.start_time = self.start_time;
+  slot.pid_namespace = self.pid_namespace;
+  slot.attached_ns.store(unix_time_ns(), kRelaxed);
+  read_own_command(slot.command);
+  std::atomic<std::uint32_t>& bound = layout_->header.slot_bound;
+  std::uint32_t seen = bound.load(kRelaxed);
+  while (seen <= index && !bound.compare_exchange_weak(seen, index + 1)) {
+  }
+}
+
+bool Book::attach() noexcept {
+  if (layout_ == nullptr) return false;
+  if (slot_ != kNoSlot) return true;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (attempt > 0) reap();
+    const FileDescriptor file = reopen();
+    for (std::uint32_t index = 0; file && index < kMaxProcesses; ++index) {
+      Word& state = layout_->slots[index].state;
+      const auto is_free = [&] { return life_of(state.load(std::memory_order_acquire)) == SlotLife::kFree; };
+      if (!is_free() || !set_lock(file.get(), index, F_WRLCK)) continue;
+      if (!is_free()) {  // somebody had it, and ended, between the two
+        set_lock(file.get(), index, F_UNLCK);
+        continue;
+      }
+      slot_lock_ = keep_open(file.get());
+      if (slot_lock_.get() == nullptr) return false;
+      prepare(index);
+      state.store(state_word(generation_of(state.load(kRelaxed)), SlotLife::kUsed), std::memory_order_release);
+      slot_ = index;
+      own_ = &layout_->slots[index];
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Refunds what the process of that slot held and frees the slot. `state` is what the slot's was when the process was
+/// seen to have ended. Any number of processes may do this at once, and stop or die in the middle.
+Bytes Book::bury(std::uint32_t index, std::uint64_t state) noexcept {
+  SlotRecord& slot = layout_->slots[index];
+  const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
+  if (!slot.state.compare_exchange_strong(state, dead) && state != dead) return {};
+  Bytes returned;
+  for (std::uint32_t account = 0; account < account_count_; ++account) returned += refund_dead(index, account, dead);
+  std::uint64_t still = dead;
+  slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
+  return returned;
+}
+
+void Book::detach() noexcept {
+  if (slot_ == kNoSlot) return;
+  const std::uint32_t index = std::exchange(slot_, kNoSlot);
+  own_ = nullptr;
+  bury(index, layout_->slots[index].state.load(std::memory_order_acquire));
+  slot_lock_ = Mapping{};
+  wake_waiters();
+}
+
+void Book::forget_slot() noexcept {
+  slot_ = kNoSlot;
+  own_ = nullptr;
+  slot_lock_.release();  // a child has no such mapping
+}
+
+std::uint32_t Book::slots_in_use() const noexcept {
+  return std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
+}
+
+Bytes Book::reap() noexcept {
+  const FileDescriptor file = layout_ == nullptr ? FileDescriptor{} : reopen();
+  if (!file) return {};
+  Bytes returned;
+  const std::uint32_t bound = slots_in_use();
+  const auto lives = [&](std::uint32_t index) {
+    return life_of(layout_->slots[index].state.load(std::memory_order_acquire)) == SlotLife::kUsed &&
+           (index == slot_ || slot_is_locked(file.get(), index));
+  };
+  // Whose memory an importer holds cannot be told from what the driver hands it, so any one counts.
+  bool importers = false;
+  for (std::uint32_t index = 0; index < bound && !importers; ++index)
+    importers = layout_->slots[index].imports.load(kRelaxed) != 0 && lives(index);
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    const SlotRecord& slot = layout_->slots[index];
+    const std::uint64_t state = slot.state.load(std::memory_order_acquire);
+    if (life_of(state) == SlotLife::kFree || lives(index)) continue;
+    const bool exported = std::any_of(std::begin(slot.exported), std::end(slot.exported),
+                                      [](const Word& bytes) { return bytes.load(kRelaxed) != 0; });
+    if (!exported || !importers) returned += bury(index, state);
+  }
+  forget_dead_waiters();
+  if (returned > Bytes{0}) wake_waiters();
+  return returned;
+}
+
+// A process that dies while it waits stays counted; that costs every refund a system call, and no more.
+void Book::forget_dead_waiters() noexcept {
+  std::uint32_t counted = layout_->header.waiters.load(std::memory_order_seq_cst), alive = 0;
+  const std::uint32_t bound = slots_in_use();
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    const SlotRecord& slot = layout_->slots[index];
+    if (life_of(slot.state.load(std::memory_order_acquire)) == SlotLife::kUsed) alive += slot.waiting.load();
+  }
+  if (alive < counted) layout_->header.waiters.compare_exchange_strong(counted, alive);
+}
+
+}  // namespace ration::ledger
