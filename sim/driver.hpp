@@ -93,7 +93,7 @@ extern thread_local constinit ContextStack context_stack;
 /// CUDA_SUCCESS, or why the calling entry cannot do its work: not initialised, failed or locked by this very thread for
 /// a checkpoint, or told to fail (faults.hpp). Waits while another locks the process. `bytes`: what the call asks for.
 inline cuda::CUresult ready(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
-  if (Turnstile* own = own_turnstile.load(std::memory_order_relaxed); own != nullptr) {
+  if (Turnstile* own = own_process->turnstile.load(std::memory_order_relaxed); own != nullptr) {
     if (own->state.load(std::memory_order_relaxed) != kRunning) [[unlikely]] {
       if (!pass(*own)) return cuda::CUDA_ERROR_ILLEGAL_STATE;
       if (own->state == kFailed) return cuda::CUDA_ERROR_UNKNOWN;

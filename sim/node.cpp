@@ -57,10 +57,6 @@ Node* Node::get() {
   static Node* node = [] {
     auto* made = new Node;  // leaked: the driver is called from atexit handlers
     if (!made->open()) return static_cast<Node*>(nullptr);
-    ::pthread_atfork(nullptr, nullptr, [] {
-      Node::get()->slot_.store(-1);
-      own_turnstile = nullptr;
-    });
     return opened = made;
   }();
   return node;
@@ -199,9 +195,9 @@ void Node::reap() {
 void Node::leave() {
   lock();
   left_ = true;
-  own_turnstile = nullptr;
-  if (const int own = slot_.exchange(-1); own >= 0) {
-    state_->processes[own].identity.pid = 0;  // nobody's, so taken back like a dead process's
+  own_process->turnstile = nullptr;
+  if (const int own = own_process->record.exchange(0); own > 0) {
+    state_->processes[own - 1].identity.pid = 0;  // nobody's, so taken back like a dead process's
     reap();
   }
   unlock();
@@ -212,7 +208,7 @@ void Node::reap_if_anybody_died() {
   std::vector<ProcessIdentity> others;
   lock();
   for (int index = 0; index < kMaxProcesses; ++index) {
-    if (state_->processes[index].in_use == 1 && index != slot_.load())
+    if (state_->processes[index].in_use == 1 && index + 1 != own_process->record)
       others.push_back(state_->processes[index].identity);
   }
   unlock();
@@ -224,9 +220,9 @@ void Node::reap_if_anybody_died() {
   unlock();
 }
 
-// Called under the lock. A child of fork has a process record of its own.
+// Called under the lock. A child has a process record of its own.
 int Node::slot() {
-  if (const int own = slot_.load(std::memory_order_relaxed); own >= 0) return own;
+  if (const int own = own_process->record.load(std::memory_order_relaxed); own > 0) return own - 1;
   if (left_) return -1;
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (int index = 0; index < kMaxProcesses; ++index) {
@@ -240,8 +236,8 @@ int Node::slot() {
       Turnstile& turnstile = state_->turnstiles[index];
       turnstile.state = turnstile.moving = kRunning;
       turnstile.locker = 0;
-      slot_.store(index);
-      own_turnstile = &turnstile;
+      own_process->record = index + 1;
+      own_process->turnstile = &turnstile;
       return index;
     }
     reap();

@@ -167,7 +167,6 @@ class Node {
   bool memory_usable_ = false;
   char* windows_[kMaxDevices] = {};
   int files_[kMaxDevices] = {};
-  std::atomic<int> slot_{-1};
   bool left_ = false;  // under the lock
 };
 

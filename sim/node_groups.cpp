@@ -144,7 +144,7 @@ GroupLimits Node::limits(int device, const std::string& path) {
 MemorySeen Node::seen(int device) {
   lock();
   if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
-  const int own = slot_.load();
+  const int own = own_process->record - 1;
   if (state_->groups_in_use != 0) forget_removed_groups();
   const std::string group = own < 0 && state_->groups_in_use != 0 ? own_group() : std::string();
   const MemorySeen result = seen_locked(own < 0 ? group.c_str() : state_->processes[own].group, device);

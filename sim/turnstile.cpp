@@ -1,16 +1,25 @@
 #include "turnstile.hpp"
 
 #include <linux/futex.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <ctime>
+#include <new>
 
 namespace ration::sim {
 
-std::atomic<Turnstile*> own_turnstile{nullptr};
+static OwnProcess before_start;
+OwnProcess* own_process = &before_start;
+
+[[gnu::constructor(101)]] static void make_own_process() {
+  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page != MAP_FAILED && ::madvise(page, size, MADV_WIPEONFORK) == 0) own_process = new (page) OwnProcess{};
+}
 
 std::int32_t this_thread() {
   static thread_local const auto id = static_cast<std::int32_t>(::gettid());
@@ -79,7 +88,7 @@ bool pass(Turnstile& turnstile) {
 }
 
 void Passage::enter() {
-  Turnstile* own = own_turnstile;
+  Turnstile* own = own_process->turnstile;
   while (own != nullptr && held_ == nullptr) {
     const bool may = pass(*own);
     if (!hold(*own)) return;
@@ -88,7 +97,7 @@ void Passage::enter() {
     if (!may || state == kRunning || state == kFailed) return;
     let_go(*own);  // locked between the look and the hold
     held_ = nullptr;
-    own = own_turnstile;
+    own = own_process->turnstile;
   }
 }
 

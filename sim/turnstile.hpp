@@ -27,8 +27,13 @@ struct Turnstile {
 /// Once, when the node is made.
 void make_turnstile(Turnstile& turnstile);
 
-/// The calling process's own; null before cuInit, in a child of fork, and when the process ends.
-extern std::atomic<Turnstile*> own_turnstile;
+/// What the node knows of the calling process. In every child, also in one made by the clone system call itself, all of
+/// it is zero again.
+struct OwnProcess {
+  std::atomic<Turnstile*> turnstile;  // null before cuInit and when the process ends
+  std::atomic<int> record;            // the number of its record in the node, from 1; 0: it has none
+};
+extern OwnProcess* own_process;  // never null
 
 /// Takes the mutex; `timeout_ms` 0: however long it takes. False: not in time. A checkpoint or restore whose process
 /// died in the middle of it leaves the target failed.

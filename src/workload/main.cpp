@@ -323,7 +323,7 @@ int main(int argc, char** argv) {
           ->group("");
   giving->add_option("size", options.request_mib, "MiB");
   giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20) : 1; });
-  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore")
+  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore, outlive")
       ->group("")
       ->callback([&] { outcome = start_driver() ? workload::obey() : 1; });
   static std::uint64_t seed = 1;

@@ -25,7 +25,8 @@ int keep_open();
 /// Takes memory, writes its IPC handle to standard output and waits to be killed.
 int give(std::size_t size);
 /// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `context` and
-/// `leave` (one beside the primary), `heap MIB` (of the current context's kernels), `checkpoint`, `restore`.
+/// `leave` (one beside the primary), `heap MIB` (of the current context's kernels), `checkpoint`, `restore`, `outlive`
+/// (end, and go on in a child made by the clone system call).
 int obey();
 /// Says `ready`, waits until the FIFO at `gate` is opened for writing, makes `calls` random driver calls from each of
 /// `threads` threads, gives everything back but its context, says `returned`, and ends when the gate is closed. Exits

@@ -51,6 +51,39 @@ class Governed(unittest.TestCase):
         self.assertEqual(json.loads(told.stdout)["devices"][0]["peak_bytes"], 1024 * MIB,
                          "small blocks fill it to the last byte, and nothing passes it")
 
+    def test_a_child_by_the_clone_system_call_is_charged_for_itself(self):
+        """It goes on after its parent has ended: what it holds is in the book when its parent's part has left it."""
+        node = "T4:16GiB:context=64MiB"
+        pipes = {name: pathlib.Path(self.folder.name) / name for name in ("in1", "out1", "in2", "out2", "gate")}
+        for pipe in pipes.values():
+            os.mkfifo(pipe)
+        jobs = [f"{BIN}/ration-workload obey <{pipes[f'in{job}']} >{pipes[f'out{job}']} &" for job in (1, 2)]
+        program = subprocess.Popen([BIN / "ration", "run", "--name", "clones", f"--sim={node}", "--limit", "1GiB", "--", "sh",
+                                    "-c", " ".join(jobs) + f" read gate <{pipes['gate']}"], env=self.environment)
+        files = [open(pipes[f"{way}{job}"], mode) for job in (1, 2) for way, mode in (("in", "w"), ("out", "r"))]
+        self.addCleanup(program.kill)
+
+        def obey(job, order):
+            files[2 * job - 2].write(order + "\n")
+            files[2 * job - 2].flush()
+            return int(files[2 * job - 1].readline())
+
+        self.assertEqual(obey(2, "free"), 0, "it has its context")
+        self.assertEqual(obey(1, "take 256"), 0)
+        self.assertEqual(obey(1, "outlive"), 0)
+        taken = sum(obey(job, "take 128") == 0 for job in (1, 2) for _ in range(10))
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node),
+                              capture_output=True, text=True, check=True)
+        device = json.loads(told.stdout)["devices"][0]
+        self.assertLessEqual(device["total_bytes"] - device["free_bytes"], 1024 * MIB)
+        self.assertGreaterEqual(taken, 6)
+        row, = json.loads(self.ration("ps", f"--sim={node}", "-o", "json").stdout)["data"]
+        self.assertGreaterEqual(row["used_bytes"], taken * 128 * MIB, "nothing is held without being charged")
+        for file in files:
+            file.close()
+        open(pipes["gate"], "w").close()
+        self.assertEqual(program.wait(timeout=60), 1, "as read does at the end of a file")
+
     def test_random_calls_of_every_kind_never_pass_the_limit_and_leave_nothing(self):
         """Three threads in each of three processes, and the limit moved up and down meanwhile."""
         node = "T4:16GiB:context=64MiB"
