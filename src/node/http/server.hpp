@@ -36,6 +36,9 @@ struct ServerOptions {
   std::size_t connections = 512;
   std::size_t connections_each = 256;  ///< of one user, of one remote address (IPv6: of one /64 network)
   std::size_t connections_kept = 16;   ///< of `connections`: for root and the daemon's own user, on the socket
+  /// Beside these, on the port, where there is a token: for who has shown it, and for who is still to show it because
+  /// there is no other place.
+  std::size_t connections_with_token = 64, connections_on_trial = 16;
 };
 
 using Handler = std::function<Response(const Request&)>;
@@ -93,12 +96,17 @@ class Server final : private ConnectionOwner {
   struct Client {
     std::unique_ptr<Connection> connection;
     std::string key;  ///< under which it is counted
+    std::uint64_t number = 0;
   };
   struct ListenerCallbacks;
 
   void add(std::string method, std::string_view pattern, Route route);
   void on_accept(int socket, bool tcp);
   void on_accept_failed();
+  [[nodiscard]] std::size_t count_of(const std::string& key) const;
+  /// Whoever has shown the token is counted among its bearers from then on. False: it has no place.
+  [[nodiscard]] bool keeps_place(Connection& connection, bool token_accepted);
+  void recount(Client& client, const char* key);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
   void bury();
@@ -118,6 +126,7 @@ class Server final : private ConnectionOwner {
   std::vector<std::unique_ptr<evconnlistener, FreeListener>> listeners_;
   std::map<Connection*, Client> connections_;
   std::map<std::string, std::size_t> counts_;
+  ConnectionLimits trial_limits_;
   std::vector<Client> dead_;
   Watch bury_;
   Watch accept_again_;
