@@ -20,7 +20,8 @@ struct StoredBook {
 
 class Store {
  public:
-  /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID.
+  /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID,
+  /// or /tmp/ration-UID.XXXXXX where somebody else has that. Made where it is not there.
   static Result<Store> open();
 
   [[nodiscard]] const std::string& folder() const { return folder_; }

@@ -112,6 +112,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
       return tl::unexpected(good.error());
   }
   if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
+  if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
+    return tl::unexpected(alone.error());
   return daemon;
 }
 
@@ -236,7 +238,7 @@ void Daemon::look() {
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
   const Node::Moves moves = node_.take_moves();
   for (const std::string& path : moves.left) leases_.leave(path);
-  for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
+  for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, node_.snapshot(), now);
   for (Event& event : leases_.step(node_.snapshot(), now, node_.shares())) events.push_back(std::move(event));
   for (const std::string& path : leases_.take_returning()) node_.let_return(path);
   if (slices_due_) cut_as_configured(events);
