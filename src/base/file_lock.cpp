@@ -17,12 +17,15 @@ constexpr int kOpened = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXE
 }  // namespace
 
 bool FileLock::in_place() const noexcept {
-  struct stat status {};
-  return file && ::fstat(file.get(), &status) == 0 && status.st_nlink > 0;
+  struct stat own {
+  }, there{};
+  return file && ::fstat(file.get(), &own) == 0 && ::lstat(path.c_str(), &there) == 0 && own.st_dev == there.st_dev &&
+         own.st_ino == there.st_ino;
 }
 
 FileLock lock_file(const std::string& path) {
   FileLock lock;
+  lock.path = path;
   FileDescriptor file{::open(path.c_str(), kOpened | O_CREAT, 0644)};
   if (!file) return lock;
   if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0)

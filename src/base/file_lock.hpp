@@ -13,8 +13,9 @@ namespace ration {
 struct FileLock {
   FileDescriptor file;  ///< held while this lives; none: the lock was not taken
   bool taken = false;   ///< by another process; else, without `file`, there can be no lock at that place
+  std::string path{};
 
-  /// Whether it still is the file at the path where it was made: somebody may have removed it.
+  /// Whether it still is the file at its path: somebody may have removed it, or put another one there.
   [[nodiscard]] bool in_place() const noexcept;
 };
 

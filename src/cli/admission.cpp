@@ -90,12 +90,10 @@ Result<json> ask_for_place(NodeClient& daemon, const json& wish, std::optional<C
 
 }  // namespace
 
-Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes,
-                             const std::vector<policy::PlannedAccount>& accounts) {
+Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes) {
   json wish{{"bytes", bytes.count()},
             {"gpu", options.wish.gpu.empty() ? "auto" : options.wish.gpu},
             {"tenant", options.wish.tenant},
-            {"devices", devices_of(accounts)},
             {"command", fmt::format("{}", fmt::join(options.program, " "))}};
   if (!options.wait.empty()) wish["wait"] = options.wait;
   if (options.priority) wish["priority"] = *options.priority;

@@ -16,11 +16,11 @@ struct Lease {
 };
 
 /// Waits in the queue until `bytes` are free for it; says on standard error what it waits for. Exit code 124 (E1309)
-/// when `wait` has passed; E1501 without a daemon; E1532: the daemon governs other devices than `accounts`.
-[[nodiscard]] Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes,
-                                           const std::vector<policy::PlannedAccount>& accounts);
+/// when `wait` has passed; E1501 without a daemon.
+[[nodiscard]] Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes);
 
-/// Tells the daemon of the book about to be made; returns the tenant that is charged. E1532 as above.
+/// Tells the daemon of the book about to be made; returns the tenant that is charged. E1532: it governs other
+/// devices than these.
 [[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
                                                     const std::string& book, const policy::Wish& wish,
                                                     const std::string& labels, const std::string& lease,

@@ -294,7 +294,7 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   for (const auto& account : plan->accounts) bytes = std::max(bytes, account.limit);
   if (wanted.wish.limit.empty() || bytes >= kUnlimited)
     return fail("E1310", "--wait needs to know for how much.", "ration run --wait --limit 20GiB -- …", 2);
-  const auto lease = wait_for_lease(*daemon, wanted, bytes, plan->accounts);
+  const auto lease = wait_for_lease(*daemon, wanted, bytes);
   if (!lease) return tl::unexpected(lease.error());
   options.wish.gpu = lease->gpus;
   options.wish.guarantee = fmt::format("{}MiB", bytes.count() >> 20);

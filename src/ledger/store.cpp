@@ -91,6 +91,12 @@ Result<Store> Store::open() {
               "export RATION_RUNTIME_DIR=<a folder of yours>", 125);
 }
 
+Result<void> Store::make(const std::string& folder) {
+  if (const std::string why = unusable_for_books(folder); !why.empty())
+    return fail("E1405", fmt::format("no folder for the books: {} {}.", folder, why), "ls -ld " + folder, 125);
+  return {};
+}
+
 FileDescriptor Store::lock() const {
   FileDescriptor file{::open((folder_ + "/admission.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (file) ::flock(file.get(), LOCK_EX);

@@ -51,9 +51,6 @@ void Api::install_leases(http::Server& server) {
       if (!text) return http::problem(text.error());
       *field = *text;
     }
-    const auto devices = list_field(*body, "devices");
-    if (!devices) return http::problem(devices.error());
-    if (auto good = host_.node().check_devices(*devices); !good) return http::problem(good.error());
     constexpr std::size_t kLongestGpus = 64;
     if (wish.gpu.size() > kLongestGpus)
       return http::problem({"E1407", "that are too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});

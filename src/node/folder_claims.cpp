@@ -37,7 +37,7 @@ Result<void> FolderClaims::own(const std::string& folder) {
 }
 
 bool FolderClaims::is_anothers(const std::string& folder) {
-  if (folder == own_folder_) return false;
+  if (is_own(folder)) return false;
   if (is_locked(lock_of_owner(folder))) {
     adopted_.erase(folder);
     return true;

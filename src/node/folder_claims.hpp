@@ -18,6 +18,7 @@ class FolderClaims {
   /// Whether the own folder is still claimed; it has to be claimed again after somebody removed it.
   [[nodiscard]] bool holds_own() const { return own_.in_place(); }
 
+  [[nodiscard]] bool is_own(const std::string& folder) const { return folder == own_folder_; }
   /// Whether another daemon governs the folder; if not, this one does from then on, where it can say so.
   [[nodiscard]] bool is_anothers(const std::string& folder);
   /// The pid of that daemon, for people.

@@ -115,8 +115,10 @@ void Node::look_at_devices() {
 }
 
 // A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here
-// before a restart is so still, also when its device has been lost since then.
+// before a restart is so still, also when its device has been lost since then; and whoever simulates may put several
+// nodes into one folder: all that is in its own is shown.
 bool Node::is_of_this_node(const Workload& workload) const {
+  if (options_.simulated && claims_.is_own(workload.path.substr(0, workload.path.rfind("/books/")))) return true;
   const OwnedWorkload* owned = limits_.find(workload.path);
   const auto& accounts = workload.book.accounts;
   return devices_seen_.empty() || accounts.empty() ||
@@ -125,8 +127,8 @@ bool Node::is_of_this_node(const Workload& workload) const {
                      [&](const auto& account) { return devices_seen_.count(account.device) != 0; });
 }
 
-Result<void> Node::check_devices(const std::vector<std::string>& uuids) const {
-  if (!machine_ || uuids.empty()) return {};
+Result<void> Node::check_devices(const std::string& folder, const std::vector<std::string>& uuids) const {
+  if (!machine_ || uuids.empty() || (options_.simulated && claims_.is_own(real_folder(folder)))) return {};
   std::vector<std::string> own;
   for (const policy::Device& device : machine_->devices) own.push_back(device.uuid);
   const bool any = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {

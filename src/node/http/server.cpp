@@ -133,21 +133,35 @@ Result<void> Server::listen() {
     if (!place) return tl::unexpected(place.error());
     unix_ = std::move(*place);
   }
-  const auto accept_on = [&](int socket, evconnlistener_cb callback) {
-    evconnlistener* listener = evconnlistener_new(loop_.base(), callback, this, LEV_OPT_CLOSE_ON_EXEC, 0, socket);
-    if (listener == nullptr) throw std::bad_alloc();
-    evconnlistener_set_error_cb(listener, ListenerCallbacks::on_error);
-    listeners_.emplace_back(listener);
-  };
-  if (unix_) accept_on(unix_->get(), ListenerCallbacks::on_unix);
-  if (tcp_) accept_on(tcp_->socket.get(), ListenerCallbacks::on_tcp);
+  if (unix_) accept_on(unix_->get(), false);
+  if (tcp_) accept_on(tcp_->socket.get(), true);
+  return {};
+}
+
+void Server::accept_on(int socket, bool tcp) {
+  evconnlistener* listener =
+      evconnlistener_new(loop_.base(), tcp ? ListenerCallbacks::on_tcp : ListenerCallbacks::on_unix, this,
+                         LEV_OPT_CLOSE_ON_EXEC, 0, socket);
+  if (listener == nullptr) throw std::bad_alloc();
+  evconnlistener_set_error_cb(listener, ListenerCallbacks::on_error);
+  listeners_[tcp].reset(listener);
+}
+
+Result<void> Server::keep_socket() {
+  if (options_.socket_path.empty() || done_ || (unix_ && unix_->in_place())) return {};
+  listeners_.erase(false);
+  unix_.reset();  // and its lock: the file may be there still
+  auto place = UnixListener::open(options_.socket_path, options_.socket_mode);
+  if (!place) return tl::unexpected(place.error());
+  unix_ = std::move(*place);
+  accept_on(unix_->get(), false);
   return {};
 }
 
 void Server::on_accept_failed() {
-  for (const auto& listener : listeners_) evconnlistener_disable(listener.get());
+  for (const auto& [tcp, listener] : listeners_) evconnlistener_disable(listener.get());
   accept_again_ = loop_.after(kAcceptPause, [this] {
-    for (const auto& listener : listeners_) evconnlistener_enable(listener.get());
+    for (const auto& [tcp, listener] : listeners_) evconnlistener_enable(listener.get());
   });
 }
 

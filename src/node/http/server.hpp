@@ -74,6 +74,9 @@ class Server final : private ConnectionOwner {
   /// E1504 another daemon is there, E1505 no token for an address that others reach, E1506 an unsafe token file,
   /// E1507 the place cannot be used.
   [[nodiscard]] Result<void> listen();
+  /// Makes the socket again where it is not in its place any more; whoever is connected stays so. The errors of
+  /// listen().
+  [[nodiscard]] Result<void> keep_socket();
   /// The port that was picked; 0 where TCP is not used.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept { return tcp_port_; }
 
@@ -103,6 +106,7 @@ class Server final : private ConnectionOwner {
   void add(std::string method, std::string_view pattern, Route route);
   void on_accept(int socket, bool tcp);
   void on_accept_failed();
+  void accept_on(int socket, bool tcp);
   [[nodiscard]] std::size_t count_of(const std::string& key) const;
   /// Whoever has shown the token is counted among its bearers from then on. False: it has no place.
   [[nodiscard]] bool keeps_place(Connection& connection, bool token_accepted);
@@ -123,7 +127,7 @@ class Server final : private ConnectionOwner {
   struct FreeListener {
     void operator()(evconnlistener* listener) const noexcept;
   };
-  std::vector<std::unique_ptr<evconnlistener, FreeListener>> listeners_;
+  std::map<bool, std::unique_ptr<evconnlistener, FreeListener>> listeners_;  // by whether it is the port's
   std::map<Connection*, Client> connections_;
   std::map<std::string, std::size_t> counts_;
   ConnectionLimits trial_limits_;
