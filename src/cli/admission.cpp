@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
+#include <random>
 #include <thread>
 
 namespace ration::cli {
@@ -10,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 // A person who waits minutes does not notice; the daemon answers such a question from memory.
 constexpr auto kAskedEvery = 500ms;
@@ -57,6 +60,36 @@ void tell_of_waiting(NodeClient& daemon, const json& lease, Bytes bytes) {
 
 }  // namespace
 
+namespace {
+
+json devices_of(const std::vector<policy::PlannedAccount>& accounts) {
+  json uuids = json::array();
+  for (const auto& account : accounts) uuids.push_back(account.device.uuid);
+  return uuids;
+}
+
+constexpr int kAskedUnheard = 3;  // times; a daemon that is stopped stays silent
+
+std::string random_word() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
+}
+
+/// Asks for a place in the queue, under the same key until there is an answer: a daemon that heard it the first time
+/// has one place for it.
+Result<json> ask_for_place(NodeClient& daemon, const json& wish, std::optional<Clock::time_point> end) {
+  for (int unheard = 0;;) {
+    auto lease = daemon.post("/api/v1/leases", wish);
+    if (lease) return lease;
+    const std::string& id = lease.error().id;
+    const bool again = id == "E1517" || (id == "E1508" && ++unheard < kAskedUnheard);
+    if (!again || (end && Clock::now() >= *end)) return lease;
+    std::this_thread::sleep_for(kAskedEvery);
+  }
+}
+
+}  // namespace
+
 Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes) {
   json wish{{"bytes", bytes.count()},
             {"gpu", options.wish.gpu.empty() ? "auto" : options.wish.gpu},
@@ -64,8 +97,11 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
             {"command", fmt::format("{}", fmt::join(options.program, " "))}};
   if (!options.wait.empty()) wish["wait"] = options.wait;
   if (options.priority) wish["priority"] = *options.priority;
-  const auto begun = std::chrono::steady_clock::now();
-  auto lease = daemon.post("/api/v1/leases", wish);
+  wish["key"] = random_word();
+  const auto begun = Clock::now();
+  std::optional<Clock::time_point> end;
+  if (const auto longest = parse_duration(options.wait)) end = begun + std::chrono::nanoseconds(*longest);
+  auto lease = ask_for_place(daemon, wish, end);
   if (lease && options.priority && lease->at("priority").get<int>() < *options.priority)
     fmt::print(stderr,
                "ration: priority {} counts as {}: operators give up to 1000, others no more than their tenant has.\n",
@@ -75,13 +111,13 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
     if (!lease) {
       // The daemon was started again without its memory of who waits: ask once more, at the end of the queue.
       if (lease.error().id != "E1526") return tl::unexpected(lease.error());
-      lease = daemon.post("/api/v1/leases", wish);
+      lease = ask_for_place(daemon, wish, end);
       if (!lease) return tl::unexpected(lease.error());
     }
     const std::string state = lease->at("state"), id = lease->at("lease");
     if (state == "granted" || state == "running") {
       if (told) {
-        const auto waited = std::chrono::steady_clock::now() - begun;
+        const auto waited = Clock::now() - begun;
         fmt::print(stderr, "ration: started on GPU {} after {}\n", gpus_of(*lease),
                    format_duration(static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count())));
       }
@@ -89,6 +125,11 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
     }
     if (state == "over") {
       (void)daemon.remove("/api/v1/leases/" + id);
+      if (!end) {  // granted, and not taken up in time: this process was stopped meanwhile
+        wish["key"] = random_word();
+        lease = ask_for_place(daemon, wish, end);
+        continue;
+      }
       return fail("E1309", fmt::format("{} were not free within {}.", format_size(bytes), options.wait),
                   "ration ps   shows who holds it; --wait without a time waits for ever", 124);
     }
@@ -96,8 +137,9 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
     told = true;
     std::this_thread::sleep_for(kAskedEvery);
     auto answer = daemon.get("/api/v1/leases/" + id);
-    // A daemon that is being started again: its clients wait on.
-    if (!answer && (answer.error().id == "E1501" || answer.error().id == "E1508")) continue;
+    // A daemon that is being started again, or has too many clients: they wait on.
+    if (!answer && (answer.error().id == "E1501" || answer.error().id == "E1508" || answer.error().id == "E1517"))
+      continue;
     lease = std::move(answer);
   }
 }
@@ -114,6 +156,7 @@ Result<std::string> register_workload(NodeClient& daemon, const std::string& fol
                                                         {"labels", labels},
                                                         {"lease", lease},
                                                         {"slice", wish.slice},
+                                                        {"devices", devices_of(accounts)},
                                                         {"guarantees", guarantees}});
   if (!answer) return tl::unexpected(answer.error());
   return answer->value("tenant", wish.tenant);

@@ -19,7 +19,8 @@ struct Lease {
 /// when `wait` has passed; E1501 without a daemon.
 [[nodiscard]] Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes);
 
-/// Tells the daemon of the book about to be made; returns the tenant that is charged.
+/// Tells the daemon of the book about to be made; returns the tenant that is charged. E1532: it governs other
+/// devices than these.
 [[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
                                                     const std::string& book, const policy::Wish& wish,
                                                     const std::string& labels, const std::string& lease,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,13 +19,19 @@ namespace {
 
 using nlohmann::json;
 
-bool somebody_listens(const std::string& path) {
+/// Whether somebody listens there. E1502: this user may not even look.
+Result<bool> somebody_listens(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof address.sun_path) return false;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size());
   const FileDescriptor probe{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  return probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (!probe) return false;
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+  if (errno != EACCES && errno != EPERM) return false;
+  const std::string folder = path.substr(0, path.rfind('/'));
+  return fail("E1502", fmt::format("whether a daemon runs cannot be seen: {} may not be opened by this user.", path),
+              fmt::format("sudo chmod 755 {}   or ask who runs the daemon: ls -ld {}", folder, folder), 5);
 }
 
 Result<json> data_of(Result<http::Answer> answer, std::span<const std::string_view> passed_over = {}) {
@@ -40,15 +47,19 @@ Result<json> data_of(Result<http::Answer> answer, std::span<const std::string_vi
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   const char* given = std::getenv("RATION_SOCKET");
   if (!session.socket.empty() || (given != nullptr && *given != '\0'))
-    return NodeClient(session.socket.empty() ? given : session.socket);
+    return NodeClient(session.socket.empty() ? given : session.socket, true);
   std::vector<std::string> candidates;
   if (const auto configuration = policy::read_configuration();  // one that is wrong is the daemon's to refuse
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
-  if (std::getenv("RATION_RUNTIME_DIR") == nullptr) candidates.emplace_back("/run/ration/ration.sock");
-  for (const std::string& candidate : candidates)
-    if (somebody_listens(candidate)) return NodeClient(candidate);
+  // Wherever the books lie: they register there.
+  candidates.emplace_back("/run/ration/ration.sock");
+  for (const std::string& candidate : candidates) {
+    const auto listens = somebody_listens(candidate);
+    if (!listens) return tl::unexpected(listens.error());
+    if (*listens) return NodeClient(candidate);
+  }
   return std::nullopt;
 }
 

@@ -19,7 +19,7 @@ namespace ration::cli {
 class NodeClient {
  public:
   /// `--socket` or RATION_SOCKET (E1501 where nobody is there); else `[daemon] socket`, beside this user's books,
-  /// /run/ration; absent: no daemon.
+  /// /run/ration; absent: no daemon. E1502: whether one is there this user may not see.
   [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
   /// The same, but E1501 where there is none.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
@@ -40,11 +40,15 @@ class NodeClient {
   /// Whatever waits ends once that descriptor is readable.
   void interrupted_by(int descriptor) { client_.interrupted_by(descriptor); }
   [[nodiscard]] const std::string& socket() const { return socket_; }
+  /// By --socket or RATION_SOCKET; else it was found.
+  [[nodiscard]] bool was_named() const { return was_named_; }
 
  private:
-  explicit NodeClient(std::string socket) : socket_(socket), client_(std::move(socket)) {}
+  explicit NodeClient(std::string socket, bool was_named = false)
+      : socket_(socket), was_named_(was_named), client_(std::move(socket)) {}
 
   std::string socket_;
+  bool was_named_;
   http::Client client_;
 };
 

@@ -403,8 +403,12 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
       auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
                                       contents.labels, lease, plan.accounts);
       if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
-      if (!tenant) return tl::unexpected(tenant.error());
-      contents.tenant = std::move(*tenant);
+      const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
+      if (!tenant && !other_node) return tl::unexpected(tenant.error());
+      if (other_node)
+        daemon.reset();  // the machine's, and these are simulated devices: nobody governs them
+      else
+        contents.tenant = std::move(*tenant);
     }
     auto made = make_book(store, contents);
     if (!made) return tl::unexpected(made.error());

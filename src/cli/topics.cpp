@@ -130,6 +130,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1529", "too many schedules", "ration set --schedule NAME=off"},
       {"E1530", "not a folder of books of that user", "export RATION_RUNTIME_DIR=<a folder of yours>"},
       {"E1531", "the daemon's state cannot be written", "free some space, or ration serve --state FOLDER"},
+      {"E1532", "the daemon governs other GPUs", "RATION_SOCKET=<the socket of the one that governs these>"},
       {"E1541", "this driver cannot move a program's memory to the host", "driver 570 or newer; or ration trim NAME"},
       {"E1542", "the driver does not let this user move that program's memory", "run the daemon as root"},
       {"E1543", "the program computes: its memory cannot be moved now", "try again when it rests"},

@@ -15,11 +15,51 @@ namespace {
 
 constexpr std::size_t kEndedKept = 32;
 
-bool usable(const std::string& folder) {
-  ::mkdir(folder.c_str(), 0700);
+/// The folder of the machine's daemon. Everybody finds its socket there; the books in it are root's.
+constexpr const char* kMachineFolder = "/run/ration";
+
+/// Makes the folder where it is not there. Empty: it can be used; else why not. What somebody else put there is left
+/// alone: who owns a folder can exchange every file in it.
+std::string unusable(const std::string& folder, mode_t mode) {
+  const bool made = ::mkdir(folder.c_str(), mode) == 0;
   struct stat status {};
-  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::getuid() &&
-         ::access(folder.c_str(), W_OK | X_OK) == 0;
+  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot be made: {}", std::strerror(errno));
+  if (S_ISLNK(status.st_mode)) return "is a symbolic link";
+  if (!S_ISDIR(status.st_mode)) return "is no folder";
+  if (status.st_uid != ::getuid()) return fmt::format("belongs to uid {}", status.st_uid);
+  // Whatever the umask is, and whoever made it.
+  if ((made || folder == kMachineFolder) && (status.st_mode & mode) != mode) ::chmod(folder.c_str(), mode);
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot be written";
+}
+
+std::string unusable_for_books(const std::string& folder) {
+  const mode_t mode = ::getuid() == 0 ? 0755 : 0700;
+  std::string why = unusable(folder, mode);
+  return why.empty() ? unusable(folder + "/books", 0700) : why;
+}
+
+/// This user's own one of the folders `/tmp/ration-UID.XXXXXX`; empty: there is none.
+std::string unguessable_folder() {
+  const std::string prefix = fmt::format("ration-{}.", ::getuid());
+  std::string found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error)) {
+    struct stat status {};
+    if (each->path().filename().string().rfind(prefix, 0) != 0 || ::lstat(each->path().c_str(), &status) != 0 ||
+        !S_ISDIR(status.st_mode) || status.st_uid != ::getuid())
+      continue;
+    if (found.empty() || each->path() < found) found = each->path();
+  }
+  return found;
+}
+
+/// Where nothing else is left. A name that everybody can guess somebody else can take first.
+std::string folder_in_tmp() {
+  if (std::string found = unguessable_folder(); !found.empty()) return found;
+  std::string folder = fmt::format("/tmp/ration-{}", ::getuid());
+  if (unusable(folder, 0700).empty()) return folder;
+  std::string pattern = folder + ".XXXXXX";
+  return ::mkdtemp(pattern.data()) == nullptr ? folder : pattern;
 }
 
 bool is_live(const BookSnapshot& book) {
@@ -31,23 +71,30 @@ bool is_live(const BookSnapshot& book) {
 }  // namespace
 
 Result<Store> Store::open() {
-  std::vector<std::string> candidates;
+  Store store;
+  std::string why;
+  const auto is_usable = [&](std::string folder) {
+    why = unusable_for_books(folder);
+    store.folder_ = std::move(folder);
+    return why.empty();
+  };
   if (const char* given = std::getenv("RATION_RUNTIME_DIR"); given != nullptr && *given != '\0') {
-    candidates = {given};
+    std::error_code error;
+    if (is_usable(std::filesystem::absolute(given, error))) return store;
   } else {
-    candidates.emplace_back("/run/ration");
-    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr)
-      candidates.push_back(std::string(runtime) + "/ration");
-    candidates.push_back(fmt::format("/tmp/ration-{}", ::getuid()));
+    if (is_usable(kMachineFolder)) return store;
+    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+    if (runtime != nullptr && is_usable(std::string(runtime) + "/ration")) return store;
+    if (is_usable(folder_in_tmp())) return store;
   }
-  for (const std::string& folder : candidates) {
-    if (!usable(folder) || !usable(folder + "/books")) continue;
-    Store store;
-    store.folder_ = folder;
-    return store;
-  }
-  return fail("E1405", fmt::format("no folder for the books: {} cannot be written by this user.", candidates.back()),
+  return fail("E1405", fmt::format("no folder for the books: {} {}.", store.folder_, why),
               "export RATION_RUNTIME_DIR=<a folder of yours>", 125);
+}
+
+Result<void> Store::make(const std::string& folder) {
+  if (const std::string why = unusable_for_books(folder); !why.empty())
+    return fail("E1405", fmt::format("no folder for the books: {} {}.", folder, why), "ls -ld " + folder, 125);
+  return {};
 }
 
 FileDescriptor Store::lock() const {

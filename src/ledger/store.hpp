@@ -20,8 +20,11 @@ struct StoredBook {
 
 class Store {
  public:
-  /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID.
+  /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID,
+  /// or /tmp/ration-UID.XXXXXX where somebody else has that. Made where it is not there.
   static Result<Store> open();
+  /// That folder, and the one for the books in it, where they are not there. E1405: it cannot be used.
+  [[nodiscard]] static Result<void> make(const std::string& folder);
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
   /// The run's number keeps the books of two runs of one name apart.

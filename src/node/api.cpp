@@ -114,6 +114,17 @@ Result<std::string> text_field(const json& body, const char* name) {
   return fail("E1521", fmt::format("'{}' is no text.", name), fmt::format(R"("{}": "…")", name), 2);
 }
 
+Result<std::vector<std::string>> list_field(const json& body, const char* name) {
+  std::vector<std::string> texts;
+  const auto found = body.find(name);
+  if (found == body.end() || found->is_null()) return texts;
+  const bool good =
+      found->is_array() && std::all_of(found->begin(), found->end(), [](const json& each) { return each.is_string(); });
+  if (!good)
+    return fail("E1521", fmt::format("'{}' is no list of texts.", name), fmt::format(R"("{}": ["…"])", name), 2);
+  return found->get<std::vector<std::string>>();
+}
+
 Result<bool> flag_field(const json& body, const char* name) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return false;

@@ -92,6 +92,8 @@ class Api {
 [[nodiscard]] bool is_dry_run(const http::Request& request);
 /// A text field; empty: not given. E1521: another type.
 [[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
+/// Texts; none: not given. E1521: another type.
+[[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
 /// A flag; false: not given. E1521: another type.
 [[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
 /// A whole number; none: not given. E1521: another type, or not from `least` to `most`.

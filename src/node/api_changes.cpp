@@ -154,6 +154,9 @@ void Api::install_changes(http::Server& server) {
     if (!guarantees) return http::problem(guarantees.error());
     const auto made = flag_field(*body, "made");
     if (!made) return http::problem(made.error());
+    const auto devices = list_field(*body, "devices");
+    if (!devices) return http::problem(devices.error());
+    if (auto good = host_.node().check_devices(folder, *devices); !good) return http::problem(good.error());
     if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
     const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());

@@ -45,7 +45,8 @@ void Api::install_leases(http::Server& server) {
       return http::problem({"E1525", "the process that asks cannot be seen from here.",
                             "Ask from the host, or give the container the host's pid namespace.", 1});
     wish.waiter = *identity;
-    for (auto [key, field] : {std::pair{"tenant", &wish.tenant}, {"command", &wish.command}, {"gpu", &wish.gpu}}) {
+    for (auto [key, field] :
+         {std::pair{"tenant", &wish.tenant}, {"command", &wish.command}, {"gpu", &wish.gpu}, {"key", &wish.key}}) {
       const auto text = text_field(*body, key);
       if (!text) return http::problem(text.error());
       *field = *text;
@@ -53,6 +54,9 @@ void Api::install_leases(http::Server& server) {
     constexpr std::size_t kLongestGpus = 64;
     if (wish.gpu.size() > kLongestGpus)
       return http::problem({"E1407", "that are too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});
+    constexpr std::size_t kLongestKey = 64;
+    if (wish.key.size() > kLongestKey)
+      return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kLongestKey), 2});
     wish.command.resize(std::min<std::size_t>(wish.command.size(), 200));
     for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
       const auto size = size_field(*body, key);
@@ -88,11 +92,14 @@ void Api::install_leases(http::Server& server) {
                                         format_size(wish.bytes), wish.tenant, format_size(*most)),
                             "Ask for less, or: ration set " + wish.tenant + " --limit SIZE", 2});
     // Not the time of the last look: what began before the lease was asked for is no wait.
+    const bool known = host_.leases().knows(wish);
     const auto id = host_.leases().submit(wish, unix_time_ns());
     if (!id) return http::problem(id.error());
     host_.look_now();
     const json lease = host_.leases().describe(*id, viewer_of(request.peer));
-    if (lease.at("state") == "waiting") {
+    if (lease.is_null())  // of before a restart, and the devices were not seen since
+      return http::problem({"E1522", "the devices cannot be asked yet.", "Try again in a second.", 1}, 503);
+    if (lease.at("state") == "waiting" && !known) {
       history::Event event =
           history::plain_event("queued", fmt::format("{} of {} waits for {}: {}", *id, wish.tenant,
                                                      format_size(wish.bytes), lease.value("reason", "its turn")));

@@ -112,6 +112,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
       return tl::unexpected(good.error());
   }
   if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
+  if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
+    return tl::unexpected(alone.error());
   return daemon;
 }
 
@@ -133,9 +135,10 @@ http::ServerOptions server_options(const std::string& socket, const std::string&
   return options;
 }
 
-NodeOptions node_options(const std::string& driver_folder, const std::string& state, const std::string& database) {
+NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, const std::string& database) {
   NodeOptions options;
-  options.driver_folder = driver_folder;
+  options.driver_folder = daemon.driver_folder;
+  options.simulated = daemon.simulated;
   options.state_folder = state;
   options.slices = [] {
     const auto store = ledger::Store::open();
@@ -159,7 +162,7 @@ Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, histo
       token_file_(std::move(token_file)),
       database_(history.path()),
       history_(std::move(history)),
-      node_(node_options(options_.driver_folder, state_, database_), std::move(configuration)),
+      node_(node_options(options_, state_, database_), std::move(configuration)),
       leases_(state_ + "/leases.json"),
       stream_(loop_, stream_options(database_)),
       api_(*this),
@@ -190,7 +193,10 @@ void Daemon::run(const std::function<void()>& ready) {
   stop_on_term_ = loop_.on_signal(SIGTERM, [this] { server_.stop(2s, [this] { loop_.stop(); }); });
   stop_on_interrupt_ = loop_.on_signal(SIGINT, [this] { server_.stop(2s, [this] { loop_.stop(); }); });
   reload_on_hangup_ = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
-  commit_ = loop_.every(1s, [this] { commit(); });
+  commit_ = loop_.every(1s, [this] {
+    stay_reachable();
+    commit();
+  });
   publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
   look();
   for (const policy::Problem& broken :  // who has promised too much is governed all the same
@@ -236,7 +242,7 @@ void Daemon::look() {
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
   const Node::Moves moves = node_.take_moves();
   for (const std::string& path : moves.left) leases_.leave(path);
-  for (const std::string& path : moves.asking) leases_.ask_again(path, node_.snapshot(), now);
+  for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, node_.snapshot(), now);
   for (Event& event : leases_.step(node_.snapshot(), now, node_.shares())) events.push_back(std::move(event));
   for (const std::string& path : leases_.take_returning()) node_.let_return(path);
   if (slices_due_) cut_as_configured(events);
@@ -376,8 +382,26 @@ void Daemon::commit() {
   last_problem_ = stored ? "" : stored.error().what;
   tell(history_.take_late());
   std::vector<Event> events;
-  for (const std::string& notice : history_.take_notices()) events.push_back(plain_event("daemon", notice));
+  for (const std::string& notice : history_.take_notices()) {
+    events.push_back(plain_event("daemon", notice));
+    set_aside_ = notice;
+  }
   publish(std::move(events));
+}
+
+// Whoever cleans up in /run or /tmp may take the folder or the socket away. A place that somebody else has by then is
+// left to them.
+void Daemon::stay_reachable() {
+  const std::string& own = options_.folders.front().first;
+  Result<void> good;
+  if (!node_.has_claim()) {
+    good = ledger::Store::make(own);
+    if (good) good = node_.claim(own);
+  }
+  if (good) good = server_.keep_socket();
+  const std::string problem = good ? "" : good.error().what;
+  if (problem == std::exchange(unreachable_, problem) || problem.empty()) return;
+  publish({plain_event("daemon", "nobody reaches the daemon: " + problem)});
 }
 
 Result<std::vector<std::string>> Daemon::reload() {
@@ -433,7 +457,9 @@ json Daemon::health(bool with_folders) const {
   };
   check("gpu.driver", now.machine_problem.empty(),
         now.machine_problem.empty() ? "driver " + now.driver_version : now.machine_problem);
-  check("disk.history", problem.empty(), problem.empty() ? "recorded" : problem);
+  const std::string& history = problem.empty() ? set_aside_ : problem;
+  check("disk.history", history.empty(), history.empty() ? "recorded" : history);
+  check("socket", unreachable_.empty(), unreachable_.empty() ? socket_ : unreachable_);
   check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;

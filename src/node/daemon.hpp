@@ -58,6 +58,7 @@ class Daemon final : private ApiHost {
   void remember(const history::Sample& sample, std::vector<history::Event>& events);
   void send_alerts(const std::vector<history::Event>& events);
   void commit();
+  void stay_reachable();
 
   // ApiHost
   Node& node() override { return node_; }
@@ -96,6 +97,7 @@ class Daemon final : private ApiHost {
   bool busy_ = true;
   bool slices_due_ = true;                     // the configuration's, at the next look that sees the devices
   std::string last_problem_, sample_problem_;  // of storing, and of what was seen; empty: none
+  std::string set_aside_, unreachable_;        // of the history that was damaged, and of the socket; empty: neither
   std::atomic<bool> damage_{false};            // a reader found some
   bool clock_is_back_ = false;
 };

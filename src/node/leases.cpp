@@ -63,6 +63,7 @@ json to_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
       {"bytes", wish.bytes.count()}, {"guarantee", wish.guarantee.count()},
       {"priority", wish.priority},   {"submitted_ns", submitted_ns}};
   if (wish.wait_ns) row["wait_ns"] = *wish.wait_ns;
+  if (!wish.key.empty()) row["key"] = wish.key;
   return row;
 }
 
@@ -83,6 +84,7 @@ LeaseWish wish_of(const json& row) {
   wish.guarantee = Bytes{whole_number<std::uint64_t>(row.at("guarantee"))};
   read(row.at("priority"), wish.priority);
   if (row.contains("wait_ns")) wish.wait_ns = whole_number<std::uint64_t>(row["wait_ns"]);
+  wish.key = row.value("key", "");
   return wish;
 }
 
@@ -123,7 +125,16 @@ void Leases::save() {
   if (write_whole_file(file_, text + "\n")) saved_ = std::move(text);
 }
 
+std::string Leases::id_of(const LeaseWish& wish) const {
+  if (wish.key.empty()) return {};
+  for (const auto* known : {&entries_, &kept_})
+    for (const auto& [id, entry] : *known)
+      if (entry.wish.key == wish.key && entry.wish.waiter.same_as(wish.waiter) && !entry.over) return id;
+  return {};
+}
+
 Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) {
+  if (std::string known = id_of(wish); !known.empty()) return known;
   auto request = request_of(fmt::format("q-{}", last_ + 1), wish, now_ns);
   if (!request) return tl::unexpected(request.error());
   const auto of_user = std::count_if(entries_.begin(), entries_.end(),
@@ -170,7 +181,25 @@ void Leases::leave(const std::string& path) {
   }
 }
 
-void Leases::ask_again(const std::string& path, const Snapshot& snapshot, std::uint64_t now_ns) {
+namespace {
+
+/// What of a device can be given at all.
+Bytes capacity_of(const DeviceView& device) {
+  return device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
+}
+
+/// Who waits for memory beside what it holds comes before whoever comes to the device: what it may still take is not
+/// given away.
+Bytes spoken_for(const AccountView& account, const DeviceView& device) {
+  const bool waits = account.waiting && account.credible() > Bytes{0};
+  return std::max(
+      {account.credible(), account.guarantee, waits ? std::min(account.limit, device.device.total) : Bytes{0}});
+}
+
+}  // namespace
+
+void Leases::ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot,
+                       std::uint64_t now_ns) {
   std::vector<AccountView> accounts;
   std::copy_if(snapshot.accounts.begin(), snapshot.accounts.end(), std::back_inserter(accounts),
                [&](const AccountView& each) { return each.path == path; });
@@ -190,9 +219,14 @@ void Leases::ask_again(const std::string& path, const Snapshot& snapshot, std::u
     found = entries_.emplace(fmt::format("q-{}", ++last_), std::move(entry)).first;
   }
   auto& [id, entry] = *found;
+  entry.because = because;
   entry.wish.bytes = entry.wish.guarantee = Bytes{0};
   for (const AccountView& each : accounts) {
-    entry.wish.bytes = std::max({entry.wish.bytes, each.limit, each.away});
+    const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
+                                     [&](const DeviceView& view) { return each.gpu == view.device.index; });
+    // A limit above what there is asks for all of it, not for what can never be free.
+    const Bytes most = device == snapshot.devices.end() ? kUnlimited : round_down(capacity_of(*device), kGranule);
+    entry.wish.bytes = std::max({entry.wish.bytes, std::min(each.limit, most), each.away});
     entry.wish.guarantee = std::max(entry.wish.guarantee, each.guarantee);
   }
   entry.submitted_ns = now_ns;
@@ -249,10 +283,9 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     Bytes promised = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
     for (const AccountView& account : snapshot.accounts) {
       if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
-        promised += std::max(account.credible(), account.guarantee);
+        promised += spoken_for(account, device);
     }
-    const Bytes capacity = device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
-    queue_.update_device(device.device.index, capacity, promised);
+    queue_.update_device(device.device.index, capacity_of(device), promised);
   }
   for (const int gone : devices_)
     if (devices.count(gone) == 0) queue_.remove_device(gone);
@@ -322,7 +355,8 @@ json Leases::describe(const std::string& id, const Viewer& viewer) const {
     row["position"] = queue_.position(id);
     row["of"] = queue_.waiting();
     if (const auto reason = queue_.reason(id))
-      row["reason"] = (entry.to_return ? "to come back to its device: " : "") + to_text(*reason);
+      row["reason"] = (entry.because.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.because)) +
+                      to_text(*reason);
     const WaitEstimate estimate = queue_.estimate();
     if (estimate.median_ns) {
       row["estimate_seconds"] = *estimate.median_ns / kSecond;

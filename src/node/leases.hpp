@@ -28,6 +28,7 @@ struct LeaseWish {
   Bytes bytes, guarantee;
   int priority = 0;
   std::optional<std::uint64_t> wait_ns;  ///< absent: for ever
+  std::string key;                       ///< its asker's word for it; empty: none
 };
 
 class Leases {
@@ -39,8 +40,11 @@ class Leases {
   /// Of one user at a time, waiting or granted.
   static constexpr std::size_t kMostOfAUser = 256;
 
-  /// The id, `q-5`. E1104 E1105 E1407, E1528: too many of that user.
+  /// The id, `q-5`: of the one that stands where its waiter asked before under the same key, as whoever got no answer
+  /// does. E1104 E1105 E1407, E1528: too many of that user.
   [[nodiscard]] Result<std::string> submit(const LeaseWish& wish, std::uint64_t now_ns);
+  /// Whether its waiter asked for it before, and still has it.
+  [[nodiscard]] bool knows(const LeaseWish& wish) const { return !id_of(wish).empty(); }
   /// False: no such lease, or not of that user (an operator may cancel any). `by` is told to who waited.
   bool cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by = "");
   /// Who cancelled it, of the newest that were cancelled; nobody else is told than who waited and operators.
@@ -51,8 +55,8 @@ class Leases {
 
   /// The workload's memory has left its devices: what it had is free for others.
   void leave(const std::string& path);
-  /// It wants its place again, on the devices where it was.
-  void ask_again(const std::string& path, const Snapshot& snapshot, std::uint64_t now_ns);
+  /// It wants its place again, on the devices where it was; `because` is told to who asks what it waits for.
+  void ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot, std::uint64_t now_ns);
   /// Paths of those that asked again and may return, since the last call.
   [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
 
@@ -81,8 +85,11 @@ class Leases {
     bool over = false;       ///< its wait timed out, or it was granted and never taken up
     bool away = false;       ///< suspended: it has no place now, and asks for none
     bool to_return = false;  ///< made for a workload that wants to come back; over when it is there
+    std::string because{};   ///< why it comes back; empty: it starts
   };
 
+  /// Of the one that was asked for before; empty: none.
+  [[nodiscard]] std::string id_of(const LeaseWish& wish) const;
   void drop(const std::string& id);
   void queue_again(std::uint64_t now_ns);
   void save();

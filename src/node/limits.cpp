@@ -53,7 +53,7 @@ OwnedWorkload from_json(const json& entry) {
   owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
-    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}});
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}});
   }
   return owned;
 }
@@ -95,7 +95,7 @@ bool Limits::take_up(const Workload& workload) {
   owned.file_number = workload.file_number;
   owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
-    owned.accounts.push_back({account.limit, account.limit, std::min(account.guarantee, account.limit), {}, {}});
+    owned.accounts.push_back({account.limit, account.limit, std::min(account.guarantee, account.limit), {}, {}, {}});
     written.push_back({account.limit, account.guarantee, {}});
   }
   owned_[workload.path] = std::move(owned);

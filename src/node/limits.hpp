@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "node/decisions/balance.hpp"
 #include "node/registry.hpp"
 
 namespace ration::node {
@@ -19,7 +20,8 @@ struct OwnedLimit {
   Bytes effective;   ///< at most that: what holds now
   Bytes guarantee;
   std::string held_back_by;  ///< why effective < configured; empty: it is not
-  Bytes ceiling;             ///< what it may be raised to for a charge that waits; 0: not above effective
+  LimitReason reason = LimitReason::kConfigured;
+  Bytes ceiling;  ///< what it may be raised to for a charge that waits; 0: not above effective
 };
 
 struct OwnedWorkload {

@@ -34,6 +34,8 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
   apply_schedules();
   adopt_known_folders();
   registry_.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
+  registry_.set_belonging([this](const std::string& folder) { return claims_.is_anothers(folder); },
+                          [this](const Workload& workload) { return is_of_this_node(workload); });
 }
 
 // A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
@@ -72,6 +74,10 @@ std::string Node::tenant_of(const Workload& workload) {
 Result<void> Node::adopt(const std::string& folder, std::uint32_t owner) {
   const auto before = registry_.folders();
   if (auto known = registry_.adopt(folder, owner); !known) return known;
+  if (const std::string real = real_folder(folder); claims_.is_anothers(real))
+    return fail("E1530",
+                fmt::format("the books in {} are governed by another daemon: {}.", folder, claims_.governor_of(real)),
+                "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
   if (registry_.folders() == before || folders_file_.empty()) return {};
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [path, whose] : registry_.folders()) rows.push_back({path, whose});
@@ -102,15 +108,49 @@ void Node::configure(policy::Configuration configuration) {
   policies_.clear();
 }
 
+void Node::look_at_devices() {
+  machine_ = policy::look_at_machine(options_.driver_folder);
+  if (!machine_) return;
+  for (const policy::Device& device : machine_->devices) devices_seen_.insert(device.bytes);
+}
+
+// A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here
+// before a restart is so still, also when its device has been lost since then; and whoever simulates may put several
+// nodes into one folder: all that is in its own is shown.
+bool Node::is_of_this_node(const Workload& workload) const {
+  if (options_.simulated && claims_.is_own(workload.path.substr(0, workload.path.rfind("/books/")))) return true;
+  const OwnedWorkload* owned = limits_.find(workload.path);
+  const auto& accounts = workload.book.accounts;
+  return devices_seen_.empty() || accounts.empty() ||
+         (owned != nullptr && owned->file_number == workload.file_number) ||
+         std::any_of(accounts.begin(), accounts.end(),
+                     [&](const auto& account) { return devices_seen_.count(account.device) != 0; });
+}
+
+Result<void> Node::check_devices(const std::string& folder, const std::vector<std::string>& uuids) const {
+  if (!machine_ || uuids.empty() || (options_.simulated && claims_.is_own(real_folder(folder)))) return {};
+  std::vector<std::string> own;
+  for (const policy::Device& device : machine_->devices) own.push_back(device.uuid);
+  const bool any = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {
+    return std::find(own.begin(), own.end(), uuid) != own.end();
+  });
+  if (any) return {};
+  return fail("E1532", fmt::format("this daemon governs other GPUs: {}.", fmt::join(own, ", ")),
+              "RATION_SOCKET=<the socket of the daemon that governs these>, or leave --wait out", 4);
+}
+
 std::vector<Event> Node::look(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (first_look_ns_ == 0) first_look_ns_ = now_ns;
+  if (first_look_ns_ == 0) {
+    first_look_ns_ = now_ns;
+    look_at_devices();  // to know whose the books are that are read first
+  }
   std::vector<Event> events;
   Changes changes = registry_.refresh();
   std::move(not_told_yet_.begin(), not_told_yet_.end(), std::back_inserter(events));
   not_told_yet_.clear();
   follow_the_clock(events);
-  machine_ = policy::look_at_machine(options_.driver_folder);
+  look_at_devices();
   if (!machine_ && !machine_lost_)
     events.push_back(plain_event("daemon", "the devices cannot be asked: " + machine_.error().what));
   machine_lost_ = !machine_;
@@ -123,6 +163,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
     unchecked_.insert(path);
   }
   for (const Workload& workload : changes.ended) note_ended(workload, events);
+  for (const Workload& workload : changes.handed_over) forget(workload);
   for (const Damaged& damaged : changes.damaged) {
     Event event = plain_event("guard_lost", "a book cannot be read: " + damaged.text);
     event.user = damaged.user;
@@ -172,6 +213,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   deal_with_ungoverned(events);
   note_trims(events);
   mind_the_idle(events);
+  break_standstills(events);
   bring_back(events);
   raise_alerts(events);
   const auto saved = limits_.save();
@@ -216,6 +258,25 @@ void Node::check_promises(std::vector<Event>& events) {
       events.push_back(plain_event("guard_lost", written.error().what));
   }
   returned_.clear();
+}
+
+void Node::forget(const Workload& workload) {
+  activity_.erase(workload.path);
+  idle_.forget(workload.path);
+  suspension_.forget(workload.path);
+  driver_limits_.release(workload.path);
+  returning_.erase(workload.path);
+  cannot_leave_.erase(workload.path);
+  policies_.erase(workload.path);
+  trims_.erase(workload.path);
+  waits_.erase(workload.path);
+  waits_told_.erase(workload.path);
+  unchecked_.erase(workload.path);
+  returned_.erase(workload.path);
+  for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account)
+    shrinking_.erase({workload.path, account});
+  limits_.forget(workload.path);
+  wanted_.erase(workload.path);
 }
 
 bool Node::anything_moves() const {

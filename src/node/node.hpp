@@ -18,7 +18,9 @@
 #include "node/decisions/balance.hpp"
 #include "node/decisions/idle.hpp"
 #include "node/decisions/settled.hpp"
+#include "node/decisions/standstill.hpp"
 #include "node/driver_limits.hpp"
+#include "node/folder_claims.hpp"
 #include "node/forecast.hpp"
 #include "node/history/sample.hpp"
 #include "node/leases.hpp"
@@ -38,6 +40,7 @@ namespace ration::node {
 struct NodeOptions {
   std::string driver_folder;  ///< empty: the loader's own search
   std::string state_folder;   ///< where its numbers are kept; empty: nowhere
+  bool simulated = false;
   /// What moves the memory of programs; null: processes of this program's own.
   std::unique_ptr<CheckpointJobs> checkpoint_jobs;
   /// The folder of a process's cgroup; empty: as the kernel says.
@@ -80,8 +83,13 @@ class Node {
  public:
   Node(NodeOptions options, policy::Configuration configuration);
 
-  /// By any of its spellings (Registry::adopt).
+  /// By any of its spellings (Registry::adopt). E1530 also: another daemon governs it.
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
+  /// The folder of this daemon. E1504: another daemon has it.
+  [[nodiscard]] Result<void> claim(const std::string& folder) { return claims_.own(folder); }
+  [[nodiscard]] bool has_claim() const { return claims_.holds_own(); }
+  /// Whether what runs on these devices, with its book in that folder, is this daemon's. E1532: it governs others.
+  [[nodiscard]] Result<void> check_devices(const std::string& folder, const std::vector<std::string>& uuids) const;
   /// That user was found to belong to the tenant, by more than can be told later (its cgroup, its labels).
   void allow(std::uint32_t user, const std::string& tenant) { allowed_.emplace(user, tenant); }
 
@@ -133,7 +141,11 @@ class Node {
   /// What changed of who is on the devices since the last call: paths of those that left, and of those that ask for
   /// their place again.
   struct Moves {
-    std::vector<std::string> left, asking;
+    std::vector<std::string> left;
+    struct Asking {
+      std::string path, because;
+    };
+    std::vector<Asking> asking;
   };
   [[nodiscard]] Moves take_moves() { return std::exchange(moves_, {}); }
   /// There is room for one that asked.
@@ -216,7 +228,13 @@ class Node {
   [[nodiscard]] const policy::Policy* policy_of(const Workload& workload);
   [[nodiscard]] std::optional<int> utilisation_of(const Workload& workload) const;
   [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Workload& workload) const;
+  // node_standstill.cpp
+  void break_standstills(std::vector<history::Event>& events);
+  [[nodiscard]] StandstillWorkload standing_of(const Workload& workload);
   // node.cpp
+  void look_at_devices();
+  void forget(const Workload& workload);
+  [[nodiscard]] bool is_of_this_node(const Workload& workload) const;
   void adopt_known_folders();
   [[nodiscard]] std::unordered_map<std::string, Knowledge> knowledge() const;
   void check_promises(std::vector<history::Event>& events);
@@ -224,6 +242,7 @@ class Node {
 
   NodeOptions options_;
   policy::Configuration configuration_;
+  FolderClaims claims_;
   Registry registry_;
   Limits limits_;
   std::string folders_file_;
@@ -234,6 +253,7 @@ class Node {
   policy::Alerts alerts_;
   IdleWatch idle_;
   Forecast forecast_;
+  std::set<ledger::DeviceUuid> devices_seen_;
   Result<policy::Machine> machine_ = fail("E1403", "the devices were not looked at yet.");
   Snapshot snapshot_;
   std::uint64_t now_ns_ = 0, first_look_ns_ = 0;
@@ -287,6 +307,8 @@ class Node {
 
   Suspension suspension_;
   Moves moves_;
+  StandstillWatch standstills_;
+  std::map<std::string, std::uint64_t> cannot_leave_;                // paths: when it was tried last, and failed
   std::set<std::string> returning_;                                  // paths: they have room, as far as is promised
   std::unordered_map<std::string, const policy::Policy*> policies_;  // by path
   struct Trim {

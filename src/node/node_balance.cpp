@@ -98,6 +98,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
       const auto& [workload, account] = places[i];
       OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
       mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? because[i] : to_text(balanced[i]);
+      mine.reason = balanced[i].reason;
       mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, input.accounts[i],
                                 somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
       if (mine.effective == balanced[i].effective) continue;

@@ -157,7 +157,7 @@ Result<void> Node::suspend(const std::string& name, const Caller& caller, std::v
 Result<void> Node::resume(const std::string& name, const Caller& caller) {
   const auto workload = workload_for(name, caller);
   if (!workload) return tl::unexpected(workload.error());
-  if (suspension_.ask((*workload)->path)) return {};
+  if (suspension_.ask((*workload)->path, caller.name + " asked for it")) return {};
   return fail("E1546", fmt::format("{} is not suspended.", (*workload)->book.name), "ration ps", 4);
 }
 
@@ -251,9 +251,10 @@ void Node::note_suspension(std::vector<Event>& events) {
         event.fix = change.error->fix;
         owned->suspended = owned->held = false;
         limits_.changed();
+        cannot_leave_[change.id] = now_ns_;
         break;
       case What::kAsks:
-        moves_.asking.push_back(change.id);
+        moves_.asking.push_back({change.id, change.because});
         event = event_of(workload, "resuming", fmt::format("{} asks for its device: {}", who, change.because));
         break;
       case What::kResumed:

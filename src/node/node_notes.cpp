@@ -43,24 +43,12 @@ void Node::note_started(const Workload& workload, std::vector<Event>& events) {
 
 void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
   const bool known = limits_.find(workload.path) != nullptr;
-  activity_.erase(workload.path);
-  idle_.forget(workload.path);
-  suspension_.forget(workload.path);
-  driver_limits_.release(workload.path);
-  returning_.erase(workload.path);
-  policies_.erase(workload.path);
-  trims_.erase(workload.path);
-  waits_.erase(workload.path);
-  waits_told_.erase(workload.path);
-  for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account)
-    shrinking_.erase({workload.path, account});
   if (!known) {
-    if (workload.book.created_ns < first_look_ns_) return;  // it was over before this daemon began
-    note_started(workload, events);                         // it began and ended between two looks
+    if (workload.book.created_ns < first_look_ns_) return forget(workload);  // it was over before this daemon began
+    note_started(workload, events);                                          // it began and ended between two looks
   }
   note_denials(workload, events);
-  limits_.forget(workload.path);
-  wanted_.erase(workload.path);
+  forget(workload);
   Bytes peak;
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
   const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : now_ns_;

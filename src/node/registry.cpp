@@ -75,14 +75,28 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
     if (each.owner != owner) each = Folder{owner, 0};  // whoever had it before does not have it now
     return {};
   }
-  const auto of_owner =
-      std::count_if(folders_.begin(), folders_.end(), [&](const auto& each) { return each.second.owner == owner; });
+  const auto count = [&] {
+    return std::count_if(folders_.begin(), folders_.end(),
+                         [&](const auto& each) { return each.second.owner == owner; });
+  };
+  if (count() >= static_cast<std::ptrdiff_t>(kMostFolders)) leave_empty_folders(owner);
+  const auto of_owner = count();
   if (of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
     return fail("E1530", fmt::format("{} has {} folders of books already.", user_name(owner), of_owner),
                 "export RATION_RUNTIME_DIR=<one of them>", 5);
   }
   folders_[real].owner = owner;
   return {};
+}
+
+// Whoever starts there again tells of the folder again.
+void Registry::leave_empty_folders(std::uint32_t owner) {
+  std::erase_if(folders_, [&](const auto& each) {
+    const std::string prefix = each.first + "/books/";
+    const auto first = workloads_.lower_bound(prefix);
+    const bool in_use = first != workloads_.end() && first->first.compare(0, prefix.size(), prefix) == 0;
+    return each.second.owner == owner && !in_use;
+  });
 }
 
 std::vector<std::pair<std::string, std::uint32_t>> Registry::folders() const {
@@ -99,7 +113,12 @@ std::optional<std::int32_t> creator_of(const Workload& workload) {
 
 Changes Registry::refresh() {
   Changes changes;
-  for (auto& [path, folder] : folders_) look_for_books(path, folder, changes);
+  for (auto& [path, folder] : folders_) {
+    if (is_anothers_(path))
+      hand_over(path, folder, changes);
+    else
+      look_for_books(path, folder, changes);
+  }
   std::vector<bool> readable;
   auto source = sources_.begin();
   for (auto& [path, workload] : workloads_) readable.push_back(read_one(workload, (source++)->second, changes));
@@ -121,6 +140,17 @@ Changes Registry::refresh() {
     each = workloads_.erase(each);
   }
   return changes;
+}
+
+void Registry::hand_over(const std::string& folder, Folder& known, Changes& changes) {
+  known.listed = 0;
+  const std::string prefix = folder + "/books/";
+  for (auto each = workloads_.lower_bound(prefix);
+       each != workloads_.end() && each->first.compare(0, prefix.size(), prefix) == 0;) {
+    sources_.erase(each->first);
+    changes.handed_over.push_back(std::move(each->second));
+    each = workloads_.erase(each);
+  }
 }
 
 void Registry::look_for_books(const std::string& folder, Folder& known, Changes& changes) {
@@ -172,6 +202,10 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     workload.book = std::move(book);
     workload.file_number = source.reader.file_number();
     workload.descriptor = source.reader.descriptor();
+    if (!is_of_this_node_(workload)) {
+      passed_over_.insert(path);
+      continue;
+    }
     source.first = workload.book;
     source.first.processes.clear();
     source.first.denials.clear();

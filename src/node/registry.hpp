@@ -42,9 +42,10 @@ struct Damaged {
 
 /// What happened since the last refresh.
 struct Changes {
-  std::vector<std::string> started;  ///< paths
-  std::vector<Workload> ended;       ///< as they were last seen
-  std::vector<Damaged> damaged;      ///< once a file that is not being made at this moment
+  std::vector<std::string> started;   ///< paths
+  std::vector<Workload> ended;        ///< as they were last seen
+  std::vector<Damaged> damaged;       ///< once a file that is not being made at this moment
+  std::vector<Workload> handed_over;  ///< still running, and another daemon's to govern from now on
 };
 
 class Registry {
@@ -56,6 +57,15 @@ class Registry {
   /// believed.
   using TenantRule = std::function<std::string(const Workload& workload)>;
   void set_tenant_rule(TenantRule rule) { tenant_rule_ = std::move(rule); }
+
+  /// Whether a folder's books are somebody else's, asked at every refresh; and whether a book is of this node, asked
+  /// once. Without a rule all are ours.
+  using FolderRule = std::function<bool(const std::string& folder)>;
+  using NodeRule = std::function<bool(const Workload& workload)>;
+  void set_belonging(FolderRule is_anothers, NodeRule is_of_this_node) {
+    is_anothers_ = std::move(is_anothers);
+    is_of_this_node_ = std::move(is_of_this_node);
+  }
 
   /// From now on the books in `folder`/books are watched, whatever its spelling. E1530: the folder is not `owner`'s, or
   /// no folder, or one too many.
@@ -89,6 +99,8 @@ class Registry {
   };
 
   void look_for_books(const std::string& folder, Folder& known, Changes& changes);
+  void leave_empty_folders(std::uint32_t owner);
+  void hand_over(const std::string& folder, Folder& known, Changes& changes);
   /// False: it cannot be read any more.
   static bool read_one(Workload& workload, Source& source, Changes& changes);
   void examine_processes();
@@ -102,6 +114,8 @@ class Registry {
   std::set<std::string> passed_over_;      // ended or damaged files
   std::string examined_last_;
   std::uint64_t taken_up_ = 0;
+  FolderRule is_anothers_ = [](const std::string&) { return false; };
+  NodeRule is_of_this_node_ = [](const Workload&) { return true; };
   TenantRule tenant_rule_ = [](const Workload& workload) { return workload.book.tenant; };
 };
 

@@ -46,10 +46,10 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
   return true;
 }
 
-bool Suspension::ask(const std::string& id) {
+bool Suspension::ask(const std::string& id, const std::string& because) {
   const auto found = workloads_.find(id);
   if (found == workloads_.end() || found->second.state == State::kReturning) return false;
-  found->second.asked = true;  // told at the next look
+  found->second.asked = because;  // told at the next look
   return true;
 }
 
@@ -66,7 +66,7 @@ void Suspension::adopt(const std::string& id, const std::vector<ProcessIdentity>
   workload.state = State::kAway;
   workload.processes = processes;
   workload.held = held;
-  workload.asked = !held;  // whether it did meanwhile cannot be known
+  if (!held) workload.asked = "whether it worked meanwhile is not known";
 }
 
 void Suspension::forget(const std::string& id) {
@@ -142,7 +142,7 @@ std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
           workload.driver_threads.insert(thread);
     } else if (!suspended && error) {
       workload.state = State::kAway;
-      workload.asked = true;
+      workload.asked = "it could not be brought back before";
     } else {
       workloads_.erase(found);
     }
@@ -157,10 +157,11 @@ std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
     if (workload.state != State::kAway) continue;
     // Read what its threads did from before it left: who asked while it was leaving is blocked by now, and silent.
     const bool stirred = !workload.held && stirs(workload, now_ns);
-    if (!stirred && !workload.asked) continue;
-    changes.push_back({id, What::kAsks, std::nullopt, workload.asked ? "it was asked for" : "its program works again"});
+    if (!stirred && workload.asked.empty()) continue;
+    changes.push_back(
+        {id, What::kAsks, std::nullopt, workload.asked.empty() ? "its program works again" : workload.asked});
     workload.state = State::kAsking;
-    workload.asked = false;
+    workload.asked.clear();
   }
   return changes;
 }

@@ -56,8 +56,8 @@ class Suspension {
 
   /// `held`: until `ask`, whatever its threads do. False: it is not here.
   bool suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held, std::uint64_t now_ns);
-  /// Somebody wants it back. False: it is neither away nor on its way out.
-  bool ask(const std::string& id);
+  /// It is wanted back; `because` is told. False: it is neither away nor on its way out.
+  bool ask(const std::string& id, const std::string& because);
   /// There is room. False: it does not ask.
   bool resume(const std::string& id);
   /// It was suspended, or on its way, when the daemon before this one ended.
@@ -91,7 +91,7 @@ class Suspension {
     std::map<std::int32_t, std::uint64_t> last_stirred;  ///< by thread, since it left
     std::uint64_t left_ns = 0;
     bool held = false;
-    bool asked = false;  ///< since the last look
+    std::string asked;  ///< since the last look, and why; empty: nobody did
   };
   [[nodiscard]] bool stirs(Workload& workload, std::uint64_t now_ns) const;
 

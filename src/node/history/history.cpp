@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -130,13 +131,15 @@ Result<void> History::load() {
 Result<void> History::start_afresh() {
   (void)database_.outcome();
   database_ = Database{};
-  const std::string aside = set_aside(path_);
-  if (aside.empty()) {
+  const bool removed = identity() == Identity{};
+  const std::string aside = removed ? "" : set_aside(path_);
+  if (aside.empty() && !removed) {
     return fail("E1912", fmt::format("the history at {} is damaged and cannot be set aside.", path_),
                 "Look at the rights of its folder.");
   }
   notices_.push_back(
-      fmt::format("the history at {} was damaged: it was kept as {}, and a new one begun.", path_, aside));
+      removed ? fmt::format("the history at {} was removed, and a new one begun.", path_)
+              : fmt::format("the history at {} was damaged: it was kept as {}, and a new one begun.", path_, aside));
   auto database = open_file(path_, notices_, true);
   if (!database) return tl::unexpected(database.error());
   database_ = std::move(*database);
@@ -235,7 +238,10 @@ Result<void> History::transaction(const std::function<void()>& write) {
     write();
     database_.run("COMMIT");
     auto good = database_.outcome();
-    if (good) return good;
+    if (good) {
+      left_ = identity();
+      return good;
+    }
     if (!database_.damaged() || again) {
       database_.run("ROLLBACK");
       (void)database_.outcome();
@@ -246,6 +252,7 @@ Result<void> History::transaction(const std::function<void()>& write) {
 }
 
 Result<void> History::commit() {
+  check_if_changed();
   const TimeMs recorded_to = integrator_.last().time;
   const auto stored = transaction([&] {
     store_names();
@@ -277,14 +284,29 @@ Result<std::int64_t> History::append(Event event) {
   return events[0].id;
 }
 
+History::Identity History::identity() const {
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) != 0) return {};
+  return {status.st_ino, status.st_size, status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
+}
+
+void History::check_if_changed() {
+  if (left_ == Identity{} || identity() == left_) return;
+  if (check()) left_ = identity();
+}
+
 bool History::check() {
-  bool good = false;
-  {
-    Statement asked(database_, "PRAGMA quick_check(1)");
-    good = asked.row() && asked.text(0) == "ok";
+  bool damaged = identity() == Identity{};
+  if (auto fresh = Database::open(path_, Database::Access::kRead);
+      fresh && !damaged) {  // with no page of before at hand
+    {
+      Statement asked(*fresh, "PRAGMA quick_check(1)");
+      damaged = asked.row() && asked.text(0) != "ok";
+    }
+    (void)fresh->outcome();
+    damaged = damaged || fresh->damaged();
   }
-  const auto read = database_.outcome();
-  if (good || (!read && !database_.damaged())) return true;  // what cannot be read now is not damaged for that
+  if (!damaged) return true;  // what cannot be read now is not damaged for that
   if (auto fresh = start_afresh(); !fresh) notices_.push_back(fresh.error().what);
   return false;
 }

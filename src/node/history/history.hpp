@@ -95,6 +95,8 @@ class History {
 
   /// Reads the whole file and sets it aside if it contradicts itself; false then. For a Reader that met damage.
   [[nodiscard]] bool check();
+  /// The same, where the file was changed by anybody but this.
+  void check_if_changed();
 
   /// Of Options, from the next sample on.
   void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
@@ -154,6 +156,14 @@ class History {
   FileDescriptor lock_;
   std::string path_;
   std::vector<std::string> notices_;
+  /// Of the database's file, as it was left.
+  struct Identity {
+    std::uint64_t inode = 0;
+    std::int64_t size = 0, changed_ns = 0;
+    bool operator==(const Identity&) const = default;
+  };
+  [[nodiscard]] Identity identity() const;
+  Identity left_;
   std::map<RunKey, Run> runs_;
   std::map<std::string, Device> devices_;
   std::map<LineName, Numbered> lines_;

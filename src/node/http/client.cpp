@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 namespace ration::http {
@@ -233,8 +234,37 @@ std::string request_text(std::string_view method, std::string_view path, std::st
 
 }  // namespace
 
+namespace {
+
+/// Whether no handler saw the request, and one may see it soon.
+bool is_turned_away(const Answer& answer) {
+  if (answer.status != 503) return false;
+  const std::string id = error_of(answer).id;
+  return id == "E1517" || id == "E1522";
+}
+
+/// Half to one and a half times as long: those who were turned away together come back one by one.
+std::chrono::milliseconds spread(std::chrono::milliseconds pause) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return pause / 2 + std::chrono::milliseconds(random() % static_cast<unsigned>(pause.count()));
+}
+
+}  // namespace
+
 Result<Answer> Client::request(std::string_view method, std::string_view path, std::string_view json,
                                const ExtraHeaders& headers) {
+  constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{2'000};
+  const auto end = Clock::now() + kPatience;
+  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    auto answer = request_once(method, path, json, headers);
+    const auto next = Clock::now() + spread(pause);
+    if (!answer || !is_turned_away(*answer) || next > end) return answer;
+    if (ready(interruption_, POLLIN, next, -1)) return answer;
+  }
+}
+
+Result<Answer> Client::request_once(std::string_view method, std::string_view path, std::string_view json,
+                                    const ExtraHeaders& headers) {
   auto socket = connected();
   if (!socket) return tl::unexpected(socket.error());
   const auto deadline = Clock::now() + timeout_;

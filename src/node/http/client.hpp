@@ -1,6 +1,7 @@
 // A blocking client for the daemon's socket. Used by the command line, one call after the other.
-// Promises: never waits longer than its timeout for the next byte, nor longer than that for a whole answer; what the
-// daemon sends is bounded; links nothing but the parser.
+// Promises: never waits longer than its timeout for the next byte, nor longer than that for a whole answer; a request
+// that the daemon turned away unread is sent again for a while; what the daemon sends is bounded; links nothing but the
+// parser.
 #pragma once
 
 #include <chrono>
@@ -36,6 +37,8 @@ class Client {
   static constexpr std::chrono::milliseconds kTimeout{10'000};
   /// In a stream, after its first byte: the daemon sends something each 15 s.
   static constexpr std::chrono::milliseconds kSilence{30'000};
+  /// With a daemon that has no place for one more client, or has only begun.
+  static constexpr std::chrono::milliseconds kPatience{30'000};
   /// Larger answers are an error: 256 MiB.
   static constexpr std::size_t kLargestAnswer = std::size_t{256} << 20;
 
@@ -45,8 +48,8 @@ class Client {
   /// Whatever waits ends as E1508 once that descriptor is readable: for a thread that has to end now.
   void interrupted_by(int descriptor) { interruption_ = descriptor; }
 
-  /// Any status is an answer. E1501 (exit code 3): nobody is there; E1502 (5): the socket may not be opened; E1508: the
-  /// daemon did not answer in time, or nothing that can be understood.
+  /// Any status is an answer; E1517 and E1522 are one only after kPatience. E1501 (exit code 3): nobody is there; E1502
+  /// (5): the socket may not be opened; E1508: the daemon did not answer in time, or nothing that can be understood.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
@@ -62,6 +65,8 @@ class Client {
   struct Exchange;
   [[nodiscard]] Result<Answer> request(std::string_view method, std::string_view path, std::string_view json,
                                        const ExtraHeaders& headers);
+  [[nodiscard]] Result<Answer> request_once(std::string_view method, std::string_view path, std::string_view json,
+                                            const ExtraHeaders& headers);
   [[nodiscard]] Result<FileDescriptor> connected() const;
   /// `socket`: connected to the daemon, or -1.
   [[nodiscard]] Error silent(const std::string& why, int socket) const;

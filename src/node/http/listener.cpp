@@ -16,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file_lock.hpp"
 #include "node/http/text.hpp"
 
 namespace ration::http {
@@ -46,7 +47,9 @@ std::optional<std::string> owner_of(const sockaddr_un& address) {
   return fmt::format("pid {} of user {}", who->pid, user_name(who->uid));
 }
 
-tl::unexpected<Error> taken(const std::string& path, const std::optional<std::string>& who) {
+tl::unexpected<Error> taken(const std::string& path, std::optional<std::string> who) {
+  if (const auto holder = lock_holder(path + ".lock"); !who && holder)
+    who = fmt::format("pid {}, which does not answer there yet", *holder);
   return fail("E1504",
               fmt::format("a daemon answers on {} already: {}", path, who.value_or("one that is just starting")),
               "systemctl status rationd    or start this one with another socket: rationd --socket PATH");
@@ -97,9 +100,14 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode) {
   return listener;
 }
 
-UnixListener::~UnixListener() {
+bool UnixListener::in_place() const noexcept {
   struct stat file {};
-  if (inode_ != 0 && socket_ && ::lstat(path_.c_str(), &file) == 0 && file.st_ino == inode_) ::unlink(path_.c_str());
+  return inode_ != 0 && socket_ && ::lstat(path_.c_str(), &file) == 0 && S_ISSOCK(file.st_mode) &&
+         file.st_ino == inode_;
+}
+
+UnixListener::~UnixListener() {
+  if (in_place()) ::unlink(path_.c_str());
 }
 
 Result<TcpAddress> parse_tcp_address(std::string_view text) {

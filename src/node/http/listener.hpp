@@ -25,6 +25,8 @@ class UnixListener {
   UnixListener& operator=(UnixListener&&) noexcept = default;
   ~UnixListener();
   [[nodiscard]] int get() const noexcept { return socket_.get(); }
+  /// Whether who opens the path finds this socket: somebody may have removed it, or put another one there.
+  [[nodiscard]] bool in_place() const noexcept;
 
  private:
   UnixListener() = default;

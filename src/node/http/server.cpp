@@ -43,15 +43,27 @@ std::string network_of(const sockaddr_storage& address) {
   return address_text(network);
 }
 
+/// Keys of clients that are not counted by who they are.
+constexpr const char *kWithToken = "token", *kOnTrial = "on trial";
+/// Who takes a place that is kept for bearers of the token has so long to show it.
+constexpr milliseconds kTrial{5'000};
+
+Response no_place() {
+  auto response =
+      problem({"E1517", "too many clients are connected", "Try again in 5 s; who they are: ss -xp", 1}, 503);
+  response.headers.emplace_back("Retry-After", "5");
+  return response;
+}
+
 /// Says it and closes, without ever keeping the connection.
 void turn_away(int socket) {
-  const auto response =
-      problem({"E1517", "too many clients are connected", "Try again in 5 s; who they are: ss -xp", 1}, 503);
+  const auto response = no_place();
   const std::string text = fmt::format(
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: {}\r\nRetry-After: 5\r\nCache-Control: "
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}: {}\r\nCache-Control: "
       "no-store\r\n"
       "Connection: close\r\n\r\n{}",
-      response.content_type, response.body.size(), response.body);
+      response.content_type, response.body.size(), response.headers.front().first, response.headers.front().second,
+      response.body);
   [[maybe_unused]] const auto sent = ::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -78,6 +90,8 @@ void Server::FreeListener::operator()(evconnlistener* listener) const noexcept {
 
 Server::Server(EventLoop& loop, ServerOptions options) : loop_(loop), options_(std::move(options)) {
   for (const std::string& name : options_.host_names) rules_.host_names.push_back(lower(name));
+  trial_limits_ = options_.limits;
+  trial_limits_.idle = std::min(trial_limits_.idle, kTrial);
 }
 
 Server::~Server() {
@@ -119,21 +133,35 @@ Result<void> Server::listen() {
     if (!place) return tl::unexpected(place.error());
     unix_ = std::move(*place);
   }
-  const auto accept_on = [&](int socket, evconnlistener_cb callback) {
-    evconnlistener* listener = evconnlistener_new(loop_.base(), callback, this, LEV_OPT_CLOSE_ON_EXEC, 0, socket);
-    if (listener == nullptr) throw std::bad_alloc();
-    evconnlistener_set_error_cb(listener, ListenerCallbacks::on_error);
-    listeners_.emplace_back(listener);
-  };
-  if (unix_) accept_on(unix_->get(), ListenerCallbacks::on_unix);
-  if (tcp_) accept_on(tcp_->socket.get(), ListenerCallbacks::on_tcp);
+  if (unix_) accept_on(unix_->get(), false);
+  if (tcp_) accept_on(tcp_->socket.get(), true);
+  return {};
+}
+
+void Server::accept_on(int socket, bool tcp) {
+  evconnlistener* listener =
+      evconnlistener_new(loop_.base(), tcp ? ListenerCallbacks::on_tcp : ListenerCallbacks::on_unix, this,
+                         LEV_OPT_CLOSE_ON_EXEC, 0, socket);
+  if (listener == nullptr) throw std::bad_alloc();
+  evconnlistener_set_error_cb(listener, ListenerCallbacks::on_error);
+  listeners_[tcp].reset(listener);
+}
+
+Result<void> Server::keep_socket() {
+  if (options_.socket_path.empty() || done_ || (unix_ && unix_->in_place())) return {};
+  listeners_.erase(false);
+  unix_.reset();  // and its lock: the file may be there still
+  auto place = UnixListener::open(options_.socket_path, options_.socket_mode);
+  if (!place) return tl::unexpected(place.error());
+  unix_ = std::move(*place);
+  accept_on(unix_->get(), false);
   return {};
 }
 
 void Server::on_accept_failed() {
-  for (const auto& listener : listeners_) evconnlistener_disable(listener.get());
+  for (const auto& [tcp, listener] : listeners_) evconnlistener_disable(listener.get());
   accept_again_ = loop_.after(kAcceptPause, [this] {
-    for (const auto& listener : listeners_) evconnlistener_enable(listener.get());
+    for (const auto& [tcp, listener] : listeners_) evconnlistener_enable(listener.get());
   });
 }
 
@@ -169,19 +197,54 @@ void Server::on_accept(int socket, bool tcp) {
   }
   const std::size_t most = favoured ? options_.connections
                                     : options_.connections - std::min(options_.connections, options_.connections_kept);
-  const auto count = counts_.find(key);
-  if (connections_.size() >= most || (count != counts_.end() && count->second >= options_.connections_each)) {
+  const std::size_t others = connections_.size() - count_of(kWithToken) - count_of(kOnTrial);
+  const bool full = others >= most || count_of(key) >= options_.connections_each;
+  if (full && (!tcp || rules_.token.empty() || options_.connections_on_trial == 0)) {
     ++counters_.turned_away;
     turn_away(socket);
     return;
+  }
+  if (full) {  // whoever is at this address, one that has the token gets in; the newest of those who may have it
+    key = kOnTrial;
+    if (count_of(key) >= options_.connections_on_trial) {
+      const auto on_trial = [](const auto& entry) {
+        return entry.second.key == kOnTrial ? entry.second.number : ~0ULL;
+      };
+      std::min_element(connections_.begin(), connections_.end(), [&](const auto& one, const auto& other) {
+        return on_trial(one) < on_trial(other);
+      })->first->abandon();
+      ++counters_.turned_away;
+    }
   }
   ++counters_.accepted;
   ConnectionOwner& owner = *this;
   ++counts_[key];
   auto connection = std::make_unique<Connection>(owner, loop_, std::move(accepted), std::move(peer), std::move(local),
-                                                 options_.limits);
+                                                 full ? trial_limits_ : options_.limits);
   Connection* place = connection.get();
-  connections_.emplace(place, Client{std::move(connection), std::move(key)});
+  connections_.emplace(place, Client{std::move(connection), std::move(key), counters_.accepted});
+}
+
+std::size_t Server::count_of(const std::string& key) const {
+  const auto count = counts_.find(key);
+  return count == counts_.end() ? 0 : count->second;
+}
+
+void Server::recount(Client& client, const char* key) {
+  const auto count = counts_.find(client.key);
+  if (--count->second == 0) counts_.erase(count);
+  client.key = key;
+  ++counts_[client.key];
+}
+
+bool Server::keeps_place(Connection& connection, bool token_accepted) {
+  Client& client = connections_.at(&connection);
+  if (client.key == kWithToken) return true;
+  if (token_accepted && count_of(kWithToken) < options_.connections_with_token) {
+    recount(client, kWithToken);
+    return true;
+  }
+  return client.key != kOnTrial;
 }
 
 void Server::ended(Connection& connection) {
@@ -227,7 +290,14 @@ void Server::handle(Connection& connection, Request request) {
   // Before a path is told to be unknown: who may not ask learns nothing.
   if (auto refusal = refused(request, rules_, connection.local_address(), strict)) {
     ++counters_.refused;
+    if (!keeps_place(connection, false)) connection.finish();
     return connection.answer(std::move(*refusal));
+  }
+  if (!keeps_place(connection, request.peer.kind == Peer::Kind::kTcp && request.peer.token_accepted)) {
+    ++counters_.refused;
+    ++counters_.turned_away;
+    connection.finish();
+    return connection.answer(no_place());
   }
   if (!found.route) {
     ++counters_.refused;

@@ -36,6 +36,9 @@ struct ServerOptions {
   std::size_t connections = 512;
   std::size_t connections_each = 256;  ///< of one user, of one remote address (IPv6: of one /64 network)
   std::size_t connections_kept = 16;   ///< of `connections`: for root and the daemon's own user, on the socket
+  /// Beside these, on the port, where there is a token: for who has shown it, and for who is still to show it because
+  /// there is no other place.
+  std::size_t connections_with_token = 64, connections_on_trial = 16;
 };
 
 using Handler = std::function<Response(const Request&)>;
@@ -71,6 +74,9 @@ class Server final : private ConnectionOwner {
   /// E1504 another daemon is there, E1505 no token for an address that others reach, E1506 an unsafe token file,
   /// E1507 the place cannot be used.
   [[nodiscard]] Result<void> listen();
+  /// Makes the socket again where it is not in its place any more; whoever is connected stays so. The errors of
+  /// listen().
+  [[nodiscard]] Result<void> keep_socket();
   /// The port that was picked; 0 where TCP is not used.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept { return tcp_port_; }
 
@@ -93,12 +99,18 @@ class Server final : private ConnectionOwner {
   struct Client {
     std::unique_ptr<Connection> connection;
     std::string key;  ///< under which it is counted
+    std::uint64_t number = 0;
   };
   struct ListenerCallbacks;
 
   void add(std::string method, std::string_view pattern, Route route);
   void on_accept(int socket, bool tcp);
   void on_accept_failed();
+  void accept_on(int socket, bool tcp);
+  [[nodiscard]] std::size_t count_of(const std::string& key) const;
+  /// Whoever has shown the token is counted among its bearers from then on. False: it has no place.
+  [[nodiscard]] bool keeps_place(Connection& connection, bool token_accepted);
+  void recount(Client& client, const char* key);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
   void bury();
@@ -115,9 +127,10 @@ class Server final : private ConnectionOwner {
   struct FreeListener {
     void operator()(evconnlistener* listener) const noexcept;
   };
-  std::vector<std::unique_ptr<evconnlistener, FreeListener>> listeners_;
+  std::map<bool, std::unique_ptr<evconnlistener, FreeListener>> listeners_;  // by whether it is the port's
   std::map<Connection*, Client> connections_;
   std::map<std::string, std::size_t> counts_;
+  ConnectionLimits trial_limits_;
   std::vector<Client> dead_;
   Watch bury_;
   Watch accept_again_;

@@ -236,6 +236,25 @@ class MoreNotebooksThanMemory(Case):
         self.assertGreaterEqual(len(self.events("suspended")), self.notebooks - 4, "that many had no room beside the others")
 
 
+class Standstill(Case):
+    def test_two_that_wait_for_each_other_go_on_one_after_the_other(self):
+        one, other = (Notebook(self, name, "--on-deny", "wait", limit="12GiB") for name in ("one", "other"))
+        for notebook in (one, other):
+            self.assertEqual(notebook.cell("take 7168"), 0)
+        one.say("take 4096")
+        self.until(lambda: self.row("one")["state"] == "waiting", "the first one waits")
+        other.say("take 4096")
+        self.assertEqual(one.answer(), 0, "it waited longer")
+        event = self.events("suspending")[0]
+        self.assertIn("/other is being suspended: 2 workloads on GPU 0 hold memory and wait for more", event["text"])
+        self.assertIn("/one go on, which has waited longer", self.ration("why", str(event["id"])).stdout)
+        lease = self.until(lambda: self.get("/api/v1/leases"), "it asks to come back")[0]
+        self.assertIn("/one and still waits", self.ration("why", lease["lease"]).stdout)
+        self.assertEqual(one.end(), 0)
+        self.assertEqual(other.answer(), 0)
+        self.assertEqual(self.events("denied", "suspend_failed", "guard_lost", "violation"), [])
+
+
 class Trimming(Case):
     def test_a_program_that_does_not_cooperate_keeps_what_it_has(self):
         self.holding("train", "1GiB", "--limit", "2GiB")

@@ -93,6 +93,31 @@ TEST_F(HistoryTest, DamageMetWhileRunningLosesNothingThatIsNotStoredYet) {
   EXPECT_TRUE(history.check());
 }
 
+TEST_F(HistoryTest, DamageThatNobodyReadsIsFoundByTheNextCommit) {
+  History history = open();
+  ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.commit());
+  ASSERT_TRUE(history.commit());
+  EXPECT_TRUE(history.take_notices().empty()) << "what it wrote itself is no damage";
+  sql("PRAGMA wal_checkpoint(TRUNCATE)");
+  ASSERT_TRUE(history.commit());
+  EXPECT_TRUE(history.take_notices().empty()) << "nor is what another program did to it in order";
+  {
+    sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    const std::string garbage(4096, 'x');
+    file.write(garbage.data(), static_cast<std::streamsize>(garbage.size()));
+  }
+  ASSERT_TRUE(history.commit());
+  const auto told = history.take_notices();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told.front().find("was damaged"), std::string::npos);
+  std::filesystem::remove(path_);
+  ASSERT_TRUE(history.commit());
+  EXPECT_NE(history.take_notices().at(0).find("was removed"), std::string::npos);
+}
+
 TEST_F(HistoryTest, AFailedCommitKeepsWhatItHadForTheNextOne) {
   History history = open();
   ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));

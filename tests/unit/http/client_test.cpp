@@ -36,6 +36,19 @@ class OddDaemon {
   std::thread thread_;
 };
 
+TEST_F(HttpTest, AClientThatFoundNoPlaceComesAgain) {
+  options.connections_each = 1;
+  start();
+  std::optional<Wire> before = by_socket();
+  ASSERT_EQ(before->ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200);
+  auto answer = std::async(std::launch::async, [&] { return Client(options.socket_path).get("/hello"); });
+  while (in_loop([&] { return server->counters().turned_away; }) == 0) std::this_thread::yield();
+  before.reset();
+  const auto got = answer.get();
+  ASSERT_TRUE(got) << got.error().what;
+  EXPECT_EQ(got->status, 200);
+}
+
 TEST_F(HttpTest, TheClientAsksInEveryWay) {
   start([](Server& routes) {
     for (const char* method : {"GET", "POST", "PATCH", "DELETE"})

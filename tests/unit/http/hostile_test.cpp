@@ -1,4 +1,5 @@
 // What clients may not do to the daemon or through it, with real sockets.
+#include <fcntl.h>
 #include <poll.h>
 
 #include <csignal>
@@ -187,6 +188,34 @@ TEST_F(HttpTest, TheLastPlacesAreNotForStrangers) {
   }
   EXPECT_EQ(by_tcp().reply().status, 503);
   EXPECT_EQ(by_socket().ask(kStillThere).status, 200);
+}
+
+TEST_F(HttpTest, WhoHasTheTokenGetsInHoweverManyOthersThereAre) {
+  options.token_file = folder.file("token");
+  const FileDescriptor file(::open(options.token_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::write(file.get(), "sixteen-letters-and-more", 24), 24);
+  options.connections = 6;
+  options.connections_each = 4;
+  options.connections_kept = 2;
+  options.connections_with_token = 2;
+  options.connections_on_trial = 2;
+  start();
+  const std::string with_token = get("Host: localhost\r\nAuthorization: Bearer sixteen-letters-and-more\r\n");
+  std::vector<Wire> wires;
+  for (int i = 0; i < 4; ++i) {
+    wires.push_back(by_tcp());
+    ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
+  }
+  Wire other = by_tcp();
+  EXPECT_EQ(other.ask(kStillThere).status, 503) << "the address has its 4";
+  EXPECT_FALSE(other.more()) << "and no place is kept for it";
+  for (int i = 0; i < 5; ++i) wires.push_back(by_tcp());  // silent: as if each were about to show a token
+  Wire first = by_tcp(), second = by_tcp();
+  EXPECT_EQ(first.ask(with_token).status, 200);
+  EXPECT_EQ(second.ask(with_token).status, 200);
+  EXPECT_EQ(by_tcp().ask(with_token).status, 503) << "the bearers have their bound";
+  EXPECT_EQ(first.ask(with_token).status, 200);
+  EXPECT_LE(in_loop([&] { return server->connections(); }), 8u);
 }
 
 TEST_F(HttpTest, ThousandsOfConnectionsLeaveTheDaemonAtWork) {

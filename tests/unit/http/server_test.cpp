@@ -303,5 +303,27 @@ TEST(HttpLoop, AStopBeforeTheRunIsNotLostAndPostsAfterTheEndAreDropped) {
   EXPECT_EQ(owned.use_count(), 1) << "what posted work owned has been let go";
 }
 
+TEST_F(HttpTest, ASocketThatWasRemovedIsMadeAgain) {
+  start();
+  const std::string hello = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+  Wire before = by_socket();
+  ASSERT_EQ(before.ask(hello).status, 200);
+  const auto keep = [&] { return in_loop([&] { return server->keep_socket().has_value(); }); };
+  for (const char* removed : {"", ".lock"}) {
+    std::filesystem::remove(options.socket_path);
+    std::filesystem::remove(options.socket_path + removed);
+    EXPECT_FALSE(by_socket().connected());
+    EXPECT_TRUE(keep());
+    EXPECT_EQ(by_socket().ask(hello).status, 200);
+  }
+  EXPECT_EQ(before.ask(hello).status, 200) << "whoever is connected stays so";
+  std::filesystem::remove(options.socket_path);
+  std::filesystem::create_directory(options.socket_path);
+  EXPECT_FALSE(keep()) << "what somebody else put there is left alone";
+  std::filesystem::remove(options.socket_path);
+  EXPECT_TRUE(keep());
+  EXPECT_EQ(by_socket().ask(hello).status, 200);
+}
+
 }  // namespace
 }  // namespace ration::http

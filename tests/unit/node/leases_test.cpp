@@ -114,7 +114,7 @@ TEST(Leases, WhoIsOverDoesNotComeBack) {
   now.accounts.push_back(away);
   Leases leases;
   leases.step(now, 1 * kSecond);
-  leases.ask_again(away.path, now, 2 * kSecond);
+  leases.ask_again(away.path, "it works again", now, 2 * kSecond);
   leases.step(now, 2 * kSecond);
   EXPECT_TRUE(leases.take_returning().empty()) << "no room";
   now.accounts.clear();
@@ -126,6 +126,77 @@ TEST(Leases, WhoIsOverDoesNotComeBack) {
   const std::string next = *leases.submit(wish(16_GiB), 5 * kSecond);
   leases.step(now, 5 * kSecond);
   EXPECT_EQ(leases.describe(next, {true, 0}).at("state"), "granted") << "nothing is kept for it";
+}
+
+TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = 16_GiB;
+  now.devices.front().device.free = 8_GiB;
+  AccountView waits;
+  waits.path = "/books/train.1.book";
+  waits.gpu = 0;
+  waits.used = 8_GiB;
+  waits.limit = 12_GiB;
+  waits.waiting = true;
+  waits.processes.emplace_back().driver_used = 8_GiB;
+  now.accounts.push_back(waits);
+  Leases leases;
+  leases.step(now, 1 * kSecond);
+  const std::string asks = *leases.submit(wish(6_GiB), 2 * kSecond);
+  leases.step(now, 3 * kSecond);
+  EXPECT_EQ(leases.describe(asks, {true, 0}).at("state"), "waiting");
+  now.accounts.front().waiting = false;
+  leases.step(now, 4 * kSecond);
+  EXPECT_EQ(leases.describe(asks, {true, 0}).at("state"), "granted");
+}
+
+TEST(Leases, WhoAsksForMoreThanThereIsComesBackWhenAllIsFree) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = 16_GiB;
+  now.devices.front().keep_free = 1_GiB;
+  AccountView away;
+  away.path = "/books/notebook.1.book";
+  away.gpu = 0;
+  away.suspended = true;
+  away.away = 4_GiB;
+  away.limit = 16_GiB;
+  away.creator = *identity_of(::getpid());
+  AccountView other = away;
+  other.path = "/books/other.1.book";
+  other.suspended = false;
+  other.used = other.limit = 13_GiB;
+  other.processes.emplace_back().driver_used = 13_GiB;
+  now.accounts = {away, other};
+  Leases leases;
+  leases.step(now, 1 * kSecond);
+  leases.ask_again(away.path, "it works again", now, 2 * kSecond);
+  leases.step(now, 2 * kSecond);
+  EXPECT_TRUE(leases.take_returning().empty()) << "it has a place in the queue";
+  now.accounts.pop_back();
+  leases.step(now, 3 * kSecond);
+  EXPECT_EQ(leases.take_returning(), std::vector<std::string>{away.path});
+}
+
+TEST(Leases, WhoAsksAgainUnderItsKeyHasOnePlace) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  Leases leases;
+  leases.step(now, 1 * kSecond);
+  LeaseWish keyed = wish(10_GiB);
+  keyed.key = "first";
+  const std::string first = *leases.submit(keyed, 2 * kSecond);
+  EXPECT_EQ(*leases.submit(keyed, 3 * kSecond), first);
+  leases.step(now, 4 * kSecond);
+  EXPECT_EQ(*leases.submit(keyed, 5 * kSecond), first) << "granted meanwhile";
+  LeaseWish stranger = keyed;
+  stranger.waiter.start_time += 1;
+  EXPECT_NE(*leases.submit(stranger, 6 * kSecond), first) << "another process with that word";
+  EXPECT_NE(*leases.submit(wish(10_GiB), 7 * kSecond), *leases.submit(wish(10_GiB), 7 * kSecond)) << "without a key";
+  ASSERT_TRUE(leases.cancel(first, std::nullopt));
+  EXPECT_NE(*leases.submit(keyed, 8 * kSecond), first);
 }
 
 class Restarted : public ::testing::Test {

@@ -286,5 +286,22 @@ TEST_F(RegistryTest, AProcessFarOverItsBookIsAViolator) {
   EXPECT_EQ(look(registry_, machine, {}, 1).accounts.front().processes.front().state, ProcessState::kViolator);
 }
 
+TEST_F(RegistryTest, AFolderOfAnotherDaemonAndABookOfAnotherNodeAreLeftAlone) {
+  bool anothers = false;
+  registry_.set_belonging([&](const std::string&) { return anothers; },
+                          [](const Workload& each) { return each.book.name != "elsewhere"; });
+  make("elsewhere", 1, 1_GiB);
+  const std::string path = make("here", 2, 1_GiB);
+  EXPECT_EQ(registry_.refresh().started, std::vector<std::string>{path});
+  anothers = true;
+  const Changes changes = registry_.refresh();
+  ASSERT_EQ(changes.handed_over.size(), 1U);
+  EXPECT_EQ(changes.handed_over.front().path, path);
+  EXPECT_TRUE(changes.ended.empty()) << "it goes on";
+  EXPECT_TRUE(registry_.workloads().empty());
+  anothers = false;
+  EXPECT_EQ(registry_.refresh().started, std::vector<std::string>{path});
+}
+
 }  // namespace
 }  // namespace ration::node

@@ -139,7 +139,7 @@ TEST_F(SuspensionTest, WhoIsHeldComesBackWhenAPersonSaysSo) {
   stir();
   EXPECT_EQ(look(), std::vector<What>{});
   EXPECT_FALSE(suspension_.resume("a")) << "it has not asked";
-  EXPECT_TRUE(suspension_.ask("a"));
+  EXPECT_TRUE(suspension_.ask("a", "somebody wants it"));
   EXPECT_EQ(look(), std::vector{What::kAsks});
 }
 

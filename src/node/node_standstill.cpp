@@ -1,0 +1,104 @@
+// Programs that hold memory of a device and wait for each other's: one of them is suspended, and asks at once to
+// return.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/node.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+
+/// Whose memory could not be moved is left in peace for so long.
+constexpr std::uint64_t kTriedAgain = 60'000'000'000;
+
+std::string pool_of_tenant(const std::string& tenant) { return "tenant " + tenant; }
+
+/// Empty: the policy gives each workload a limit of its own, or none.
+std::string pool_of_policy(const policy::Policy* policy, const Workload& workload) {
+  if (policy == nullptr || !policy->limit.value.is_set() || policy->per.value == policy::Per::kWorkload) return {};
+  return fmt::format("policy at {} {}", policy->limit.origin.text(),
+                     policy->per.value == policy::Per::kUser ? workload.user : "");
+}
+
+/// What stands in the way of a charge that sleeps.
+WaitsFor obstacle(const OwnedLimit& limit, Bytes needed, bool has_pool_of_policy) {
+  if (needed <= limit.effective) return WaitsFor::kDevice;
+  if (needed > limit.configured) return WaitsFor::kItself;
+  switch (limit.reason) {
+    case LimitReason::kConfigured:
+      return has_pool_of_policy ? WaitsFor::kPool : WaitsFor::kItself;
+    case LimitReason::kTenantLimit:
+      return WaitsFor::kPool;
+    case LimitReason::kGuarantees:
+    case LimitReason::kGivingBack:
+      break;
+  }
+  return WaitsFor::kDevice;
+}
+
+}  // namespace
+
+StandstillWorkload Node::standing_of(const Workload& workload) {
+  using State = Suspension::State;
+  StandstillWorkload standing;
+  const State state = suspension_.state_of(workload.path);
+  standing.id = workload.path;
+  standing.here = state == State::kHere;
+  standing.moves = state == State::kLeaving || state == State::kReturning;
+  if (const TenantNow* tenant = tenants_.find(workload.book.tenant))
+    standing.priority = static_cast<int>(tenant->priority);
+  const auto failed = cannot_leave_.find(workload.path);
+  standing.can_leave = failed == cannot_leave_.end() || now_ns_ >= failed->second + kTriedAgain;
+  // Who is refused after a while goes on by itself.
+  const bool waits = workload.book.waiting > 0 && workload.book.on_deny == ledger::OnDeny::kWait;
+  const OwnedWorkload* owned = limits_.find(workload.path);
+  const std::string policy = pool_of_policy(policy_of(workload), workload);
+  for (std::size_t i = 0; owned != nullptr && i < workload.book.accounts.size(); ++i) {
+    const auto gpu = gpu_of(workload.book.accounts[i].device);
+    if (!gpu) continue;
+    const OwnedLimit& limit = owned->accounts[i];
+    StandstillPlace place{*gpu, workload.used[i], limit.guarantee, WaitsFor::kNothing, {}, {}};
+    place.pools.insert(pool_of_tenant(workload.book.tenant));
+    if (!policy.empty()) place.pools.insert(policy);
+    if (const Bytes wanted = workload.book.wanted[i]; waits && wanted > Bytes{0})
+      place.waits_for = obstacle(limit, workload.used[i] + wanted, !policy.empty());
+    if (place.waits_for == WaitsFor::kPool)
+      place.pool = limit.reason == LimitReason::kTenantLimit ? pool_of_tenant(workload.book.tenant) : policy;
+    standing.places.push_back(std::move(place));
+  }
+  return standing;
+}
+
+void Node::break_standstills(std::vector<Event>& events) {
+  std::vector<StandstillWorkload> standing;
+  for (const auto& [path, workload] : registry_.workloads()) standing.push_back(standing_of(workload));
+  for (const StandstillDecision& decision : standstills_.look(standing, now_ns_)) {
+    const Workload& leaver = registry_.workloads().at(decision.leaves);
+    const Workload& other = registry_.workloads().at(decision.for_whom);
+    const std::string for_whom = other.book.tenant + "/" + other.book.name;
+    Event event =
+        event_of(leaver, "suspending",
+                 fmt::format("{}/{} is being suspended: {} workloads on GPU {} hold memory and wait for more; its {} "
+                             "let {} go on, which has waited longer",
+                             leaver.book.tenant, leaver.book.name, decision.waiting, decision.gpu,
+                             format_size(decision.freed), for_whom));
+    event.gpu = decision.gpu;
+    event.bytes = static_cast<std::int64_t>(decision.freed.count());
+    event.by = "daemon";
+    if (const auto begun = begin_suspension(leaver, false); !begun) {
+      event.type = "suspend_failed";
+      event.text = fmt::format("{}/{} and {} wait for each other's memory, and it was not suspended: {}",
+                               leaver.book.tenant, leaver.book.name, for_whom, begun.error().what);
+      event.fix = begun.error().fix;
+      cannot_leave_[decision.leaves] = now_ns_;
+    } else {
+      suspension_.ask(decision.leaves, "it gave way to " + for_whom + " and still waits");
+    }
+    events.push_back(std::move(event));
+  }
+}
+
+}  // namespace ration::node

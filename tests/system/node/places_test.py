@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Where a machine's daemon and its clients meet: folders, sockets, and two daemons on one machine. Each test has a /run and a /tmp of its own."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node_client import BIN, GIB, UnixConnection, until  # noqa: E402
+
+NODE, OTHER_NODE = "--sim=T4:16GiB:context=64MiB", "--sim=A100-40"
+NOBODY = 65534
+# Mounts are seen by what is started here alone; the folders behind them are the test's.
+ENTER = 'mount --bind "$0/run" /run && mount --bind "$0/tmp" /tmp && exec "$@"'
+
+
+@unittest.skipUnless(os.getuid() == 0, "needs a /run of its own")
+class Machine(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/var/tmp"))  # /tmp is another one for what it starts
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.folder.chmod(0o755)
+        for name, mode in (("run", 0o755), ("tmp", 0o1777), ("sim", 0o700), ("home", 0o755)):
+            (self.folder / name).mkdir()
+            (self.folder / name).chmod(mode)
+        (self.folder / "home/ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n')
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_", "XDG_"))}
+        self.environment = dict(own, RATION_SIM_DIR=str(self.folder / "sim"), HOME=str(self.folder / "home"), LC_ALL="C.UTF-8",
+                                RATION_CONFIG=str(self.folder / "home/ration.toml"))
+        self.machine = self.folder / "run/ration"
+
+    def words(self, *arguments, user=None):
+        drop = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        return ["unshare", "--mount", "--propagation", "private", "bash", "-c", ENTER, self.folder, *drop, *map(str, arguments)]
+
+    def ration(self, *arguments, user=None, **env):
+        return subprocess.run(self.words(BIN / "ration", *arguments, user=user), env=dict(self.environment, **env), capture_output=True,
+                              text=True, timeout=100)
+
+    def daemon(self, *options, state="state", node=NODE, preexec=None, **env):
+        process = subprocess.Popen(self.words(BIN / "rationd", *([node] if node else []), "--listen", "", "--state", self.folder / state, *options),
+                                   env=dict(self.environment, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=preexec)
+        self.addCleanup(lambda: (process.send_signal(signal.SIGTERM), process.communicate()))
+        line = process.stdout.readline()
+        self.assertIn("ration", line, process.stderr.read() if not line else "")
+        return process
+
+    def holding(self, name, *options, size="1GiB", node=NODE, **env):
+        process = subprocess.Popen(self.words(BIN / "ration", "run", node, "--name", name, "--limit", "2GiB", *options, "--",
+                                              BIN / "ration-workload", "hold", size),
+                                   env=dict(self.environment, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        line = process.stdout.readline()
+        self.assertIn("holding", line, process.stderr.read() if not line else "")
+        return process
+
+    def get(self, path, socket=None):
+        connection = UnixConnection(socket or self.machine / "ration.sock")
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        content = json.loads(answer.read())
+        connection.close()
+        self.assertEqual(answer.status, 200, content)
+        return content["data"]
+
+    def rows(self, socket=None):
+        return {row["workload"]: row for row in self.get("/api/v1/workloads", socket)}
+
+    def looks(self, socket=None):
+        before = self.get("/api/v1/health", socket)["looks"]
+        until(lambda: self.get("/api/v1/health", socket)["looks"] > before + 5, "five looks")
+
+    def events(self, *types, socket=None):
+        return [event["text"] for event in self.get("/api/v1/events?limit=1000&type=" + ",".join(types), socket)]
+
+    @staticmethod
+    def mode(path):
+        return oct(path.stat().st_mode & 0o7777)
+
+
+class OneDaemon(Machine):
+    def test_whoever_started_it_everybody_finds_it(self):
+        self.daemon(preexec=lambda: os.umask(0o077))
+        self.assertEqual((self.mode(self.machine), self.mode(self.machine / "books")), ("0o755", "0o700"))
+        done = self.ration("events", user=NOBODY)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_who_may_not_look_is_told_so(self):
+        self.daemon()
+        self.machine.chmod(0o700)
+        for words in (["events"], ["run", NODE, "--limit", "1GiB", "--", "true"]):
+            done = self.ration(*words, user=NOBODY, RATION_SIM_DIR=str(self.folder / "tmp/sim"))
+            self.assertEqual((done.returncode, done.stderr.split()[0]), (5, "E1502"), done.stderr)
+            self.assertIn("/run/ration", done.stderr)
+
+    def test_a_folder_of_an_earlier_version_is_opened(self):
+        self.machine.mkdir(mode=0o700)
+        self.daemon()
+        self.assertEqual(self.mode(self.machine), "0o755")
+
+    def test_books_count_wherever_they_lie(self):
+        self.daemon()
+        self.holding("train", RATION_RUNTIME_DIR=str(self.folder / "home/books"))
+        self.looks()
+        self.assertEqual([(name, row["governed"]) for name, row in self.rows().items()], [("train", True)])
+        self.assertEqual(self.events("ungoverned"), [])
+
+    def test_what_is_removed_under_it_is_made_again(self):
+        daemon = self.daemon()
+        for remove in (lambda: (self.machine / "ration.sock").unlink(), lambda: shutil.rmtree(self.machine)):
+            remove()
+            until((self.machine / "ration.sock").exists, "a socket again")
+            self.assertEqual(self.ration("events").returncode, 0)
+        self.assertEqual(self.mode(self.machine), "0o755")
+        self.holding("train")
+        self.assertIn("train", self.rows())
+        second = subprocess.run(self.words(BIN / "rationd", NODE, "--state", self.folder / "other", "--listen", ""), env=self.environment,
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(second.stderr.split()[0], "E1504")
+        self.assertIn(str(daemon.pid), second.stderr)
+
+    def test_a_place_that_somebody_else_took_is_left_to_them(self):
+        self.daemon()
+        self.machine.rename(self.folder / "run/moved")
+        (self.machine).mkdir()
+        os.chown(self.machine, NOBODY, NOBODY)
+        until(lambda: any(check["id"] == "socket" and check["status"] == "warn" for check in
+                          self.get("/api/v1/health", self.folder / "run/moved/ration.sock")["checks"]), "it says so")
+        self.assertEqual(list(self.machine.iterdir()), [])
+
+    def test_a_folder_that_somebody_else_made_is_not_used(self):
+        (self.folder / f"tmp/ration-{NOBODY}").mkdir(mode=0o777)
+        (self.folder / "tmp/sim").mkdir()
+        os.chown(self.folder / "tmp/sim", NOBODY, NOBODY)
+        for _ in range(2):
+            done = self.ration("run", NODE, "--limit", "1GiB", "--", "true", user=NOBODY, RATION_SIM_DIR=str(self.folder / "tmp/sim"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list((self.folder / f"tmp/ration-{NOBODY}").iterdir()), [])
+        (own,) = (self.folder / "tmp").glob(f"ration-{NOBODY}.*")
+        self.assertEqual((own.stat().st_uid, self.mode(own)), (NOBODY, "0o700"))
+        done = self.ration("run", NODE, "--limit", "1GiB", "--", "true", user=NOBODY, RATION_SIM_DIR=str(self.folder / "tmp/sim"),
+                           RATION_RUNTIME_DIR="/run")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (125, "E1405"))
+        self.assertIn("belongs to uid 0", done.stderr)
+
+    def test_a_history_that_is_damaged_while_nobody_asks_is_seen(self):
+        first = self.daemon()
+        self.looks()
+        first.terminate()  # what it stored is in the file then, and not beside it
+        first.wait()
+        self.daemon()
+        self.looks()
+        path = self.folder / "state/history.db"
+        with open(path, "r+b") as file:
+            file.write(os.urandom(path.stat().st_size))
+
+        def check():
+            return next(check for check in self.get("/api/v1/health")["checks"] if check["id"] == "disk.history")
+        self.assertIn(".damaged-", until(lambda: check()["status"] == "warn" and check()["text"], "it is told"))
+
+
+class TwoDaemons(Machine):
+    def test_each_leaves_the_books_of_the_other_alone(self):
+        own = self.folder / "tmp/ration-demo-other"
+        there = {"RATION_RUNTIME_DIR": "/tmp/ration-demo-other"}
+        self.daemon(state="other-state", **there)
+        self.holding("theirs", **there)
+        self.daemon()
+        self.holding("ours")
+        done = self.ration("set", "theirs", "--limit", "3GiB", **there)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.looks()
+        self.looks(own / "ration.sock")
+        governed = lambda rows: sorted(name for name, row in rows.items() if name)  # noqa: E731
+        self.assertEqual((governed(self.rows()), governed(self.rows(own / "ration.sock"))), (["ours"], ["theirs"]))
+        self.assertEqual(self.rows(own / "ration.sock")["theirs"]["limit_bytes"], 3 * GIB)
+        for socket in (None, own / "ration.sock"):
+            self.assertEqual(self.events("violation", "guard_lost", "ended", socket=socket), [])
+
+    def test_a_folder_has_one_daemon(self):
+        first = self.daemon()
+        second = subprocess.run(self.words(BIN / "rationd", NODE, "--listen", "", "--state", self.folder / "other", "--socket",
+                                           self.folder / "other.sock"), env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((second.returncode, second.stderr.split()[0]), (1, "E1504"), second.stderr)
+        self.assertEqual(re.search(r"pid (\d+)", second.stderr).group(1), str(first.pid))
+
+    def test_who_runs_on_a_simulated_node_is_not_the_machines(self):
+        # The loader finds this driver as it would find the machine's.
+        self.daemon(node=None, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM="T4:16GiB")
+        self.holding("elsewhere", node=OTHER_NODE)
+        self.looks()
+        self.assertEqual(self.rows(), {})
+        self.assertEqual(self.events("violation", "guard_lost", "ungoverned"), [])
+        done = self.ration("run", OTHER_NODE, "--wait", "--limit", "1GiB", "--", "true")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1532"), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

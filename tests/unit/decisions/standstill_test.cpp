@@ -1,0 +1,124 @@
+#include "node/decisions/standstill.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ration::node {
+namespace {
+
+using namespace ration::literals;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+StandstillWorkload workload(std::string id, Bytes used, WaitsFor waits_for = WaitsFor::kNothing) {
+  StandstillWorkload one;
+  one.id = std::move(id);
+  one.places = {{0, used, 0_GiB, waits_for, {}, {}}};
+  return one;
+}
+
+StandstillWorkload waiter(std::string id, Bytes used) { return workload(std::move(id), used, WaitsFor::kDevice); }
+
+/// Of looks at the same picture, one a second, until one decides.
+std::vector<StandstillDecision> decided(StandstillWatch& watch, const std::vector<StandstillWorkload>& all,
+                                        std::uint64_t from, std::uint64_t to) {
+  for (std::uint64_t second = from; second <= to; ++second)
+    if (auto decisions = watch.look(all, second * kSecond); !decisions.empty()) return decisions;
+  return {};
+}
+
+TEST(Standstill, WhereEverybodyWaitsTheNewestWaitLeavesAtTheSecondLook) {
+  StandstillWatch watch;
+  EXPECT_TRUE(watch.look({waiter("a", 8_GiB), workload("b", 8_GiB)}, 1 * kSecond).empty());
+  const std::vector<StandstillWorkload> both{waiter("a", 8_GiB), waiter("b", 8_GiB)};
+  EXPECT_TRUE(watch.look(both, 2 * kSecond).empty()) << "it may be over at once";
+  const auto decisions = watch.look(both, 3 * kSecond);
+  ASSERT_EQ(decisions.size(), 1U);
+  EXPECT_EQ(decisions[0].leaves, "b");
+  EXPECT_EQ(decisions[0].for_whom, "a");
+  EXPECT_EQ(decisions[0].waiting, 2U);
+  EXPECT_EQ(decisions[0].freed, 8_GiB);
+}
+
+TEST(Standstill, AWaitGoesOnBetweenTwoTriesAndWhileItsProgramIsAway) {
+  StandstillWatch watch;
+  EXPECT_TRUE(watch.look({waiter("a", 8_GiB), waiter("b", 8_GiB)}, 1 * kSecond).empty());
+  EXPECT_EQ(decided(watch, {workload("a", 12_GiB), waiter("b", 8_GiB)}, 2, 2).at(0).leaves, "b") << "it tries again";
+  StandstillWorkload away = waiter("b", 8_GiB);
+  away.here = false;
+  for (const std::uint64_t second : {3U, 4U, 5U})
+    EXPECT_TRUE(watch.look({workload("a", 9_GiB), away}, second * kSecond).empty());
+  EXPECT_TRUE(watch.look({workload("a", 9_GiB), away}, 60 * kSecond).empty());
+  EXPECT_EQ(decided(watch, {waiter("a", 8_GiB), waiter("b", 8_GiB)}, 61, 70).at(0).leaves, "a") << "b waited longer";
+}
+
+TEST(Standstill, WhoWorksOrRestsIsNotTouchedAndMayStillEnd) {
+  StandstillWatch watch;
+  EXPECT_TRUE(decided(watch, {waiter("a", 8_GiB), workload("trains", 8_GiB)}, 1, 100).empty());
+  StandstillWatch another;
+  const std::vector<StandstillWorkload> mixed{waiter("a", 4_GiB), waiter("b", 4_GiB), workload("trains", 8_GiB)};
+  EXPECT_TRUE(decided(another, mixed, 1, 10).empty()) << "the one that works may end at any moment";
+  EXPECT_EQ(decided(another, mixed, 11, 12).at(0).leaves, "b");
+}
+
+TEST(Standstill, ProgressOfAnybodyBeginsTheTimeAnew) {
+  StandstillWatch watch;
+  for (std::uint64_t second = 1; second < 60; ++second)
+    EXPECT_TRUE(watch.look({waiter("a", kGranule * second), waiter("b", 8_GiB)}, second * kSecond).empty());
+}
+
+TEST(Standstill, TheLowerPriorityLeavesAndAGuaranteeIsTakenLast) {
+  StandstillWatch watch;
+  std::vector<StandstillWorkload> all{waiter("a", 8_GiB), waiter("b", 8_GiB)};
+  all[1].priority = 5;
+  EXPECT_EQ(decided(watch, all, 1, 2).at(0).leaves, "a");
+  all[1].priority = 0;
+  all[1].places[0].guarantee = 8_GiB;
+  StandstillWatch another;
+  all.push_back(waiter("c", 1_GiB));
+  all[2].can_leave = false;
+  EXPECT_EQ(decided(another, all, 1, 2).at(0).leaves, "b") << "a waits longest, and c cannot leave";
+  all[2].can_leave = true;
+  EXPECT_EQ(decided(another, all, 3, 3).at(0).leaves, "c");
+}
+
+TEST(Standstill, WhoWaitsForItsOwnLimitHelpsOthersButIsNotHelped) {
+  StandstillWatch watch;
+  EXPECT_EQ(decided(watch, {waiter("a", 8_GiB), workload("full", 8_GiB, WaitsFor::kItself)}, 1, 2).at(0).leaves,
+            "full");
+  StandstillWatch another;
+  EXPECT_TRUE(
+      decided(another, {workload("a", 8_GiB, WaitsFor::kItself), workload("b", 8_GiB, WaitsFor::kItself)}, 1, 99)
+          .empty());
+}
+
+TEST(Standstill, InAPoolOnlyItsMembersLeave) {
+  StandstillWatch watch;
+  std::vector<StandstillWorkload> all{workload("a", 2_GiB, WaitsFor::kPool), workload("b", 2_GiB, WaitsFor::kPool),
+                                      workload("other", 4_GiB)};
+  for (std::size_t i : {0U, 1U}) all[i].places[0].pool = "tenant ml", all[i].places[0].pools = {"tenant ml"};
+  all[2].places[0].pools = {"tenant web"};
+  EXPECT_EQ(decided(watch, all, 1, 2).at(0).leaves, "b") << "whoever is no member is not asked what it does";
+}
+
+TEST(Standstill, NobodyLeavesWhileMemoryIsOnItsWayAndOneAtATime) {
+  StandstillWatch watch;
+  std::vector<StandstillWorkload> all{waiter("a", 4_GiB), waiter("b", 4_GiB), waiter("c", 4_GiB), waiter("d", 4_GiB)};
+  all[3].here = false;
+  all[3].moves = true;
+  EXPECT_TRUE(decided(watch, all, 1, 60).empty());
+  all[3].moves = false;
+  EXPECT_EQ(decided(watch, all, 61, 61).size(), 1U);
+}
+
+TEST(Standstill, AcrossDevicesACircleIsSeen) {
+  StandstillWatch watch;
+  StandstillWorkload one, other;
+  one.id = "one", other.id = "other";
+  one.places = {{0, 8_GiB, 0_GiB, WaitsFor::kNothing, {}, {}}, {1, 0_GiB, 0_GiB, WaitsFor::kDevice, {}, {}}};
+  other.places = {{0, 0_GiB, 0_GiB, WaitsFor::kDevice, {}, {}}, {1, 8_GiB, 0_GiB, WaitsFor::kNothing, {}, {}}};
+  const auto decisions = decided(watch, {one, other}, 1, 2);
+  ASSERT_EQ(decisions.size(), 1U) << "the other one goes on then";
+}
+
+}  // namespace
+}  // namespace ration::node
