@@ -221,6 +221,7 @@ class Changing(Case):
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
         self.assertEqual([event["text"] for event in self.events("rebalanced")[moved:] if "grab" not in event["text"]], [])
+        self.assertEqual(self.row("serve")["limit_bytes"], 8 * GIB)
 
     def test_who_comes_back_brings_no_promise_that_was_given_to_others(self):
         self.holding("a", "1GiB", "--guarantee", "10GiB", "--limit", "10GiB")

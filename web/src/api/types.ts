@@ -175,6 +175,9 @@ export interface NodeEvent {
   denial: string | null;
   by: string | null;
   text: string;
+  /** Of a burst that is told as one event; `time` is the last one's. */
+  count: number;
+  first_time: string;
   old: string | null;
   new: string | null;
   fix: string | null;

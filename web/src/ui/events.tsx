@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
-import { workloadPath } from "../state/route";
+import { setQuery, workloadPath } from "../state/route";
 import { t } from "../text";
 import { Amount, Badge, Command, Link, Span, Time } from "./basics";
 
@@ -30,6 +30,16 @@ export function EventLines({ events, selected, oneType }: { events: NodeEvent[];
         </li>
       ))}
     </ol>
+  );
+}
+
+/** Whether limits that the daemon moved by itself are among the events; the URL says so. */
+export const showsRoutine = (query: URLSearchParams): boolean => query.get("rebalancing") === "show";
+
+export function RoutineSwitch({ query, hidden }: { query: URLSearchParams; hidden: number }) {
+  const shown = showsRoutine(query);
+  return (
+    <label class="check routine"><input type="checkbox" checked={shown} onChange={() => setQuery({ rebalancing: shown ? null : "show" })} /> {t("events.rebalancing")}{hidden > 0 && <span class="count">{hidden}</span>}</label>
   );
 }
 
@@ -74,6 +84,7 @@ export function Why({ event }: { event: NodeEvent }) {
         {event.workload && <><dt>{t("column.workload")}</dt><dd><Link to={workloadPath(event.workload)}>{event.tenant ? `${event.tenant}/` : ""}{event.workload}</Link>{event.pid !== null && <span class="faint"> pid {event.pid}</span>}</dd></>}
         {event.gpu !== null && <><dt>GPU</dt><dd>{event.gpu}</dd></>}
         {event.by && <><dt>{t("event.by")}</dt><dd>{event.by}</dd></>}
+        {event.count > 1 && <><dt>{t("event.count")}</dt><dd>{t("event.countSince", { count: event.count })} <Time time={event.first_time} /></dd></>}
         {event.new !== null && <><dt>{t("event.change")}</dt><dd><Setting value={event.old} /> → <Setting value={event.new} /></dd></>}
         {denial && <>
           <dt>{t("why.asked")}</dt><dd><Amount bytes={denial.requested_bytes} /><code> {denial.function}</code></dd>

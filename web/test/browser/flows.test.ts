@@ -100,6 +100,27 @@ test("a denial is followed to its reason and to what helps", async (context) => 
   await close();
 });
 
+test("limits that the daemon moved by itself are hidden until somebody asks for them", async () => {
+  const moved = (await ask<NodeEvent[]>(daemon, "/api/v1/events?type=rebalanced&limit=200")).filter((event) => event.old !== null);
+  assert.ok(moved.length > 0, "no limit was moved");
+  const { page, errors, close } = await open(browser, daemon, "/events", { operator: true });
+  await live(page);
+  const lines = page.locator(`[data-event="${moved[moved.length - 1]?.id}"]`);
+  await page.locator("[data-event]").first().waitFor();
+  assert.equal(await lines.count(), 0);
+  await page.getByRole("checkbox", { name: /^Rebalancing/, exact: false }).last().check();
+  await lines.waitFor();
+  await page.reload();
+  await lines.waitFor();
+  await page.goto(`${daemon.url}/`);
+  await live(page);
+  await page.locator("[data-event]").first().waitFor();
+  assert.equal(await page.locator("[data-event] .badge", { hasText: "rebalanced" }).count(), 0);
+  await page.getByRole("checkbox", { name: /^Rebalancing/ }).waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
 test("the limit is raised with the keyboard alone, with a preview before", async () => {
   const row = await subject();
   const { page, errors, close } = await open(browser, daemon, "/", { operator: true });
