@@ -8,6 +8,7 @@
 #include "node/api.hpp"
 #include "node/causes.hpp"
 #include "node/http/problem.hpp"
+#include "node/people.hpp"
 
 namespace ration::node {
 namespace {
