@@ -32,6 +32,11 @@ export interface Session {
   version: string;
 }
 
+/** The operators' token, in exchange for that of a link. */
+export interface Login {
+  token: string;
+}
+
 export interface Device {
   gpu: number;
   uuid: string;

@@ -1,7 +1,7 @@
 import { isRoutine } from "../logic/events";
 import { useStore } from "../state/store";
 import type { View } from "../state/route";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 import { Empty, Link, Panel } from "../ui/basics";
 import { DeviceBar } from "../ui/device";
 import { EventLines, RoutineSwitch, showsRoutine } from "../ui/events";
@@ -11,7 +11,7 @@ export function Now({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const events = useStore((state) => state.events);
   if (!snapshot) return null;
-  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ?? t("now.noDevice")}</Empty>;
+  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ? daemonText(snapshot.devices_na) : t("now.noDevice")}</Empty>;
   const routine = showsRoutine(view.query);
   const last = events.filter((event) => routine || !isRoutine(event)).slice(-20).reverse();
   const hidden = routine ? 0 : events.filter((event) => isRoutine(event) && event.id > (last[last.length - 1]?.id ?? 0)).length;

@@ -1,5 +1,5 @@
 // Every text of the dashboard: English, Chinese. An entry without both does not compile; a test compares the {places}.
-// What the daemon says (reasons, events, fixes) comes as it is.
+// What the daemon says (reasons, events, findings) is in daemon.ts; commands and what somebody typed are as they are.
 
 export const table = {
   "close": ["Close", "关闭"],
@@ -37,6 +37,7 @@ export const table = {
   "token.label": ["Token", "令牌"],
   "token.enter": ["Use this token", "使用此令牌"],
   "token.refused": ["The daemon does not accept this token.", "守护进程不接受此令牌。"],
+  "token.linkRefused": ["The link that opened this page was used already, or is too old: this page shows totals only. Enter the token; the daemon's start says in which file it is.", "打开此页面的链接已被使用过或已过期：此页面只显示总量。请输入令牌；守护进程启动时会说明令牌所在的文件。"],
   "settings.theme": ["Theme", "主题"],
   "settings.auto": ["Auto", "自动"],
   "settings.light": ["Light", "浅色"],
@@ -94,7 +95,6 @@ export const table = {
   "device.free": ["free", "空闲"],
   "device.utilisation": ["busy", "利用率"],
   "device.temperature": ["at", "温度"],
-  "device.forecast": ["full in", "预计占满"],
   "device.fullIn": ["full in {time}", "{time} 后占满"],
   "device.atLimit": ["at limit", "已达上限"],
   "device.barLabel": ["Memory of GPU {gpu}", "GPU {gpu} 的内存"],
@@ -315,9 +315,11 @@ export const table = {
   "months.closed": ["Closed", "结账时间"],
   "months.seal": ["Seal", "封印"],
   "months.open": ["open", "未结账"],
+  "months.running": ["not over yet", "尚未结束"],
+  "months.empty": ["Empty months", "空月份"],
   "months.close": ["Close", "结账"],
   "months.sure": ["Really close", "确认结账"],
-  "months.note": ["The last twelve months (UTC). The lines of a closed month never change any more; this cannot be undone.", "最近十二个月（UTC）。结账后该月数据不再改变，且无法撤销。"],
+  "months.note": ["This month and the twelve before it (UTC). The lines of a closed month never change any more; this cannot be undone.", "本月及之前十二个月（UTC）。结账后该月数据不再改变，且无法撤销。"],
   "lease.waiting": ["waiting", "等待中"],
   "lease.granted": ["granted", "准许"],
   "lease.running": ["running", "运行中"],
