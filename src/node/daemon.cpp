@@ -209,6 +209,7 @@ void Daemon::run(const std::function<void()>& ready) {
     publish({plain_event("config", fmt::format("{}: {}; {}", policy::place_text(broken), broken.what, broken.fix))});
   ready();
   loop_.run();
+  publish(node_.finish());
   publish({plain_event("daemon", "the daemon ended")});
   commit();
 }

@@ -88,6 +88,8 @@ class Node {
 
   /// Reads everything again, decides and writes. Returns what happened, oldest first.
   std::vector<history::Event> look(std::uint64_t now_ns);
+  /// Before the daemon ends: what was held back so far, to be told as one.
+  [[nodiscard]] std::vector<history::Event> finish();
   /// What the last look saw.
   [[nodiscard]] const Snapshot& snapshot() const { return snapshot_; }
   /// For the accounts. Peaks and refusals are those since the last sample, also of runs that are over by now.

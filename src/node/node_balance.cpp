@@ -113,6 +113,12 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
       tell_move(known->second, burst, events);
 }
 
+std::vector<Event> Node::finish() {
+  std::vector<Event> events;
+  for (const auto& [path, workload] : registry_.workloads()) tell_moves_of(workload, events);
+  return events;
+}
+
 void Node::tell_moves_of(const Workload& workload, std::vector<Event>& events) {
   for (const LimitMoves::Burst& burst : limit_moves_.take_of(workload.path)) tell_move(workload, burst, events);
 }

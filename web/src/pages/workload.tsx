@@ -123,7 +123,9 @@ export function Workload({ view }: { view: View }) {
   if (!snapshot) return null;
   if (!row) return <Empty command="ration ps">{t("workload.gone", { name: view.name })}</Empty>;
   const own = (name: string) => name === view.name;
-  const series = data && { ...data, lines: data.lines.filter((line) => own(line.name)), limits: data.limits.filter((limit) => own(limit.name)), denials: data.denials.filter((denial) => own(denial.name)), capacity_bytes: row.limit_bytes ?? data.capacity_bytes };
+  const limits = data?.limits.filter((limit) => own(limit.name)) ?? [];
+  const highest = Math.max(row.limit_bytes ?? 0, ...limits.flatMap((limit) => limit.values.map((value) => value ?? 0)));
+  const series = data && { ...data, lines: data.lines.filter((line) => own(line.name)), limits, denials: data.denials.filter((denial) => own(denial.name)), capacity_bytes: highest || data.capacity_bytes };
   const chart = (shown: Series): ChartProps => ({
     title: t("workload.chart"), series: shown, stacked: false, which: "maximum", tenantOf: () => row.tenant ?? "", onZoom: zoomTo, table: view.query.get("as") === "table",
     levels: row.guarantee_bytes ? [{ label: t("column.guarantee"), bytes: row.guarantee_bytes, since: resized ?? row.started }] : [], cli: `ration report --last ${view.name}`,
