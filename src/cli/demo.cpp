@@ -63,8 +63,9 @@ class Play {
     say("ration demo: {}, {} tenants, {} programs, seed {} - nothing on this machine is touched, no GPU is needed",
         snapshot ? devices_text(*snapshot) : scenario_.node, tenants.size(), scenario_.programs.size(), options_.seed);
     say("  {}: {}", scenario_.name, scenario_.about);
-    say("  dashboard  {}        terminal  ration ps --sim=demo", stage_.url());
-    say("  to change limits there: token {}", stage_.token());
+    say("  dashboard  {}", stage_.link());
+    say("             (that link works once; to change limits in another browser: token {})", stage_.token());
+    say("  terminal   ration ps --sim=demo");
     if (!scenario_.moments.empty()) say("  {}", moments_text(scenario_));
     if (!scenario_.try_this.empty()) say("  try:  {} --sim=demo", scenario_.try_this);
     say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed, fmt::join(scenario_names(), "|"));

@@ -39,6 +39,12 @@ void allow_many_descriptors() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// What others may read for ever is no place for a secret (systemd.exec(5): the journal is a socket).
+bool is_journal(int stream) {
+  struct stat status {};
+  return ::fstat(stream, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 }  // namespace
 
 Result<int> serve(const Session& session, const ServeOptions& options) {
@@ -61,7 +67,7 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   auto started = node::Daemon::start(std::move(daemon));
   if (!started) return tl::unexpected(started.error());
   (*started)->run([&] {
-    fmt::print("{}", (*started)->greeting());
+    fmt::print("{}", (*started)->greeting(!is_journal(STDOUT_FILENO)));
     std::fflush(stdout);
   });
   return 0;

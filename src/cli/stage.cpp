@@ -165,7 +165,12 @@ Result<void> Stage::start_daemon() {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   int status = 0;
   while (std::chrono::steady_clock::now() < end && ::waitpid(daemon_, &status, WNOHANG) == 0) {
-    if (text_of("daemon").find("http://") != std::string::npos) {
+    constexpr std::string_view kLink = "dashboard: ";  // the daemon's greeting
+    const std::string greeting = text_of("daemon");
+    const std::size_t link = greeting.find(kLink);
+    if (link != std::string::npos && greeting.find('\n', link) != std::string::npos) {
+      const std::size_t begin = link + kLink.size();
+      link_ = greeting.substr(begin, greeting.find(' ', begin) - begin);
       std::ifstream(folder_ + "/state/token") >> token_;
       return {};
     }
@@ -179,8 +184,6 @@ Stage::~Stage() {
   alive_ = FileDescriptor();
   if (sweeper_ > 0) ::waitpid(sweeper_, nullptr, 0);
 }
-
-std::string Stage::url() const { return fmt::format("http://127.0.0.1:{}/", port_); }
 
 void Stage::start(const ScenarioProgram& program, double speed, unsigned seed) {
   std::vector<std::string> words{companion("ration"), "run",       "--sim=" + node_, "--name",

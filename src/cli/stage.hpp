@@ -36,7 +36,8 @@ class Stage {
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
   [[nodiscard]] std::string socket() const { return folder_ + "/ration.sock"; }
-  [[nodiscard]] std::string url() const;
+  /// To the dashboard; makes an operator of whoever opens it first.
+  [[nodiscard]] const std::string& link() const { return link_; }
   [[nodiscard]] const std::string& token() const { return token_; }
 
  private:
@@ -47,7 +48,7 @@ class Stage {
   [[nodiscard]] std::string log(const std::string& name) const { return folder_ + "/" + name + ".log"; }
   [[nodiscard]] std::string text_of(const std::string& name) const;
 
-  std::string folder_, token_, node_;
+  std::string folder_, token_, link_, node_;
   int port_ = 0;
   pid_t sweeper_ = -1, daemon_ = -1;
   FileDescriptor alive_;   ///< its other end tells the sweeper that this process has ended

@@ -68,6 +68,8 @@ json event_json(const history::Event& event, bool with_details) {
            {"denial", text(event.denial)},
            {"by", text(event.by)},
            {"text", event.text},
+           {"count", event.count},
+           {"first_time", history::rfc3339(event.first_time == 0 ? event.time : event.first_time)},
            {"old", text(event.old_value)},
            {"new", text(event.new_value)},
            {"fix", text(event.fix)}};

@@ -74,6 +74,16 @@ void Api::install_now(http::Server& server) {
     if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
     return answer("session", data);
   });
+  server.route("POST", "/api/v1/session", [this](const Request& request) {
+    const auto body = body_of(request);
+    const auto once = body ? text_field(*body, "token") : tl::unexpected(body.error());
+    if (!once) return http::problem(once.error());
+    const auto token = host_.log_in(*once);
+    if (token) return answer("login", {{"token", *token}});
+    return http::problem({"E1518", "this link was used already, or is older than an hour",
+                          "Start the daemon again for a new one, or enter the token: its start says in which file", 5},
+                         401);
+  });
   server.route("GET", "/api/v1/snapshot", [this](const Request& request) {
     host_.look_if_stale();
     const auto most = most_processes(request);

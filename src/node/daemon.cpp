@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <random>
 
 #include "base/clock.hpp"
 #include "node/http/problem.hpp"
@@ -46,9 +45,7 @@ Result<std::string> own_token_file(const std::string& state) {
   const std::string path = state + "/token";
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return path;
-  std::random_device source;
-  std::string token;
-  for (int i = 0; i < 8; ++i) token += fmt::format("{:08x}", source());
+  const std::string token = random_secret();
   const mode_t before = ::umask(0077);
   std::ofstream file(path);
   file << token << "\n";
@@ -67,6 +64,9 @@ std::vector<policy::Device> devices_of(const Snapshot& now) {
 }  // namespace
 
 namespace {
+
+/// For opening the link that the start printed.
+constexpr auto kLinkIsGood = 1h;
 
 /// Between two looks; a longer stretch was watched by nobody.
 history::TimeMs longest_step(const policy::Daemon& settings) {
@@ -114,6 +114,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
   if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
+  if (!daemon->server_.token().empty())
+    daemon->login_ = LoginToken(random_secret(), LoginToken::Clock::now() + kLinkIsGood);
   return daemon;
 }
 
@@ -172,7 +174,12 @@ Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, histo
   stream_.on_subscribers([this](std::size_t) { schedule_look(); });
 }
 
-std::string Daemon::greeting() const {
+std::optional<std::string> Daemon::log_in(std::string_view once) {
+  if (!login_.use(once, LoginToken::Clock::now())) return std::nullopt;
+  return server_.token();
+}
+
+std::string Daemon::greeting(bool with_link) const {
   const Snapshot& now = node_.snapshot();
   std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
@@ -183,8 +190,12 @@ std::string Daemon::greeting() const {
   for (const policy::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
   text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,
                       node_.configuration().rows.size() - set, database_);
+  if (server_.tcp_port() != 0 && with_link)
+    text += fmt::format("\n dashboard: http://{}:{}/?token={}   (this link works once, within an hour)",
+                        listen_.substr(0, listen_.rfind(':')), server_.tcp_port(), login_.secret());
   if (server_.tcp_port() != 0)
-    text += fmt::format("\n to change limits in the dashboard: the token in {}", token_file_);
+    text +=
+        fmt::format("\n to change limits in {} dashboard: the token in {}", with_link ? "another" : "the", token_file_);
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
 }
@@ -204,6 +215,7 @@ void Daemon::run(const std::function<void()>& ready) {
     publish({plain_event("config", fmt::format("{}: {}; {}", policy::place_text(broken), broken.what, broken.fix))});
   ready();
   loop_.run();
+  publish(node_.finish());
   publish({plain_event("daemon", "the daemon ended")});
   commit();
 }

@@ -17,6 +17,7 @@
 #include "node/http/server.hpp"
 #include "node/http/stream.hpp"
 #include "node/leases.hpp"
+#include "node/login_token.hpp"
 #include "node/metrics.hpp"
 #include "node/node.hpp"
 #include "node/webhook.hpp"
@@ -41,8 +42,9 @@ class Daemon final : private ApiHost {
   /// Until SIGTERM or SIGINT. `ready` is called after the first look.
   void run(const std::function<void()>& ready);
 
-  /// Lines for a person who started it by hand.
-  [[nodiscard]] std::string greeting() const;
+  /// Lines for a person who started it by hand. `with_link`: also the link that makes an operator of whoever opens it
+  /// first.
+  [[nodiscard]] std::string greeting(bool with_link) const;
 
  private:
   Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
@@ -75,6 +77,7 @@ class Daemon final : private ApiHost {
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
   void report_damage() override { damage_ = true; }
+  std::optional<std::string> log_in(std::string_view once) override;
   nlohmann::json health(bool folders) const override;
 
   DaemonOptions options_;
@@ -89,6 +92,7 @@ class Daemon final : private ApiHost {
   http::EventStream stream_;
   Api api_;
   http::Server server_;
+  LoginToken login_;
   Worker worker_;  // ends before what its jobs use
   http::Watch next_look_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
   std::uint64_t started_ns_ = 0, last_sample_ns_ = 0;

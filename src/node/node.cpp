@@ -248,6 +248,7 @@ void Node::check_promises(std::vector<Event>& events) {
     const Workload& workload = registry_.workloads().at(account.path);
     const bool was_away = returned_.count(account.path) != 0;
     const std::string who = account.tenant + "/" + account.workload, why = possible.error().what;
+    tell_moves_of(workload, events);
     events.push_back(event_of(
         workload, was_away ? "rebalanced" : "violation",
         was_away ? fmt::format("{} is back without its guarantee of {}: {}", who, format_size(guarantee), why)
@@ -277,6 +278,7 @@ void Node::forget(const Workload& workload) {
     shrinking_.erase({workload.path, account});
   limits_.forget(workload.path);
   wanted_.erase(workload.path);
+  limit_moves_.forget(workload.path);
 }
 
 bool Node::anything_moves() const {

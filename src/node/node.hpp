@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/decisions/idle.hpp"
+#include "node/decisions/limit_moves.hpp"
 #include "node/decisions/settled.hpp"
 #include "node/decisions/standstill.hpp"
 #include "node/driver_limits.hpp"
@@ -95,6 +96,8 @@ class Node {
 
   /// Reads everything again, decides and writes. Returns what happened, oldest first.
   std::vector<history::Event> look(std::uint64_t now_ns);
+  /// Before the daemon ends: what was held back so far, to be told as one.
+  [[nodiscard]] std::vector<history::Event> finish();
   /// What the last look saw.
   [[nodiscard]] const Snapshot& snapshot() const { return snapshot_; }
   /// For the accounts. Peaks and refusals are those since the last sample, also of runs that are over by now.
@@ -190,6 +193,9 @@ class Node {
   // node_balance.cpp
   void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
   [[nodiscard]] Bytes believed(const Workload& workload, std::uint32_t account, Bytes effective) const;
+  /// Before whatever may have come of it.
+  void tell_moves_of(const Workload& workload, std::vector<history::Event>& events);
+  void tell_move(const Workload& workload, const LimitMoves::Burst& burst, std::vector<history::Event>& events) const;
   // node_alerts.cpp
   void raise_alerts(std::vector<history::Event>& events);
   void warn_of_soft_limits(std::vector<history::Event>& events);
@@ -245,6 +251,7 @@ class Node {
   FolderClaims claims_;
   Registry registry_;
   Limits limits_;
+  LimitMoves limit_moves_;
   std::string folders_file_;
   Tenants tenants_;
   Schedules schedules_;
@@ -273,8 +280,13 @@ class Node {
     std::uint32_t account = 0;
     Bytes wanted, used, limit;
   };
-  std::unordered_map<std::string, std::uint64_t> waits_told_;  // by path: when last
-  std::unordered_map<std::string, Wait> waits_;                // by path: whose charges sleep
+  struct WaitsTold {
+    std::uint64_t last_ns = 0;  // 0: never
+    std::int64_t count = 0;     // of those since then
+    std::uint64_t first_ns = 0;
+  };
+  std::unordered_map<std::string, WaitsTold> waits_told_;  // by path
+  std::unordered_map<std::string, Wait> waits_;            // by path: whose charges sleep
   struct Shrinking {
     Bytes limit;  // under which it was told that it holds more
     bool over = false;

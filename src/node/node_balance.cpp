@@ -102,21 +102,45 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
       mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, input.accounts[i],
                                 somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
       if (mine.effective == balanced[i].effective) continue;
-      Event event =
-          event_of(*workload, "rebalanced",
-                   fmt::format("{}/{} may hold {} instead of {}{}", workload->book.tenant, workload->book.name,
-                               format_size(balanced[i].effective), format_size(mine.effective),
-                               mine.held_back_by.empty() ? "" : ": " + mine.held_back_by));
-      event.gpu = device.index;
-      event.old_value = std::to_string(mine.effective.count());
-      event.new_value = std::to_string(balanced[i].effective.count());
+      limit_moves_.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by, now_ns_);
       mine.effective = balanced[i].effective;
       limits_.changed();
       if (const auto written = limits_.write(*workload); !written)
         events.push_back(plain_event("guard_lost", written.error().what));
-      events.push_back(std::move(event));
     }
   }
+  for (const LimitMoves::Burst& burst : limit_moves_.take_over(now_ns_))
+    if (const auto known = registry_.workloads().find(burst.place.first); known != registry_.workloads().end())
+      tell_move(known->second, burst, events);
+}
+
+std::vector<Event> Node::finish() {
+  std::vector<Event> events;
+  for (const auto& [path, workload] : registry_.workloads()) tell_moves_of(workload, events);
+  return events;
+}
+
+void Node::tell_moves_of(const Workload& workload, std::vector<Event>& events) {
+  for (const LimitMoves::Burst& burst : limit_moves_.take_of(workload.path)) tell_move(workload, burst, events);
+}
+
+void Node::tell_move(const Workload& workload, const LimitMoves::Burst& burst, std::vector<Event>& events) const {
+  std::string text = fmt::format("{}/{} may hold {} instead of {}", workload.book.tenant, workload.book.name,
+                                 format_size(burst.to), format_size(burst.from));
+  if (!burst.because.empty()) text += ": " + burst.because;
+  const std::uint64_t length = burst.last_ns - burst.first_ns;
+  if (burst.count > 1)
+    text += length < 1'000'000'000
+                ? fmt::format(" (the last of {} changes)", burst.count)
+                : fmt::format(" (the last of {} changes within {})", burst.count, format_duration(length));
+  Event event = event_of(workload, "rebalanced", std::move(text));
+  event.time = history::to_ms(burst.last_ns);
+  event.first_time = history::to_ms(burst.first_ns);
+  event.count = static_cast<std::int64_t>(burst.count);
+  event.gpu = gpu_of(workload.book.accounts[burst.place.second].device);
+  event.old_value = std::to_string(burst.from.count());
+  event.new_value = std::to_string(burst.to.count());
+  events.push_back(std::move(event));
 }
 
 }  // namespace ration::node

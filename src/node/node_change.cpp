@@ -116,6 +116,8 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
   owned->changed_by = caller.name;
   owned->changed_ns = now_ns_;
   limits_.changed();
+  tell_moves_of(*workload, events);
+  limit_moves_.forget(workload->path);
   for (const LimitChanged& change : changes) {
     std::string what;
     if (!request.limit.empty())

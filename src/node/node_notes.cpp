@@ -48,6 +48,7 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
     note_started(workload, events);                                          // it began and ended between two looks
   }
   note_denials(workload, events);
+  tell_moves_of(workload, events);
   forget(workload);
   Bytes peak;
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
@@ -104,6 +105,7 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(time_ns);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
     if (time_ns < first_look_ns_ && options_.recorded(explained.id, history::to_ms(denial.time_ns))) continue;
+    tell_moves_of(workload, events);
     Event event = event_of(
         workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
         fmt::format("{}/{} was refused {}: it held {} of its limit {}", workload.book.tenant, workload.book.name,
@@ -129,7 +131,20 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
   }
 }
 
-constexpr std::uint64_t kWaitsToldEvery = 10'000'000'000;
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000 * kMillisecond;
+constexpr std::uint64_t kShortestWaitTold = 50 * kMillisecond;  // shorter ones read as none
+
+/// Waits that nobody at the screen notices are many where programs share a card.
+std::uint64_t told_again_after(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
+
+std::string wait_text(std::uint64_t wait_ns) {
+  return wait_ns < 10 * kSecond ? fmt::format("{:.1f}s", static_cast<double>(wait_ns) / kSecond)
+                                : format_duration(wait_ns);
+}
+
+}  // namespace
 
 // Those that end in a refusal are in the book; those that end well are seen only if they last from one look to another.
 void Node::note_waits(std::vector<Event>& events) {
@@ -145,17 +160,25 @@ void Node::note_waits(std::vector<Event>& events) {
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
-      // Refused, or whoever waited has ended; and a book can say so as often as it likes.
-      std::uint64_t& told_ns = waits_told_[path];
+      // Refused, or whoever waited has ended; or it is nothing that anybody would notice.
+      const std::uint64_t length = now_ns_ - std::min(now_ns_, wait.since_ns);
       if (workload.book.denial_count != wait.denials || workload.used[wait.account] <= wait.used ||
-          (told_ns != 0 && now_ns_ - std::min(now_ns_, told_ns) < kWaitsToldEvery))
+          length < kShortestWaitTold)
         continue;
-      told_ns = now_ns_;
-      Event event = event_of(
-          workload, "waited",
-          fmt::format("{}/{} waited about {} for {} and got it: it held {} of its limit {}", workload.book.tenant,
-                      workload.book.name, format_duration(now_ns_ - std::min(now_ns_, wait.since_ns)),
-                      format_size(wait.wanted), format_size(wait.used), format_size(wait.limit)));
+      WaitsTold& told = waits_told_[path];  // a book can say so as often as it likes
+      if (told.count++ == 0) told.first_ns = wait.since_ns;
+      if (told.last_ns != 0 && now_ns_ < told.last_ns + told_again_after(length)) continue;
+      tell_moves_of(workload, events);
+      std::string text = fmt::format("{}/{} waited about {} for {} and got it: it held {} of its limit {}",
+                                     workload.book.tenant, workload.book.name, wait_text(length),
+                                     format_size(wait.wanted), format_size(wait.used), format_size(wait.limit));
+      if (told.count > 1)
+        text += fmt::format(" (the last of {} waits within {})", told.count,
+                            format_duration(now_ns_ - std::min(now_ns_, told.first_ns)));
+      Event event = event_of(workload, "waited", std::move(text));
+      event.count = told.count;
+      event.first_time = history::to_ms(told.first_ns);
+      told = {now_ns_, 0, 0};
       event.bytes = static_cast<std::int64_t>(wait.wanted.count());
       event.gpu = gpu_of(workload.book.accounts[wait.account].device);
       events.push_back(std::move(event));
@@ -172,6 +195,7 @@ void Node::note_shrinking(std::vector<Event>& events) {
     if (account.suspended || told || (!over && !was_over)) continue;
     const auto running = registry_.workloads().find(account.path);
     if (running == registry_.workloads().end()) continue;
+    tell_moves_of(running->second, events);
     const std::string who = account.tenant + "/" + account.workload;
     Event event = event_of(running->second, "shrinking", who + " is under its limit again");
     if (over) {

@@ -94,8 +94,8 @@ function patchWorkload(world: World, asked: Asked, name: string): Answer {
   const consequences: { level: "info" | "warn"; text: string }[] = [];
   if ("bytes" in limit) {
     consequences.push(limit.bytes < used
-      ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than the new limit: new allocations are refused until it is under ${formatSize(limit.bytes)}.` }
-      : used + free >= limit.bytes ? { level: "info", text: `${formatSize(free)} of the GPU is free, so ${formatSize(limit.bytes)} is reachable today.` } : { level: "warn", text: `${formatSize(free)} of the GPU is free: ${formatSize(used + free)} is reachable today.` });
+      ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than that: nothing is taken away, more is refused until it is under.` }
+      : used + free >= limit.bytes ? { level: "info", text: `The next allocation on GPU ${one.gpu} sees ${formatSize(limit.bytes)}.` } : { level: "info", text: `GPU ${one.gpu} has ${formatSize(free)} free: ${formatSize(limit.bytes)} cannot be reached at this moment.` });
   }
   const after = "bytes" in limit ? limit.bytes : before;
   const changes = [{
@@ -142,14 +142,14 @@ function move(world: World, name: string, verb: "trim" | "suspend" | "resume"): 
   const told = (type: "trimmed" | "suspending" | "suspended" | "resuming" | "resumed", text: string) =>
     world.add(type, `${one.tenant}/${name} ${text}`, { workload: name, tenant: one.tenant, user: one.user, gpu: one.gpu, by: "token" });
   if (verb === "trim") {
-    told("trimmed", "gave back nothing: it uses all of it");
+    told("trimmed", "gave back nothing of 4.00 GiB: it uses all of it, or nothing in it co-operates");
     return ok({ workload: name, state: "trimming" }, 202);
   }
   if (verb === "suspend") {
     if (one.kind === "suspended") return refuse(409, "E1546", "Conflict", `${name} is suspended already.`, `ration resume ${name}`);
     told("suspending", "is being suspended");
     one.kind = "suspended";
-    told("suspended", "is suspended: its memory is on the host until it works again");
+    told("suspended", "is suspended: its 4.00 GiB are in host memory until it works again");
     return ok({ workload: name, state: "suspending" }, 202);
   }
   told("resuming", "asks for its device: it was asked for");
@@ -281,7 +281,7 @@ function health(world: World, operator: boolean): Health {
     stream_clients: 1, connections: 2, recorded_to: new Date(now - 1300).toISOString(), driver: "580.65", problem: null, problem_na: "none",
     checks: [
       { id: "gpu.driver", status: "ok", text: "driver 580.65" },
-      { id: "disk.history", status: "warn", text: "the disk is nearly full: 1.20 GiB are left" },
+      { id: "disk.history", status: "ok", text: "recorded" },
       { id: "books", status: "ok", text: `${world.workloads.length} workloads in 1 folders` },
     ],
     ...(operator ? { folders: [{ folder: "/run/ration", user: "root" }] } : {}),
@@ -298,6 +298,11 @@ type Answering = (world: World, asked: Asked, name: string) => Answer;
 
 export const routes: Record<string, Answering> = {
   "GET /api/v1/session": (_world, asked) => ok({ role: asked.operator ? "operator" : "tenant", user: null, user_na: "on TCP nobody is known by name", version: "0.1.0" }),
+  "POST /api/v1/session": (world, asked) => {
+    if (world.once === null || asked.body["token"] !== world.once) return refuse(401, "E1518", "wrong token", "this link was used already, or is older than an hour", "start the daemon again");
+    world.once = null;
+    return ok({ token: world.token });
+  },
   "GET /api/v1/snapshot": (world, asked) => ok(world.snapshot(asked.operator)),
   "GET /api/v1/devices": (world, asked) => ok(world.snapshot(asked.operator).devices),
   "GET /api/v1/workloads": (world, asked) => ok(world.snapshot(asked.operator).workloads),
@@ -335,7 +340,7 @@ export const routes: Record<string, Answering> = {
 const compiled = Object.entries(routes).map(([route, answering]) => ({ pattern: new RegExp(`^${route.replace(/\{\w+\}/, "([^/:]+)")}$`), answering }));
 
 export function answer(world: World, asked: Asked): Answer {
-  if (asked.method !== "GET" && asked.path !== "/api/v1/plan" && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
+  if (asked.method !== "GET" && !["/api/v1/plan", "/api/v1/session"].includes(asked.path) && !asked.operator) return refuse(403, "E1502", "operators only", "You may not change this.", "Ask a member of group ration.");
   for (const { pattern, answering } of compiled) {
     const found = pattern.exec(`${asked.method} ${asked.path}`);
     if (found) return answering(world, asked, decodeURIComponent(found[1] ?? ""));

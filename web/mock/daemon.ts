@@ -28,7 +28,7 @@ interface Subscriber {
 }
 
 export class MockDaemon {
-  readonly world = new World();
+  readonly world: World;
   private server: Server | null = null;
   private readonly sockets = new Set<Socket>();
   private subscribers: Subscriber[] = [];
@@ -40,6 +40,7 @@ export class MockDaemon {
 
   constructor(private readonly options: MockOptions) {
     this.port = options.port ?? 0;
+    this.world = new World(options.token);
   }
 
   get url(): string {

@@ -76,9 +76,11 @@ export class World {
     { name: "vision", priority: 20, limit: "12GiB", guarantee: "4GiB", limitFrom: "/etc/ration/ration.toml:19", changes: 0 },
   ];
   periods: Period[] = [];
+  /** Of the link that the start prints: works once. */
+  once: string | null = "once";
   private nextEvent = 1700;
 
-  constructor() {
+  constructor(readonly token = "token") {
     const long = this.started - 500 * 86400_000;
     this.workloads = rows.map(([name, tenant, user, run, gpu, command, labels, limit, guarantee, context, pooled, base, swing, kind], index) => ({
       name, tenant, user, run, gpu, command, labels: [`team=${tenant}`, labels].filter(Boolean).join(","), pid: 4411 + index * 91, limits: [{ since: long, bytes: limit * gib }], guarantee: guarantee * gib,
@@ -88,7 +90,7 @@ export class World {
     }));
     this.queue = [
       { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, reason: "best is GPU 1: 14.2 GiB free of 39.4 GiB", since: this.iso(-340), estimate_seconds: 660 },
-      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, reason: "q-5 is before it", since: this.iso(-75), estimate_seconds: null, estimate_seconds_na: "fewer than 5 earlier waits" },
+      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, reason: "GPU 0 has 2.10 GiB free, kept for q-5 which comes first", since: this.iso(-75), estimate_seconds: null, estimate_seconds_na: "3 waits are known, 5 are needed" },
     ];
     this.past();
   }
@@ -101,20 +103,21 @@ export class World {
   private past(): void {
     const sweep = this.workloads.find((one) => one.name === "sweep-1"), train = this.workloads[0];
     if (!sweep || !train) return;
-    this.add("daemon", "rationd started: 2 devices, 9 accounts taken up", {}, -7300);
-    this.add("config", "ration.toml read: 14 settings, nothing refused", { by: "root" }, -7300);
-    this.workloads.forEach((one, index) => this.add("started", `${one.tenant}/${one.name} started on GPU ${one.gpu}: limit ${formatSize(this.limitAt(one, this.started))}`, this.of(one), -7200 + index * 200));
+    this.add("daemon", "the daemon started (ration 0.1.0, pid 811)", {}, -7300);
+    this.add("config", "the configuration was read again: nothing changed", {}, -7300);
+    this.workloads.forEach((one, index) => this.add("started", `${one.tenant}/${one.name} started with a limit of ${formatSize(this.limitAt(one, this.started))}`, this.of(one), -7200 + index * 200));
     for (let index = 0; index < 16; index += 1) this.deny("serve", -5200 + index * 310);
     train.limits.push({ since: this.started - 2400_000, bytes: 16 * gib });
     const first = train.limits[0];
     if (first) first.bytes = 14 * gib;
-    this.add("resized", "nlp/train: limit 14.0 → 16.0 GiB on GPU 0", { ...this.of(train), by: "ops", old: String(14 * gib), new: String(16 * gib) }, -2400);
+    this.add("resized", "nlp/train: limit 14.0 GiB → 16.0 GiB on GPU 0, by ops", { ...this.of(train), by: "ops", old: String(14 * gib), new: String(16 * gib) }, -2400);
     train.changes = 2;
-    this.add("ungoverned", "python (pid 6001, carol) uses 4.00 GiB of GPU 0 and was not started through ration", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
-    this.add("suspended", "jup/kernel-eve gave back 3.20 GiB: idle for 3h 00m", { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
-    this.add("queued", "nlp/alice waits for 20.0 GiB on any GPU: position 1 of 1", { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
+    this.add("ungoverned", "pid 6001 (python notebook.py, carol) holds 4.00 GiB on GPU 0 and was not started through ration: ssh session 3", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
+    this.add("suspended", "jup/kernel-eve is suspended: its 3.20 GiB are in host memory until it works again", { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
+    this.add("queued", "q-5 of nlp waits for 20.0 GiB: best is GPU 1: 14.2 GiB free of 39.4 GiB", { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
     this.deny("sweep-2", -120);
-    this.add("queued", "batch/dana waits for 4.00 GiB on GPU 0: position 2 of 2", { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
+    this.rebalance(4, -90);
+    this.add("queued", "q-6 of batch waits for 4.00 GiB: GPU 0 has 2.10 GiB free, kept for q-5 which comes first", { tenant: "batch", user: "dana", bytes: 4 * gib, gpu: 0 }, -75);
     this.events.sort((left, right) => Date.parse(left.time) - Date.parse(right.time));
     this.events.forEach((event, index) => { event.id = 1701 + index; });
   }
@@ -127,10 +130,19 @@ export class World {
     this.nextEvent += 1;
     const event: NodeEvent = {
       id: this.nextEvent, time: secondsFromStart === null ? new Date().toISOString() : this.iso(secondsFromStart), type, workload: null, tenant: null, user: null, gpu: null,
-      pid: null, bytes: null, denial: null, by: null, text, old: null, new: null, fix: null, ...more,
+      pid: null, bytes: null, denial: null, by: null, text, count: 1, first_time: "", old: null, new: null, fix: null, ...more,
     };
+    event.first_time ||= event.time;
     this.events.push(event);
     return event;
+  }
+
+  /** The limit of a workload goes up and down by itself. */
+  private rebalance(moves: number, secondsFromStart: number | null = null): void {
+    const one = this.find("sweep-2")[0];
+    if (!one) return;
+    const event = this.add("rebalanced", `batch/sweep-2 may hold 7.50 GiB instead of 8.00 GiB: kept for vision (the last of ${moves} changes within 9s)`, { ...this.of(one), pid: null, count: moves, old: String(8 * gib), new: String(7.5 * gib) }, secondsFromStart);
+    event.first_time = new Date(Date.parse(event.time) - 9000).toISOString();
   }
 
   find(name: string): Workload[] {
@@ -188,8 +200,8 @@ export class World {
   /** Now and then something happens by itself. */
   tick(count: number): void {
     if (count % 11 === 5) this.deny("serve");
-    if (count % 37 === 20) this.add("trimmed", "batch/sweep-2 gave back 256 MiB", { workload: "sweep-2", tenant: "batch", gpu: 1, bytes: 256 * mib });
-    if (count % 53 === 40) this.add("rebalanced", "GPU 1: limits of batch moved by 512 MiB", { tenant: "batch", gpu: 1, by: "balancer" });
+    if (count % 37 === 20) this.add("trimmed", "batch/sweep-2 gave back 256 MiB of 4.00 GiB", { workload: "sweep-2", tenant: "batch", gpu: 1, bytes: 256 * mib });
+    if (count % 53 === 40) this.rebalance(2);
   }
 
   private row(one: Workload, at: number): WorkloadRow & Record<string, unknown> {
@@ -212,7 +224,7 @@ export class World {
       utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
       promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), keep_free_bytes: 0, available_bytes: this.free(gpu, at), governed_bytes: this.held(gpu, at),
       ungoverned_bytes: gpu === 0 ? this.strangerAt(at) : 0, unexplained_bytes: this.unexplained(gpu), orphaned_bytes: 0,
-      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "use does not grow" }),
+      ...(gpu === 0 ? { time_to_full_seconds: 2040 + Math.round(200 * wave(at / 1000, 5)) } : { time_to_full_seconds: null, time_to_full_seconds_na: "its use has not grown steadily for a minute" }),
     }));
     const workloads = this.workloads.map((one) => this.row(one, at)).map((row): WorkloadRow => (operator ? row : {
       ...row, command: null, command_na: "not yours", labels: null, labels_na: "not yours", processes: null, processes_na: "not yours",

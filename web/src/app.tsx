@@ -16,8 +16,8 @@ import { Timeline } from "./pages/timeline";
 import { Workload } from "./pages/workload";
 import { setPreferences, usePreferences, type Theme } from "./state/preferences";
 import { navigate, pageNames, pathOf, useView, type View } from "./state/route";
-import { readState, signIn, signOut, useNow, useStore } from "./state/store";
-import { t } from "./text";
+import { isOperator, readState, signIn, signOut, useNow, useStore } from "./state/store";
+import { daemonText, t } from "./text";
 import { Announcer } from "./ui/announcer";
 import { Badge, Choices, Dialog, Empty, Link } from "./ui/basics";
 
@@ -55,7 +55,7 @@ function Connection() {
     : old ? t("connection.old", { age: formatDuration(age / 1000) }) : t("connection.lost");
   const retry = connection === "lost" ? t("connection.retry", { time: formatDuration(Math.max(0, (retryAt - now) / 1000)) }) : "";
   return (
-    <span class={`connection ${connection === "live" && !old ? "live" : connection === "connecting" ? "" : "lost"}`} title={problem ?? retry}>
+    <span class={`connection ${connection === "live" && !old ? "live" : connection === "connecting" ? "" : "lost"}`} title={problem ? daemonText(problem) : retry}>
       <i aria-hidden="true" /><span>{text}</span>
     </span>
   );
@@ -73,7 +73,7 @@ function TokenDialog({ onClose }: { onClose: () => void }) {
     <Dialog title={t("token.title")} onClose={onClose}>
       <form onSubmit={(event) => void submit(event)} class="token-form">
         <p class="faint">{t("token.text")}</p>
-        <label class="field wide">{t("token.label")}<input type="password" name="token" autocomplete="off" value={value} onInput={(event) => setValue(event.currentTarget.value)} aria-invalid={refused} aria-describedby="token-problem" /></label>
+        <label class="field wide">{t("token.label")}<input type="password" name="token" autocomplete="off" autofocus value={value} onInput={(event) => setValue(event.currentTarget.value)} aria-invalid={refused} aria-describedby="token-problem" /></label>
         <p id="token-problem" class="remark error" role="alert">{refused ? t("token.refused") : ""}</p>
         <button type="submit" class="primary">{t("token.enter")}</button>
       </form>
@@ -163,6 +163,8 @@ export function App() {
   const tenants = useStore((state) => state.snapshot?.tenants.map((tenant) => tenant.tenant).join("\n") ?? "");
   const ready = useStore((state) => state.snapshot !== null);
   const problem = useStore((state) => state.problem);
+  const linkRefused = useStore((state) => state.linkRefused);
+  const operator = useStore(isOperator);
   giveLooks(tenants.split("\n").filter(Boolean));
   useKeys(() => setHelp(true));
   const heading = useRef<HTMLHeadingElement>(null);
@@ -189,7 +191,8 @@ export function App() {
       <Navigation view={view} />
       <main id="main" tabIndex={-1}>
         <h1 ref={heading} tabIndex={-1} class={view.page === "now" ? "hidden" : ""}>{titleOf(view)}</h1>
-        {ready ? <Page view={view} /> : <p class="notice bad">{problem ?? t("error.noDaemon")}</p>}
+        {linkRefused && !operator && <p class="notice warn">{t("token.linkRefused")}</p>}
+        {ready ? <Page view={view} /> : <p class="notice bad">{problem ? daemonText(problem) : t("error.noDaemon")}</p>}
       </main>
       <footer class="foot">
         <Settings />

@@ -2,12 +2,13 @@
 
 import { render } from "preact";
 import { App } from "./app";
-import { connect } from "./state/store";
+import { connect, logInByLink } from "./state/store";
 import "./style/app.css";
 
 async function start(): Promise<void> {
   const root = document.getElementById("app");
   if (!root) return;
+  await logInByLink();
   await connect();
   root.replaceChildren();
   render(<App />, root);

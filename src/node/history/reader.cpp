@@ -12,7 +12,8 @@ namespace ration::history {
 namespace {
 
 constexpr const char* kEventColumns =
-    "SELECT id, time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old, new, fix, why "
+    "SELECT id, time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old, new, fix, why, "
+    "count, first "
     "FROM events ";
 
 Event read_event(Statement& row) {
@@ -22,6 +23,7 @@ Event read_event(Statement& row) {
   event.gpu = row.maybe_integer(6), event.pid = row.maybe_integer(7), event.bytes = row.maybe_integer(8);
   event.denial = row.text(9), event.by = row.text(10), event.text = row.text(11);
   event.old_value = row.text(12), event.new_value = row.text(13), event.fix = row.text(14), event.why = row.text(15);
+  event.count = row.integer(16), event.first_time = row.integer(17);
   return event;
 }
 

@@ -73,6 +73,9 @@ struct Event {
   std::string type, workload, tenant, user;
   std::optional<std::int64_t> gpu, pid, bytes;
   std::string denial, by, text, old_value, new_value, fix;
+  /// Of a burst that is told as one: how many, and when the first was. `time` is the last one's.
+  std::int64_t count = 1;
+  TimeMs first_time = 0;  ///< 0: `time`
   /// JSON, for `ration why`.
   std::string why;
 };

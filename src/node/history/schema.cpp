@@ -69,6 +69,11 @@ CREATE TRIGGER periods_stay BEFORE UPDATE ON periods BEGIN SELECT RAISE(ABORT, '
 CREATE TRIGGER periods_remain BEFORE DELETE ON periods BEGIN SELECT RAISE(ABORT, 'a closed period is never removed'); END;
 CREATE TRIGGER adjustments_stay BEFORE UPDATE ON adjustments BEGIN SELECT RAISE(ABORT, 'an adjustment is never changed'); END;
 CREATE TRIGGER adjustments_remain BEFORE DELETE ON adjustments BEGIN SELECT RAISE(ABORT, 'an adjustment is never removed'); END;
+)sql",
+    R"sql(
+-- A burst that is told as one event: how many, and when the first was (0: at its time).
+ALTER TABLE events ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE events ADD COLUMN first INTEGER NOT NULL DEFAULT 0;
 )sql"};
 
 }  // namespace

@@ -145,10 +145,11 @@ Result<void> History::store_events(std::vector<Event>& events) {
     Statement insert(
         database_,
         "INSERT INTO events(time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old,"
-        "new, fix, why) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
+        "new, fix, why, count, first) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
     for (Event& event : events) {
       insert.with(event.time, event.type, event.workload, event.tenant, event.user, event.gpu, event.pid, event.bytes,
-                  event.denial, event.by, event.text, event.old_value, event.new_value, event.fix, event.why);
+                  event.denial, event.by, event.text, event.old_value, event.new_value, event.fix, event.why,
+                  event.count, event.first_time);
       if (insert.row()) event.id = insert.integer(0);
       insert.with();  // lets go of the row
     }

@@ -80,6 +80,9 @@ class Server final : private ConnectionOwner {
   /// The port that was picked; 0 where TCP is not used.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept { return tcp_port_; }
 
+  /// What makes an operator; empty: nothing does.
+  [[nodiscard]] const std::string& token() const noexcept { return rules_.token; }
+
   /// Takes no more clients, ends streams and idle connections, waits for answers that are being made, but not longer
   /// than `patience`; then calls `done` in the loop.
   void stop(milliseconds patience, std::function<void()> done);

@@ -35,7 +35,9 @@ def called():
         ("GET", "/healthz", None, {}, 200), ("GET", "/readyz", None, {}, 200), ("GET", "/metrics", None, {}, 200),
         ("GET", "/openapi.json", None, {}, 200), ("GET", "/api/v1/openapi.json", None, {"Accept-Encoding": "identity;q=0"}, 406),
         ("GET", "/api/v1/openapi.json", None, {}, 200),
-        ("GET", "/api/v1/session", None, {}, 200), ("GET", "/api/v1/health", None, {}, 200), ("GET", "/api/v1/snapshot", None, {}, 200),
+        ("GET", "/api/v1/session", None, {}, 200), ("POST", "/api/v1/session", {"token": scene.once}, {}, 200), ("POST", "/api/v1/session", {"token": scene.once}, {}, 401),
+        ("POST", "/api/v1/session", {}, {}, 401), ("POST", "/api/v1/session", {"token": 5}, {}, 400), ("POST", "/api/v1/session", [], {}, 400),
+        ("GET", "/api/v1/health", None, {}, 200), ("GET", "/api/v1/snapshot", None, {}, 200),
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
         ("GET", "/api/v1/devices/1", None, {}, 200), ("GET", "/api/v1/devices/9", None, {}, 404),
         ("GET", "/api/v1/workloads/train", None, {}, 200), ("GET", "/api/v1/workloads/none", None, {}, 404),
@@ -281,6 +283,15 @@ class Contract(unittest.TestCase):
             until(lambda: {row["workload"]: row["state"] for row in scene.get("/api/v1/workloads")["data"] if row["governed"]}["queued"] == state, state)
             for place in ("snapshot", "leases", "events"):
                 documents.check(scene.get(f"/api/v1/{place}"))
+
+    def test_the_token_of_the_link_is_a_secret_of_its_own_and_stands_in_no_file(self):
+        self.assertRegex(scene.once, r"^[0-9a-f]{64}$")
+        self.assertNotEqual(scene.once, scene.token)
+        status, _, _ = scene.raw("GET", "/api/v1/session", tcp=True, Authorization="Bearer " + scene.once)
+        self.assertEqual(status, 401, "it is to be exchanged")
+        files = [path for path in scene.folder.rglob("*") if path.is_file() and path.stat().st_size < 1 << 28]  # not the simulated memory
+        self.assertTrue(any(path.name == "history.db" for path in files))
+        self.assertEqual([path for path in files if scene.once.encode() in path.read_bytes()], [])
 
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()

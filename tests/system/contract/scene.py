@@ -51,6 +51,7 @@ class Scene:
     def begin(self):
         self.daemon = self.started([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", "127.0.0.1:0"])
         self.port = int(self.daemon.stdout.readline().split("http://127.0.0.1:")[1].split(" ")[0])
+        self.once = next(line for line in self.daemon.stdout if "?token=" in line).split("?token=")[1].split(" ")[0]
         self.token = (self.folder / "state/token").read_text().strip()
         self.holding("train", "2GiB", "--limit", "4GiB", "--guarantee", "1GiB", "--tenant", "nlp", "--label", "team=language")
         self.holding("serve", "1GiB", "--limit", "2GiB", "--tenant", "vision", "--gpu", "1")

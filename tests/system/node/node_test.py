@@ -7,6 +7,7 @@ import pathlib
 import random
 import resource
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -210,6 +211,20 @@ class Changing(Case):
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 3 and charged() > before + 12 * GIB, "a second of its real use")
 
+    def test_a_limit_that_was_moved_is_told_before_the_daemon_ends(self):
+        self.holding("serve", "1GiB", "--limit", "8GiB", "--guarantee", "6GiB")
+        self.holding("other", "64MiB", "--limit", "12GiB")
+        self.until(lambda: self.row("other")["limit_bytes"] < 12 * GIB, "it yields")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "nothing changes any more")
+        limit = self.row("other")["limit_bytes"]
+        self.stop()
+        self.start()
+        told = [event for event in self.events("rebalanced") if event["workload"] == "other"]
+        self.assertEqual((told[0]["old"], told[-1]["new"]), (str(12 * GIB), str(limit)))
+        for before, after in zip(told, told[1:]):
+            self.assertEqual(before["new"], after["old"], "they follow each other")
+
     def test_a_promise_that_cannot_be_kept_moves_nobody(self):
         self.holding("serve", "1GiB", "--limit", "8GiB", "--guarantee", "6GiB")
         self.holding("other", "64MiB", "--limit", "3GiB")
@@ -221,6 +236,7 @@ class Changing(Case):
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
         self.assertEqual([event["text"] for event in self.events("rebalanced")[moved:] if "grab" not in event["text"]], [])
+        self.assertEqual(self.row("serve")["limit_bytes"], 8 * GIB)
 
     def test_who_comes_back_brings_no_promise_that_was_given_to_others(self):
         self.holding("a", "1GiB", "--guarantee", "10GiB", "--limit", "10GiB")
@@ -679,6 +695,19 @@ class Starting(Case):
 
     def test_an_open_address_needs_a_token(self):
         self.refused("E1505", "--state", self.folder / "other", "--socket", self.folder / "other.sock", "--listen", "0.0.0.0:0")
+
+    def test_the_journal_gets_no_link_to_the_dashboard(self):
+        self.stop()
+        ours, journal = socket.socketpair()
+        self.addCleanup(ours.close)
+        with journal:  # as systemd gives it
+            self.daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", "127.0.0.1:0"], env=self.environment, stdout=journal, stderr=subprocess.PIPE)
+        said = b""
+        while b"the token in" not in said:
+            piece = ours.recv(4096)
+            self.assertTrue(piece, said)
+            said += piece
+        self.assertNotIn(b"?token=", said)
 
     def test_a_shells_limit_of_descriptors_is_not_the_nodes(self):
         self.stop()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Every scenario of `ration demo`, played fast: what its name says really happens, seen from outside through the API."""
+import datetime
 import json
 import os
 import pathlib
@@ -116,6 +117,26 @@ class Scenarios(Case):
             with self.subTest(verb=words):  # each joins the demo
                 done = subprocess.run([BIN / "ration", *words, "--sim=demo"], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
                 self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_limits_that_move_to_and_fro_are_told_in_few_lines(self):
+        self.start("demo", "--speed", "4", "--keep")
+        self.until(lambda rows: self.events("suspended"), "the end of the story: the idle one is suspended")
+        events = self.events()
+        moved = [event for event in events if event["type"] == "rebalanced" and event["old"]]
+        self.assertTrue(moved, "nobody's limit was moved")
+        told = {}
+        for event in moved:
+            now, before = re.search(r"may hold (.*?) instead of (.*?)(?:: | \(|$)", event["text"]).groups()
+            self.assertNotEqual(now, before, "no change")
+            self.assertGreaterEqual(event["count"], 1)
+            self.assertLessEqual(event["first_time"], event["time"])
+            told.setdefault(event["workload"], []).append(event)
+        self.assertTrue(any(event["count"] > 1 for event in moved), "no burst came as one")
+        seconds = lambda text: datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+        for name, own in told.items():  # one for each burst, which ends with five quiet seconds, or with what came of it
+            others = [event for event in events if event["workload"] == name and event["type"] != "rebalanced"]
+            self.assertLessEqual(len(own), len(others) + 1 + (seconds(own[-1]["time"]) - seconds(own[0]["first_time"])) / 5, name)
+        self.assertEqual([event["text"] for event in events if "about 0s" in event["text"] or "about 0.0s" in event["text"]], [])
 
     def test_gan_limits_follow_whose_turn_it_is(self):
         self.start("gan", "--speed", "8", "--keep")

@@ -30,6 +30,7 @@ class NoDaemon final : public ApiHost {
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
   void report_damage() override {}
+  std::optional<std::string> log_in(std::string_view) override { return std::nullopt; }
   [[nodiscard]] nlohmann::json health(bool) const override { return {}; }
 };
 

@@ -32,6 +32,11 @@ export interface Session {
   version: string;
 }
 
+/** The operators' token, in exchange for that of a link. */
+export interface Login {
+  token: string;
+}
+
 export interface Device {
   gpu: number;
   uuid: string;
@@ -175,6 +180,9 @@ export interface NodeEvent {
   denial: string | null;
   by: string | null;
   text: string;
+  /** Of a burst that is told as one event; `time` is the last one's. */
+  count: number;
+  first_time: string;
   old: string | null;
   new: string | null;
   fix: string | null;

@@ -97,3 +97,24 @@ export function parseDuration(text: string): number | null {
   const scale: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86400 };
   return Number(match[1]) * (scale[match[2] ?? ""] ?? 0);
 }
+
+const commonStart = (left: string, right: string): number => {
+  let length = 0;
+  while (length < left.length && left[length] === right[length]) length += 1;
+  return length;
+};
+
+/**
+ * A command of at most `most` characters, without the folder of its program, cut in the middle: how it begins, and how it
+ * ends or, where another one of `others` is the same up to what is left out, the part in which they differ.
+ */
+export function shortCommand(whole: string, others: string[], most: number): string {
+  const withoutFolder = (text: string) => text.replace(/^\S*\/(?=\S)/, "");
+  const command = withoutFolder(whole);
+  if (command.length <= most) return command;
+  const head = Math.floor(most / 3), tail = most - head - 1;
+  const same = Math.max(0, ...others.map(withoutFolder).filter((other) => other !== command).map((other) => commonStart(command, other)));
+  if (same < head || same >= command.length - tail) return `${command.slice(0, head)}…${command.slice(-tail)}`;
+  const word = Math.max(command.lastIndexOf(" ", same) + 1, same - Math.floor(tail / 2));
+  return `${command.slice(0, head)}…${command.slice(word, word + tail - 1)}…`;
+}

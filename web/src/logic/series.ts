@@ -14,6 +14,8 @@ export interface Drawn {
   /** Sum of the limits; null where one is not known. */
   limitSum: (number | null)[];
   top: number;
+  /** Index of the newest time of which anything is known. */
+  lastKnown: number;
 }
 
 export function prepare(series: Series, which: "maximum" | "average"): Drawn {
@@ -41,7 +43,7 @@ export function prepare(series: Series, which: "maximum" | "average"): Drawn {
     return sum;
   });
   const highest = Math.max(0, ...below, ...values.flat().map((value) => value ?? 0));
-  return { times, names: lines.map((line) => line.name), values, stacked, limits: series.limits, limitSum, top: Math.max(highest, series.capacity_bytes ?? 0) };
+  return { times, names: lines.map((line) => line.name), values, stacked, limits: series.limits, limitSum, top: Math.max(highest, series.capacity_bytes ?? 0), lastKnown: Math.max(0, known.lastIndexOf(true)) };
 }
 
 /** Newest first, at most `rows` of them, each the largest of what it stands for: peaks stay visible in the table too. */
@@ -57,3 +59,32 @@ export function asRows(drawn: Drawn, rows: number): { time: number; values: (num
   }
   return found.reverse();
 }
+
+/** Without the time before anything was recorded. Gaps count as recorded: that nobody watched is known. */
+export function fromFirstRecord(series: Series): Series {
+  const arrays = series.lines.flatMap((line) => [line.maximum, line.average]);
+  const count = Math.max(0, ...arrays.map((values) => values.length));
+  const from = Date.parse(series.from), step = series.step_seconds * 1000;
+  const gap = Math.min(...series.gaps.map((one) => (Date.parse(one.from) - from) / step), count);
+  const value = Math.min(...arrays.map((values) => values.findIndex((one) => one !== null)).filter((index) => index >= 0), count);
+  const first = Math.max(0, Math.floor(Math.min(gap, value)));
+  if (first === 0 || first >= count) return series;
+  return {
+    ...series, from: new Date(from + first * step).toISOString(),
+    lines: series.lines.map((line) => ({ ...line, maximum: line.maximum.slice(first), average: line.average.slice(first) })),
+    limits: series.limits.map((limit) => ({ ...limit, values: limit.values.slice(first) })),
+  };
+}
+
+export interface Level {
+  label: string;
+  bytes: number;
+  /** RFC 3339; none: always. */
+  since: string | undefined;
+}
+
+/** The level at each of the times (seconds since 1970); null before it held. */
+export const levelAt = (level: Level, times: number[]): (number | null)[] => {
+  const since = level.since === undefined ? -Infinity : Date.parse(level.since) / 1000;
+  return times.map((time) => (time < since ? null : level.bytes));
+};

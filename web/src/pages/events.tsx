@@ -1,12 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { request, withQuery } from "../api/client";
 import { eventTypes, type NodeEvent } from "../api/types";
+import { isRoutine } from "../logic/events";
 import { toCsv } from "../logic/export";
 import { useStore } from "../state/store";
 import { setQuery, type View } from "../state/route";
 import { t } from "../text";
 import { CopyMenu, Empty, Panel } from "../ui/basics";
-import { describe, EventLines, Why } from "../ui/events";
+import { describe, EventLines, RoutineSwitch, showsRoutine, Why } from "../ui/events";
 
 /** An event by its number: from what is here, or from the daemon. */
 function useEvent(id: number | null, events: NodeEvent[]): { event: NodeEvent | null; problem: string | null } {
@@ -45,12 +46,13 @@ export function Events({ view }: { view: View }) {
   }, [types.join(","), workload]);
   const { event, problem } = useEvent(chosen, live);
   const byId = new Map([...older, ...live].map((one) => [one.id, one]));
-  const shown = [...byId.values()]
+  const routine = showsRoutine(view.query) || types.includes("rebalanced");
+  const matching = [...byId.values()]
     .filter((one) => (types.length === 0 || types.includes(one.type)) && (workload === "" || (one.workload ?? "").includes(workload)))
-    .sort((left, right) => right.id - left.id)
-    .slice(0, 300);
+    .sort((left, right) => right.id - left.id);
+  const shown = matching.filter((one) => routine || !isRoutine(one)).slice(0, 300);
   const toggle = (type: string) => setQuery({ type: (types.includes(type) ? types.filter((one) => one !== type) : [...types, type]).join(",") });
-  const columns = ["id", "time", "type", "workload", "tenant", "user", "gpu", "pid", "bytes", "denial", "by", "text", "fix"] as const;
+  const columns = ["id", "time", "type", "workload", "tenant", "user", "gpu", "pid", "bytes", "denial", "by", "text", "count", "first_time", "fix"] as const;
   const csv = () => toCsv([...columns], shown.map((one) => columns.map((column) => one[column])));
   const cli = `ration events${types.length > 0 ? ` --type ${types.join(",")}` : ""}${workload ? ` --workload ${workload}` : ""}`;
   return (
@@ -66,6 +68,7 @@ export function Events({ view }: { view: View }) {
       {missed.map((gap) => <p class="notice warn" key={gap.from}>{t("events.missed", { from: gap.from, to: gap.to })}</p>)}
       <div class={chosen === null ? "" : "split events-split"}>
         <Panel id="events" title={<>{t("page.events")} <span class="count">{shown.length}</span></>} tools={<>
+          {types.length === 0 && <RoutineSwitch query={view.query} hidden={routine ? 0 : matching.filter(isRoutine).length} />}
           <label class="hidden" for="filter">{t("column.workload")}</label>
           <input id="filter" type="search" placeholder={t("events.workload")} value={workload} spellcheck={false} onInput={(input) => setQuery({ workload: input.currentTarget.value })} />
           <CopyMenu name={t("page.events")} csv={csv} json={() => shown} cli={cli} />

@@ -3,7 +3,7 @@ import { formatDuration } from "../logic/format";
 import { nameOf, pidsOf } from "../logic/workloads";
 import { readState, useStore } from "../state/store";
 import { workloadPath } from "../state/route";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 import { Badge, Link, NotKnown, Panel, Span, Time } from "../ui/basics";
 import { useLoaded } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
@@ -116,7 +116,7 @@ function Daemon({ data }: { data: HealthData }) {
         <dt>{t("health.version")}</dt><dd>{data.version} <span class="faint">pid {data.pid}</span></dd>
         <dt>{t("health.started")}</dt><dd><Time time={data.started} day /> <span class="faint">{formatDuration((Date.parse(data.last_look) - Date.parse(data.started)) / 1000)}</span></dd>
         <dt>{t("health.looks")}</dt><dd>{data.looks}{data.looks > 0 && <span class="faint"> {t("health.eachLook", { time: ((data.look_seconds / data.looks) * 1000).toFixed(1) })}</span>}</dd>
-        <dt>{t("health.problem")}</dt><dd>{data.problem ?? data.problem_na}</dd>
+        <dt>{t("health.problem")}</dt><dd>{daemonText(data.problem ?? data.problem_na ?? "")}</dd>
         <dt>{t("health.clients")}</dt><dd>{data.stream_clients}</dd>
         <dt>{t("health.connections")}</dt><dd>{data.connections}</dd>
         {data.folders && <><dt>{t("health.folders")}</dt><dd>{data.folders.map((one) => <div key={one.folder}><code>{one.folder}</code> <span class="faint">{one.user}</span></div>)}</dd></>}
@@ -131,7 +131,7 @@ export function Health() {
   const checkColumns: Column<Check>[] = [
     { id: "status", head: "", value: (check) => check.status, cell: (check) => <Badge tone={check.status}>{check.status.toUpperCase()}</Badge> },
     { id: "id", head: t("health.check"), header: true, value: (check) => check.id, cell: (check) => <code>{check.id}</code> },
-    { id: "text", head: t("health.finding"), value: (check) => check.text },
+    { id: "text", head: t("health.finding"), value: (check) => daemonText(check.text) },
   ];
   return (
     <>

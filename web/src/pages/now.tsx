@@ -1,24 +1,27 @@
+import { isRoutine } from "../logic/events";
 import { useStore } from "../state/store";
 import type { View } from "../state/route";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 import { Empty, Link, Panel } from "../ui/basics";
 import { DeviceBar } from "../ui/device";
-import { EventLines } from "../ui/events";
+import { EventLines, RoutineSwitch, showsRoutine } from "../ui/events";
 import { WorkloadPanel } from "../ui/workload_table";
 
 export function Now({ view }: { view: View }) {
   const snapshot = useStore((state) => state.snapshot);
   const events = useStore((state) => state.events);
   if (!snapshot) return null;
-  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ?? t("now.noDevice")}</Empty>;
-  const last = events.slice(-20).reverse();
+  if (snapshot.devices.length === 0) return <Empty command="ration demo">{snapshot.devices_na ? daemonText(snapshot.devices_na) : t("now.noDevice")}</Empty>;
+  const routine = showsRoutine(view.query);
+  const last = events.filter((event) => routine || !isRoutine(event)).slice(-20).reverse();
+  const hidden = routine ? 0 : events.filter((event) => isRoutine(event) && event.id > (last[last.length - 1]?.id ?? 0)).length;
   return (
     <>
       <div class={`devices ${snapshot.devices.length > 3 ? "many" : ""}`}>
         {snapshot.devices.map((device) => <DeviceBar key={device.uuid} snapshot={snapshot} device={device} />)}
       </div>
       <WorkloadPanel rows={snapshot.workloads} filter={view.query.get("filter") ?? ""} sort={view.query.get("sort")} gpus={snapshot.devices.length} />
-      <Panel id="ribbon" title={t("now.lastEvents")} tools={<Link to="/events">{t("now.allEvents")}</Link>}>
+      <Panel id="ribbon" title={t("now.lastEvents")} tools={<><RoutineSwitch query={view.query} hidden={hidden} /><Link to="/events">{t("now.allEvents")}</Link></>}>
         {last.length > 0 ? <EventLines events={last} /> : <Empty>{t("events.none")}</Empty>}
       </Panel>
     </>

@@ -1,4 +1,3 @@
-import { withQuery } from "../api/client";
 import type { Device, Series } from "../api/types";
 import { reportCommand, windowFrom } from "../logic/export";
 import { gpuName } from "../logic/workloads";
@@ -7,7 +6,7 @@ import { setQuery, type View } from "../state/route";
 import { t } from "../text";
 import { Choices, Panel } from "../ui/basics";
 import { Chart, ChartTools, type ChartProps } from "../ui/chart";
-import { useLoaded } from "../ui/load";
+import { useSeries } from "../ui/load";
 
 /** As the daemon reads durations: hours at most. */
 export const ranges = [
@@ -65,9 +64,8 @@ export function Timeline({ view }: { view: View }) {
   const by = view.query.get("by") ?? "tenant";
   const shape = view.query.get("shape") ?? "stack";
   const which = view.query.get("which") === "average" ? "average" : "maximum";
-  const { from, to, fixed } = rangeOf(view.query);
-  const path = withQuery("/api/v1/series", { metric: "used_bytes", by, gpu: by === "device" ? null : gpu, from, to, points: 600 });
-  const { data: loaded, problem } = useLoaded<Series>(path, refreshMs(from, fixed));
+  const range = rangeOf(view.query), { from } = range;
+  const { data: loaded, problem } = useSeries({ by, gpu: by === "device" ? null : gpu }, range, refreshMs(from, range.fixed));
   const data = loaded && by === "device" ? withGpus(loaded, gpus) : loaded;
   const owners = new Map(snapshot?.workloads.map((row) => [row.workload ?? "", row.tenant ?? ""]) ?? []);
   const device = gpus.find((candidate) => String(candidate.gpu) === gpu);

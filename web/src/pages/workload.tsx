@@ -5,26 +5,28 @@ import { formatPercent, formatSize } from "../logic/format";
 import { shareOf } from "../logic/workloads";
 import { isOperator, rowsOf, useStore } from "../state/store";
 import { workloadPath, type View } from "../state/route";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 import { Amount, Badge, Command, Empty, Link, Meter, NotKnown, Panel, Span, Swatch, Time } from "../ui/basics";
 import { Chart, ChartTools, type ChartProps } from "../ui/chart";
 import { EventLines, describe } from "../ui/events";
 import { LimitForm } from "../ui/limit_form";
-import { useLoaded } from "../ui/load";
+import { useLoaded, useSeries } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
 import { StateBadge } from "../ui/workload_table";
 import { lookOf } from "../logic/palette";
 import { RangeTools, rangeOf, refreshMs, zoomTo } from "./timeline";
+
+const sourceOf = (row: ExplainRow): string => daemonText(row.source ?? row.bytes_na ?? "");
 
 function Explain({ row, name }: { row: WorkloadRow; name: string }) {
   const { data, problem } = useLoaded<Explained[]>(`/api/v1/workloads/${encodeURIComponent(name)}/explain`, 10_000);
   const account = data?.find((one) => one.gpu === row.gpu);
   const rows = account?.rows ?? [], whole = account?.driver_bytes ?? null;
   const columns: Column<ExplainRow>[] = [
-    { id: "part", head: t("explain.part"), header: true, value: (one) => one.label },
+    { id: "part", head: t("explain.part"), header: true, value: (one) => daemonText(one.label) },
     { id: "bytes", head: t("explain.bytes"), numeric: true, value: (one) => one.bytes, cell: (one) => <Amount bytes={one.bytes} na={one.bytes_na} /> },
     { id: "share", head: "%", numeric: true, value: (one) => (one.bytes === null || !whole ? null : one.bytes / whole), cell: (one) => (one.bytes === null || !whole ? "" : formatPercent(one.bytes / whole)) },
-    { id: "source", head: t("explain.source"), value: (one) => one.source ?? one.bytes_na, cell: (one) => <span class="faint">{one.source ?? one.bytes_na}</span>, from: "medium" },
+    { id: "source", head: t("explain.source"), value: sourceOf, cell: (one) => <span class="faint">{sourceOf(one)}</span>, from: "medium" },
   ];
   const foot = <tr><th scope="row">{t("explain.total")}</th><td class="number"><Amount bytes={whole} na={account?.driver_bytes_na} /></td><td class="number">{whole ? "100%" : ""}</td><td class="from-medium" /></tr>;
   return (
@@ -37,7 +39,7 @@ function Explain({ row, name }: { row: WorkloadRow; name: string }) {
 
 function Head({ row }: { row: WorkloadRow }) {
   const share = shareOf(row);
-  const differs = row.configured_limit_bytes != null && row.limit_bytes != null && row.configured_limit_bytes !== row.limit_bytes;
+  const differs = row.configured_limit_bytes != null && row.limit_bytes != null && formatSize(row.configured_limit_bytes) !== formatSize(row.limit_bytes);
   return (
     <div class="workload-head">
       <div class="figures">
@@ -48,7 +50,7 @@ function Head({ row }: { row: WorkloadRow }) {
         <div class="figure"><span class="faint">{t("column.denied")}</span><strong class={row.denials ? "denied" : ""}>{row.denials ?? 0}</strong></div>
       </div>
       {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}
-      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ?? t("na.noReason") })}</p>}
+      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ? daemonText(row.held_back_by) : t("na.noReason") })}</p>}
     </div>
   );
 }
@@ -62,7 +64,7 @@ function Facts({ row }: { row: WorkloadRow }) {
       <dt>GPU</dt><dd>{row.gpu === null ? <NotKnown reason={row.gpu_na} full /> : <Link to={`/timeline?gpu=${row.gpu}`}>{row.gpu} {row.device}</Link>}{row.slice ? ` · ${t("workload.slice")} ${row.slice}` : ""}</dd>
       <dt>{t("workload.started")}</dt><dd>{row.started ? <Time time={row.started} day /> : <NotKnown reason={undefined} />}</dd>
       <dt>{t("workload.idle")}</dt><dd>{row.idle_seconds === 0 ? "–" : <Span seconds={row.idle_seconds} full />}</dd>
-      <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ?? <NotKnown reason={undefined} />}</dd>
+      <dt>{t("workload.guard")}</dt><dd>{row.enforced_by ? daemonText(row.enforced_by) : <NotKnown reason={undefined} />}</dd>
       <dt>{t("workload.labels")}</dt><dd>{row.labels === null ? <NotKnown reason={row.labels_na} full /> : row.labels || "–"}</dd>
       <dt>{t("column.command")}</dt><dd>{row.command ? <code>{row.command}</code> : <NotKnown reason={row.command_na} full />}</dd>
       <dt>{t("workload.processes")}</dt>
@@ -111,18 +113,22 @@ export function Workload({ view }: { view: View }) {
   const rows = rowsOf(snapshot, view.name);
   const wanted = Number(view.query.get("gpu") ?? Number.NaN);
   const row = rows.find((one) => one.gpu === wanted) ?? rows[0];
-  const { from, to, fixed } = rangeOf(view.query);
-  const { data } = useLoaded<Series>(row ? withQuery("/api/v1/series", { metric: "used_bytes", by: "workload", workload: view.name, gpu: row.gpu, from, to, points: 600 }) : null, refreshMs(from, fixed));
+  // Before that it may have been another one.
+  const resized = useStore((state) => state.events.filter((event) => event.type === "resized" && event.workload === view.name).pop()?.time);
+  const range = rangeOf(view.query);
+  const { data } = useSeries(row ? { by: "workload", workload: view.name, gpu: row.gpu } : null, range, refreshMs(range.from, range.fixed));
   useEffect(() => {
     if (view.query.get("limit")) document.getElementById("limit")?.focus();
   }, [view.name]);
   if (!snapshot) return null;
   if (!row) return <Empty command="ration ps">{t("workload.gone", { name: view.name })}</Empty>;
   const own = (name: string) => name === view.name;
-  const series = data && { ...data, lines: data.lines.filter((line) => own(line.name)), limits: data.limits.filter((limit) => own(limit.name)), denials: data.denials.filter((denial) => own(denial.name)), capacity_bytes: row.limit_bytes ?? data.capacity_bytes };
+  const limits = data?.limits.filter((limit) => own(limit.name)) ?? [];
+  const highest = Math.max(row.limit_bytes ?? 0, ...limits.flatMap((limit) => limit.values.map((value) => value ?? 0)));
+  const series = data && { ...data, lines: data.lines.filter((line) => own(line.name)), limits, denials: data.denials.filter((denial) => own(denial.name)), capacity_bytes: highest || data.capacity_bytes };
   const chart = (shown: Series): ChartProps => ({
     title: t("workload.chart"), series: shown, stacked: false, which: "maximum", tenantOf: () => row.tenant ?? "", onZoom: zoomTo, table: view.query.get("as") === "table",
-    levels: row.guarantee_bytes ? [{ label: t("column.guarantee"), bytes: row.guarantee_bytes }] : [], cli: `ration report --last ${view.name}`,
+    levels: row.guarantee_bytes ? [{ label: t("column.guarantee"), bytes: row.guarantee_bytes, since: resized ?? row.started }] : [], cli: `ration report --last ${view.name}`,
   });
   return (
     <>

@@ -3,7 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { authorization, request, RequestError, token, withQuery } from "../api/client";
 import { openStream, type Message } from "../api/sse";
-import type { NodeEvent, Session, Snapshot, WorkloadRow } from "../api/types";
+import type { Login, NodeEvent, Session, Snapshot, WorkloadRow } from "../api/types";
+import { setQuery } from "./route";
 
 export interface State {
   snapshot: Snapshot | null;
@@ -20,13 +21,15 @@ export interface State {
   /** Ranges of events that the daemon no longer had when this page came back. */
   missed: { from: number; to: number }[];
   problem: string | null;
+  /** This page was opened by a link whose token was used before, or is too old. */
+  linkRefused: boolean;
 }
 
 const keptEvents = 2000;
 
 let state: State = {
   snapshot: null, snapshotAt: 0, host: "", simulated: false, session: null, events: [], connection: "connecting",
-  retryAt: 0, missed: [], problem: null,
+  retryAt: 0, missed: [], problem: null, linkRefused: false,
 };
 const listeners = new Set<() => void>();
 
@@ -90,6 +93,19 @@ function take(message: Message): void {
 async function loadEvents(): Promise<void> {
   const answer = await request<NodeEvent[]>(withQuery("/api/v1/events", { limit: 200 }));
   change({ events: mergeEvents(state.events, answer.data) });
+}
+
+/** A link that the daemon's start printed carries a token that works once: it is exchanged, and is in the address no longer. */
+export async function logInByLink(): Promise<void> {
+  const once = new URLSearchParams(location.search).get("token");
+  if (once === null) return;
+  setQuery({ token: null });
+  // Not beside one that this tab has kept: that may be of an earlier daemon, which this one refuses.
+  const before = token.read();
+  token.write(null);
+  const answer = await request<Login>("/api/v1/session", { method: "POST", body: { token: once } }).catch(() => null);
+  token.write(answer?.data.token ?? before);
+  change({ linkRefused: answer === null });
 }
 
 let stop: (() => void) | null = null;

@@ -1,6 +1,7 @@
 // t("key", {values}): the text of a key in the language chosen. A key that does not exist does not compile.
 
 import { readPreferences } from "../state/preferences";
+import { inChinese } from "./daemon";
 import { table } from "./table";
 
 export type Key = keyof typeof table;
@@ -11,3 +12,6 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   const text = pair ? pair[readPreferences().language === "zh-CN" ? 1 : 0] : key.slice(key.lastIndexOf(".") + 1);
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
+
+/** What the daemon said, in the language chosen. */
+export const daemonText = (text: string): string => (readPreferences().language === "zh-CN" ? inChinese(text) : text);

@@ -1,5 +1,5 @@
 // Every text of the dashboard: English, Chinese. An entry without both does not compile; a test compares the {places}.
-// What the daemon says (reasons, events, fixes) comes as it is.
+// What the daemon says (reasons, events, findings) is in daemon.ts; commands and what somebody typed are as they are.
 
 export const table = {
   "close": ["Close", "关闭"],
@@ -37,6 +37,7 @@ export const table = {
   "token.label": ["Token", "令牌"],
   "token.enter": ["Use this token", "使用此令牌"],
   "token.refused": ["The daemon does not accept this token.", "守护进程不接受此令牌。"],
+  "token.linkRefused": ["The link that opened this page was used already, or is too old: this page shows totals only. Enter the token; the daemon's start says in which file it is.", "打开此页面的链接已被使用过或已过期：此页面只显示总量。请输入令牌；守护进程启动时会说明令牌所在的文件。"],
   "settings.theme": ["Theme", "主题"],
   "settings.auto": ["Auto", "自动"],
   "settings.light": ["Light", "浅色"],
@@ -94,13 +95,13 @@ export const table = {
   "device.free": ["free", "空闲"],
   "device.utilisation": ["busy", "利用率"],
   "device.temperature": ["at", "温度"],
-  "device.forecast": ["full in", "预计占满"],
   "device.fullIn": ["full in {time}", "{time} 后占满"],
   "device.atLimit": ["at limit", "已达上限"],
   "device.barLabel": ["Memory of GPU {gpu}", "GPU {gpu} 的内存"],
   "device.lanes": ["How far each tenant may grow: thick to its guarantee, thin to its limit", "各租户可增长的范围：粗线为保障，细线为上限"],
   "now.workloads": ["Workloads", "工作负载"],
   "now.lastEvents": ["Last events", "最近事件"],
+  "events.rebalancing": ["Rebalancing", "再平衡"],
   "now.allEvents": ["All events", "全部事件"],
   "now.noDevice": ["No GPU was found here. A simulated one shows what this looks like:", "未找到 GPU。可以先看看模拟的 GPU："],
   "now.nothingRuns": ["Nothing runs under a limit. Start something: ration run --limit 4GiB -- python train.py", "没有受限运行的程序。试试：ration run --limit 4GiB -- python train.py"],
@@ -109,6 +110,8 @@ export const table = {
   "filter.field": ["‘{text}’ is not a field. Did you mean ‘{hint}’?", "“{text}”不是字段。是否指“{hint}”？"],
   "filter.value": ["‘{text}’ cannot be compared here. For example: {hint}", "“{text}”不能用于比较。例如：{hint}"],
   "filter.syntax": ["‘{text}’ is not a whole filter. For example: {hint}", "“{text}”不是完整的筛选。例如：{hint}"],
+  "event.count": ["How often", "次数"],
+  "event.countSince": ["{count} times, since", "{count} 次，起始于"],
   "event.started": ["started", "启动"],
   "event.ended": ["ended", "结束"],
   "event.denied": ["denied", "拒绝"],
@@ -312,9 +315,11 @@ export const table = {
   "months.closed": ["Closed", "结账时间"],
   "months.seal": ["Seal", "封印"],
   "months.open": ["open", "未结账"],
+  "months.running": ["not over yet", "尚未结束"],
+  "months.empty": ["Empty months", "空月份"],
   "months.close": ["Close", "结账"],
   "months.sure": ["Really close", "确认结账"],
-  "months.note": ["The last twelve months (UTC). The lines of a closed month never change any more; this cannot be undone.", "最近十二个月（UTC）。结账后该月数据不再改变，且无法撤销。"],
+  "months.note": ["This month and the twelve before it (UTC). The lines of a closed month never change any more; this cannot be undone.", "本月及之前十二个月（UTC）。结账后该月数据不再改变，且无法撤销。"],
   "lease.waiting": ["waiting", "等待中"],
   "lease.granted": ["granted", "准许"],
   "lease.running": ["running", "运行中"],

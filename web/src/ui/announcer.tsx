@@ -3,14 +3,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { NodeEvent } from "../api/types";
 import { lastEventId, readState, useStore } from "../state/store";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 
 const pauseMs = 5000;
 
 export function sentence(denials: NodeEvent[]): string {
   const last = denials[denials.length - 1];
   if (!last) return "";
-  return denials.length === 1 ? last.text : t("announce.many", { count: denials.length, text: last.text });
+  const text = daemonText(last.text);
+  return denials.length === 1 ? text : t("announce.many", { count: denials.length, text });
 }
 
 export function Announcer() {

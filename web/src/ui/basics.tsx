@@ -5,11 +5,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatClock, formatDay, formatDuration, formatExact, formatSize } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { navigate } from "../state/route";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 
 /** Unknown is said, with the reason, never shown as 0. */
 export function NotKnown({ reason, full }: { reason: string | undefined; full?: boolean }) {
-  const why = reason ?? t("na.noReason");
+  const why = reason === undefined ? t("na.noReason") : daemonText(reason);
   if (full) return <span class="na">n/a ({why})</span>;
   return <span class="na" title={why}>n/a<span class="hidden"> ({why})</span></span>;
 }

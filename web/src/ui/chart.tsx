@@ -7,7 +7,7 @@ import type { Series } from "../api/types";
 import { toCsv } from "../logic/export";
 import { formatClock, formatDay, formatSize } from "../logic/format";
 import { canvasFill, colours, lookOf } from "../logic/palette";
-import { asRows, prepare, type Drawn } from "../logic/series";
+import { asRows, levelAt, prepare, type Drawn, type Level } from "../logic/series";
 import { usePreferences } from "../state/preferences";
 import { setQuery } from "../state/route";
 import { t } from "../text";
@@ -21,8 +21,8 @@ export interface ChartProps {
   which: "maximum" | "average";
   /** Which look a line has; its own name where the lines are tenants. */
   tenantOf: (name: string) => string;
-  /** Levels that do not change in time, such as a guarantee. */
-  levels?: { label: string; bytes: number }[];
+  /** Levels that do not change in time, such as a guarantee, from when on they hold. */
+  levels?: Level[];
   table: boolean;
   cli: string;
   onZoom?: (from: Date, to: Date) => void;
@@ -164,7 +164,7 @@ function makeOptions(latest: { current: Latest }, width: number, onCursor: (inde
           const paint = readInk();
           if (now.stacked) dashed(plot, now.drawn.times, now.drawn.limitSum, paint.text, 1.5);
           else now.drawn.limits.forEach((limit) => dashed(plot, now.drawn.times, limit.values, colours[lookOf(now.tenantOf(limit.name))] ?? paint.text, 1.5));
-          now.levels?.forEach((level) => dashed(plot, now.drawn.times, now.drawn.times.map(() => level.bytes), paint.text, 1));
+          now.levels?.forEach((level) => dashed(plot, now.drawn.times, levelAt(level, now.drawn.times), paint.text, 1));
           drawDenials(plot, now.series, paint);
         },
       ],
@@ -207,7 +207,7 @@ function Canvas(props: Latest) {
   }, [shape]);
   useEffect(() => plot.current?.setData(dataOf(props.drawn, props.stacked)), [props.series, props.which, props.levels?.[0]?.bytes]);
   const { drawn } = props;
-  const at = index ?? drawn.times.length - 1;
+  const at = index ?? drawn.lastKnown;
   const time = drawn.times[at];
   const total = drawn.stacked[drawn.stacked.length - 1]?.[at];
   return (

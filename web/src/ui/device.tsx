@@ -28,10 +28,9 @@ function ReachLane({ reach, total }: { reach: Reach; total: number }) {
 }
 
 function Forecast({ device }: { device: Device }) {
-  if (device.time_to_full_seconds !== null) {
-    return <Badge tone={device.time_to_full_seconds < 3600 ? "warn" : "plain"}>{t("device.fullIn", { time: formatDuration(device.time_to_full_seconds) })}</Badge>;
-  }
-  return <span class="sensor"><span class="faint">{t("device.forecast")}</span> <NotKnown reason={device.time_to_full_seconds_na} full /></span>;
+  // That it will not be full is how it should be, and nothing to say.
+  if (device.time_to_full_seconds === null) return null;
+  return <Badge tone={device.time_to_full_seconds < 3600 ? "warn" : "plain"}>{t("device.fullIn", { time: formatDuration(device.time_to_full_seconds) })}</Badge>;
 }
 
 function Sensor({ value, unit, label, na }: { value: number | null; unit: string; label: string; na: string | undefined }) {

@@ -3,8 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
-import { workloadPath } from "../state/route";
-import { t } from "../text";
+import { setQuery, workloadPath } from "../state/route";
+import { daemonText, t } from "../text";
 import { Amount, Badge, Command, Link, Span, Time } from "./basics";
 
 const bad = ["denied", "violation", "guard_lost", "suspend_failed", "alert", "orphaned", "gap"];
@@ -26,10 +26,20 @@ export function EventLines({ events, selected, oneType }: { events: NodeEvent[];
         <li key={event.id} class={event.id === selected ? "selected" : ""} data-event={event.id}>
           <Time time={event.time} />
           {!oneType && <EventBadge type={event.type} />}
-          <Link to={`/events?event=${event.id}`} current={event.id === selected}>{event.text}</Link>
+          <Link to={`/events?event=${event.id}`} current={event.id === selected}>{daemonText(event.text)}</Link>
         </li>
       ))}
     </ol>
+  );
+}
+
+/** Whether limits that the daemon moved by itself are among the events; the URL says so. */
+export const showsRoutine = (query: URLSearchParams): boolean => query.get("rebalancing") === "show";
+
+export function RoutineSwitch({ query, hidden }: { query: URLSearchParams; hidden: number }) {
+  const shown = showsRoutine(query);
+  return (
+    <label class="check routine"><input type="checkbox" checked={shown} onChange={() => setQuery({ rebalancing: shown ? null : "show" })} /> {t("events.rebalancing")}{hidden > 0 && <span class="count">{hidden}</span>}</label>
   );
 }
 
@@ -37,7 +47,7 @@ export function describe(cause: unknown): string {
   if (!(cause instanceof RequestError)) return String(cause);
   const { problem } = cause;
   if (problem.status === 0) return t("error.unreachable");
-  return [problem.id, problem.detail ?? problem.title].filter(Boolean).join(" · ");
+  return [problem.id, daemonText(problem.detail ?? problem.title)].filter(Boolean).join(" · ");
 }
 
 /** The limit in the text of a fix such as `ration set serve --limit 12GiB`. */
@@ -68,17 +78,18 @@ export function Why({ event }: { event: NodeEvent }) {
   return (
     <article class="why" aria-labelledby="why-title">
       <h3 id="why-title"><EventBadge type={event.type} /> {event.denial ?? `#${event.id}`}</h3>
-      <p class="why-text">{event.text}</p>
+      <p class="why-text">{daemonText(event.text)}</p>
       <dl class="facts">
         <dt>{t("event.time")}</dt><dd><Time time={event.time} day /></dd>
         {event.workload && <><dt>{t("column.workload")}</dt><dd><Link to={workloadPath(event.workload)}>{event.tenant ? `${event.tenant}/` : ""}{event.workload}</Link>{event.pid !== null && <span class="faint"> pid {event.pid}</span>}</dd></>}
         {event.gpu !== null && <><dt>GPU</dt><dd>{event.gpu}</dd></>}
-        {event.by && <><dt>{t("event.by")}</dt><dd>{event.by}</dd></>}
+        {event.by && <><dt>{t("event.by")}</dt><dd>{daemonText(event.by)}</dd></>}
+        {event.count > 1 && <><dt>{t("event.count")}</dt><dd>{t("event.countSince", { count: event.count })} <Time time={event.first_time} /></dd></>}
         {event.new !== null && <><dt>{t("event.change")}</dt><dd><Setting value={event.old} /> → <Setting value={event.new} /></dd></>}
         {denial && <>
           <dt>{t("why.asked")}</dt><dd><Amount bytes={denial.requested_bytes} /><code> {denial.function}</code></dd>
-          <dt>{t("why.because")}</dt><dd class="because">{denial.because}</dd>
-          {denial.not_because && <><dt>{t("why.notBecause")}</dt><dd>{denial.not_because}</dd></>}
+          <dt>{t("why.because")}</dt><dd class="because">{daemonText(denial.because)}</dd>
+          {denial.not_because && <><dt>{t("why.notBecause")}</dt><dd>{daemonText(denial.not_because)}</dd></>}
           <dt>{t("why.held")}</dt><dd><Amount bytes={denial.used_bytes} /> {t("why.ofLimit")} <Amount bytes={denial.limit_bytes} /></dd>
           <dt>{t("why.deviceFree")}</dt><dd><Amount bytes={denial.device_free_bytes} na={denial.device_free_bytes_na} full /></dd>
           {denial.waited_seconds ? <><dt>{t("why.waited")}</dt><dd><Span seconds={denial.waited_seconds} /></dd></> : null}

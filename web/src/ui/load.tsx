@@ -1,7 +1,10 @@
 // Data that a page asks for itself: loaded again when its path changes, and now and then while the page is looked at.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { request } from "../api/client";
+import { request, withQuery } from "../api/client";
+import type { Series } from "../api/types";
+import { parseDuration } from "../logic/format";
+import { fromFirstRecord } from "../logic/series";
 import { useStore } from "../state/store";
 import { describe } from "./events";
 
@@ -48,3 +51,20 @@ export function useLoaded<Data>(path: string | null, everyMs: number | null = nu
   }, [path, everyMs, turn, live]);
   return { data, time, problem, again: () => setTurn((count) => count + 1) };
 }
+
+/** A range that follows the clock begins with the first record, and is asked for from there on, so that its steps are as fine as its length allows. */
+export function useSeries(query: Record<string, string | number | null> | null, range: { from: string; to: string | null; fixed: boolean }, everyMs: number | null): { data: Series | null; problem: string | null } {
+  const asked = withQuery("/api/v1/series", { metric: "used_bytes", ...query, from: range.from, to: range.to, points: 600 });
+  const [begun, setBegun] = useState({ asked, at: "" });
+  const later = begun.asked === asked && begun.at !== "" && Date.now() - Date.parse(begun.at) < spanMs(range.from);
+  const path = later ? withQuery("/api/v1/series", { metric: "used_bytes", ...query, from: begun.at, points: 600 }) : asked;
+  const { data, problem } = useLoaded<Series>(query && path, everyMs);
+  const shown = data && !range.fixed ? fromFirstRecord(data) : data;
+  useEffect(() => {
+    if (shown && shown !== data) setBegun({ asked, at: shown.from });
+  }, [shown?.from]);
+  return { data: shown, problem };
+}
+
+/** `-10m`, `-1h`: how long ago. */
+const spanMs = (from: string): number => (parseDuration(from.slice(1)) ?? 0) * 1000;

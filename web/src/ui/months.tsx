@@ -1,4 +1,4 @@
-// The months that are over: what was recorded of them, which are closed, and closing one.
+// This month and those that are over: what was recorded of them, which are closed, and closing one.
 
 import { useEffect, useState } from "preact/hooks";
 import { request, withQuery } from "../api/client";
@@ -15,10 +15,13 @@ interface Month {
   problem: string | null;
 }
 
-/** The twelve months before `now`, by the daemon's calendar (UTC), newest first. */
-export function monthsBefore(now: Date): string[] {
-  return Array.from({ length: 12 }, (_, index) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1 - index)).toISOString().slice(0, 7));
+/** The month of `now` and the twelve before it, by the daemon's calendar (UTC), newest first. */
+export function monthsUntil(now: Date): string[] {
+  return Array.from({ length: 13 }, (_, index) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - index)).toISOString().slice(0, 7));
 }
+
+/** Nothing was recorded in it, and it was not closed either. */
+const isEmpty = ({ usage }: Month): boolean => usage !== null && usage.closed === null && gibHours(usage.capacity_byte_seconds) === 0;
 
 /** Closing cannot be undone: it is asked twice. */
 function Close({ month, closed }: { month: string; closed: (period: Period) => void }) {
@@ -41,10 +44,11 @@ function Close({ month, closed }: { month: string; closed: (period: Period) => v
 
 export function Months({ operator }: { operator: boolean }) {
   const [months, setMonths] = useState<Month[]>([]);
+  const [all, setAll] = useState(false);
   const replace = (fresh: Month) => setMonths((have) => have.map((one) => (one.month === fresh.month ? fresh : one)));
   useEffect(() => {
     const abort = new AbortController();
-    const names = monthsBefore(new Date());
+    const names = monthsUntil(new Date());
     setMonths(names.map((month) => ({ month, usage: null, problem: null })));
     // One after another: the past is asked by others as well.
     void (async () => {
@@ -58,17 +62,20 @@ export function Months({ operator }: { operator: boolean }) {
     })();
     return () => abort.abort();
   }, []);
+  const running = months[0]?.month;
+  const empty = months.filter((one) => one.month !== running && isEmpty(one));
+  const shown = all ? months : months.filter((one) => one.month === running || one.problem !== null || (one.usage !== null && !isEmpty(one)));
   const known = (row: Month, show: (usage: Usage) => preact.ComponentChildren) => (row.usage ? show(row.usage) : row.problem ? <NotKnown reason={row.problem} /> : <span class="faint">…</span>);
   const columns: Column<Month>[] = [
     { id: "month", head: t("months.month"), header: true, value: (row) => row.month, cell: (row) => <span class="amount"><Link to={`/reports?window=${row.month}`}>{row.month}</Link></span> },
     { id: "recorded", head: `${t("months.recorded")} GiB·h`, numeric: true, value: (row) => row.usage && gibHours(row.usage.capacity_byte_seconds), cell: (row) => known(row, (usage) => <span class="amount" title={`${usage.capacity_byte_seconds} byte-seconds`}>{formatCount(gibHours(usage.capacity_byte_seconds), 1)}</span>), from: "medium" },
-    { id: "closed", head: t("months.closed"), value: (row) => row.usage?.closed, cell: (row) => known(row, (usage) => (usage.closed === null ? <span class="faint">{t("months.open")}</span> : <Time time={usage.closed} day />)) },
+    { id: "closed", head: t("months.closed"), value: (row) => row.usage?.closed, cell: (row) => known(row, (usage) => (usage.closed === null ? <span class="faint">{t(row.month === running ? "months.running" : "months.open")}</span> : <Time time={usage.closed} day />)) },
     { id: "seal", head: t("months.seal"), value: (row) => row.usage?.seal, cell: (row) => row.usage?.seal && <><code title={row.usage.seal}>{row.usage.seal.slice(0, 12)}</code>{row.usage.seal_intact === false && <> <Badge tone="bad">{t("reports.sealBroken")}</Badge></>}</>, from: "medium" },
-    ...(operator ? [{ id: "close", head: "", value: () => null, cell: (row: Month) => row.usage?.closed === null && <Close month={row.month} closed={(period) => row.usage && replace({ ...row, usage: { ...row.usage, ...period } })} /> }] : []),
+    ...(operator ? [{ id: "close", head: "", value: () => null, cell: (row: Month) => row.usage?.closed === null && row.month !== running && <Close month={row.month} closed={(period) => row.usage && replace({ ...row, usage: { ...row.usage, ...period } })} /> }] : []),
   ];
   return (
-    <Panel id="months" title={t("months.title")}>
-      <DataTable name="months" caption={t("months.title")} columns={columns} rows={months} keyOf={(row) => row.month} />
+    <Panel id="months" title={t("months.title")} tools={empty.length > 0 && <label class="check"><input type="checkbox" checked={all} onChange={() => setAll(!all)} /> {t("months.empty")}<span class="count">{empty.length}</span></label>}>
+      <DataTable name="months" caption={t("months.title")} columns={columns} rows={shown} keyOf={(row) => row.month} />
       <p class="faint">{t("months.note")}</p>
     </Panel>
   );

@@ -3,11 +3,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { WorkloadRow } from "../api/types";
 import { compileFilter, type FilterError } from "../logic/filter";
-import { formatDuration } from "../logic/format";
+import { formatDuration, shortCommand } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { nameOf, pidsOf, shareOf, workloadFields } from "../logic/workloads";
 import { setQuery, workloadPath } from "../state/route";
-import { t } from "../text";
+import { daemonText, t } from "../text";
 import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "./basics";
 import { DataTable, TableCopy, type Column } from "./table";
 
@@ -16,7 +16,7 @@ function WorkloadName({ row }: { row: WorkloadRow }) {
     return (
       <span class="workload">
         <i class="swatch part-ungoverned" aria-hidden="true" />
-        <span class="workload-name"><span title={row.workload_na}>{nameOf(row)}</span> <span class="faint">pid {pidsOf(row)}</span></span>
+        <span class="workload-name"><span title={row.workload_na && daemonText(row.workload_na)}>{nameOf(row)}</span> <span class="faint">pid {pidsOf(row)}</span></span>
       </span>
     );
   }
@@ -32,7 +32,7 @@ function WorkloadName({ row }: { row: WorkloadRow }) {
 const idleWorthSaying = 300;
 
 export function StateBadge({ row }: { row: WorkloadRow }) {
-  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: row.workload_na } : {})}>{t("state.ungoverned")}</Badge>;
+  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: daemonText(row.workload_na) } : {})}>{t("state.ungoverned")}</Badge>;
   if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
   if (row.state === "suspended" || row.state === "resuming") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
   if ((shareOf(row) ?? 0) >= 1) return <Badge tone="bad">{t("device.atLimit")}</Badge>;
@@ -42,7 +42,8 @@ export function StateBadge({ row }: { row: WorkloadRow }) {
 
 const none = <span class="faint" aria-hidden="true">–</span>;
 
-export function workloadColumns(): Column<WorkloadRow>[] {
+export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
+  const commands = rows.flatMap((row) => commandOf(row) ?? []);
   return [
     { id: "workload", head: t("column.workload"), header: true, value: (row) => (row.workload === null ? nameOf(row) : `${row.tenant ?? ""}/${row.workload}`), cell: (row) => <WorkloadName row={row} /> },
     { id: "state", head: t("column.state"), value: (row) => (row.governed ? row.state : "ungoverned"), cell: (row) => <StateBadge row={row} />, from: "medium" },
@@ -70,14 +71,16 @@ export function workloadColumns(): Column<WorkloadRow>[] {
       },
     },
     { id: "user", head: t("column.user"), from: "wide", value: (row) => row.user },
-    { id: "command", head: t("column.command"), from: "wide", value: (row) => row.command ?? row.processes?.[0]?.command, cell: (row) => <CommandCell row={row} /> },
+    { id: "command", head: t("column.command"), from: "wide", value: commandOf, cell: (row) => <CommandCell row={row} others={commands} /> },
   ];
 }
 
-function CommandCell({ row }: { row: WorkloadRow }) {
-  const command = row.command ?? row.processes?.[0]?.command;
+const commandOf = (row: WorkloadRow): string | null | undefined => row.command ?? row.processes?.[0]?.command;
+
+function CommandCell({ row, others }: { row: WorkloadRow; others: string[] }) {
+  const command = commandOf(row);
   if (!command) return <NotKnown reason={row.command_na ?? row.processes_na ?? row.processes?.[0]?.command_na} />;
-  return <code class="clip" title={command}>{command}</code>;
+  return <code class="command-cell" title={command}>{shortCommand(command, others, 40)}</code>;
 }
 
 /** A text that the URL keeps. */
@@ -105,7 +108,7 @@ export function WorkloadPanel({ rows, filter, sort, gpus }: { rows: WorkloadRow[
   const compiled = compileFilter(filter, workloadFields);
   const problem = "error" in compiled ? compiled.error : null;
   const shown = "matches" in compiled ? rows.filter(compiled.matches) : rows;
-  const columns = workloadColumns().filter((column) => column.id !== "gpu" || gpus > 1);
+  const columns = workloadColumns(rows).filter((column) => column.id !== "gpu" || gpus > 1);
   const tools = (
     <>
       <FilterField value={filter} problem={problem} label={t("filter.label")} example="used>4GiB & denied>0" />

@@ -1,5 +1,6 @@
 // The daemon under test, and all that tests do to it from outside. Without RATION_WEB_URL it is the mock. For a real rationd:
 //   RATION_WEB_URL      where it listens, RATION_WEB_TOKEN its operator token
+//   RATION_WEB_LINK     the link that its start printed
 //   RATION_WEB_STOP     command lines (sh -c) that stop it, start it with the same state, and make a workload be refused
 //   RATION_WEB_START    memory ("$1": the name of the workload); tests that need one that is not given are skipped
 //   RATION_WEB_DENY
@@ -11,6 +12,8 @@ import type { Snapshot } from "../../src/api/types";
 export interface Daemon {
   url: string;
   token: string;
+  /** As the first start printed it: its token works once. */
+  link: string;
   /** null: cannot be done to this daemon. */
   stop: (() => Promise<void>) | null;
   start: () => Promise<void>;
@@ -27,12 +30,12 @@ export async function openDaemon(): Promise<Daemon> {
   const url = process.env["RATION_WEB_URL"], token = process.env["RATION_WEB_TOKEN"] ?? "";
   if (url) {
     const start = shell(process.env["RATION_WEB_START"]);
-    return { url, token, stop: start && shell(process.env["RATION_WEB_STOP"]), start: start ?? (async () => undefined), deny: shell(process.env["RATION_WEB_DENY"]), close: async () => undefined };
+    return { url, token, link: process.env["RATION_WEB_LINK"] ?? "", stop: start && shell(process.env["RATION_WEB_STOP"]), start: start ?? (async () => undefined), deny: shell(process.env["RATION_WEB_DENY"]), close: async () => undefined };
   }
   const mock = new MockDaemon({ dist: "dist", token: "token-of-the-tests", lively: false });
   await mock.start();
   return {
-    url: mock.url, token: "token-of-the-tests", stop: () => mock.stop(), start: () => mock.start(), close: () => mock.stop(),
+    url: mock.url, token: "token-of-the-tests", link: `${mock.url}/?token=${mock.world.once}`, stop: () => mock.stop(), start: () => mock.start(), close: () => mock.stop(),
     deny: async (workload) => {
       mock.world.deny(workload);
       mock.flush();

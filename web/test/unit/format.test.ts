@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { formatCount, formatDuration, formatExact, formatSize, gibHours, parseDuration, parseSize, typedSize } from "../../src/logic/format";
+import { formatCount, formatDuration, formatExact, formatSize, gibHours, parseDuration, parseSize, shortCommand, typedSize } from "../../src/logic/format";
 
 const gib = 2 ** 30;
 
@@ -49,4 +49,18 @@ test("byte-seconds beyond a number's reach become GiB·h", () => {
 test("counts are grouped before the point only", () => {
   assert.equal(formatCount(29313.6, 1), "29\u202f313.6");
   assert.equal(formatCount(0.12345, 5), "0.12345");
+});
+
+test("a command is cut where it tells nothing apart", () => {
+  assert.equal(shortCommand("python train.py", [], 20), "python train.py");
+  assert.equal(shortCommand("/usr/bin/python3 /home/alice/train.py --lr 0.1", [], 25), "python3 …rain.py --lr 0.1");
+  const long = (shard: number) => `/usr/bin/python3 -m trainer.main --shard ${shard} --of 128 --data /mnt/datasets/imagenet --epochs 90`;
+  const all = [long(17), long(18), "python eval.py"];
+  const [one, other] = [shortCommand(long(17), all, 40), shortCommand(long(18), all, 40)];
+  assert.ok(one !== other && one.length <= 40 && other.length <= 40, `${one} and ${other}`);
+  assert.match(one, /17/);
+  for (let round = 0; round < 50; round += 1) {
+    const many = Array.from({ length: 5 }, (_, index) => `${"x".repeat(round)} ${index}${"y".repeat(60)}`);
+    assert.equal(new Set(many.map((command) => shortCommand(command, many, 30))).size, 5);
+  }
 });

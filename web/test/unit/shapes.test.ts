@@ -4,7 +4,7 @@ import type { Series, Snapshot } from "../../src/api/types";
 import { reportCommand, shellWord, toCsv, windowFrom } from "../../src/logic/export";
 import { blocksOf, flow, layoutDevice, type Block } from "../../src/logic/layout";
 import { bodyOf, commandOf, readTenant, writeTenant } from "../../src/logic/plan";
-import { asRows, prepare } from "../../src/logic/series";
+import { asRows, fromFirstRecord, levelAt, prepare } from "../../src/logic/series";
 import { table } from "../../src/text/table";
 import { World } from "../../mock/world";
 
@@ -50,6 +50,24 @@ const series: Series = {
   lines: [{ name: "a", maximum: [1, 2, null, null], average: [1, 1, null, null] }, { name: "b", maximum: [5, null, null, 7], average: [4, null, null, 7] }],
   limits: [{ name: "a", values: [10, 10, 10, 10] }, { name: "b", values: [10, null, 20, 20] }], denials: [], gaps: [], capacity_bytes: 40,
 };
+
+test("a chart begins with the first record, whatever was asked for", () => {
+  const late = { ...series, lines: series.lines.map((line) => ({ ...line, maximum: [null, null, ...line.maximum], average: [null, null, ...line.average] })), limits: series.limits.map((limit) => ({ ...limit, values: [null, null, ...limit.values] })), to: "2026-01-01T00:00:06.000Z" };
+  const begun = fromFirstRecord(late);
+  assert.deepEqual({ ...begun, from: series.from, to: series.to }, series);
+  assert.equal(begun.from, "2026-01-01T00:00:02.000Z");
+  assert.equal(fromFirstRecord(series), series);
+  const gap = { from: "2026-01-01T00:00:01.000Z", to: "2026-01-01T00:00:02.000Z" };
+  assert.equal(fromFirstRecord({ ...late, gaps: [gap] }).from, gap.from, "that nobody watched is known");
+  const nothing = { ...late, lines: late.lines.map((line) => ({ ...line, maximum: line.maximum.map(() => null), average: line.average.map(() => null) })) };
+  assert.equal(fromFirstRecord(nothing), nothing);
+});
+
+test("a guarantee is drawn from when on there was somebody who had it", () => {
+  const times = [0, 1, 2, 3].map((second) => Date.parse(series.from) / 1000 + second);
+  assert.deepEqual(levelAt({ label: "", bytes: 5, since: "2026-01-01T00:00:02.000Z" }, times), [null, null, 5, 5]);
+  assert.deepEqual(levelAt({ label: "", bytes: 5, since: undefined }, times), [5, 5, 5, 5]);
+});
 
 test("a stack adds what is known; where nothing was recorded there is nothing", () => {
   const drawn = prepare(series, "maximum");

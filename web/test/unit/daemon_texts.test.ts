@@ -1,0 +1,129 @@
+// The sentences of src/text/daemon.ts against the daemon's sources: what it may say of an event, a reason or a finding is
+// there, in its words, and nothing that it does not say.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { World } from "../../mock/world";
+import { inChinese, sentences } from "../../src/text/daemon";
+
+/** Each text of a C++ file, pieces that follow each other as one, and the calls that it stands in, the outermost first. */
+function textsOf(source: string): { text: string; calls: string[]; line: number }[] {
+  const found: { text: string; calls: string[]; line: number }[] = [], calls: string[] = [];
+  let joined = false;
+  for (let at = 0; at < source.length; ) {
+    const rest = source.slice(at, at + 4000);
+    const skipped = /^(\/\/[^\n]*|#include[^\n]*|\s+)/.exec(rest);
+    const character = /^'(\\.|[^'\\])'/.exec(rest), raw = /^R"(\w*)\(/.exec(rest), string = /^"((?:\\.|[^"\\])*)"/s.exec(rest);
+    if (skipped) {
+      at += skipped[0].length;
+    } else if (raw) {
+      at = source.indexOf(`)${raw[1]}"`, at) + (raw[1] ?? "").length + 2;
+      joined = false;
+    } else if (string) {
+      const text = (string[1] ?? "").replace(/\\(.)/g, (_whole, letter: string) => (letter === "n" ? "\n" : letter));
+      const last = found[found.length - 1];
+      if (joined && last) last.text += text;
+      else found.push({ text, calls: [...calls], line: source.slice(0, at).split("\n").length });
+      joined = true;
+      at += string[0].length;
+    } else {
+      joined = false;
+      if (rest.startsWith("(")) calls.push(/(\w+)\s*$/.exec(source.slice(Math.max(0, at - 60), at))?.[1] ?? "");
+      else if (rest.startsWith(")")) calls.pop();
+      at += character ? character[0].length : 1;
+    }
+  }
+  return found;
+}
+
+const source = "../src";
+/** Files whose every sentence may be shown, apart from refusals (fail), which are the answer to a request and English. */
+const told = [
+  ...readdirSync(`${source}/node`).filter((file) => /^(node|node_\w+|snapshot|snapshot_json|explain|limit_changed|leases|event_flood|suspension|checkpoint_jobs|registry|state_file|limits|tenants|schedules|driver_limits)\.cpp$/.test(file)).map((file) => `node/${file}`),
+  "node/daemon.cpp", "node/decisions/balance.cpp", "node/decisions/idle.cpp", "node/decisions/queue.cpp", "policy/denials.cpp", "policy/configured_slices.cpp",
+];
+/** Of these the sentences that stand in an event or a reason; most of what they say is the answer to a request. */
+const partly: Record<string, RegExp> = {
+  "node/api.cpp": /holds memory|not yours|driver did not say|no limit is set|does not name/, "node/api_leases.cpp": /waits for|its turn|taken out of the queue/,
+  "node/webhook.cpp": /alerts could|keep up|answers with/, "node/history/store.cpp": /events from/, "node/history/history.cpp": /was damaged/, "node/api_now.cpp": /on TCP nobody/,
+};
+/** Refusals that an event quotes. */
+const quoted = /^(E1304|E1411|E1541|E1542|E1543|E1544|E1545|E1547)$/;
+const withQuoted = ["node/node_idle.cpp", "node/node_rules.cpp", "node/limits.cpp", "policy/checkpoint.cpp"];
+
+/** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
+const notShown = [
+  /^\n /, /^ · http/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^Its container /, /^ {3}shows who/, /^Trim instead/, /^Run the daemon/, /^It computes/, /^Start it again/,
+  /^'\w+' is no object$/, /^it is no (list|object)$/, / belongs to \{\}\.$/, /^\{\}, or: ration set/, /^look at$/, /   \(who (holds|it)/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
+];
+
+const places = (text: string): string => text.replace(/\{[^}]*\}/g, "{}").replace(/(\{\})+/g, "{}");
+const isSentence = (text: string): boolean => text.includes(" ") && (text.match(/[a-z]{2,}/g) ?? []).length > 1;
+
+function daemonSays(): { text: string; where: string }[] {
+  const files = [...new Set([...told, ...Object.keys(partly), ...withQuoted])];
+  return files.flatMap((file) => {
+    const texts = textsOf(readFileSync(`${source}/${file}`, "utf8"));
+    return texts.filter(({ text, calls, line }, index) => {
+      if (!isSentence(text) || notShown.some((one) => one.test(text))) return false;
+      if (partly[file] && !partly[file].test(text)) return false;
+      if (!calls.includes("fail")) return true;
+      // The number of a refusal stands before what it says.
+      const number = texts.slice(0, index).reverse().find((one) => /^E\d{4}$/.test(one.text) && line - one.line < 8)?.text ?? "";
+      return withQuoted.includes(file) && quoted.test(number);
+    }).map(({ text, line }) => ({ text, where: `${file}:${line}` }));
+  });
+}
+
+test("every sentence that the daemon may say of an event, a reason or a finding is there in Chinese", () => {
+  const english = sentences.map(([text]) => text);
+  const missing = daemonSays().filter(({ text }) => !english.some((known) => places(known).includes(places(text).replace(/^\{\}(?=\S* )|\{\}$/g, "")))).map(({ text, where }) => `${where} "${text}"`);
+  assert.deepEqual(missing, []);
+});
+
+test("no sentence is there that the daemon does not say", () => {
+  const everything = ["node", "node/decisions", "node/history", "policy", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`).filter((file) => file.endsWith(".cpp"))
+    .flatMap((file) => textsOf(readFileSync(`${source}/${room}/${file}`, "utf8")).map(({ text }) => places(text)))).join("\n");
+  const left: string[] = [];
+  for (const [english] of sentences) for (const part of english.split("{}").map((piece) => piece.replace(/^[:;, (]+|[:;, (.)]+$/g, ""))) if (part.length > 3 && !everything.includes(part)) left.push(`${english}: '${part}'`);
+  assert.deepEqual(left, []);
+});
+
+test("both languages fill the same places, and the Chinese is Chinese", () => {
+  for (const [english, chinese] of sentences) {
+    const count = english.split("{}").length - 1;
+    const used = [...chinese.matchAll(/\{(\d+)!?\}/g)].map((found) => Number(found[1])).sort((left, right) => left - right);
+    assert.deepEqual(used, Array.from({ length: count }, (_, index) => index + 1), english);
+    assert.match(chinese, /\p{Script=Han}|n\/a/u, english);
+  }
+  assert.equal(new Set(sentences.map(([english]) => english)).size, sentences.length);
+});
+
+test("each sentence is recognised as itself, and what is none is as it is", () => {
+  for (const [english, chinese] of sentences) {
+    if (/^[ ;,]/.test(english)) continue;
+    let number = 0;
+    const filled = english.replace(/\{\}/g, () => `${(number += 1)}x`);
+    assert.equal(inChinese(filled), chinese.replace(/\{(\d+)!?\}/g, "$1x"), filled);
+  }
+  assert.equal(inChinese("a newer daemon says something else"), "a newer daemon says something else");
+});
+
+test("a sentence within a sentence is told, too; names and commands are not", () => {
+  assert.equal(inChinese("nlp/train may hold 6.00 GiB instead of 8.00 GiB: kept for vision/serve (the last of 4 changes within 9s)"),
+    "nlp/train 现在可持有 6.00 GiB（原为 8.00 GiB）：为 vision/serve 保留（9s 内 4 次变化中的最近一次）");
+  assert.equal(inChinese("jup/limit was refused 512 MiB: it held 1.00 GiB of its limit 1.25 GiB"), "jup/limit 申请 512 MiB 被拒绝：已持有 1.00 GiB，上限 1.25 GiB");
+  assert.equal(inChinese("nlp/train: limit 2.00 GiB → 3.00 GiB on GPU 0, by root; shrinking, over by 1.00 GiB"), "nlp/train：GPU 0 的上限 2.00 GiB → 3.00 GiB，操作者 root；正在收缩，超出 1.00 GiB");
+  assert.equal(inChinese("jup/kernel: no memory taken or given back and no computing for 25s; it is being suspended"), "jup/kernel：25s 内没有申请或归还内存，也没有计算；正在挂起");
+  assert.equal(inChinese("jup/kernel: no memory taken or given back for 25s; whether it computes is not known, so it is not suspended"), "jup/kernel：25s 内没有申请或归还内存；是否在计算未知，因此不挂起");
+  assert.equal(inChinese("jup/kernel: no memory taken or given back and no computing for 25s; it is not suspended: the host has 1.00 GiB of memory free: too little for the 5.41 GiB of kernel."),
+    "jup/kernel：25s 内没有申请或归还内存，也没有计算；未挂起：主机空闲内存 1.00 GiB：不足以容纳 kernel 的 5.41 GiB。");
+  assert.equal(inChinese("nlp/train ended with 0, its peak was 2.00 GiB"), "nlp/train 已结束（退出码 0），峰值 2.00 GiB");
+});
+
+test("the mock says what the daemon says", () => {
+  const world = new World();
+  for (const count of [5, 20, 40]) world.tick(count);
+  assert.deepEqual(world.events.map((event) => event.text).filter((text) => inChinese(text) === text), []);
+});
