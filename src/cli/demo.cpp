@@ -203,6 +203,11 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
   } else if (!options.keep && ::isatty(STDOUT_FILENO) == 0) {
     end = scenario->length;
   }
+  if (outer.dry_run) {
+    fmt::print("would play {} on simulated GPUs ({}) with {} programs: {}\n", scenario->name, scenario->node,
+               scenario->programs.size(), scenario->about);
+    return 0;
+  }
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, [](int) { interrupted = 1; });
   ::signal(SIGPIPE, SIG_IGN);
   const auto stage = Stage::open(*scenario);

@@ -114,7 +114,7 @@ bool write(const std::filesystem::path& path, const std::string& text) {
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   if (topic.empty()) {
-    fmt::print("{}\nTopics:\n", overview());
+    fmt::print("{}\n{}\nTopics:\n", introduction(), verb_list());
     for (const Topic& entry : topics()) fmt::print("  ration help {:<12} {}\n", entry.name, entry.summary);
     return 0;
   }

@@ -44,6 +44,35 @@ struct Typed {
   bool json = false, marked = false;
 } typed;
 
+/// Of a variable that is set to something.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// What was typed, or what the environment says, of the node that the verb is about.
+void choose_node(const CLI::App& verb) {
+  const unsigned takes = cli::verb_text(verb.get_name()).node;
+  if ((takes & cli::kSim) != 0) {
+    const bool typed_here = verb.count("--sim") > 0;
+    if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
+    session.simulated = typed_here || !session.simulated_node.empty();
+    if (session.simulated) session.context.simulated = session.simulated_node.empty() ? "T4" : session.simulated_node;
+  }
+  if ((takes & cli::kSocket) == 0) return;
+  if (session.socket.empty()) session.socket = environment("RATION_SOCKET");
+  session.context.socket = session.socket;
+}
+
+/// E1001 for --dry-run with what changes nothing.
+Result<void> check_dry_run(const CLI::App& verb) {
+  const auto* action = verb.get_option_no_throw("action");
+  const std::string what = action != nullptr && action->count() > 0 ? action->as<std::string>() : "";
+  if (!session.dry_run || cli::changes_state(cli::verb_text(verb.get_name()), what)) return {};
+  const std::string whole = verb.get_name() + (what.empty() ? "" : " " + what);
+  return fail("E1001", fmt::format("{} changes nothing: --dry-run has no meaning.", whole), "ration " + whole, 2);
+}
+
 CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<Result<int>()>& action) {
   CLI::App* verb = app.add_subcommand(name, cli::verb_text(name).summary);
   verb->set_help_flag();
@@ -58,14 +87,13 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
   }
   verb->parse_complete_callback([action, verb] {
     if (typed.json) session.output = "json";
-    const auto* sim = verb->get_option_no_throw("--sim");
-    session.simulated = sim != nullptr && sim->count() > 0;
-    chosen = action;
-    if (session.simulated_node == "demo")
-      chosen = [action]() -> Result<int> {
+    choose_node(*verb);
+    chosen = [action, verb]() -> Result<int> {
+      if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
+      if (session.simulated_node == "demo" && verb->get_name() != "serve")  // which makes a node, and joins none
         if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
-        return action();
-      };
+      return action();
+    };
   });
   return verb;
 }
@@ -85,13 +113,23 @@ void add_output(CLI::App* verb, bool csv) {
 
 void add_sim(CLI::App* verb) {
   verb->add_option("--sim", session.simulated_node,
-                   "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
+                   verb->get_name() == "serve"
+                       ? "of a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file"
+                       : "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
       ->expected(0, 1)
       ->type_name("NODE");
 }
 
-void add_socket(CLI::App* verb) {
-  verb->add_option("--socket", session.socket, "the daemon's socket, where it is not the usual one")->type_name("PATH");
+/// The options that follow from the table of verbs.
+void add_common_options(CLI::App& app) {
+  for (const cli::VerbText& text : cli::verb_texts()) {
+    CLI::App* verb = app.get_subcommand(text.name);
+    if (*text.changes != '\0') verb->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+    if ((text.node & cli::kSim) != 0) add_sim(verb);
+    if ((text.node & cli::kSocket) != 0)
+      verb->add_option("--socket", session.socket, "the daemon's socket, where it is not the usual one")
+          ->type_name("PATH");
+  }
 }
 
 void add_sim_cuda(CLI::App* verb) {
@@ -126,7 +164,6 @@ void add_plan_options(CLI::App* verb) {
   verb->add_flag("--require-enforced", typed.run.require_enforced,
                  "exit 6 if the limit would not hold for this program");
   verb->add_option("--summary", typed.run.summary, "auto | always | never | json:FILE")->type_name("KIND");
-  add_sim(verb);
   add_sim_cuda(verb);
 }
 
@@ -163,9 +200,7 @@ void add_daemon_verbs(CLI::App& app) {
   serve->add_option("--listen", typed.serve.listen, "address and port of HTTP; \"\": none")
       ->type_name("ADDRESS:PORT")
       ->each([](const std::string&) { typed.serve.listen_given = true; });
-  serve->add_option("--socket", typed.serve.socket, "its socket")->type_name("PATH");
   serve->add_option("--state", typed.serve.state, "folder of its database")->type_name("FOLDER");
-  add_sim(serve);
 
   auto* service = add_verb(app, "service", [] { return cli::service(session, typed.service); });
   service->add_option("action", typed.service.action, "install, uninstall, start, stop, restart, status or print")
@@ -173,7 +208,6 @@ void add_daemon_verbs(CLI::App& app) {
       ->check(CLI::IsMember({"install", "uninstall", "start", "stop", "restart", "status", "print"}));
   service->add_flag("--user", typed.service.user, "of this user instead of the machine");
   service->add_flag("--now", typed.service.now, "with install: start it, now and at every boot");
-  service->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
 
   auto* events = add_verb(app, "events", [] { return cli::events(session, typed.events); });
   events->add_flag("-f,--follow", typed.events.follow, "go on as they happen");
@@ -186,27 +220,18 @@ void add_daemon_verbs(CLI::App& app) {
   events->add_option("--workload", typed.events.workloads, "only of these workloads")
       ->delimiter(',')
       ->type_name("NAME");
-  add_sim(events);
-  add_socket(events);
   add_output(events, false);
 
   auto* trim = add_verb(app, "trim", [] { return cli::trim(session, typed.trim); });
   trim->add_option("workload", typed.trim.name, "its name: ration ps; left out: all that are idle");
   trim->add_option("--idle", typed.trim.idle, "all that took and gave back nothing for so long: 30m")
       ->type_name("TIME");
-  trim->add_flag("--dry-run", session.dry_run, "show who would be asked, and ask nobody");
-  add_sim(trim);
-  add_socket(trim);
   add_output(trim, false);
   auto* suspend = add_verb(app, "suspend", [] { return cli::suspend(session, typed.target); });
   suspend->add_option("workload", typed.target, "its name: ration ps")->required();
-  add_sim(suspend);
-  add_socket(suspend);
   add_output(suspend, false);
   auto* resume = add_verb(app, "resume", [] { return cli::resume(session, typed.target); });
   resume->add_option("workload", typed.target, "its name: ration ps")->required();
-  add_sim(resume);
-  add_socket(resume);
   add_output(resume, false);
 
   auto* report = add_verb(app, "report", [&app] {
@@ -227,16 +252,12 @@ void add_daemon_verbs(CLI::App& app) {
   report->add_option("--share-idle", typed.report.share_idle, "who pays for what nobody held: none, even or weighted")
       ->check(CLI::IsMember({"none", "even", "weighted"}))
       ->type_name("HOW");
-  add_sim(report);
-  add_socket(report);
   report->add_option("-o,--output", session.output, "text, json, csv, md, html, focus (FOCUS 1.2) or opencost")
       ->check(CLI::IsMember({"text", "json", "csv", "md", "html", "focus", "opencost"}))
       ->type_name("FORMAT");
 
   auto* recommend = add_verb(app, "recommend", [] { return cli::recommend(session, typed.target); });
   recommend->add_option("workload", typed.target, "its name, or TENANT/NAME")->required();
-  add_sim(recommend);
-  add_socket(recommend);
   add_output(recommend, false);
 }
 
@@ -257,7 +278,6 @@ void add_verbs(CLI::App& app) {
   run->add_option("--denied-exit", typed.run.denied_exit, "exit code if it fails right after a refusal")
       ->check(CLI::Range(1, 255))
       ->type_name("CODE");
-  run->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
   add_output(run, false);
 
@@ -265,8 +285,6 @@ void add_verbs(CLI::App& app) {
   ps->add_option("--tenant", typed.tenant, "only of this tenant")->type_name("TENANT");
   ps->add_option("--user", typed.user, "only of this user")->type_name("USER");
   ps->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
-  add_sim(ps);
-  add_socket(ps);
   add_output(ps, true);
 
   auto* top = add_verb(app, "top", [] { return cli::top(session, typed.top); });
@@ -277,8 +295,6 @@ void add_verbs(CLI::App& app) {
   top->add_option("--sort", typed.top.sort, "-used,name: the largest first, then by name")->type_name("FIELDS");
   top->add_flag("--readonly", typed.top.read_only, "no key changes anything; so it is for whoever is no operator");
   top->add_flag("--ascii", typed.top.ascii, "for a terminal without UTF-8; else as LC_ALL and LANG say");
-  add_sim(top);
-  add_socket(top);
   add_output(top, false);
 
   auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu, typed.tenant); });
@@ -289,14 +305,10 @@ void add_verbs(CLI::App& app) {
       ->type_name("TENANT")
       ->excludes(part)
       ->excludes(device);
-  add_sim(explain);
-  add_socket(explain);
   add_output(explain, false);
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
   why->add_option("number", typed.denial, "of a denial, an event or a place in the queue")->required();
-  add_sim(why);
-  add_socket(why);
   add_output(why, false);
 
   auto* split = add_verb(app, "split", [] { return cli::split(session, typed.split); });
@@ -306,9 +318,6 @@ void add_verbs(CLI::App& app) {
   split->add_option("--ratio", typed.split.ratio, "40:60")->type_name("RATIO");
   split->add_option("--names", typed.split.names, "a,b,c instead of 0.0,0.1,0.2")->type_name("NAMES");
   split->add_flag("--off", typed.split.off, "make it whole again");
-  split->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
-  add_sim(split);
-  add_socket(split);
   add_output(split, true);
 
   auto* plan = add_verb(app, "plan", [] { return cli::plan(session, typed.plan); });
@@ -322,7 +331,6 @@ void add_verbs(CLI::App& app) {
       ->take_all()
       ->required();
   plan->add_flag("--spread", typed.plan.spread, "side by side, so that limits can be reached, instead of tight");
-  add_sim(plan);
   add_output(plan, false);
 
   static CLI::Option* schedule = nullptr;
@@ -339,16 +347,11 @@ void add_verbs(CLI::App& app) {
                  ->type_name("'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'")
                  ->excludes(whose);
   set->add_flag("-y,--yes", session.yes, "do not ask");
-  set->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
-  add_sim(set);
-  add_socket(set);
   add_output(set, false);
 
   auto* fits = add_verb(app, "fits", [] { return cli::fits(session, typed.size, typed.gpu); });
   fits->add_option("size", typed.size, "4GiB")->required();
   fits->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
-  add_sim(fits);
-  add_socket(fits);
   add_output(fits, false);
 
   auto* doctor = add_verb(app, "doctor", [] { return cli::doctor(session, typed.doctor); });
@@ -358,7 +361,6 @@ void add_verbs(CLI::App& app) {
       ->delimiter(',')
       ->type_name("CHECK");
   doctor->add_option("--skip", typed.doctor.skip, "all but these")->delimiter(',')->type_name("CHECK");
-  add_sim(doctor);
   add_output(doctor, true);
 
   env = add_verb(app, "env", [] { return cli::env(session, run_options(env)); });
@@ -370,7 +372,6 @@ void add_verbs(CLI::App& app) {
     return cli::simulation(session, typed.run);
   });
   sim->add_option("action", typed.target, "env")->required()->check(CLI::IsMember({"env"}));
-  add_sim(sim);
   add_sim_cuda(sim);
   add_output(sim, false);
 
@@ -380,8 +381,6 @@ void add_verbs(CLI::App& app) {
       ->check(CLI::IsMember({"init", "print", "validate", "path", "reload"}));
   config->add_option("file", typed.config.file, "the file to write or to look at");
   config->add_flag("--force", typed.config.force, "init: replace the file that is there");
-  add_sim(config);
-  add_socket(config);
   add_output(config, false);
 
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
@@ -403,6 +402,7 @@ void add_verbs(CLI::App& app) {
   completion->add_option("shell", typed.shell, "bash, zsh or fish")->required();
 
   add_daemon_verbs(app);
+  add_common_options(app);
 
   // Not for people: used by the build (manual pages), by run and doctor (one context in a process of its own) and by
   // the daemon (memory of programs moved in a process of its own).

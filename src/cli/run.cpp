@@ -150,8 +150,11 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
   auto looked = session.machine();
   if (!looked) return tl::unexpected(looked.error());
   machine = std::move(*looked);
-  auto plan = policy::make_plan(options.wish, machine, store,
-                                [&](const auto& device) { return measured_context(session, device); });
+  auto plan = policy::make_plan(options.wish, machine, store, [&](const auto& device) {
+    const auto cost = measured_context(session, device);
+    if (cost && !session.dry_run) policy::remember_context_cost(device, machine.driver_version, store.folder(), *cost);
+    return cost;
+  });
   if (!plan) return plan;
   if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
   return plan;

@@ -36,11 +36,22 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-std::string dump(const nlohmann::json& document) {
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // names may hold any bytes
+}  // namespace
+
+std::string one_line(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace
+void add_context(nlohmann::json& document, const Context& context) {
+  if (context.simulated.empty() && context.socket.empty()) return;
+  if (!document.is_structured()) return;
+  for (auto each = document.begin(); each != document.end(); ++each) {
+    if (document.is_object() && each.key() == "fix" && each->is_string())
+      *each = in_context(each->get<std::string>(), context);
+    else
+      add_context(*each, context);
+  }
+}
 
 Format Session::format() const {
   return output == "json" ? Format::kJson : output == "csv" ? Format::kCsv : Format::kText;
@@ -93,17 +104,19 @@ void Session::print_json(const std::string& verb, nlohmann::json data, const nlo
                           {"host", node::host_name()},         {"source", simulated ? "sim" : "direct"},
                           {"data", std::move(data)},           {"warnings", nlohmann::json::array()}};
   document.update(more);
-  fmt::print("{}\n", dump(document));
+  add_context(document, context);
+  fmt::print("{}\n", one_line(document));
 }
 
 void Session::print_error(const std::string& verb, const Error& error) const {
+  const std::string fix = hint(error.fix);
   fmt::print(stderr, "{} ration: {}\n", error.id, error.what);
-  if (!error.fix.empty()) fmt::print(stderr, "      {}\n", error.fix);
+  if (!fix.empty()) fmt::print(stderr, "      {}\n", fix);
   if (format() != Format::kJson) return;
-  fmt::print("{}\n",
-             dump({{"schema", "ration." + verb + "/1"},
-                   {"error",
-                    {{"id", error.id}, {"message", error.what}, {"fix", error.fix}, {"exit_code", error.exit_code}}}}));
+  fmt::print(
+      "{}\n",
+      one_line({{"schema", "ration." + verb + "/1"},
+                {"error", {{"id", error.id}, {"message", error.what}, {"fix", fix}, {"exit_code", error.exit_code}}}}));
 }
 
 void Table::print(Format format) const {

@@ -58,7 +58,7 @@ Result<int> suspend(const Session& session, const std::string& name);
 Result<int> resume(const Session& session, const std::string& name);
 
 struct ServeOptions {
-  std::string socket, state, listen;
+  std::string state, listen;
   bool listen_given = false;
 };
 /// The daemon, in the foreground until it is told to end.

@@ -230,8 +230,6 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
     if (plan.account_mode == ledger::AccountMode::kHeap) continue;
     if (!account.context && measure_context) {
       account.context = measure_context(account.device);
-      if (account.context)
-        remember_context_cost(account.device, machine.driver_version, store.folder(), *account.context);
     }
     if (account.context && account.limit < *account.context) {
       const Bytes enough =
