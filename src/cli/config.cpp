@@ -77,7 +77,7 @@ Result<int> print(const Session& session) {
   const auto configuration = policy::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   if (session.format() != Format::kJson) {
-    fmt::print("{}", policy::printed(*configuration));
+    fmt::print("{}", session.shown(policy::printed(*configuration)));
     return 0;
   }
   auto settings = nlohmann::json::array();
@@ -115,11 +115,11 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
                       {"column", problem.place.column},
                       {"message", problem.what},
                       {"fix", problem.fix}});
-    fmt::print(stderr, "E1601 ration: {}: {}\n      {}\n", policy::place_text(problem), problem.what, problem.fix);
+    session.print_finding("E1601", policy::place_text(problem) + ": " + problem.what, problem.fix);
   }
   for (const Layer& layer : *layers) {
     read.push_back(layer.name);
-    if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", layer.name);
+    if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", session.shown(layer.name));
   }
   if (layers->empty() && session.format() != Format::kJson) fmt::print("no configuration file: all defaults\n");
   if (session.format() == Format::kJson)

@@ -18,8 +18,8 @@ bool begins_command(std::string_view text, std::size_t at) {
 const VerbText* verb_at(std::string_view text, std::size_t at) {
   const std::size_t end = std::min(text.find_first_of(" \n,;:.)'`", at), text.size());
   const auto& all = verb_texts();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const VerbText& verb) { return text.substr(at, end - at) == verb.name; });
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const VerbText& verb) { return text.substr(at, end - at) == verb.name; });
   return found == all.end() ? nullptr : &*found;
 }
 

@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "base/command.hpp"
 #include "cli/reference.hpp"
 #include "cli/stage.hpp"
 #include "cli/verbs.hpp"
 #include "cli/words.hpp"
+#include "policy/plan.hpp"
 #include "policy/text.hpp"
 #include "policy/variables.hpp"
 
@@ -35,6 +37,8 @@ struct Typed {
   cli::ServeOptions serve;
   cli::ServiceOptions service;
   cli::EventsOptions events;
+  cli::PsOptions ps;
+  cli::StopOptions stop;
   cli::TopOptions top;
   cli::ReportOptions report;
   cli::TrimOptions trim;
@@ -51,10 +55,8 @@ std::string environment(const char* name) {
 }
 
 /// What was typed, or what the environment says, of the node that the verb is about.
-void choose_node(const CLI::App& verb) {
-  const unsigned takes = cli::verb_text(verb.get_name()).node;
+void choose_node(bool typed_here, unsigned takes) {
   if ((takes & cli::kSim) != 0) {
-    const bool typed_here = verb.count("--sim") > 0;
     if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
     session.simulated = typed_here || !session.simulated_node.empty();
     if (session.simulated) session.context.simulated = session.simulated_node.empty() ? "T4" : session.simulated_node;
@@ -62,6 +64,20 @@ void choose_node(const CLI::App& verb) {
   if ((takes & cli::kSocket) == 0) return;
   if (session.socket.empty()) session.socket = environment("RATION_SOCKET");
   session.context.socket = session.socket;
+}
+
+/// E1101 to E1103 for a size that no device could have: said before any device is asked.
+Result<void> check_sizes(const CLI::App& verb) {
+  for (const auto* option : verb.get_options()) {
+    if (option->get_type_name() != "SIZE") continue;
+    for (const std::string& text : option->results()) {
+      const bool step = verb.get_name() == "set" && (text.front() == '+' || text.front() == '-');
+      if (text == "none") continue;
+      if (auto size = parse_size(std::string_view(text).substr(step ? 1 : 0), kUnlimited, kUnlimited); !size)
+        if (size.error().id != "E1101" || !policy::takes_guarantee_away(text)) return tl::unexpected(size.error());
+    }
+  }
+  return {};
 }
 
 /// E1001 for --dry-run with what changes nothing.
@@ -87,9 +103,11 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
   }
   verb->parse_complete_callback([action, verb] {
     if (typed.json) session.output = "json";
-    choose_node(*verb);
+    const unsigned takes = cli::verb_text(verb->get_name()).node;
+    choose_node((takes & cli::kSim) != 0 && verb->count("--sim") > 0, takes);
     chosen = [action, verb]() -> Result<int> {
       if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
+      if (auto good = check_sizes(*verb); !good) return tl::unexpected(good.error());
       if (session.simulated_node == "demo" && verb->get_name() != "serve")  // which makes a node, and joins none
         if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
       return action();
@@ -98,9 +116,15 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
   return verb;
 }
 
-void add_output(CLI::App* verb, bool csv) {
-  verb->add_option("-o,--output", session.output, csv ? "text, json or csv" : "text or json")
-      ->check(csv ? CLI::IsMember({"text", "json", "csv"}) : CLI::IsMember({"text", "json"}))
+void add_output(CLI::App* verb, bool csv, bool lines = false) {
+  std::vector<std::string> forms{"text", "json"};
+  if (csv) forms.emplace_back("csv");
+  if (lines) forms.emplace_back("jsonl");
+  verb->add_option("-o,--output", session.output,
+                   lines ? "text, json, csv or jsonl (a row a line)"
+                   : csv ? "text, json or csv"
+                         : "text or json")
+      ->check(CLI::IsMember(forms))
       ->type_name("FORMAT");
   verb->add_flag("--json", typed.json, "the same as -o json");
   verb->add_option("--units", session.units, "iec (GiB), si (GB) or bytes")
@@ -140,13 +164,14 @@ void add_sim_cuda(CLI::App* verb) {
 
 void add_plan_options(CLI::App* verb) {
   auto& wish = typed.run.wish;
-  verb->add_option("--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")->type_name("SIZE");
+  verb->add_option("-l,--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")
+      ->type_name("SIZE");
   verb->add_option("--guarantee", wish.guarantee, "bytes kept for it: refused if they cannot be promised beside others")
       ->type_name("SIZE");
   verb->add_option("--gpu", wish.gpu, "index, UUID, auto, or several: 0,1 (the limit is then per GPU)")
       ->type_name("GPU");
   verb->add_option("--slice", wish.slice, "run inside a slice made by ration split")->type_name("SLICE");
-  verb->add_option("--name", wish.name, "name of the workload")->type_name("NAME");
+  verb->add_option("-n,--name", wish.name, "name of the workload")->type_name("NAME");
   verb->add_option("--tenant", wish.tenant, "who is charged")->type_name("TENANT");
   verb->add_option("--label", wish.labels, "a note kept with the run; may be given again")
       ->type_name("KEY=VALUE")
@@ -182,6 +207,11 @@ Result<int> start(const CLI::App* verb) {
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string first = before.front();
+    if (typed.marked)
+      return fail(
+          "E1402",
+          fmt::format("run has no option '{}'.{}", first, policy::suggestion(first.substr(0, first.find('=')), known)),
+          "ration run --help", 2);
     return fail("E1402",
                 fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first,
                             policy::suggestion(first.substr(0, first.find('=')), known)),
@@ -211,7 +241,8 @@ void add_daemon_verbs(CLI::App& app) {
 
   auto* events = add_verb(app, "events", [] { return cli::events(session, typed.events); });
   events->add_flag("-f,--follow", typed.events.follow, "go on as they happen");
-  events->add_option("--since", typed.events.since, "after the event of this number")->type_name("NUMBER");
+  events->add_option("--since", typed.events.since, "after the event of this number, or of the last so long: 10m")
+      ->type_name("NUMBER|TIME");
   events->add_option("-n,--lines", typed.events.lines, "so many of the newest")
       ->check(CLI::Range(0, 10000))
       ->type_name("N");
@@ -221,6 +252,12 @@ void add_daemon_verbs(CLI::App& app) {
       ->delimiter(',')
       ->type_name("NAME");
   add_output(events, false);
+
+  auto* stop = add_verb(app, "stop", [] { return cli::stop(session, typed.stop); });
+  stop->add_option("workload", typed.stop.name, "its name: ration ps")->required();
+  stop->add_option("--grace", typed.stop.grace, "between SIGTERM and SIGKILL; 10s if left out")->type_name("TIME");
+  stop->add_flag("-y,--yes", session.yes, "do not ask");
+  add_output(stop, false);
 
   auto* trim = add_verb(app, "trim", [] { return cli::trim(session, typed.trim); });
   trim->add_option("workload", typed.trim.name, "its name: ration ps; left out: all that are idle");
@@ -281,11 +318,19 @@ void add_verbs(CLI::App& app) {
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
   add_output(run, false);
 
-  auto* ps = add_verb(app, "ps", [] { return cli::ps(session, {typed.gpu, typed.tenant, typed.user}); });
-  ps->add_option("--tenant", typed.tenant, "only of this tenant")->type_name("TENANT");
-  ps->add_option("--user", typed.user, "only of this user")->type_name("USER");
-  ps->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
-  add_output(ps, true);
+  auto* ps = add_verb(app, "ps", [&app] {
+    if (typed.ps.every.empty() && app.get_subcommand("ps")->count("--watch") > 0) typed.ps.every = "2s";
+    return cli::ps(session, typed.ps);
+  });
+  ps->add_option("workload", typed.ps.name, "only this one: NAME, TENANT/NAME or USER/NAME");
+  ps->add_option("--sort", typed.ps.sort, "-used,name: the largest first, then by name")->type_name("FIELDS");
+  ps->add_option("-w,--watch", typed.ps.every, "again every two seconds, or every so often; ^C ends it")
+      ->expected(0, 1)
+      ->type_name("TIME");
+  ps->add_option("--tenant", typed.ps.tenant, "only of this tenant")->type_name("TENANT");
+  ps->add_option("--user", typed.ps.user, "only of this user")->type_name("USER");
+  ps->add_option("--gpu", typed.ps.gpu, "only this GPU")->type_name("GPU");
+  add_output(ps, true, true);
 
   auto* top = add_verb(app, "top", [] { return cli::top(session, typed.top); });
   top->add_flag("--once", typed.top.once, "one frame as text; also where there is no terminal");
@@ -308,7 +353,9 @@ void add_verbs(CLI::App& app) {
   add_output(explain, false);
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
-  why->add_option("number", typed.denial, "of a denial, an event or a place in the queue")->required();
+  why->add_option(
+      "what", typed.denial,
+      "the number of a denial, an event or a place in the queue, or a workload; left out: the newest denial");
   add_output(why, false);
 
   auto* split = add_verb(app, "split", [] { return cli::split(session, typed.split); });
@@ -338,7 +385,9 @@ void add_verbs(CLI::App& app) {
     return schedule->count() > 0 ? cli::schedule(session, typed.schedule) : cli::set(session, typed.set);
   });
   auto* whose = set->add_option("name", typed.set.name, "of a workload or a tenant: ration ps");
-  set->add_option("--limit", typed.set.limit, "its new limit")->type_name("SIZE")->needs(whose);
+  set->add_option("-l,--limit", typed.set.limit, "its new limit; +1GiB or -1GiB: so much more or less")
+      ->type_name("SIZE")
+      ->needs(whose);
   set->add_option("--guarantee", typed.set.guarantee, "its new guarantee")->type_name("SIZE")->needs(whose);
   set->add_option("--gpu", typed.set.gpu, "only on this GPU")->type_name("GPU")->needs(whose);
   schedule = set->add_option("--schedule", typed.schedule,
@@ -350,7 +399,7 @@ void add_verbs(CLI::App& app) {
   add_output(set, false);
 
   auto* fits = add_verb(app, "fits", [] { return cli::fits(session, typed.size, typed.gpu); });
-  fits->add_option("size", typed.size, "4GiB")->required();
+  fits->add_option("size", typed.size, "4GiB")->required()->type_name("SIZE");
   fits->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
   add_output(fits, false);
 
@@ -398,6 +447,11 @@ void add_verbs(CLI::App& app) {
   auto* help = add_verb(app, "help", [&app] { return cli::help(app, typed.topic); });
   help->add_option("topic", typed.topic, "a verb, a topic, an error's number, or: schema VERB")->expected(0, 2);
 
+  add_verb(app, "version", []() -> Result<int> {
+    fmt::print("ration {}\n", RATION_VERSION);
+    return 0;
+  });
+
   auto* completion = add_verb(app, "completion", [&app] { return cli::completion(app, typed.shell); });
   completion->add_option("shell", typed.shell, "bash, zsh or fish")->required();
 
@@ -409,6 +463,18 @@ void add_verbs(CLI::App& app) {
   auto* manual = app.add_subcommand("manual")->group("");
   manual->add_option("folder", typed.folder)->required();
   manual->parse_complete_callback([&app] { chosen = [&app] { return cli::manual(app, typed.folder); }; });
+  auto* candidates = app.add_subcommand("candidates")->group("");
+  candidates->add_option("kind", typed.target)->required();
+  add_sim(candidates);
+  candidates->add_option("--socket", session.socket);
+  candidates->parse_complete_callback([candidates] {
+    choose_node(candidates->count("--sim") > 0, cli::kSim | cli::kSocket);
+    chosen = []() -> Result<int> {
+      if (session.simulated_node == "demo")
+        if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
+      return cli::candidates(session, typed.target);
+    };
+  });
   auto* measure = app.add_subcommand("measure-context")->group("");
   measure->add_option("index", typed.index)->required();
   add_sim(measure);

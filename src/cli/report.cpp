@@ -26,7 +26,7 @@ Result<int> last_run(NodeClient& daemon, const Session& session, const std::stri
   if (session.output == "json")
     session.print_json("last_run", *run, {{"source", "daemon"}});
   else
-    fmt::print("{}", run->at("text").get<std::string>());
+    fmt::print("{}", session.hint(run->at("text").get<std::string>()));
   return 0;
 }
 

@@ -42,6 +42,9 @@ class Session {
   /// `text` with commands that are about the same node as this one.
   [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
 
+  /// The same, without anything that a terminal obeys: for texts that quote what strangers or files say.
+  [[nodiscard]] std::string shown(std::string_view text) const;
+
   /// `text` in a colour (an SGR number) where standard output is a terminal that wants it.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
@@ -49,7 +52,9 @@ class Session {
   /// the same node as this command.
   void print_json(const std::string& verb, nlohmann::json data,
                   const nlohmann::json& more = nlohmann::json::object()) const;
-  /// The error as one line, the fix below it; as JSON on standard output too where that was asked for.
+  /// Something that is wrong, as one line on standard error, and what to type below it.
+  void print_finding(const std::string& id, const std::string& what, const std::string& fix) const;
+  /// The same of an error; as JSON on standard output too where that was asked for.
   void print_error(const std::string& verb, const Error& error) const;
 };
 

@@ -160,7 +160,7 @@ class Explain(Faces):
                          [(row[field], row.get(field + "_na")) for field in ("container", "origin")])
         text = self.ration("explain", process.pid, self.node).stdout
         for part in (r"user +root", r"container +\S", r"came from +\S", r"holds +1\.06 GiB on GPU 0 Tesla T4", r"policy +report: ",
-                     r"→ ration run --limit 1280MiB -- \S+ration-workload hold 1GiB"):
+                     r"→ ration run --limit 1.25GiB -- \S+ration-workload hold 1GiB"):
             self.assertRegex(text, part)
         self.assertRegex(self.ration("ps", self.node).stdout, rf"\n\?/ration-workload .*not started through ration: root.* - ration explain {process.pid}")
         self.assertRegex(self.ration("explain", "--gpu", "0").stdout, rf"pid {process.pid} .* driver: root", "the daemon knows which node")
