@@ -295,7 +295,7 @@ Finding check_ungoverned(const Session& session) {
     return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML nobody names the processes)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
-      fmt::format("ration explain {}   until it is started through ration run it can take what others need", first));
+      fmt::format("ration explain {}   until it is started through 'ration run' it can take what others need", first));
 }
 
 Finding check_orphaned(const Session& session) {

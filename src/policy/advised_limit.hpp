@@ -8,9 +8,9 @@
 
 namespace ration::policy {
 
-/// A limit that would admit `needed` bytes, with an eighth of headroom where there is room for it, in a round size (steps
-/// of 256 MiB, 512 MiB above 4 GiB, 1 GiB above 16 GiB). `grantable`: the most that would be in force. Absent: not even
-/// `needed` would be.
+/// A limit that would admit `needed` bytes, with an eighth of headroom where there is room for it, in a round size
+/// (steps of 256 MiB, 512 MiB above 4 GiB, 1 GiB above 16 GiB). `grantable`: the most that would be in force. Absent:
+/// not even `needed` would be.
 [[nodiscard]] std::optional<Bytes> advised_limit(Bytes needed, Bytes grantable);
 
 /// Who is promised memory that stands in the way, on one device.
@@ -22,10 +22,10 @@ struct Promise {
 
 /// What a running workload could be granted on one device.
 struct LimitRoom {
-  Bytes grantable;             ///< the most that its limit could be, and be in force
-  Promise promise;             ///< what stands in the way of more
-  std::optional<int> gpu;      ///< the device's number
-  bool several_gpus = false;   ///< the workload has a limit on others, too
+  Bytes grantable;            ///< the most that its limit could be, and be in force
+  Promise promise;            ///< what stands in the way of more
+  std::optional<int> gpu;     ///< the device's number
+  bool several_gpus = false;  ///< the workload has a limit on others, too
 };
 
 /// What to type so that `workload` is admitted `needed` bytes: its new limit, or, where none would do, the promise that

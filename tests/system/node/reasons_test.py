@@ -174,7 +174,7 @@ limit = "14GiB"
         denied = self.until(lambda: self.events("denied"), "it is told")[-1]
         text = self.ration("why", denied["id"]).stdout
         self.assertRegex(text, r"because  plain held .* and might hold 6\.00 GiB of its limit 10\.0 GiB at that moment: ")
-        self.assertNotIn("ration set", text)
+        self.assertNotIn("ration set plain", text)
 
     def test_who_waits_for_what_is_kept_is_told_for_whom(self):
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "10GiB", "--", "true"],

@@ -149,7 +149,7 @@ TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
   ASSERT_TRUE(history.append(refusal("d-5-2", kStart + 30 * kHourMs + 9, 1_GiB, 3_GiB, 2_GiB)));
   ASSERT_TRUE(history.commit());
   EXPECT_EQ(reader().recommend(ask(kStart + 2 * kDayMs))->limit, 4_GiB);
-  EXPECT_NE(reader().last_run("train")->notes[0].find("--limit 4096MiB"), std::string::npos);
+  EXPECT_NE(reader().last_run("train")->notes[0].find("--limit 4GiB"), std::string::npos);
 }
 
 TEST_F(HistoryTest, WhatRunsIsSetAndWhatEndedIsRunAgain) {
