@@ -32,6 +32,10 @@ Error cannot_write(const std::string& path) {
   return {"E1611", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)), "ration config init FILE", 5};
 }
 
+Error is_there_already(const std::string& path) {
+  return {"E1610", fmt::format("{} is there already.", path), "ration config init --force   replaces it", 2};
+}
+
 /// Written beside its place and then put there, so that nobody ever reads half of it.
 Result<void> write_whole(const std::string& path, const std::string& text, bool replace) {
   const std::string beside = fmt::format("{}.{}", path, ::getpid());
@@ -49,21 +53,23 @@ Result<void> write_whole(const std::string& path, const std::string& text, bool 
   ::unlink(beside.c_str());
   errno = why;
   if (done) return {};
-  if (why == EEXIST)
-    return fail("E1610", fmt::format("{} is there already.", path), "ration config init --force   replaces it", 2);
+  if (why == EEXIST) return tl::unexpected(is_there_already(path));
   return tl::unexpected(cannot_write(path));
 }
 
 Result<int> init(const Session& session, const ConfigOptions& options) {
   const std::filesystem::path path = options.file.empty() ? own_path() : options.file;
   std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (auto good = write_whole(path, policy::initial_configuration(), options.force); !good)
+  if (session.dry_run && !options.force && std::filesystem::exists(path, error))
+    return tl::unexpected(is_there_already(path));
+  if (!session.dry_run && path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (auto good = session.dry_run ? Result<void>() : write_whole(path, policy::initial_configuration(), options.force);
+      !good)
     return tl::unexpected(good.error());
   if (session.format() == Format::kJson)
     session.print_json("config", {{"action", "init"}, {"path", path.string()}});
   else
-    fmt::print("{}: written; nothing is set in it yet\n", path.string());
+    fmt::print("{}: {}; nothing is set in it yet\n", path.string(), session.dry_run ? "would be written" : "written");
   return 0;
 }
 
@@ -71,7 +77,7 @@ Result<int> print(const Session& session) {
   const auto configuration = policy::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   if (session.format() != Format::kJson) {
-    fmt::print("{}", policy::printed(*configuration));
+    fmt::print("{}", session.shown(policy::printed(*configuration)));
     return 0;
   }
   auto settings = nlohmann::json::array();
@@ -109,11 +115,11 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
                       {"column", problem.place.column},
                       {"message", problem.what},
                       {"fix", problem.fix}});
-    fmt::print(stderr, "E1601 ration: {}: {}\n      {}\n", policy::place_text(problem), problem.what, problem.fix);
+    session.print_finding("E1601", policy::place_text(problem) + ": " + problem.what, problem.fix);
   }
   for (const Layer& layer : *layers) {
     read.push_back(layer.name);
-    if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", layer.name);
+    if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", session.shown(layer.name));
   }
   if (layers->empty() && session.format() != Format::kJson) fmt::print("no configuration file: all defaults\n");
   if (session.format() == Format::kJson)
@@ -142,6 +148,15 @@ Result<int> path(const Session& session) {
 Result<int> have_it_read_anew(const Session& session) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
+  if (session.dry_run) {
+    if (const auto good = policy::read_configuration(); !good) return tl::unexpected(good.error());
+    if (session.format() == Format::kJson)
+      session.print_json("config", {{"action", "reload"}, {"changes", nlohmann::json::array()}});
+    else
+      fmt::print("would have the daemon at {} read the configuration again: ration config print shows it\n",
+                 daemon->socket());
+    return 0;
+  }
   const auto answer = daemon->post("/api/v1/reload", nlohmann::json::object());
   if (!answer) return tl::unexpected(answer.error());
   const nlohmann::json& changes = answer->at("changes");

@@ -51,6 +51,12 @@ std::string moments_text(const Scenario& scenario) {
   return fmt::format("{}", fmt::join(parts, "\n  "));
 }
 
+/// A command as it can be typed in another terminal.
+std::vector<std::string> of_demo(std::vector<std::string> words) {
+  words.emplace_back("--sim=demo");
+  return words;
+}
+
 class Play {
  public:
   Play(const Session& session, const DemoOptions& options, const Scenario& scenario, Stage& stage, NodeClient& daemon)
@@ -95,8 +101,8 @@ class Play {
   }
 
   void show(const std::vector<std::string>& words) {
-    say("\n$ ration {}", fmt::join(words, " "));
-    std::vector<std::string> program = words;
+    say("\n$ ration {}", fmt::join(of_demo(words), " "));
+    std::vector<std::string> program = of_demo(words);
     program.insert(program.begin(), companion("ration"));
     fmt::print("{}", output_of(program).text);
     std::fflush(stdout);
@@ -135,11 +141,11 @@ class Play {
 
   /// True: it succeeded. Tries that fail are shown only where there is no other.
   bool type(const std::vector<std::string>& words, bool only_try) {
-    std::vector<std::string> program = words;
+    std::vector<std::string> program = of_demo(words);
     program.insert(program.begin(), companion("ration"));
     const Output output = output_of(program);
     const bool done = output.exit_code == 0;
-    if (done || only_try) say("{}  $ ration {}", clock_text(), fmt::join(words, " "));
+    if (done || only_try) say("{}  $ ration {}", clock_text(), fmt::join(of_demo(words), " "));
     if (!done && only_try) fmt::print("{}", output.text);
     return done;
   }
@@ -203,6 +209,11 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
     end = Nanoseconds(static_cast<std::int64_t>(*length));
   } else if (!options.keep && ::isatty(STDOUT_FILENO) == 0) {
     end = scenario->length;
+  }
+  if (outer.dry_run) {
+    fmt::print("would play {} on simulated GPUs ({}) with {} programs: {}\n", scenario->name, scenario->node,
+               scenario->programs.size(), scenario->about);
+    return 0;
   }
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, [](int) { interrupted = 1; });
   ::signal(SIGPIPE, SIG_IGN);

@@ -91,7 +91,7 @@ Finding check_context(const Session& session) {
 Finding check_order() {
   const char* order = std::getenv("CUDA_DEVICE_ORDER");
   if (order == nullptr || std::strcmp(order, "PCI_BUS_ID") == 0)
-    return ok("devices are numbered in PCI order (ration run sets CUDA_DEVICE_ORDER=PCI_BUS_ID)");
+    return ok("devices are numbered in PCI order ('ration run' sets CUDA_DEVICE_ORDER=PCI_BUS_ID)");
   return warn(fmt::format("CUDA_DEVICE_ORDER={}: CUDA's numbers may differ from nvidia-smi's", order),
               "export CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
@@ -295,7 +295,7 @@ Finding check_ungoverned(const Session& session) {
     return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML nobody names the processes)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
-      fmt::format("ration explain {}   until it is started through ration run it can take what others need", first));
+      fmt::format("ration explain {}   until it is started through 'ration run' it can take what others need", first));
 }
 
 Finding check_orphaned(const Session& session) {
@@ -403,7 +403,8 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
   Table table({{"CHECK", "check"}, {"RESULT", "result"}, {"TEXT", "message"}, {"FIX", "fix"}});
   for (const Check& check : checks) {
     if (!selected(options, check.id)) continue;
-    const Finding finding = check.look();
+    Finding finding = check.look();
+    finding.text = session.hint(finding.text), finding.fix = session.hint(finding.fix);
     ++counts[static_cast<int>(finding.verdict)];
     rows.push_back(
         {{"check", check.id}, {"result", word(finding.verdict)}, {"message", finding.text}, {"fix", finding.fix}});
@@ -425,7 +426,9 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
   else {
     fmt::print(
         " {} ok · {} warn · {} fail{}\n", counts[0], counts[1], counts[2],
-        options.probe ? "" : "     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for a second)");
+        options.probe
+            ? std::string()
+            : session.hint("     ration doctor --probe  really tries to exceed a limit (uses ≤ 64 MiB for a second)"));
   }
   return counts[2] > 0 || (options.strict && counts[1] > 0) ? 1 : 0;
 }

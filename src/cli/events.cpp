@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "base/command.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/text.hpp"
@@ -18,7 +21,9 @@ using nlohmann::json;
 
 void print_event(const Session& session, const json& event) {
   if (session.format() == Format::kJson) {  // a line each, so that a follower can read them as they come
-    fmt::print("{}\n", event.dump(-1, ' ', false, json::error_handler_t::replace));
+    json told = event;
+    add_context(told, session.context);
+    fmt::print("{}\n", one_line(told));
   } else {
     const std::string type = event.at("type");
     const int colour = type == "denied" || type == "violation" || type == "guard_lost" ? 31 : type == "alert" ? 33 : 0;
@@ -26,7 +31,9 @@ void print_event(const Session& session, const json& event) {
         "{}  {:<6} {}  {}{}\n", event.at("time").get<std::string>(), event.at("id").get<std::int64_t>(),
         colour == 0 ? fmt::format("{:<10}", type) : session.painted(fmt::format("{:<10}", type), colour),
         event.at("text").get<std::string>(),
-        event.at("denial").is_string() ? fmt::format("  (ration why {})", event.at("id").get<std::int64_t>()) : "");
+        event.at("denial").is_string()
+            ? session.hint(fmt::format("  ({})", command({"why", std::to_string(event.at("id").get<std::int64_t>())})))
+            : "");
   }
   std::fflush(stdout);
 }
@@ -71,21 +78,46 @@ bool wanted(const EventsOptions& options, const json& event) {
   return matches(options.types, "type") && matches(options.tenants, "tenant") && is_about(event, options.workloads);
 }
 
+struct Since {
+  std::int64_t number = 0;  ///< after this event
+  std::string time;         ///< as events have it; empty: at any
+};
+
+/// The number of an event, or how long ago. E1106.
+Result<Since> since_of(const std::string& text) {
+  Since since;
+  if (text.empty()) return since;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, since.number);
+  if (read.ec == std::errc{} && read.ptr == end && since.number >= 0) return since;
+  since.number = 0;
+  const auto ago = parse_duration(text);
+  if (!ago) return tl::unexpected(ago.error());
+  const std::uint64_t now = unix_time_ns();
+  since.time = utc(now - std::min(now, *ago));
+  return since;
+}
+
 }  // namespace
 
 Result<int> events(const Session& session, const EventsOptions& options) {
   if (const auto good = check_types(options.types); !good) return tl::unexpected(good.error());
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  std::string query = fmt::format("/api/v1/events?limit={}", options.lines);
-  if (options.since > 0) query += fmt::format("&since={}", options.since);
+  const auto since = since_of(options.since);
+  if (!since) return tl::unexpected(since.error());
+  const int lines = options.lines.value_or(since->time.empty() ? 50 : 10'000);
+  std::string query = fmt::format("/api/v1/events?limit={}", lines);
+  if (since->number > 0) query += fmt::format("&since={}", since->number);
   if (!options.types.empty()) query += "&type=" + percent_encoded(fmt::format("{}", fmt::join(options.types, ",")));
   // Of one workload the daemon looks further back than to the newest events of everybody.
   if (options.workloads.size() == 1)
     query += "&workload=" + percent_encoded(options.workloads.front().substr(options.workloads.front().rfind('/') + 1));
-  const auto past = daemon->get(query);
+  auto past = daemon->get(query);
   if (!past) return tl::unexpected(past.error());
-  std::int64_t last = options.since;
+  std::erase_if(past->get_ref<json::array_t&>(),
+                [&](const json& event) { return event.at("time").get<std::string>() < since->time; });
+  std::int64_t last = since->number;
   if (session.format() == Format::kJson && !options.follow) {
     json rows = json::array();
     for (const json& event : *past)
@@ -103,8 +135,9 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     if (received.name == "event" && event.is_object()) last = std::max(last, event.value("id", std::int64_t{0}));
     if (received.name == "event" && event.is_object() && wanted(options, event)) print_event(session, event);
     if (received.name == "gap")
-      fmt::print(stderr, "ration: events {} to {} are no longer kept for following; ration events --since {}\n",
-                 event.value("from", 0), event.value("to", 0), event.value("from", 1) - 1);
+      fmt::print(stderr, "ration: events {} to {} are no longer kept for following; {}\n", event.value("from", 0),
+                 event.value("to", 0),
+                 session.hint(command({"events", "--since", std::to_string(event.value("from", 1) - 1)})));
     return std::ferror(stdout) == 0;
   };
   for (bool told = false;;) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/command.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -169,7 +170,7 @@ void print_overrun(const Session& session, const json& row, Bytes limit) {
     fmt::print("  {}\n", line);
   if (const auto by = row.find("held_back_by"); by != row.end())
     fmt::print("  its limit is held back: {}\n", by->get<std::string>());
-  fmt::print("  → {}\n", row.at("fix").get<std::string>());
+  fmt::print("  → {}\n", session.hint(row.at("fix").get<std::string>()));
 }
 
 /// The processes of one workload on one device.
@@ -221,13 +222,14 @@ std::string policy_text(const std::string& policy) {
 
 /// The command that would put it under a limit of what it holds now and an eighth more, in steps of 256 MiB.
 std::string governed_command(const json& document) {
-  constexpr std::uint64_t kStep = std::uint64_t{256} << 20;
+  constexpr Bytes kStep{std::uint64_t{256} << 20};
   std::uint64_t most = 0;
   for (const auto& device : document.at("devices"))
     if (device.at("used_bytes").is_number()) most = std::max(most, device["used_bytes"].get<std::uint64_t>());
-  const std::string limit = most == 0 ? "SIZE" : fmt::format("{}MiB", (most + most / 8 + kStep - 1) / kStep * 256);
-  const auto& command = document.at("command");
-  return fmt::format("ration run --limit {} -- {}", limit, command.is_string() ? command.get<std::string>() : "…");
+  const std::string limit = most == 0 ? "SIZE" : exact_size(round_up(Bytes{most + most / 8}, kStep));
+  const auto& program = document.at("command");
+  return command({"run", "--limit", limit, "--"}) + " " +
+         (program.is_string() ? quoted_words(program.get<std::string>()) : "…");
 }
 
 void print_stranger(const Session& session, const json& document, const std::string& what, const std::string& fix) {
@@ -244,7 +246,7 @@ void print_stranger(const Session& session, const json& document, const std::str
   }
   const json& policy = document.at("policy");
   line("policy", policy.is_string() ? policy_text(policy.get<std::string>()) : told(document, "policy"));
-  fmt::print("  → {}{}\n", fix, document.at("container").is_string() ? "   inside its container" : "");
+  fmt::print("  → {}{}\n", session.hint(fix), document.at("container").is_string() ? "   inside its container" : "");
 }
 
 void show_process(const Session& session, const Explainer& explainer, const json& document) {

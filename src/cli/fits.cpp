@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/command.hpp"
 #include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
@@ -62,13 +63,13 @@ Result<int> fits(const Session& session, const std::string& size, const std::str
   if (best_left < best->free)
     why = fmt::format(" {} are free, but {} are promised{}.", session.size(best->free), session.size(promised_there),
                       kept_there == Bytes{0} ? "" : fmt::format(" and {} kept free", session.size(kept_there)));
-  const std::uint64_t whole = best_left.count() >> 20;
+  const Bytes whole = round_down(best_left, kGranule);
   return fail("E1302",
               fmt::format("{} does not fit now: the best is GPU {} with {} available of {}.{}{}", session.size(*wanted),
                           best->index, session.size(best_left), session.size(best->total), why,
                           who.empty() ? "" : " Held by " + who + "."),
               fmt::format("{}ration run --on-deny wait …, ration ps",
-                          whole == 0 ? std::string() : fmt::format("ration fits {}MiB would, or: ", whole)),
+                          whole == Bytes{0} ? "" : command({"fits", exact_size(whole)}) + "   would, or: "),
               4);
 }
 

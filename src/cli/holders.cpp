@@ -70,4 +70,28 @@ std::string holders_sentence(const Session& session, const policy::Device& devic
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::optional<policy::LimitRoom> room_for(const Session& session, const ledger::BookSnapshot& book,
+                                          const ledger::Denial& denial) {
+  const auto store = session.store();
+  const auto machine = session.machine();
+  if (!store || !machine || denial.account >= book.accounts.size()) return std::nullopt;
+  const auto& account = book.accounts[denial.account];
+  for (const auto& device : machine->devices) {
+    if (device.bytes != account.device) continue;
+    policy::LimitRoom room{{}, {}, device.index, book.accounts.size() > 1};
+    Bytes kept;
+    for (const Holder& other : holders(*store)) {
+      const auto& entry = other.entry();
+      if (entry.device != device.bytes || other.book.run_number == book.run_number) continue;
+      const Bytes unused = entry.guarantee - std::min(entry.guarantee, entry.used);
+      kept += unused;
+      if (unused > room.promise.guarantee - std::min(room.promise.guarantee, room.promise.used))
+        room.promise = {other.book.name, entry.guarantee, entry.used};
+    }
+    room.grantable = account.used + device.free - std::min(device.free, kept);
+    return room;
+  }
+  return std::nullopt;
+}
+
 }  // namespace ration::cli

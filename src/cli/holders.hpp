@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/session.hpp"
+#include "policy/advised_limit.hpp"
 
 namespace ration::cli {
 
@@ -35,6 +36,11 @@ struct Ungoverned {
 /// `vision 10.0 GiB, nlp 3.80 GiB, not governed: pid 6001 python (carol) 1.60 GiB`, or empty.
 [[nodiscard]] std::string holders_sentence(const Session& session, const policy::Device& device,
                                            const std::vector<Holder>& holders);
+
+/// What the workload of a denial could be granted where no daemon runs: a limit that is set is in force at once; what
+/// is promised to others and not taken is theirs. Absent: the device cannot be asked.
+[[nodiscard]] std::optional<policy::LimitRoom> room_for(const Session& session, const ledger::BookSnapshot& book,
+                                                        const ledger::Denial& denial);
 
 /// The command line of a process, shortened; empty where it cannot be read.
 [[nodiscard]] std::string command_of(std::int32_t pid);

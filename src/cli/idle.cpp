@@ -168,6 +168,22 @@ Result<int> move(const Session& session, NodeClient& daemon, const std::string& 
   return tell(session, action, json::array({*event}));
 }
 
+/// Who would be suspended or resumed.
+Result<int> would_move(const Session& session, NodeClient& daemon, const std::string& name, const char* action) {
+  const auto all = workloads_of(daemon);
+  if (!all) return tl::unexpected(all.error());
+  const auto meant = one_named(daemon, *all, name);
+  if (!meant) return tl::unexpected(meant.error());
+  json rows = json::array();
+  for (const Idler& each : *meant) {
+    rows.push_back({{"workload", each.name()}, {"idle_seconds", each.idle_seconds}, {"used_bytes", each.used.count()}});
+    if (session.format() == Format::kText)
+      fmt::print("would {} {} (idle {}), which holds {}\n", action, each.name(),
+                 format_duration(each.idle_seconds * 1'000'000'000U), session.size(each.used));
+  }
+  return tell(session, action, rows);
+}
+
 /// Without a daemon nobody else brings back what it left suspended.
 Result<int> resume_alone(const Session& session, const std::string& name) {
   const auto store = ledger::Store::open();
@@ -180,6 +196,10 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
     if (!folder) return tl::unexpected(folder.error());
     if (const auto machine = session.machine(); machine && policy::is_on_device(*machine, processes))
       return fail("E1546", fmt::format("{} is not suspended.", name), "ration ps", 4);
+    if (session.dry_run) {
+      if (session.format() == Format::kText) fmt::print("would resume {}\n", name);
+      return tell(session, "resume", json::array({{{"workload", name}, {"state", "suspended"}}}));
+    }
     const auto done = policy::checkpoint(*folder, policy::CheckpointAction::kResume, processes);
     if (!done) return tl::unexpected(done.error());
     if (session.format() == Format::kText) fmt::print("{} is back on its device.\n", name);
@@ -193,6 +213,7 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
 Result<int> suspend(const Session& session, const std::string& name) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
+  if (session.dry_run) return would_move(session, *daemon, name, "suspend");
   return move(session, *daemon, name, "suspend", {"suspended", "suspend_failed", "ended"});
 }
 
@@ -200,6 +221,7 @@ Result<int> resume(const Session& session, const std::string& name) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   if (!*daemon) return resume_alone(session, name);
+  if (session.dry_run) return would_move(session, **daemon, name, "resume");
   return move(session, **daemon, name, "resume", {"resumed", "suspend_failed", "ended"});
 }
 

@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "base/command.hpp"
 #include "cli/reference.hpp"
 #include "cli/stage.hpp"
 #include "cli/verbs.hpp"
 #include "cli/words.hpp"
+#include "policy/plan.hpp"
 #include "policy/text.hpp"
 #include "policy/variables.hpp"
 
@@ -35,6 +37,8 @@ struct Typed {
   cli::ServeOptions serve;
   cli::ServiceOptions service;
   cli::EventsOptions events;
+  cli::PsOptions ps;
+  cli::StopOptions stop;
   cli::TopOptions top;
   cli::ReportOptions report;
   cli::TrimOptions trim;
@@ -43,6 +47,47 @@ struct Typed {
   int index = 0;
   bool json = false, marked = false;
 } typed;
+
+/// Of a variable that is set to something.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// What was typed, or what the environment says, of the node that the verb is about.
+void choose_node(bool typed_here, unsigned takes) {
+  if ((takes & cli::kSim) != 0) {
+    if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
+    session.simulated = typed_here || !session.simulated_node.empty();
+    if (session.simulated) session.context.simulated = session.simulated_node.empty() ? "T4" : session.simulated_node;
+  }
+  if ((takes & cli::kSocket) == 0) return;
+  if (session.socket.empty()) session.socket = environment("RATION_SOCKET");
+  session.context.socket = session.socket;
+}
+
+/// E1101 to E1103 for a size that no device could have: said before any device is asked.
+Result<void> check_sizes(const CLI::App& verb) {
+  for (const auto* option : verb.get_options()) {
+    if (option->get_type_name() != "SIZE") continue;
+    for (const std::string& text : option->results()) {
+      const bool step = verb.get_name() == "set" && (text.front() == '+' || text.front() == '-');
+      if (text == "none") continue;
+      if (auto size = parse_size(std::string_view(text).substr(step ? 1 : 0), kUnlimited, kUnlimited); !size)
+        if (size.error().id != "E1101" || !policy::takes_guarantee_away(text)) return tl::unexpected(size.error());
+    }
+  }
+  return {};
+}
+
+/// E1001 for --dry-run with what changes nothing.
+Result<void> check_dry_run(const CLI::App& verb) {
+  const auto* action = verb.get_option_no_throw("action");
+  const std::string what = action != nullptr && action->count() > 0 ? action->as<std::string>() : "";
+  if (!session.dry_run || cli::changes_state(cli::verb_text(verb.get_name()), what)) return {};
+  const std::string whole = verb.get_name() + (what.empty() ? "" : " " + what);
+  return fail("E1001", fmt::format("{} changes nothing: --dry-run has no meaning.", whole), "ration " + whole, 2);
+}
 
 CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<Result<int>()>& action) {
   CLI::App* verb = app.add_subcommand(name, cli::verb_text(name).summary);
@@ -58,21 +103,28 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
   }
   verb->parse_complete_callback([action, verb] {
     if (typed.json) session.output = "json";
-    const auto* sim = verb->get_option_no_throw("--sim");
-    session.simulated = sim != nullptr && sim->count() > 0;
-    chosen = action;
-    if (session.simulated_node == "demo")
-      chosen = [action]() -> Result<int> {
+    const unsigned takes = cli::verb_text(verb->get_name()).node;
+    choose_node((takes & cli::kSim) != 0 && verb->count("--sim") > 0, takes);
+    chosen = [action, verb]() -> Result<int> {
+      if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
+      if (auto good = check_sizes(*verb); !good) return tl::unexpected(good.error());
+      if (session.simulated_node == "demo" && verb->get_name() != "serve")  // which makes a node, and joins none
         if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
-        return action();
-      };
+      return action();
+    };
   });
   return verb;
 }
 
-void add_output(CLI::App* verb, bool csv) {
-  verb->add_option("-o,--output", session.output, csv ? "text, json or csv" : "text or json")
-      ->check(csv ? CLI::IsMember({"text", "json", "csv"}) : CLI::IsMember({"text", "json"}))
+void add_output(CLI::App* verb, bool csv, bool lines = false) {
+  std::vector<std::string> forms{"text", "json"};
+  if (csv) forms.emplace_back("csv");
+  if (lines) forms.emplace_back("jsonl");
+  verb->add_option("-o,--output", session.output,
+                   lines ? "text, json, csv or jsonl (a row a line)"
+                   : csv ? "text, json or csv"
+                         : "text or json")
+      ->check(CLI::IsMember(forms))
       ->type_name("FORMAT");
   verb->add_flag("--json", typed.json, "the same as -o json");
   verb->add_option("--units", session.units, "iec (GiB), si (GB) or bytes")
@@ -85,13 +137,23 @@ void add_output(CLI::App* verb, bool csv) {
 
 void add_sim(CLI::App* verb) {
   verb->add_option("--sim", session.simulated_node,
-                   "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
+                   verb->get_name() == "serve"
+                       ? "of a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file"
+                       : "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
       ->expected(0, 1)
       ->type_name("NODE");
 }
 
-void add_socket(CLI::App* verb) {
-  verb->add_option("--socket", session.socket, "the daemon's socket, where it is not the usual one")->type_name("PATH");
+/// The options that follow from the table of verbs.
+void add_common_options(CLI::App& app) {
+  for (const cli::VerbText& text : cli::verb_texts()) {
+    CLI::App* verb = app.get_subcommand(text.name);
+    if (*text.changes != '\0') verb->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+    if ((text.node & cli::kSim) != 0) add_sim(verb);
+    if ((text.node & cli::kSocket) != 0)
+      verb->add_option("--socket", session.socket, "the daemon's socket, where it is not the usual one")
+          ->type_name("PATH");
+  }
 }
 
 void add_sim_cuda(CLI::App* verb) {
@@ -102,13 +164,14 @@ void add_sim_cuda(CLI::App* verb) {
 
 void add_plan_options(CLI::App* verb) {
   auto& wish = typed.run.wish;
-  verb->add_option("--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")->type_name("SIZE");
+  verb->add_option("-l,--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")
+      ->type_name("SIZE");
   verb->add_option("--guarantee", wish.guarantee, "bytes kept for it: refused if they cannot be promised beside others")
       ->type_name("SIZE");
   verb->add_option("--gpu", wish.gpu, "index, UUID, auto, or several: 0,1 (the limit is then per GPU)")
       ->type_name("GPU");
   verb->add_option("--slice", wish.slice, "run inside a slice made by ration split")->type_name("SLICE");
-  verb->add_option("--name", wish.name, "name of the workload")->type_name("NAME");
+  verb->add_option("-n,--name", wish.name, "name of the workload")->type_name("NAME");
   verb->add_option("--tenant", wish.tenant, "who is charged")->type_name("TENANT");
   verb->add_option("--label", wish.labels, "a note kept with the run; may be given again")
       ->type_name("KEY=VALUE")
@@ -126,7 +189,6 @@ void add_plan_options(CLI::App* verb) {
   verb->add_flag("--require-enforced", typed.run.require_enforced,
                  "exit 6 if the limit would not hold for this program");
   verb->add_option("--summary", typed.run.summary, "auto | always | never | json:FILE")->type_name("KIND");
-  add_sim(verb);
   add_sim_cuda(verb);
 }
 
@@ -145,6 +207,11 @@ Result<int> start(const CLI::App* verb) {
       for (const auto& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string first = before.front();
+    if (typed.marked)
+      return fail(
+          "E1402",
+          fmt::format("run has no option '{}'.{}", first, policy::suggestion(first.substr(0, first.find('=')), known)),
+          "ration run --help", 2);
     return fail("E1402",
                 fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first,
                             policy::suggestion(first.substr(0, first.find('=')), known)),
@@ -163,9 +230,7 @@ void add_daemon_verbs(CLI::App& app) {
   serve->add_option("--listen", typed.serve.listen, "address and port of HTTP; \"\": none")
       ->type_name("ADDRESS:PORT")
       ->each([](const std::string&) { typed.serve.listen_given = true; });
-  serve->add_option("--socket", typed.serve.socket, "its socket")->type_name("PATH");
   serve->add_option("--state", typed.serve.state, "folder of its database")->type_name("FOLDER");
-  add_sim(serve);
 
   auto* service = add_verb(app, "service", [] { return cli::service(session, typed.service); });
   service->add_option("action", typed.service.action, "install, uninstall, start, stop, restart, status or print")
@@ -173,11 +238,11 @@ void add_daemon_verbs(CLI::App& app) {
       ->check(CLI::IsMember({"install", "uninstall", "start", "stop", "restart", "status", "print"}));
   service->add_flag("--user", typed.service.user, "of this user instead of the machine");
   service->add_flag("--now", typed.service.now, "with install: start it, now and at every boot");
-  service->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
 
   auto* events = add_verb(app, "events", [] { return cli::events(session, typed.events); });
   events->add_flag("-f,--follow", typed.events.follow, "go on as they happen");
-  events->add_option("--since", typed.events.since, "after the event of this number")->type_name("NUMBER");
+  events->add_option("--since", typed.events.since, "after the event of this number, or of the last so long: 10m")
+      ->type_name("NUMBER|TIME");
   events->add_option("-n,--lines", typed.events.lines, "so many of the newest")
       ->check(CLI::Range(0, 10000))
       ->type_name("N");
@@ -186,27 +251,24 @@ void add_daemon_verbs(CLI::App& app) {
   events->add_option("--workload", typed.events.workloads, "only of these workloads")
       ->delimiter(',')
       ->type_name("NAME");
-  add_sim(events);
-  add_socket(events);
   add_output(events, false);
+
+  auto* stop = add_verb(app, "stop", [] { return cli::stop(session, typed.stop); });
+  stop->add_option("workload", typed.stop.name, "its name: ration ps")->required();
+  stop->add_option("--grace", typed.stop.grace, "between SIGTERM and SIGKILL; 10s if left out")->type_name("TIME");
+  stop->add_flag("-y,--yes", session.yes, "do not ask");
+  add_output(stop, false);
 
   auto* trim = add_verb(app, "trim", [] { return cli::trim(session, typed.trim); });
   trim->add_option("workload", typed.trim.name, "its name: ration ps; left out: all that are idle");
   trim->add_option("--idle", typed.trim.idle, "all that took and gave back nothing for so long: 30m")
       ->type_name("TIME");
-  trim->add_flag("--dry-run", session.dry_run, "show who would be asked, and ask nobody");
-  add_sim(trim);
-  add_socket(trim);
   add_output(trim, false);
   auto* suspend = add_verb(app, "suspend", [] { return cli::suspend(session, typed.target); });
   suspend->add_option("workload", typed.target, "its name: ration ps")->required();
-  add_sim(suspend);
-  add_socket(suspend);
   add_output(suspend, false);
   auto* resume = add_verb(app, "resume", [] { return cli::resume(session, typed.target); });
   resume->add_option("workload", typed.target, "its name: ration ps")->required();
-  add_sim(resume);
-  add_socket(resume);
   add_output(resume, false);
 
   auto* report = add_verb(app, "report", [&app] {
@@ -227,16 +289,12 @@ void add_daemon_verbs(CLI::App& app) {
   report->add_option("--share-idle", typed.report.share_idle, "who pays for what nobody held: none, even or weighted")
       ->check(CLI::IsMember({"none", "even", "weighted"}))
       ->type_name("HOW");
-  add_sim(report);
-  add_socket(report);
   report->add_option("-o,--output", session.output, "text, json, csv, md, html, focus (FOCUS 1.2) or opencost")
       ->check(CLI::IsMember({"text", "json", "csv", "md", "html", "focus", "opencost"}))
       ->type_name("FORMAT");
 
   auto* recommend = add_verb(app, "recommend", [] { return cli::recommend(session, typed.target); });
   recommend->add_option("workload", typed.target, "its name, or TENANT/NAME")->required();
-  add_sim(recommend);
-  add_socket(recommend);
   add_output(recommend, false);
 }
 
@@ -257,17 +315,22 @@ void add_verbs(CLI::App& app) {
   run->add_option("--denied-exit", typed.run.denied_exit, "exit code if it fails right after a refusal")
       ->check(CLI::Range(1, 255))
       ->type_name("CODE");
-  run->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");
   add_output(run, false);
 
-  auto* ps = add_verb(app, "ps", [] { return cli::ps(session, {typed.gpu, typed.tenant, typed.user}); });
-  ps->add_option("--tenant", typed.tenant, "only of this tenant")->type_name("TENANT");
-  ps->add_option("--user", typed.user, "only of this user")->type_name("USER");
-  ps->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
-  add_sim(ps);
-  add_socket(ps);
-  add_output(ps, true);
+  auto* ps = add_verb(app, "ps", [&app] {
+    if (typed.ps.every.empty() && app.get_subcommand("ps")->count("--watch") > 0) typed.ps.every = "2s";
+    return cli::ps(session, typed.ps);
+  });
+  ps->add_option("workload", typed.ps.name, "only this one: NAME, TENANT/NAME or USER/NAME");
+  ps->add_option("--sort", typed.ps.sort, "-used,name: the largest first, then by name")->type_name("FIELDS");
+  ps->add_option("-w,--watch", typed.ps.every, "again every two seconds, or every so often; ^C ends it")
+      ->expected(0, 1)
+      ->type_name("TIME");
+  ps->add_option("--tenant", typed.ps.tenant, "only of this tenant")->type_name("TENANT");
+  ps->add_option("--user", typed.ps.user, "only of this user")->type_name("USER");
+  ps->add_option("--gpu", typed.ps.gpu, "only this GPU")->type_name("GPU");
+  add_output(ps, true, true);
 
   auto* top = add_verb(app, "top", [] { return cli::top(session, typed.top); });
   top->add_flag("--once", typed.top.once, "one frame as text; also where there is no terminal");
@@ -277,8 +340,6 @@ void add_verbs(CLI::App& app) {
   top->add_option("--sort", typed.top.sort, "-used,name: the largest first, then by name")->type_name("FIELDS");
   top->add_flag("--readonly", typed.top.read_only, "no key changes anything; so it is for whoever is no operator");
   top->add_flag("--ascii", typed.top.ascii, "for a terminal without UTF-8; else as LC_ALL and LANG say");
-  add_sim(top);
-  add_socket(top);
   add_output(top, false);
 
   auto* explain = add_verb(app, "explain", [] { return cli::explain(session, typed.target, typed.gpu, typed.tenant); });
@@ -289,14 +350,12 @@ void add_verbs(CLI::App& app) {
       ->type_name("TENANT")
       ->excludes(part)
       ->excludes(device);
-  add_sim(explain);
-  add_socket(explain);
   add_output(explain, false);
 
   auto* why = add_verb(app, "why", [] { return cli::why(session, typed.denial); });
-  why->add_option("number", typed.denial, "of a denial, an event or a place in the queue")->required();
-  add_sim(why);
-  add_socket(why);
+  why->add_option(
+      "what", typed.denial,
+      "the number of a denial, an event or a place in the queue, or a workload; left out: the newest denial");
   add_output(why, false);
 
   auto* split = add_verb(app, "split", [] { return cli::split(session, typed.split); });
@@ -306,9 +365,6 @@ void add_verbs(CLI::App& app) {
   split->add_option("--ratio", typed.split.ratio, "40:60")->type_name("RATIO");
   split->add_option("--names", typed.split.names, "a,b,c instead of 0.0,0.1,0.2")->type_name("NAMES");
   split->add_flag("--off", typed.split.off, "make it whole again");
-  split->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
-  add_sim(split);
-  add_socket(split);
   add_output(split, true);
 
   auto* plan = add_verb(app, "plan", [] { return cli::plan(session, typed.plan); });
@@ -322,7 +378,6 @@ void add_verbs(CLI::App& app) {
       ->take_all()
       ->required();
   plan->add_flag("--spread", typed.plan.spread, "side by side, so that limits can be reached, instead of tight");
-  add_sim(plan);
   add_output(plan, false);
 
   static CLI::Option* schedule = nullptr;
@@ -330,7 +385,9 @@ void add_verbs(CLI::App& app) {
     return schedule->count() > 0 ? cli::schedule(session, typed.schedule) : cli::set(session, typed.set);
   });
   auto* whose = set->add_option("name", typed.set.name, "of a workload or a tenant: ration ps");
-  set->add_option("--limit", typed.set.limit, "its new limit")->type_name("SIZE")->needs(whose);
+  set->add_option("-l,--limit", typed.set.limit, "its new limit; +1GiB or -1GiB: so much more or less")
+      ->type_name("SIZE")
+      ->needs(whose);
   set->add_option("--guarantee", typed.set.guarantee, "its new guarantee")->type_name("SIZE")->needs(whose);
   set->add_option("--gpu", typed.set.gpu, "only on this GPU")->type_name("GPU")->needs(whose);
   schedule = set->add_option("--schedule", typed.schedule,
@@ -339,16 +396,11 @@ void add_verbs(CLI::App& app) {
                  ->type_name("'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'")
                  ->excludes(whose);
   set->add_flag("-y,--yes", session.yes, "do not ask");
-  set->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
-  add_sim(set);
-  add_socket(set);
   add_output(set, false);
 
   auto* fits = add_verb(app, "fits", [] { return cli::fits(session, typed.size, typed.gpu); });
-  fits->add_option("size", typed.size, "4GiB")->required();
+  fits->add_option("size", typed.size, "4GiB")->required()->type_name("SIZE");
   fits->add_option("--gpu", typed.gpu, "only this GPU")->type_name("GPU");
-  add_sim(fits);
-  add_socket(fits);
   add_output(fits, false);
 
   auto* doctor = add_verb(app, "doctor", [] { return cli::doctor(session, typed.doctor); });
@@ -358,7 +410,6 @@ void add_verbs(CLI::App& app) {
       ->delimiter(',')
       ->type_name("CHECK");
   doctor->add_option("--skip", typed.doctor.skip, "all but these")->delimiter(',')->type_name("CHECK");
-  add_sim(doctor);
   add_output(doctor, true);
 
   env = add_verb(app, "env", [] { return cli::env(session, run_options(env)); });
@@ -370,7 +421,6 @@ void add_verbs(CLI::App& app) {
     return cli::simulation(session, typed.run);
   });
   sim->add_option("action", typed.target, "env")->required()->check(CLI::IsMember({"env"}));
-  add_sim(sim);
   add_sim_cuda(sim);
   add_output(sim, false);
 
@@ -380,8 +430,6 @@ void add_verbs(CLI::App& app) {
       ->check(CLI::IsMember({"init", "print", "validate", "path", "reload"}));
   config->add_option("file", typed.config.file, "the file to write or to look at");
   config->add_flag("--force", typed.config.force, "init: replace the file that is there");
-  add_sim(config);
-  add_socket(config);
   add_output(config, false);
 
   auto* demo = add_verb(app, "demo", [] { return cli::demo(session, typed.demo); });
@@ -399,16 +447,34 @@ void add_verbs(CLI::App& app) {
   auto* help = add_verb(app, "help", [&app] { return cli::help(app, typed.topic); });
   help->add_option("topic", typed.topic, "a verb, a topic, an error's number, or: schema VERB")->expected(0, 2);
 
+  add_verb(app, "version", []() -> Result<int> {
+    fmt::print("ration {}\n", RATION_VERSION);
+    return 0;
+  });
+
   auto* completion = add_verb(app, "completion", [&app] { return cli::completion(app, typed.shell); });
   completion->add_option("shell", typed.shell, "bash, zsh or fish")->required();
 
   add_daemon_verbs(app);
+  add_common_options(app);
 
   // Not for people: used by the build (manual pages), by run and doctor (one context in a process of its own) and by
   // the daemon (memory of programs moved in a process of its own).
   auto* manual = app.add_subcommand("manual")->group("");
   manual->add_option("folder", typed.folder)->required();
   manual->parse_complete_callback([&app] { chosen = [&app] { return cli::manual(app, typed.folder); }; });
+  auto* candidates = app.add_subcommand("candidates")->group("");
+  candidates->add_option("kind", typed.target)->required();
+  add_sim(candidates);
+  candidates->add_option("--socket", session.socket);
+  candidates->parse_complete_callback([candidates] {
+    choose_node(candidates->count("--sim") > 0, cli::kSim | cli::kSocket);
+    chosen = []() -> Result<int> {
+      if (session.simulated_node == "demo")
+        if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
+      return cli::candidates(session, typed.target);
+    };
+  });
   auto* measure = app.add_subcommand("measure-context")->group("");
   measure->add_option("index", typed.index)->required();
   add_sim(measure);

@@ -45,9 +45,7 @@ Result<json> data_of(Result<http::Answer> answer, std::span<const std::string_vi
 }  // namespace
 
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
-  const char* given = std::getenv("RATION_SOCKET");
-  if (!session.socket.empty() || (given != nullptr && *given != '\0'))
-    return NodeClient(session.socket.empty() ? given : session.socket, true);
+  if (!session.socket.empty()) return NodeClient(session.socket, true);
   std::vector<std::string> candidates;
   if (const auto configuration = policy::read_configuration();  // one that is wrong is the daemon's to refuse
       configuration && !configuration->daemon.socket.origin.is_default())

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
+#include "base/command.hpp"
 #include "cli/verbs.hpp"
 #include "node/decisions/plan_json.hpp"
 
@@ -70,7 +72,19 @@ void show(const Session& session, const node::Placement& placement) {
   }
 }
 
-void show_notes(const Session& session, const node::Placement& placement, const node::Placement& spread, bool wanted) {
+/// The same question with another tenant of the name of `instead`, and spread or not.
+std::string plan_command(const PlanOptions& options, const std::optional<node::PlanTenant>& instead, bool spread) {
+  std::string text = "ration plan";
+  for (const std::string& gpu : options.gpus) text += " --gpu " + shell_word(gpu);
+  for (const std::string& tenant : options.tenants) {
+    const bool replaced = instead && tenant.substr(0, tenant.find('=')) == instead->name;
+    text += " --tenant " + shell_word(replaced ? node::plan_tenant_text(*instead) : tenant);
+  }
+  return text + (spread ? " --spread" : "");
+}
+
+void show_notes(const Session& session, const PlanOptions& options, const node::Placement& placement,
+                const node::Placement& spread, bool wanted) {
   const char* head = "note";
   for (const auto& burst : placement.bursts) {
     fmt::print("{:4}  {}'s limit of {} cannot be reached beside these neighbours ({} at most).\n", head, burst.tenant,
@@ -83,11 +97,11 @@ void show_notes(const Session& session, const node::Placement& placement, const 
     std::vector<std::string> places;
     for (const auto& placed : spread.devices)
       places.push_back(fmt::format("{} on GPU {}", groups_text(session, placed.groups), placed.device.gpu));
-    fmt::print("{:4}  ration plan … --spread  → {}\n", "", fmt::join(places, ", "));
+    fmt::print("{:4}  {}  → {}\n", "", session.hint(plan_command(options, {}, true)), fmt::join(places, ", "));
   }
 }
 
-std::string change_text(const Session& session, const node::Placement& placement,
+std::string change_text(const Session& session, const PlanOptions& options, const node::Placement& placement,
                         const std::vector<node::PlanTenant>& tenants) {
   std::vector<std::string> ways;
   if (const auto& change = placement.change; change) {
@@ -96,9 +110,10 @@ std::string change_text(const Session& session, const node::Placement& placement
     if (tenant.limit == tenant.guarantee) tenant.limit = change->guarantee;
     tenant.guarantee = change->guarantee;
     tenant.count = change->count;
-    ways.push_back(change->count == 0 ? fmt::format("Without {} it fits", change->tenant)
-                                      : fmt::format("ration plan … --tenant {} fits ({} less)",
-                                                    node::plan_tenant_text(tenant), session.size(change->less)));
+    ways.push_back(change->count == 0
+                       ? fmt::format("Without {} it fits", change->tenant)
+                       : fmt::format("{}   fits ({} less)", plan_command(options, tenant, options.spread),
+                                     session.size(change->less)));
   }
   if (placement.more_devices > 0) {
     const auto largest =
@@ -134,13 +149,13 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
   }
   show(session, placement);
   if (placement.fits) {
-    show_notes(session, placement, node::place(*devices, tenants, true), options.spread);
+    show_notes(session, options, placement, node::place(*devices, tenants, true), options.spread);
     return 0;
   }
   return fail("E1306",
               fmt::format("no room for {}: {} needed, {} there.", groups_text(session, placement.left_over),
                           session.size(placement.needed), session.size(placement.available)),
-              change_text(session, placement, tenants), 4);
+              change_text(session, options, placement, tenants), 4);
 }
 
 }  // namespace ration::cli

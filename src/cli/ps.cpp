@@ -1,11 +1,18 @@
 // `ration ps`: who uses what, once. One line a device, then the workloads, then who waits.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iterator>
 #include <map>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/command.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -59,7 +66,9 @@ std::string remark(const Session& session, const json& row) {
                        row["held_back_by"].get<std::string>());
   if (is_full(row)) return session.painted("FULL", 31);
   const auto denials = row.value("denials", std::uint64_t{0});
-  return denials == 0 ? "" : fmt::format("{} denied - ration why {}", denials, row.value("last_denial", ""));
+  return denials == 0
+             ? ""
+             : fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
 }
 
 std::string pids(const json& row) {
@@ -85,8 +94,9 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
     return row.contains(field) && row[field].is_string() ? row[field].get<std::string>() : std::string();
   };
   const std::string origin = node::whereabouts(known("user"), known("container"), known("origin"));
-  const std::string where = fmt::format("not started through ration{}{} - ration explain {}",
-                                        origin.empty() ? "" : ": ", origin, process.at("pid").get<int>());
+  const std::string where =
+      fmt::format("not started through ration{}{} - {}", origin.empty() ? "" : ": ", origin,
+                  session.hint(ration::command({"explain", std::to_string(process.at("pid").get<int>())})));
   const std::string program = command.substr(0, command.find(' '));
   table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()), session.size(known_bytes(row, "used_bytes"), "not told"), "-",
@@ -130,9 +140,45 @@ constexpr std::string_view kNotShown[] = {"run",
                                           "policy",
                                           "available_bytes"};
 
-}  // namespace
+/// By its own name, TENANT/NAME or USER/NAME.
+bool is_named(const json& row, const std::string& name) {
+  const std::string own = row.value("workload", "");
+  return !own.empty() &&
+         (name == own || name == row.value("tenant", "") + "/" + own ||
+          (row.contains("user") && row["user"].is_string() && name == row["user"].get<std::string>() + "/" + own));
+}
 
-Result<int> ps(const Session& session, const PsOptions& options) {
+/// E1431. `-used,name`: the largest first, then by name.
+Result<void> sort_rows(json& rows, const std::string& text) {
+  constexpr std::pair<std::string_view, const char*> kFields[] = {
+      {"name", "workload"},   {"tenant", "tenant"},     {"user", "user"},       {"gpu", "gpu"},
+      {"used", "used_bytes"}, {"limit", "limit_bytes"}, {"peak", "peak_bytes"}, {"denied", "denials"}};
+  std::vector<std::pair<const char*, bool>> keys;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string_view word = std::string_view(text).substr(at, end - at);
+    const bool down = word.starts_with('-');
+    if (down) word.remove_prefix(1);
+    const auto* const field =
+        std::find_if(std::begin(kFields), std::end(kFields), [&](const auto& each) { return each.first == word; });
+    if (field == std::end(kFields))
+      return fail("E1431", fmt::format("nothing can be sorted by '{}'.", word),
+                  "ration ps --sort=-used,name   of name, tenant, user, gpu, used, limit, peak, denied", 2);
+    keys.emplace_back(field->second, down);
+    at = end + 1;
+  }
+  auto& list = rows.get_ref<json::array_t&>();
+  std::stable_sort(list.begin(), list.end(), [&](const json& left, const json& right) {
+    for (const auto& [field, down] : keys) {
+      const json one = left.value(field, json()), other = right.value(field, json());
+      if (one != other) return down ? other < one : one < other;
+    }
+    return false;
+  });
+  return {};
+}
+
+Result<int> ps_once(const Session& session, const PsOptions& options) {
   const std::string& gpu = options.gpu;
   const bool as_json = session.format() == Format::kJson;
   auto snapshot = as_json ? node_snapshot(session) : node_snapshot(session, 1, kNotShown);
@@ -158,8 +204,16 @@ Result<int> ps(const Session& session, const PsOptions& options) {
     const auto other = [&](const char* field, const std::string& wanted) {
       return !wanted.empty() && (!row.contains(field) || row[field] != wanted);
     };
-    return other("tenant", options.tenant) || other("user", options.user);
+    return other("tenant", options.tenant) || other("user", options.user) ||
+           (!options.name.empty() && !is_named(row, options.name));
   });
+  if (!options.name.empty() && rows.empty())
+    return fail("E1801", fmt::format("no running workload is named '{}'.", options.name), "ration ps", 3);
+  if (auto sorted = sort_rows(rows, options.sort); !sorted) return tl::unexpected(sorted.error());
+  if (session.output == "jsonl") {
+    for (const json& row : rows) fmt::print("{}\n", one_line(row));
+    return 0;
+  }
   if (as_json) {
     json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
     if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});
@@ -191,9 +245,26 @@ Result<int> ps(const Session& session, const PsOptions& options) {
   if (!table.empty() || session.format() == Format::kCsv)
     table.print(session.format());
   else
-    fmt::print("nothing runs under a limit.  ration run --limit 4GiB -- python train.py\n");
+    fmt::print("nothing runs under a limit.  {}\n", session.hint("ration run --limit 4GiB -- python train.py"));
   if (session.format() == Format::kText && snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
   return 0;
+}
+
+}  // namespace
+
+Result<int> ps(const Session& session, const PsOptions& options) {
+  if (options.every.empty()) return ps_once(session, options);
+  const auto every = parse_duration(options.every);
+  if (!every) return tl::unexpected(every.error());
+  const bool screen = ::isatty(STDOUT_FILENO) != 0 && session.format() == Format::kText;
+  for (;;) {
+    if (screen) fmt::print("\033[H\033[J");
+    const auto shown = ps_once(session, options);
+    if (!shown) return shown;
+    if (!screen && session.format() == Format::kText) fmt::print("\n");
+    if (std::fflush(stdout) != 0) return 0;  // nobody reads on
+    std::this_thread::sleep_for(std::chrono::nanoseconds(*every));
+  }
 }
 
 }  // namespace ration::cli

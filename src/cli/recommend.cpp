@@ -14,7 +14,7 @@ Result<int> recommend(const Session& session, const std::string& workload) {
   if (session.format() == Format::kJson)
     session.print_json("recommend", *found, {{"source", "daemon"}});
   else
-    fmt::print("{}", found->at("text").get<std::string>());
+    fmt::print("{}", session.hint(found->at("text").get<std::string>()));
   return 0;
 }
 

@@ -81,15 +81,33 @@ std::string page_head(const std::string& name, int section, const std::string& s
 
 }  // namespace
 
+std::string introduction() {
+  return "ration gives any program a GPU-memory limit that holds.\n\n"
+         "  ration demo                                       all of it, without a GPU\n"
+         "  ration run --limit 4GiB -- python train.py        hold a program to 4 GiB\n"
+         "  ration ps                                         who uses what\n";
+}
+
 std::string overview() {
-  std::string text =
-      "ration gives any program a GPU-memory limit that holds.\n\n"
-      "  ration demo                                       all of it, without a GPU\n"
-      "  ration run --limit 4GiB -- python train.py        hold a program to 4 GiB\n"
-      "  ration ps                                         who uses what\n\n";
   std::string verbs;
   for (const VerbText& verb : verb_texts()) verbs += (verbs.empty() ? "" : " ") + std::string(verb.name);
-  return text + "Verbs: " + verbs + "\nration help VERB explains one; ration help lists the topics.\n";
+  return introduction() + "\nVerbs: " + verbs +
+         "\nration help VERB explains one; ration help lists verbs and topics.\n";
+}
+
+std::string verb_list() {
+  constexpr std::pair<Task, const char*> kTasks[] = {
+      {Task::kRun, "run programs"},  {Task::kLook, "see who holds what, and why"},
+      {Task::kShare, "share a GPU"}, {Task::kPlan, "plan"},
+      {Task::kAccount, "account"},   {Task::kMachine, "look after the machine"},
+      {Task::kHelp, "learn more"}};
+  std::string text = "Verbs:\n";
+  for (const auto& [task, title] : kTasks) {
+    text += fmt::format(" to {}\n", title);
+    for (const VerbText& verb : verb_texts())
+      if (verb.task == task) text += fmt::format("  {:<12} {}\n", verb.name, verb.summary);
+  }
+  return text;
 }
 
 std::string verb_help(const CLI::App& verb, bool everything) {

@@ -12,8 +12,17 @@ struct Example {
   const char* command;
   const char* meaning;
 };
+/// What somebody wants to do: `ration help` groups the verbs by it.
+enum class Task { kRun, kLook, kShare, kPlan, kAccount, kMachine, kHelp };
+
+/// Which node a verb is about: the options that say so.
+enum NodeOption : unsigned { kSim = 1, kSocket = 2 };
+
 struct VerbText {
   const char* name;
+  Task task;
+  unsigned node;        ///< of NodeOption
+  const char* changes;  ///< the actions that change something, so that --dry-run shows them; "*": the verb itself
   const char* summary;
   const char* usage;  ///< after `ration NAME`
   const char* details;
@@ -21,6 +30,8 @@ struct VerbText {
 };
 [[nodiscard]] const std::vector<VerbText>& verb_texts();
 [[nodiscard]] const VerbText& verb_text(const std::string& name);
+/// Whether `ration VERB ACTION` changes anything; `action` is empty where the verb has none.
+[[nodiscard]] bool changes_state(const VerbText& verb, const std::string& action);
 
 struct Topic {
   const char* name;
@@ -37,8 +48,12 @@ struct ErrorText {
 /// Every error there is, by number. A test holds it against the source.
 [[nodiscard]] const std::vector<ErrorText>& error_texts();
 
+/// What ration is, and where to begin.
+[[nodiscard]] std::string introduction();
 /// What `ration` alone prints.
 [[nodiscard]] std::string overview();
+/// Every verb, by what somebody wants to do.
+[[nodiscard]] std::string verb_list();
 /// `-h`: usage and options; `--help`: examples first, then all.
 [[nodiscard]] std::string verb_help(const CLI::App& verb, bool everything);
 /// The page of a verb in the manual's language (man(7)).

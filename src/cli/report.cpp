@@ -26,7 +26,7 @@ Result<int> last_run(NodeClient& daemon, const Session& session, const std::stri
   if (session.output == "json")
     session.print_json("last_run", *run, {{"source", "daemon"}});
   else
-    fmt::print("{}", run->at("text").get<std::string>());
+    fmt::print("{}", session.hint(run->at("text").get<std::string>()));
   return 0;
 }
 
@@ -103,6 +103,19 @@ void print_report(const Session& session, const json& report) {
   for (const json& note : report.at("notes")) fmt::print("{}\n", note.get<std::string>());
 }
 
+/// What would be sealed; the daemon says what is wrong with the month.
+Result<int> would_close(NodeClient& daemon, const Session& session, const std::string& period) {
+  const auto sums = daemon.get("/api/v1/reports/usage?window=" + percent_encoded(period));
+  if (!sums) return tl::unexpected(sums.error());
+  if (session.output == "json") {
+    session.print_json("report", *sums, {{"source", "daemon"}});
+    return 0;
+  }
+  fmt::print("would close {}; what would be sealed:\n", period);
+  print_report(session, *sums);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> report(const Session& session, const ReportOptions& options) {
@@ -110,6 +123,7 @@ Result<int> report(const Session& session, const ReportOptions& options) {
   if (!daemon) return tl::unexpected(daemon.error());
   if (options.action == "close") {
     if (options.period.empty()) return fail("E1914", "which month?", "ration report close 2026-01", 2);
+    if (session.dry_run) return would_close(*daemon, session, options.period);
     const auto closed =
         daemon->post(fmt::format("/api/v1/reports/periods/{}:close", percent_encoded(options.period)), json::object());
     if (!closed) return tl::unexpected(closed.error());

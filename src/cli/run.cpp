@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/command.hpp"
 #include "base/printable.hpp"
 #include "cli/admission.hpp"
 #include "cli/launch.hpp"
@@ -72,7 +73,7 @@ Result<void> refuse_nesting() {
   if (Book::read(book, outer) != BookStatus::kOk || outer.ended_ns != 0) return {};
   return fail(
       "E1414", fmt::format("this shell runs under the limit of workload {} already.", outer.name),
-      fmt::format("ration set {} --limit SIZE   changes that limit; start other workloads from outside.", outer.name),
+      command({"set", outer.name, "--limit", "SIZE"}) + "   changes that limit; start other workloads from outside.",
       125);
 }
 
@@ -150,8 +151,11 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
   auto looked = session.machine();
   if (!looked) return tl::unexpected(looked.error());
   machine = std::move(*looked);
-  auto plan = policy::make_plan(options.wish, machine, store,
-                                [&](const auto& device) { return measured_context(session, device); });
+  auto plan = policy::make_plan(options.wish, machine, store, [&](const auto& device) {
+    const auto cost = measured_context(session, device);
+    if (cost && !session.dry_run) policy::remember_context_cost(device, machine.driver_version, store.folder(), *cost);
+    return cost;
+  });
   if (!plan) return plan;
   if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
   return plan;
@@ -259,7 +263,8 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
           {"accounts", accounts}};
 }
 
-void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& plan, int exit_code) {
+void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
+               int exit_code) {
   if (options.summary.rfind("json:", 0) == 0) {
     const std::string path = options.summary.substr(5);
     if (std::ofstream file(path);
@@ -274,10 +279,13 @@ void summarise(const BookSnapshot& book, const RunOptions& options, const Plan& 
   for (std::size_t i = 0; i < book.accounts.size(); ++i) {
     const auto& account = book.accounts[i];
     const auto percent = account.limit > Bytes{0} ? account.peak.count() * 100 / account.limit.count() : 0;
-    fmt::print(stderr, "ration: {} · {} · peak {} of {} ({}%) · {} denied · GPU {} {}{}\n", book.command,
-               format_duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit),
-               percent, account.denials, plan.accounts[i].device.index, account.device_name,
-               account.denials == 0 ? "" : fmt::format(" · ration why d-{}-{}", book.run_number, book.denial_count));
+    fmt::print(
+        stderr, "ration: {} · {} · peak {} of {} ({}%) · {} denied · GPU {} {}{}\n", book.command,
+        format_duration(book.ended_ns - book.created_ns), format_size(account.peak), format_size(account.limit),
+        percent, account.denials, plan.accounts[i].device.index, account.device_name,
+        account.denials == 0
+            ? ""
+            : " · " + session.hint(command({"why", fmt::format("d-{}-{}", book.run_number, book.denial_count)})));
   }
 }
 
@@ -297,7 +305,7 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   const auto lease = wait_for_lease(*daemon, wanted, bytes);
   if (!lease) return tl::unexpected(lease.error());
   options.wish.gpu = lease->gpus;
-  options.wish.guarantee = fmt::format("{}MiB", bytes.count() >> 20);
+  options.wish.guarantee = exact_size(bytes);
   return lease->id;
 }
 
@@ -319,22 +327,17 @@ Result<Bytes> raised(Bytes limit, const std::string& step) {
   return Bytes{(limit + *more).count() >> 20 << 20};
 }
 
-void explain_start_failure(const std::string& program, int error) {
-  if (error == ENOENT) {
-    fmt::print(stderr, "E1419 ration: '{}' was not found.\n      Give its path, or look at PATH: command -v {}\n",
-               program, program);
-    return;
-  }
-  if (error == EACCES && program.ends_with(".py")) {
-    fmt::print(stderr,
-               "E1401 ration: '{}' is not executable.\n      Did you mean: ration run --limit 4GiB -- python {} ?\n",
-               program, program);
-    return;
-  }
-  fmt::print(stderr,
-             "E1401 ration: '{}' cannot be started: {}.\n      chmod +x {}   (or give the interpreter: ration run -- "
-             "python {})\n",
-             program, std::strerror(error), program, program);
+void explain_start_failure(const Session& session, const std::string& program, int error) {
+  const std::string word = shell_word(program);
+  const auto print = [&](const char* id, const std::string& what, const std::string& fix) {
+    session.print_finding(id, fmt::format("'{}' {}.", program, what), fix);
+  };
+  if (error == ENOENT) return print("E1419", "was not found", "Give its path, or look at PATH: command -v " + word);
+  if (error == EACCES && program.ends_with(".py"))
+    return print("E1401", "is not executable",
+                 "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
+  print("E1401", fmt::format("cannot be started: {}", std::strerror(error)),
+        fmt::format("chmod +x {}   (or give the interpreter: {})", word, command({"run", "--", "python", program})));
 }
 
 }  // namespace
@@ -421,7 +424,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   const Ended ended = launch(options.program);
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
-    explain_start_failure(options.program.front(), ended.start_error);
+    explain_start_failure(session, options.program.front(), ended.start_error);
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};
@@ -431,7 +434,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     book.mark_ended(ended.exit_code);
   }
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
-    summarise(outcome.book, options, outcome.plan, ended.exit_code);
+    summarise(session, outcome.book, options, outcome.plan, ended.exit_code);
   return outcome;
 }
 
@@ -477,7 +480,7 @@ Result<int> run(const Session& session, RunOptions options) {
     fmt::print(stderr, "ration: denied at {} (d-{}-{}) and the program ended with {} · retry {} of {} with {}\n",
                format_size(limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
                options.retries, format_size(more));
-    options.wish.limit = fmt::format("{}MiB", more.count() >> 20);
+    options.wish.limit = exact_size(more);
   }
 }
 

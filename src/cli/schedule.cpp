@@ -53,7 +53,7 @@ Result<Typed> parse(const std::string& text) {
 
 void print_schedules(const Session& session, const json& rows) {
   if (rows.empty()) {
-    fmt::print("there are no schedules.  ration set --schedule 'night=22:00-07:00:TENANT=90%'\n");
+    fmt::print("there are no schedules.  {}\n", session.hint("ration set --schedule 'night=22:00-07:00:TENANT=90%'"));
     return;
   }
   Table table({{"SCHEDULE", "schedule"},

@@ -10,6 +10,7 @@
 
 #include "cli/verbs.hpp"
 #include "node/daemon.hpp"
+#include "policy/configuration.hpp"
 
 namespace ration::cli {
 namespace {
@@ -45,6 +46,18 @@ bool is_journal(int stream) {
   return ::fstat(stream, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
+/// The configuration is checked: what is wrong with it would stop the daemon.
+Result<int> would_serve(const Session& session, const ServeOptions& options, const ledger::Store& store) {
+  const auto configuration = policy::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  const auto machine = session.machine();
+  const std::string configured = configuration->daemon.listen.value;
+  const std::string listen = options.listen_given ? options.listen : configured;
+  fmt::print("would watch {} GPUs and the books in {}{}\n", machine ? machine->devices.size() : 0, store.folder(),
+             listen.empty() ? "" : ", and listen on " + listen);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> serve(const Session& session, const ServeOptions& options) {
@@ -55,10 +68,11 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   node::DaemonOptions daemon;
   daemon.driver_folder = *driver;
   daemon.simulated = session.simulated;
-  daemon.socket = options.socket;
+  daemon.socket = session.socket;
   daemon.state = options.state;
   if (options.listen_given) daemon.listen = options.listen;
   daemon.folders.emplace_back(store->folder(), ::getuid());
+  if (session.dry_run) return would_serve(session, options, *store);
   if (::getuid() == 0 && std::getenv("RATION_RUNTIME_DIR") == nullptr) {
     for (auto& folder : folders_of_others())
       if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));

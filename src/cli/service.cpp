@@ -66,15 +66,34 @@ std::string unit_path(bool user) {
   return folder + "/systemd/user/rationd.service";
 }
 
-Result<int> systemctl(bool user, std::vector<std::string> words) {
+Result<int> systemctl(const Session& session, bool user, std::vector<std::string> words) {
   std::vector<std::string> command{"systemctl"};
   if (user) command.emplace_back("--user");
   command.insert(command.end(), words.begin(), words.end());
+  if (session.dry_run) {
+    fmt::print("would run {}\n", fmt::join(command, " "));
+    return 0;
+  }
   const Ended ended = launch(command);
   if (ended.start_error != 0)
     return fail("E1427", "systemctl was not found: this machine does not run systemd.",
                 "ration serve   runs it in the foreground", 1);
   return ended.exit_code;
+}
+
+Result<void> write_unit(const Session& session, const std::string& path, const std::string& text) {
+  if (session.dry_run) {
+    fmt::print("would write {}:\n{}", path, text);
+    return {};
+  }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (std::ofstream file(path); !(file << text) || !file.flush()) {
+    return fail("E1428", fmt::format("{} cannot be written.", path),
+                ::getuid() == 0 ? "Look at its folder: is it read-only?" : "Look at its folder's owner.", 5);
+  }
+  fmt::print("wrote {}\n", path);
+  return {};
 }
 
 }  // namespace
@@ -87,34 +106,24 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
     return 0;
   }
   if (options.action == "install") {
-    if (session.dry_run) {
-      fmt::print("would write {}:\n{}", path, unit_text(user));
-      return 0;
-    }
-    std::error_code error;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-    if (std::ofstream file(path); !(file << unit_text(user)) || !file.flush()) {
-      return fail("E1428", fmt::format("{} cannot be written.", path),
-                  user ? "Look at its folder's owner." : "sudo ration service install", 5);
-    }
-    fmt::print("wrote {}\n", path);
+    if (auto good = write_unit(session, path, unit_text(user)); !good) return tl::unexpected(good.error());
     if (!options.now) {
       fmt::print("next:  systemctl {}enable --now rationd\n", user ? "--user " : "");
       return 0;
     }
-    if (auto reloaded = systemctl(user, {"daemon-reload"}); !reloaded || *reloaded != 0) return reloaded;
-    return systemctl(user, {"enable", "--now", "rationd"});
+    if (auto reloaded = systemctl(session, user, {"daemon-reload"}); !reloaded || *reloaded != 0) return reloaded;
+    return systemctl(session, user, {"enable", "--now", "rationd"});
   }
   if (options.action == "uninstall") {
-    (void)systemctl(user, {"disable", "--now", "rationd"});
+    (void)systemctl(session, user, {"disable", "--now", "rationd"});
     std::error_code error;
-    if (!std::filesystem::remove(path, error))
+    if (session.dry_run ? !std::filesystem::exists(path, error) : !std::filesystem::remove(path, error))
       return fail("E1428", fmt::format("there is no {} to remove.", path), "ration service status", 3);
-    fmt::print("removed {}\n", path);
+    fmt::print("{} {}\n", session.dry_run ? "would remove" : "removed", path);
     return 0;
   }
-  if (options.action == "status") return systemctl(user, {"status", "--no-pager", "rationd"});
-  return systemctl(user, {options.action, "rationd"});
+  if (options.action == "status") return systemctl(session, user, {"status", "--no-pager", "rationd"});
+  return systemctl(session, user, {options.action, "rationd"});
 }
 
 }  // namespace ration::cli

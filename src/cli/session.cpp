@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "base/clock.hpp"
+#include "base/printable.hpp"
 #include "node/people.hpp"
 
 namespace ration::cli {
@@ -36,14 +37,25 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-std::string dump(const nlohmann::json& document) {
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // names may hold any bytes
-}
-
 }  // namespace
 
+std::string one_line(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void add_context(nlohmann::json& document, const Context& context) {
+  if (context.simulated.empty() && context.socket.empty()) return;
+  if (!document.is_structured()) return;
+  for (auto each = document.begin(); each != document.end(); ++each) {
+    if (document.is_object() && each.key() == "fix" && each->is_string())
+      *each = in_context(each->get<std::string>(), context);
+    else
+      add_context(*each, context);
+  }
+}
+
 Format Session::format() const {
-  return output == "json" ? Format::kJson : output == "csv" ? Format::kCsv : Format::kText;
+  return output == "json" || output == "jsonl" ? Format::kJson : output == "csv" ? Format::kCsv : Format::kText;
 }
 
 Units Session::display_units() const {
@@ -55,6 +67,16 @@ std::string Session::size(Bytes bytes) const { return format_size(bytes, display
 
 std::string Session::size(const std::optional<Bytes>& bytes, const char* reason) const {
   return bytes ? size(*bytes) : fmt::format("n/a ({})", reason);
+}
+
+std::string Session::shown(std::string_view text) const {
+  std::string out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out += (at == 0 ? "" : "\n") + printable(std::string(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return hint(out);
 }
 
 Result<std::string> Session::driver_folder() const {
@@ -93,17 +115,24 @@ void Session::print_json(const std::string& verb, nlohmann::json data, const nlo
                           {"host", node::host_name()},         {"source", simulated ? "sim" : "direct"},
                           {"data", std::move(data)},           {"warnings", nlohmann::json::array()}};
   document.update(more);
-  fmt::print("{}\n", dump(document));
+  add_context(document, context);
+  fmt::print("{}\n", one_line(document));
+}
+
+void Session::print_finding(const std::string& id, const std::string& what, const std::string& fix) const {
+  fmt::print(stderr, "{} ration: {}\n", id, shown(what));
+  if (!fix.empty()) fmt::print(stderr, "      {}\n", shown(fix));
 }
 
 void Session::print_error(const std::string& verb, const Error& error) const {
-  fmt::print(stderr, "{} ration: {}\n", error.id, error.what);
-  if (!error.fix.empty()) fmt::print(stderr, "      {}\n", error.fix);
+  print_finding(error.id, error.what, error.fix);
   if (format() != Format::kJson) return;
-  fmt::print("{}\n",
-             dump({{"schema", "ration." + verb + "/1"},
-                   {"error",
-                    {{"id", error.id}, {"message", error.what}, {"fix", error.fix}, {"exit_code", error.exit_code}}}}));
+  fmt::print(
+      "{}\n",
+      one_line(
+          {{"schema", "ration." + verb + "/1"},
+           {"error",
+            {{"id", error.id}, {"message", error.what}, {"fix", hint(error.fix)}, {"exit_code", error.exit_code}}}}));
 }
 
 void Table::print(Format format) const {

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "cli/context.hpp"
 #include "ledger/store.hpp"
 #include "policy/devices.hpp"
 
@@ -22,7 +23,8 @@ class Session {
   std::string units = "iec";
   std::string colour = "auto";
   std::string simulated_node;  ///< as --sim gave it
-  std::string socket;          ///< of the daemon, as --socket gave it; empty: looked for
+  std::string socket;          ///< of the daemon, as --socket or RATION_SOCKET gave it; empty: looked for
+  Context context;             ///< of the commands that are printed
   bool simulated = false;
   bool yes = false;
   bool dry_run = false;
@@ -37,15 +39,29 @@ class Session {
   [[nodiscard]] Result<policy::Machine> machine() const;
   [[nodiscard]] Result<ledger::Store> store() const { return ledger::Store::open(); }
 
+  /// `text` with commands that are about the same node as this one.
+  [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
+
+  /// The same, without anything that a terminal obeys: for texts that quote what strangers or files say.
+  [[nodiscard]] std::string shown(std::string_view text) const;
+
   /// `text` in a colour (an SGR number) where standard output is a terminal that wants it.
   [[nodiscard]] std::string painted(const std::string& text, int sgr) const;
 
-  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output. `more` is merged in.
+  /// Prints `{"schema":"ration.VERB/1",…,"data":…}` on standard output. `more` is merged in. Every `fix` in it is about
+  /// the same node as this command.
   void print_json(const std::string& verb, nlohmann::json data,
                   const nlohmann::json& more = nlohmann::json::object()) const;
-  /// The error as one line, the fix below it; as JSON on standard output too where that was asked for.
+  /// Something that is wrong, as one line on standard error, and what to type below it.
+  void print_finding(const std::string& id, const std::string& what, const std::string& fix) const;
+  /// The same of an error; as JSON on standard output too where that was asked for.
   void print_error(const std::string& verb, const Error& error) const;
 };
+
+/// Gives the commands in every `fix` of a document the context.
+void add_context(nlohmann::json& document, const Context& context);
+/// The document as one line; names in it may hold any bytes.
+[[nodiscard]] std::string one_line(const nlohmann::json& document);
 
 /// Rows for people (aligned) and for csv (the keys as header).
 class Table {

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "base/command.hpp"
 #include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
@@ -53,7 +54,7 @@ Result<Decision> decide(const SetOptions& options, const Holder& holder, const p
                             .device_free = present != nullptr ? std::optional(device.free) : std::nullopt,
                             .held_back_by = {}};
   if (!options.limit.empty()) {
-    const auto limit = policy::size_on(device, options.limit);
+    const auto limit = policy::changed_limit(device, options.limit, entry.limit);
     if (!limit) return tl::unexpected(limit.error());
     change.limit = change.effective = *limit;
   }
@@ -89,7 +90,9 @@ Result<void> agree_to_shrink(const Session& session, const SetOptions& options, 
              options.name, session.size(used), session.size(used - limit), session.size(limit));
   if (confirmed(session, "Proceed?")) return {};
   return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",
-              fmt::format("ration set {} --limit {} --yes", options.name, options.limit), 4);
+              command({"set", options.name, "--limit", options.limit, options.gpu.empty() ? "" : "--gpu", options.gpu,
+                       "--yes"}),
+              4);
 }
 
 /// Asks wherever more is held than the new limit. E1205.
@@ -194,7 +197,7 @@ Result<int> set_through(NodeClient& daemon, const Session& session, const SetOpt
 
 Result<int> set(const Session& session, const SetOptions& options) {
   if (options.limit.empty() && options.guarantee.empty()) {
-    return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", options.name), 2);
+    return fail("E1420", "nothing to change.", command({"set", options.name, "--limit", "6GiB"}), 2);
   }
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
@@ -242,7 +245,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
     const char* what = "the daemon that governs it is not running, and puts its own numbers back when it starts.";
     const char* fix = "ration serve, then set it again";
     more["warnings"] = {{{"id", "E1501"}, {"message", what}, {"fix", fix}}};
-    if (session.format() != Format::kJson) fmt::print(stderr, "E1501 ration: {}\n      {}\n", what, fix);
+    if (session.format() != Format::kJson) fmt::print(stderr, "E1501 ration: {}\n      {}\n", what, session.hint(fix));
   }
   show(session, options, document, more);
   return 0;

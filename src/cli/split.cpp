@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/command.hpp"
 #include "base/printable.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -65,6 +66,11 @@ Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOp
                                : policy::ratio_shares(device, options.ratio);
 }
 
+std::string gpu_of(const policy::Machine& machine, const policy::Slice& slice) {
+  const auto device = policy::choose_devices(machine.devices, slice.uuid);
+  return device ? std::to_string(device->front().index) : slice.uuid;
+}
+
 void show(const Session& session, const policy::Machine& machine, const ledger::Store& store,
           const std::vector<policy::Slice>& slices, bool planned) {
   const auto books = store.list();
@@ -101,13 +107,13 @@ void show(const Session& session, const policy::Machine& machine, const ledger::
   }
   table.print(session.format());
   if (session.format() != Format::kText) return;
-  fmt::print(
-      "* after one CUDA context (ration doctor --probe measures it). Slices divide memory only; compute is still "
-      "shared.\n");
+  fmt::print("* after one CUDA context ({} measures it). Slices divide memory only; compute is still shared.\n",
+             session.hint("ration doctor --probe"));
   if (planned)
     fmt::print("dry run: nothing was changed\n");
   else
-    fmt::print("use:  ration run --slice {} -- CMD      undo:  ration split GPU --off\n", slices.front().name);
+    fmt::print("use:  {} -- CMD      undo:  {}\n", session.hint(command({"run", "--slice", slices.front().name})),
+               session.hint(command({"split", gpu_of(machine, slices.front()), "--off"})));
 }
 
 }  // namespace
@@ -129,7 +135,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
       std::erase_if(*present, [&](const auto& slice) { return slice.uuid != device->front().uuid; });
     }
     if (present->empty() && session.format() == Format::kText)
-      fmt::print("no slices.  ration split 0 --into 4\n");
+      fmt::print("no slices.  {}\n", session.hint("ration split 0 --into 4"));
     else
       show(session, *machine, *store, *present, false);
     return 0;
@@ -177,7 +183,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
   if (!slices.empty() || session.format() != Format::kText)
     show(session, *machine, *store, slices, session.dry_run);
   else
-    fmt::print("GPU {} is whole again.\n", device.index);
+    fmt::print("GPU {} {} whole again.\n", device.index, session.dry_run ? "would be" : "is");
   return 0;
 }
 

@@ -261,7 +261,13 @@ Result<void> join_demo(Session& session) {
   std::error_code error;
   auto newest = fs::file_time_type::min();
   std::string folder, node;
-  for (fs::directory_iterator each(base_folder(), error), end; !error && each != end; each.increment(error)) {
+  // Inside a demo that one is meant, whichever began last.
+  if (const char* here = std::getenv("RATION_RUNTIME_DIR"); here != nullptr) {
+    if (const auto found = node_of(here); found) folder = here, node = *found;
+  }
+  const bool inside = !folder.empty();
+  for (fs::directory_iterator each(base_folder(), error), end; !inside && !error && each != end;
+       each.increment(error)) {
     if (each->path().filename().string().rfind(kPrefix, 0) != 0) continue;
     const auto found = node_of(each->path());
     std::error_code vanished;

@@ -183,6 +183,36 @@ const std::vector<Topic>& topics() {
        "A bare number is refused: TensorFlow means MiB by it, PyTorch a fraction, others bytes.\n"
        "Limits are rounded down to the device's granule of 2 MiB. Printed sizes have three digits; --units si or bytes "
        "changes that. JSON has exact bytes.\n"},
+      {"limit", "what a limit is",
+       "The most bytes of one GPU that the processes of a workload can hold together. More is denied: the call fails "
+       "as on "
+       "a full\ncard (CUDA_ERROR_OUT_OF_MEMORY). Inside, the limit is the whole device.\n\n"
+       "  ration run --limit 4GiB -- python train.py   give one\n  ration set train --limit 6GiB                while "
+       "it runs; "
+       "+1GiB or -1GiB: more or less\n  ration why train                             what was denied at it, and what "
+       "to type\n\n"
+       "The limit in force may be lower for a while, where a tenant's limit, a policy or somebody's guarantee needs "
+       "the "
+       "room:\nration ps says why. A limit promises nothing: what is promised is a guarantee (ration help "
+       "guarantee).\n"},
+      {"guarantee", "what a guarantee is",
+       "Bytes of one GPU that are kept for a workload, or for a tenant: where the daemon runs, nobody else is granted "
+       "them, "
+       "used or not.\nTogether guarantees, slices and what is kept free never exceed the GPU; one that does not fit is "
+       "refused when it is asked for.\n\n"
+       "  ration run --guarantee 4GiB --limit 8GiB -- …   4 GiB promised, up to 8\n"
+       "  ration set train --guarantee 2GiB               less, or none\n"
+       "  ration explain --gpu 0                          who is promised what\n\n"
+       "A guarantee is kept against other governed programs only, never against programs without a limit.\n"},
+      {"tenant", "what a tenant is",
+       "Whoever a workload is charged to: a person, a team, a service. Tenants are written in ration.toml "
+       "([[tenant]]), with "
+       "a limit and\na guarantee over all of their workloads on a GPU, a priority and a price; a workload's tenant is "
+       "the one "
+       "whose match fits it,\nor the one that ration run --tenant asks for.\n\n"
+       "  ration ps --tenant nlp                 what runs of it\n  ration set nlp --limit 20GiB           change its "
+       "limit\n"
+       "  ration report --by tenant              what it used\n"},
       {"exit-codes", "what the exit codes mean",
        "  0    done; the check passed\n  1    the operation failed, and the message says why\n  2    wrong usage, or "
        "configuration that cannot be used\n"

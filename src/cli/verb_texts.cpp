@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 #include "cli/reference.hpp"
 
@@ -7,6 +9,9 @@ namespace ration::cli {
 const std::vector<VerbText>& verb_texts() {
   static const std::vector<VerbText> all{
       {"run",
+       Task::kRun,
+       kSim | kSocket,
+       "*",
        "run a program under a GPU memory limit",
        "[OPTIONS] -- PROGRAM [ARGUMENTS]",
        "Starts the program, and everything that it starts, so that together they can never hold more memory of the GPU "
@@ -21,13 +26,21 @@ const std::vector<VerbText>& verb_texts() {
         {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py", "again with more if it was refused"},
         {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "without any GPU"}}},
       {"ps",
+       Task::kLook,
+       kSim | kSocket,
+       "",
        "who uses what, once",
        "[OPTIONS]",
        "One line a GPU, then every workload under a limit and every process that is under none.",
        {{"ration ps", "a table"},
+        {"ration ps nlp", "one workload"},
+        {"ration ps -w --sort=-used", "again and again, the largest first"},
         {"ration ps -o json", "schema ration.ps/1"},
         {"ration ps --gpu 0 -o csv", "one GPU, for a spreadsheet"}}},
       {"top",
+       Task::kLook,
+       kSim | kSocket,
+       "",
        "who uses what, live",
        "[OPTIONS]",
        "Every device with its tenants, every workload with its last ten minutes, and what happened last; ? shows the "
@@ -37,6 +50,9 @@ const std::vector<VerbText>& verb_texts() {
         {"ration top --filter 'used>4GiB & denied>0'", "a part"},
         {"ration top -o json", "schema ration.top/1: the daemon's snapshot"}}},
       {"explain",
+       Task::kLook,
+       kSim | kSocket,
+       "",
        "make the numbers add up",
        "[PID | WORKLOAD | TENANT] [OPTIONS]",
        "Shows where the bytes of a process, of a workload, of a tenant or of a whole GPU are: allocations, pools, CUDA "
@@ -47,15 +63,23 @@ const std::vector<VerbText>& verb_texts() {
         {"ration explain --tenant nlp", "all of a tenant"},
         {"ration explain --gpu 0", "one device"}}},
       {"why",
+       Task::kLook,
+       kSim | kSocket,
+       "",
        "explain one denial, event or wait",
-       "NUMBER",
+       "[NUMBER | WORKLOAD]",
        "Says what was refused, to whom, why, and what to type; of any other event what led to it; of who waits in the "
        "queue what for. Denials are numbered d-RUN-NUMBER, events as ration events shows them, places in the queue "
        "q-NUMBER.",
-       {{"ration why d-17-3", "the third denial of run 17"},
+       {{"ration why", "the newest denial"},
+        {"ration why nlp", "the newest of a workload"},
+        {"ration why d-17-3", "the third denial of run 17"},
         {"ration why 42", "event 42: a resize, a trim, a suspension"},
         {"ration why q-5", "why it does not start yet"}}},
       {"split",
+       Task::kShare,
+       kSim | kSocket,
+       "*",
        "cut a GPU into slices",
        "[GPU] [OPTIONS]",
        "A slice is a named, reserved share of a GPU's memory, entered with ration run --slice. Without options it "
@@ -65,6 +89,9 @@ const std::vector<VerbText>& verb_texts() {
         {"ration split 0 --ratio 40:60", "by ratio"},
         {"ration split 0 --off", "whole again"}}},
       {"plan",
+       Task::kPlan,
+       kSim,
+       "",
        "will these tenants fit? (changes nothing)",
        "--tenant NAME=GUARANTEE[:LIMIT][*COUNT] ... [OPTIONS]",
        "Puts tenants with guarantees onto GPUs and says what is left, and which limits cannot be reached beside the "
@@ -74,20 +101,30 @@ const std::vector<VerbText>& verb_texts() {
         {"ration plan --gpu T4 --tenant a=50%:max --tenant b=25%", "shares of a card"},
         {"ration plan --tenant jup=2GiB*8 --spread", "on this machine, side by side"}}},
       {"set",
+       Task::kShare,
+       kSim | kSocket,
+       "*",
        "change limits of something running",
        "NAME [OPTIONS]",
        "The next allocation sees the new limit. A limit below what is held takes nothing away: more is refused until "
        "it is under.",
        {{"ration set nlp --limit 20GiB", "raise"},
+        {"ration set nlp --limit +1GiB", "a GiB more than now; -1GiB: less"},
         {"ration set nlp --limit 8GiB --yes", "lower, without being asked"},
         {"ration set --schedule 'night=22:00-07:00:train=90%,serve=10%'", "other limits of tenants at night"}}},
       {"fits",
+       Task::kPlan,
+       kSim | kSocket,
+       "",
        "can that many bytes start now? (exit code)",
        "SIZE [OPTIONS]",
        "Prints the index of the GPU with the most memory available and exits 0 if the size fits there, else 4. What is "
        "promised to others does not count as available.",
        {{"ration fits 12GiB && echo go", "in a script"}}},
       {"doctor",
+       Task::kMachine,
+       kSim | kSocket,
+       "",
        "check this machine",
        "[OPTIONS]",
        "One line a check; exit code 1 if one of them fails.",
@@ -95,6 +132,9 @@ const std::vector<VerbText>& verb_texts() {
         {"ration doctor --probe", "also really try to exceed a limit"},
         {"ration doctor --sim=T4 --probe", "on a simulated GPU"}}},
       {"serve",
+       Task::kMachine,
+       kSim | kSocket,
+       "*",
        "the node's daemon, in the foreground",
        "[OPTIONS]",
        "Watches every workload, keeps the accounts, enforces promises, and serves the dashboard, an HTTP interface and "
@@ -104,6 +144,9 @@ const std::vector<VerbText>& verb_texts() {
         {"ration serve --sim=A100-40:2", "on a simulated node"},
         {"ration serve --listen 127.0.0.1:0", "on any free port"}}},
       {"service",
+       Task::kMachine,
+       0,
+       "install uninstall start stop restart",
        "the daemon under systemd",
        "install | uninstall | start | stop | restart | status | print [OPTIONS]",
        "Writes a hardened unit and controls it. Without root, or with --user, it is the user's own.",
@@ -111,13 +154,20 @@ const std::vector<VerbText>& verb_texts() {
         {"ration service install --user --now", "of this user"},
         {"ration service print", "only look at the unit"}}},
       {"events",
+       Task::kLook,
+       kSim | kSocket,
+       "",
        "what happened: denials, changes, alerts",
        "[OPTIONS]",
        "The daemon's log, the oldest first. With -f it goes on, and misses nothing when the daemon is started again.",
        {{"ration events -f", "follow"},
         {"ration events --type denied,violation --tenant nlp", "a part"},
+        {"ration events --since 10m", "of the last ten minutes"},
         {"ration events -f -o json", "one JSON object a line"}}},
       {"trim",
+       Task::kShare,
+       kSim | kSocket,
+       "*",
        "ask idle holders to give memory back",
        "[WORKLOAD] [OPTIONS]",
        "Programs that use ration's library, or PyTorch through its allocator, give back what they hold and do not use. "
@@ -125,7 +175,21 @@ const std::vector<VerbText>& verb_texts() {
        {{"ration trim nlp", "one workload"},
         {"ration trim --idle 30m --dry-run", "who would be asked"},
         {"ration trim --idle 30m", "all that were idle so long"}}},
+      {"stop",
+       Task::kRun,
+       kSim | kSocket,
+       "*",
+       "end a workload",
+       "WORKLOAD [OPTIONS]",
+       "Its processes get SIGTERM, and SIGKILL after the grace if they are still there. Only what runs under ration "
+       "run can be ended so, and only by who may send it a signal. Asks on a terminal; elsewhere it needs --yes.",
+       {{"ration stop notebook", "asks first"},
+        {"ration stop notebook --yes --grace 60s", "in a script, with a minute to save"},
+        {"ration stop notebook --dry-run", "who would be ended"}}},
       {"suspend",
+       Task::kShare,
+       kSim | kSocket,
+       "*",
        "move a workload's GPU memory to the host",
        "WORKLOAD [OPTIONS]",
        "By the driver's own calls (driver 570 and newer). The program keeps running until it next calls the driver, "
@@ -134,11 +198,17 @@ const std::vector<VerbText>& verb_texts() {
        "when they work again.",
        {{"ration suspend notebook", "its memory is free for others"}}},
       {"resume",
+       Task::kShare,
+       kSim | kSocket,
+       "*",
        "bring a suspended workload back",
        "WORKLOAD [OPTIONS]",
        "Waits in the daemon's queue until its memory has room again. Without a daemon it is tried at once.",
        {{"ration resume notebook", ""}}},
       {"report",
+       Task::kAccount,
+       kSim | kSocket,
+       "close",
        "usage and cost, over any time",
        "[close MONTH] [OPTIONS]",
        "Who had how much memory for how long. The rows, with what was idle, ungoverned and not watched, add up to "
@@ -149,17 +219,26 @@ const std::vector<VerbText>& verb_texts() {
         {"ration report --window 2026-01 -o focus > january.csv", "for chargeback"},
         {"ration report close 2026-01", "seal a month"}}},
       {"recommend",
+       Task::kAccount,
+       kSim | kSocket,
+       "",
        "what limit should I give",
        "WORKLOAD [OPTIONS]",
        "From the peaks and refused requests of its recorded runs: a limit and a guarantee, with reasons and a "
        "back-test.",
        {{"ration recommend nlp/train", ""}}},
       {"env",
+       Task::kRun,
+       kSim,
+       "",
        "print the variables run would set",
        "[OPTIONS]",
        "Shell lines on standard output, with what is kept as it is.",
        {{"ration env --limit 4GiB", ""}}},
       {"sim",
+       Task::kRun,
+       kSim,
+       "",
        "put a program on the simulated GPU without a limit",
        "env [OPTIONS] [-- PROGRAM]",
        "Shell lines that put the simulated driver, and the simulated CUDA runtime of the version that the program's "
@@ -167,6 +246,9 @@ const std::vector<VerbText>& verb_texts() {
        {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "for another launcher"},
         {"ration sim env -- .venv/bin/python", "for that Python's CUDA version"}}},
       {"config",
+       Task::kMachine,
+       kSim | kSocket,
+       "init reload",
        "the configuration: begin, show, check it",
        "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
        "init writes a file in which every key is explained and nothing is set. print shows each value that holds, with "
@@ -178,6 +260,9 @@ const std::vector<VerbText>& verb_texts() {
         {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"},
         {"ration config reload", "and the daemon takes it up"}}},
       {"demo",
+       Task::kRun,
+       0,
+       "*",
        "all of it on simulated GPUs",
        "[OPTIONS]",
        "A daemon of its own on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next port that is free), and real "
@@ -191,6 +276,9 @@ const std::vector<VerbText>& verb_texts() {
         {"ration demo --for 20s | cat", "without a terminal, and shorter"},
         {"ration set train --limit 20GiB --sim=demo", "from another terminal"}}},
       {"help",
+       Task::kHelp,
+       0,
+       "",
        "this, or one topic",
        "[VERB | TOPIC | ERROR]",
        "Topics: units, exit-codes, env, config, enforcement, simulated, schema, errors. An error's number is explained "
@@ -198,7 +286,18 @@ const std::vector<VerbText>& verb_texts() {
        {{"ration help units", ""},
         {"ration help E1104", ""},
         {"ration help schema ps", "the JSON schema of ration ps -o json"}}},
+      {"version",
+       Task::kHelp,
+       0,
+       "",
+       "which ration this is",
+       "",
+       "Prints the version, as ration --version does.",
+       {{"ration version", ""}}},
       {"completion",
+       Task::kHelp,
+       0,
+       "",
        "shell completion",
        "bash | zsh | fish",
        "Prints a script for the shell.",
@@ -211,6 +310,17 @@ const VerbText& verb_text(const std::string& name) {
     if (name == text.name) return text;
   }
   throw std::logic_error("no text for verb " + name);
+}
+
+bool changes_state(const VerbText& verb, const std::string& action) {
+  const std::string_view changes = verb.changes;
+  if (changes == "*") return true;
+  for (std::size_t at = 0; at < changes.size() && !action.empty();) {
+    const std::size_t end = std::min(changes.find(' ', at), changes.size());
+    if (changes.substr(at, end - at) == action) return true;
+    at = end + 1;
+  }
+  return false;
 }
 
 }  // namespace ration::cli

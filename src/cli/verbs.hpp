@@ -36,12 +36,15 @@ Result<int> env(const Session& session, RunOptions options);
 Result<int> simulation(const Session& session, const RunOptions& options);
 
 struct PsOptions {
-  std::string gpu, tenant, user;  ///< only of these; empty: of all
+  std::string name, gpu, tenant, user;  ///< only of these; empty: of all
+  std::string sort;                     ///< `-used,name`; empty: as they started
+  std::string every;                    ///< --watch: again each time that so long has passed; empty: once
 };
 Result<int> ps(const Session& session, const PsOptions& options);
 Result<int> explain(const Session& session, const std::string& target, const std::string& gpu,
                     const std::string& tenant);
-Result<int> why(const Session& session, const std::string& denial);
+/// `what` empty: the newest denial.
+Result<int> why(const Session& session, const std::string& what);
 
 struct SetOptions {
   std::string name, limit, guarantee, gpu;
@@ -58,7 +61,7 @@ Result<int> suspend(const Session& session, const std::string& name);
 Result<int> resume(const Session& session, const std::string& name);
 
 struct ServeOptions {
-  std::string socket, state, listen;
+  std::string state, listen;
   bool listen_given = false;
 };
 /// The daemon, in the foreground until it is told to end.
@@ -72,8 +75,8 @@ Result<int> service(const Session& session, const ServiceOptions& options);
 
 struct EventsOptions {
   bool follow = false;
-  std::int64_t since = 0;
-  int lines = 50;
+  std::string since;         ///< the number of an event, or a time: 10m
+  std::optional<int> lines;  ///< absent: 50, or all of the time that was asked for
   std::vector<std::string> types, tenants, workloads;
 };
 Result<int> events(const Session& session, const EventsOptions& options);
@@ -91,6 +94,10 @@ struct ReportOptions {
   std::string by, window, basis, price, share_idle;
 };
 Result<int> report(const Session& session, const ReportOptions& options);
+struct StopOptions {
+  std::string name, grace = "10s";
+};
+Result<int> stop(const Session& session, const StopOptions& options);
 Result<int> recommend(const Session& session, const std::string& workload);
 Result<int> reload(const Session& session);
 
@@ -139,6 +146,8 @@ Result<int> demo(const Session& session, const DemoOptions& options);
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
 Result<int> completion(const CLI::App& app, const std::string& shell);
+/// What the completion offers: workloads, tenants, gpus, slices, scenarios or topics, one a line.
+Result<int> candidates(const Session& session, const std::string& kind);
 /// Writes the manual pages of all verbs and topics into a folder.
 Result<int> manual(const CLI::App& app, const std::string& folder);
 /// What one context costs on a device, measured in a process of its own.

@@ -12,6 +12,10 @@
 namespace ration::cli {
 namespace {
 
+void print_fix(const Session& session, const nlohmann::json& event) {
+  if (event.at("fix").is_string()) fmt::print("fix      {}\n", session.hint(event["fix"].get<std::string>()));
+}
+
 /// As the daemon tells it.
 int show_told(const Session& session, const nlohmann::json& event) {
   if (session.format() == Format::kJson) {
@@ -26,7 +30,7 @@ int show_told(const Session& session, const nlohmann::json& event) {
   if (const std::string other = event.value("not_because", ""); !other.empty()) fmt::print("not because  {}\n", other);
   if (const double waited = event.value("waited_seconds", 0.0); waited > 0)
     fmt::print("after    waiting {}\n", format_duration(static_cast<std::uint64_t>(waited * 1e9)));
-  if (event.at("fix").is_string()) fmt::print("fix      {}\n", event.at("fix").get<std::string>());
+  print_fix(session, event);
   return 0;
 }
 
@@ -37,7 +41,8 @@ Result<nlohmann::json> told_by(NodeClient& daemon, const std::string& id) {
 /// As a book of this user has it.
 int show_book(const Session& session, const ledger::BookSnapshot& book, bool live, const ledger::Denial& denial) {
   const bool told = denial.device_free != ledger::kUnknownBytes;
-  const auto explained = policy::explain_denial(denial, book, live, session.display_units());
+  const auto explained = policy::explain_denial(
+      denial, book, live, live ? room_for(session, book, denial) : std::nullopt, session.display_units());
   if (session.format() == Format::kJson) {
     nlohmann::json data{{"denial", explained.id},
                         {"time", utc(denial.time_ns)},
@@ -65,7 +70,7 @@ int show_book(const Session& session, const ledger::BookSnapshot& book, bool liv
   else if (denial.reason == ledger::DenialReason::kLimit)
     fmt::print("free     n/a (the driver did not say)\n");
   if (denial.waited_ns > 0) fmt::print("after    waiting {}\n", format_duration(denial.waited_ns));
-  fmt::print("fix      {}\n", explained.fix);
+  fmt::print("fix      {}\n", session.hint(explained.fix));
   return 0;
 }
 
@@ -76,8 +81,11 @@ Result<int> why_event(const Session& session, const std::string& number) {
   const auto event = daemon->get("/api/v1/events/" + number + "/why");
   if (!event) return tl::unexpected(event.error());
   if (event->at("denial").is_string()) {
-    const auto told = told_by(*daemon, number);
+    auto told = told_by(*daemon, number);
     if (!told) return tl::unexpected(told.error());
+    // Asked by its own name, a denial of this user's says what would be granted now.
+    const auto now = told_by(*daemon, event->at("denial").get<std::string>());
+    if (now && now->at("id") == told->at("id")) told->at("fix") = now->at("fix");
     return show_told(session, *told);
   }
   if (session.format() == Format::kJson) {
@@ -91,7 +99,7 @@ Result<int> why_event(const Session& session, const std::string& number) {
   for (const nlohmann::json& each : event->at("before"))
     fmt::print("before   {}  {} {}: {}\n", each.at("time").get<std::string>(), each.at("id").get<std::int64_t>(),
                each.at("type").get<std::string>(), each.at("text").get<std::string>());
-  if (event->at("fix").is_string()) fmt::print("fix      {}\n", event->at("fix").get<std::string>());
+  print_fix(session, *event);
   return 0;
 }
 
@@ -117,7 +125,8 @@ Result<int> why_lease(const Session& session, const std::string& id) {
                lease->value("estimate_of", 0));
   else
     fmt::print("estimate n/a ({})\n", lease->value("estimate_seconds_na", "not known"));
-  fmt::print("fix      ration ps shows who holds what; a smaller --limit, or another --gpu, may start sooner\n");
+  fmt::print("fix      {}   shows who holds what; a smaller --limit, or another --gpu, may start sooner\n",
+             session.hint("ration ps"));
   return 0;
 }
 
@@ -125,9 +134,50 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+bool looks_like_number(const std::string& text) {
+  const bool place = (text.rfind("e-", 0) == 0 || text.rfind("q-", 0) == 0) && is_number(text.substr(2));
+  return place || is_number(text) || text.rfind("d-", 0) == 0;
+}
+
+/// Of all, or of one workload (its own name, TENANT/NAME or USER/NAME): an event's number from the daemon, else a
+/// denial's from the books. E1413.
+Result<std::string> newest_denial(const Session& session, const std::string& workload) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const std::string own = workload.substr(workload.rfind('/') + 1);
+  if (*daemon) {
+    const auto events = (*daemon)->get("/api/v1/events?limit=1&type=denied,waited" +
+                                       (own.empty() ? "" : "&workload=" + percent_encoded(own)));
+    if (!events) return tl::unexpected(events.error());
+    if (!events->empty()) return std::to_string(events->back().at("id").get<std::int64_t>());
+  } else {
+    const auto store = session.store();
+    if (!store) return tl::unexpected(store.error());
+    std::uint64_t newest = 0;
+    std::string id;
+    for (const auto& stored : store->list()) {
+      if (!own.empty() && stored.contents.name != own) continue;
+      for (const auto& denial : stored.contents.denials)
+        if (denial.time_ns >= newest)
+          newest = denial.time_ns, id = fmt::format("d-{}-{}", stored.contents.run_number, denial.sequence);
+    }
+    if (!id.empty()) return id;
+  }
+  return fail("E1413",
+              workload.empty() ? "nothing was denied."
+                               : fmt::format("nothing of a workload '{}' was denied, as far as is known.", workload),
+              "ration ps", 3);
+}
+
 }  // namespace
 
-Result<int> why(const Session& session, const std::string& id) {
+Result<int> why(const Session& session, const std::string& what) {
+  std::string id = what;
+  if (what.empty() || !looks_like_number(what)) {
+    auto newest = newest_denial(session, what);
+    if (!newest) return tl::unexpected(newest.error());
+    id = std::move(*newest);
+  }
   if (is_number(id)) return why_event(session, id);
   if (id.rfind("e-", 0) == 0 && is_number(id.substr(2))) return why_event(session, id.substr(2));
   if (id.rfind("q-", 0) == 0 && is_number(id.substr(2))) return why_lease(session, id);

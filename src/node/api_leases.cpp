@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/clock.hpp"
+#include "base/command.hpp"
 #include "base/units.hpp"
 #include "node/api.hpp"
 #include "node/http/problem.hpp"
@@ -90,7 +91,7 @@ void Api::install_leases(http::Server& server) {
       return http::problem({"E1104",
                             fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
                                         format_size(wish.bytes), wish.tenant, format_size(*most)),
-                            "Ask for less, or: ration set " + wish.tenant + " --limit SIZE", 2});
+                            "Ask for less, or: " + command({"set", wish.tenant, "--limit", "SIZE"}), 2});
     // Not the time of the last look: what began before the lease was asked for is no wait.
     const bool known = host_.leases().knows(wish);
     const auto id = host_.leases().submit(wish, unix_time_ns());

@@ -164,9 +164,10 @@ void Api::install_past(http::Server& server) {
   });
 
   server.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
+    const std::string asker = request.peer.uid ? user_name(*request.peer.uid) : "";
     ask_history(responder, "why",
                 [id = request.captures.at("id"), viewer = viewer_of(request.peer),
-                 asker = request.peer.uid ? user_name(*request.peer.uid) : ""](Reader& reader) -> Result<json> {
+                 fix = host_.node().fix_now(request.captures.at("id"), asker), asker](Reader& reader) -> Result<json> {
                   const auto event = reader.denial(id, asker);
                   if (!event) return tl::unexpected(event.error());
                   if (!may_see_details(*event, viewer))
@@ -179,6 +180,8 @@ void Api::install_past(http::Server& server) {
                     row["device_free_bytes"] = nullptr;
                     row["device_free_bytes_na"] = "the driver did not say";
                   }
+                  // While it runs: what would be granted now, not then.
+                  if (!fix.empty() && event->user == asker) row["fix"] = fix;
                   row.erase("why");
                   return row;
                 });

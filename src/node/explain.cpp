@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 
 namespace ration::node {
@@ -135,12 +136,12 @@ std::vector<std::string> sentences(const Overrun& overrun, const std::function<s
 }
 
 std::string way_out(const Overrun& overrun, const Overrunner& who) {
-  const std::string trim = fmt::format("ration trim {}   or start it again", who.workload);
+  const std::string trim = command({"trim", who.workload}) + "   or start it again";
   if (!who.held_back_by.empty()) return trim;
-  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-  const std::uint64_t enough = (overrun.over + overrun.limit).count() + kMiB - 1;
-  return fmt::format("{}, or: ration set {} --limit {}MiB{}", trim, who.workload, enough / kMiB,
-                     who.gpu ? fmt::format(" --gpu {}", *who.gpu) : "");
+  const std::string enough = exact_size(round_up(overrun.over + overrun.limit, kGranule));
+  return fmt::format("{}, or: {}", trim,
+                     who.gpu ? command({"set", who.workload, "--limit", enough, "--gpu", std::to_string(*who.gpu)})
+                             : command({"set", who.workload, "--limit", enough}));
 }
 
 json overrun_json(const Overrun& overrun, const Overrunner& who) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/command.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -53,7 +55,7 @@ Result<void> check_amounts(const LimitChanged& change) {
   return fail("E1305",
               fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
                           format_size(change.limit)),
-              fmt::format("ration set {} --limit {}MiB", change.workload, change.guarantee.count() >> 20), 2);
+              command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
 }
 
 json changes_json(const std::vector<LimitChanged>& changes, bool applied) {

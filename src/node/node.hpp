@@ -110,6 +110,9 @@ class Node {
   };
   [[nodiscard]] std::vector<EndedRun> take_ended() { return std::exchange(ended_, {}); }
 
+  /// What to type about a denial of a workload of `asker` that still runs; empty: it does not, or is not known.
+  [[nodiscard]] std::string fix_now(const std::string& denial, const std::string& asker) const;
+
   /// E1801 E1502 E1503 E1104 E1304 E1305 E1411. The change is in the book when this returns.
   [[nodiscard]] Result<std::vector<LimitChanged>> change(const LimitRequest& request, const Caller& caller,
                                                          std::vector<history::Event>& events);
@@ -192,6 +195,12 @@ class Node {
   [[nodiscard]] std::optional<int> gpu_of(const ledger::DeviceUuid& uuid) const;
   // node_balance.cpp
   void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
+  // node_advice.cpp
+  /// What an account could be granted if it was configured to have more, by the latest balance; absent: not balanced
+  /// yet.
+  [[nodiscard]] std::optional<policy::LimitRoom> room_for(const Workload& workload, std::uint32_t account,
+                                                          Bytes needed) const;
+  [[nodiscard]] policy::DenialExplained explained(const Workload& workload, const ledger::Denial& denial) const;
   [[nodiscard]] Bytes believed(const Workload& workload, std::uint32_t account, Bytes effective) const;
   /// Before whatever may have come of it.
   void tell_moves_of(const Workload& workload, std::vector<history::Event>& events);
@@ -313,8 +322,14 @@ class Node {
     Settled amount;
     bool told = false;
   };
-  std::map<std::string, Orphaned> orphaned_;         // by device
-  std::map<std::string, Settled> others_;            // by device: what is used there and not of any book
+  std::map<std::string, Orphaned> orphaned_;  // by device
+  std::map<std::string, Settled> others_;     // by device: what is used there and not of any book
+  struct BalancedDevice {
+    BalanceInput input;
+    std::vector<std::pair<std::string, std::uint32_t>> places;  // path and account of each
+    std::vector<std::string> because;                           // of each: the policy that sets its limit
+  };
+  std::map<std::string, BalancedDevice> balanced_;   // by device: the latest
   std::set<std::pair<std::string, int>> over_soft_;  // tenants over their soft limit, and where
 
   Suspension suspension_;

@@ -94,12 +94,14 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
     const std::vector<Balanced> balanced = balance(input);
     const bool somebody_gives_back =
         std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
+    BalancedDevice& latest = balanced_[device.uuid] = {std::move(input), {}, because};
+    for (const auto& [workload, account] : places) latest.places.emplace_back(workload->path, account);
     for (std::size_t i = 0; i < balanced.size(); ++i) {
       const auto& [workload, account] = places[i];
       OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
       mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? because[i] : to_text(balanced[i]);
       mine.reason = balanced[i].reason;
-      mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, input.accounts[i],
+      mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, latest.input.accounts[i],
                                 somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
       if (mine.effective == balanced[i].effective) continue;
       limit_moves_.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by, now_ns_);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/command.hpp"
 #include "node/node.hpp"
 #include "policy/plan.hpp"
 #include "policy/text.hpp"
@@ -29,7 +30,7 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
 Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, const Caller& caller,
                                                std::vector<history::Event>& events) {
   if (request.limit.empty() && request.guarantee.empty()) {
-    return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", request.workload), 2);
+    return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
   }
   const auto named = registry_.named(request.workload, caller.user);
   if (!named) return tl::unexpected(named.error());
@@ -68,7 +69,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
                         .device_free = device->free,
                         .held_back_by = {}};
     if (!request.limit.empty()) {
-      const auto limit = policy::size_on(*device, request.limit);
+      const auto limit = policy::changed_limit(*device, request.limit, mine.configured);
       if (!limit) return tl::unexpected(limit.error());
       change.limit = *limit;
       for (const policy::Slice& slice : slices_)
@@ -76,7 +77,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
           return fail("E1104",
                       fmt::format("{} is more than its slice {} has ({}).", format_size(*limit), slice.name,
                                   format_size(slice.size)),
-                      fmt::format("ration set {} --limit {}MiB", workload->book.name, slice.size.count() >> 20), 2);
+                      command({"set", workload->book.name, "--limit", exact_size(slice.size)}), 2);
     }
     if (!request.guarantee.empty()) {
       const auto guarantee = policy::guarantee_on(*device, request.guarantee);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/command.hpp"
 #include "node/node.hpp"
 #include "node/origin.hpp"
 #include "policy/denials.hpp"
@@ -78,8 +79,10 @@ void Node::tell_who_has_it(const Workload& workload, const ledger::Denial& denia
     explained.because = fmt::format("{} held {} and might hold {} of its limit {} at that moment: {}",
                                     workload.book.name, format_size(denial.used), format_size(denial.limit),
                                     format_size(mine.configured), mine.held_back_by);
-    explained.fix = fmt::format("ration explain{}   (who holds what, and for whom the rest is kept); --on-deny wait",
-                                gpu ? fmt::format(" --gpu {}", *gpu) : "");
+    if (denial.used + denial.requested <= mine.configured &&
+        explained.fix.rfind("ration set " + workload.book.name, 0) == 0)
+      explained.fix = fmt::format("{}   (who holds what, and for whom the rest is kept); --on-deny wait",
+                                  gpu ? command({"explain", "--gpu", std::to_string(*gpu)}) : command({"explain"}));
   }
   if (denial.reason != ledger::DenialReason::kDeviceFull || !gpu) return;
   Bytes most;
@@ -99,8 +102,7 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
   for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
     wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
-    auto explained = policy::explain_denial(denial, workload.book, true);
-    tell_who_has_it(workload, denial, explained);
+    const auto explained = this->explained(workload, denial);
     const std::uint64_t time_ns = std::min(denial.time_ns, now_ns_);
     recent_denials_[workload.book.tenant + "/" + workload.book.name].push_back(time_ns);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
@@ -205,7 +207,7 @@ void Node::note_shrinking(std::vector<Event>& events) {
           who, format_size(account.used), format_size(account.used - account.limit), format_size(account.limit),
           format_size(std::min(account.pooled, account.used)), format_size(account.context));
       event.bytes = static_cast<std::int64_t>((account.used - account.limit).count());
-      event.fix = fmt::format("ration trim {}", account.workload);
+      event.fix = command({"trim", account.workload});
     }
     event.gpu = account.gpu;
     events.push_back(std::move(event));
@@ -266,7 +268,7 @@ void Node::note_orphaned(std::vector<Event>& events) {
                                             who.empty() ? path + " is open nowhere" : path + " is open in " + who));
     event.gpu = device.device.index;
     event.bytes = static_cast<std::int64_t>(now.count());
-    event.fix = fmt::format("ration explain --gpu {}", device.device.index);
+    event.fix = command({"explain", "--gpu", std::to_string(device.device.index)});
     events.push_back(std::move(event));
   }
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/command.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/node.hpp"
 #include "policy/configured_promises.hpp"
@@ -56,9 +57,9 @@ Result<void> can_keep(const DeviceView& device, const std::map<std::string, Byte
               fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant,
                           device.device.index, format_size(total),
                           taken.empty() ? "nothing else is promised" : "promised already: " + taken),
-              left < kGranule || !less_would_do ? "ration explain --gpu " + std::to_string(device.device.index) +
+              left < kGranule || !less_would_do ? command({"explain", "--gpu", std::to_string(device.device.index)}) +
                                                       "   shows who is there; lower another guarantee first"
-                                                : fmt::format("--guarantee {}MiB, at most", left.count() >> 20),
+                                                : fmt::format("--guarantee {}, at most", exact_size(left)),
               4);
 }
 
@@ -86,7 +87,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
                 "ration config print", 3);
   }
   if (request.limit.empty() && request.guarantee.empty())
-    return fail("E1420", "nothing to change.", fmt::format("ration set {} --limit 6GiB", tenant->name), 2);
+    return fail("E1420", "nothing to change.", command({"set", tenant->name, "--limit", "6GiB"}), 2);
   if (!request.gpu.empty())
     return fail("E1420", "what a tenant may have holds on every GPU.", "Leave --gpu out, or set its workloads.", 2);
   if (request.expected_changes && *request.expected_changes != tenant->changes)
@@ -101,7 +102,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
     const auto size = parse_size(text, largest, largest);
     if (!text.empty() && size && *size > largest && *size < kUnlimited)
       return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
-                  fmt::format("ration set {} --limit max", tenant->name), 2);
+                  command({"set", tenant->name, "--limit", "max"}), 2);
   }
   for (const policy::Device& device : machine_->devices) {
     const policy::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
@@ -114,7 +115,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
     if (*kept > *most)
       return fail("E1305",
                   fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
-                  fmt::format("ration set {} --limit {}", tenant->name, guarantee.text), 2);
+                  command({"set", tenant->name, "--limit", guarantee.text}), 2);
     const auto before =
         tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.free) : Result<Bytes>(Bytes{0});
     if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 #include "policy/configuration_match.hpp"
 #include "policy/slices.hpp"
@@ -15,7 +16,7 @@ void check_rule(const DeviceRule& rule, Bytes free, const Device& device, std::v
     problems.push_back({rule.keep_free.origin.file, rule.keep_free.origin.place,
                         fmt::format("keep_free of {} is more than GPU {} has ({})", format_size(free), device.index,
                                     format_size(device.total)),
-                        fmt::format("keep_free = \"{}MiB\" or less", device.total.count() >> 20)});
+                        fmt::format("keep_free = \"{}\" or less", exact_size(device.total))});
   if (rule.slices.value.empty()) return;
   const auto shares = parse_shares(device, fmt::format("{}", fmt::join(rule.slices.value, ",")));
   if (shares) return;

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "base/command.hpp"
+
 namespace ration::policy {
 namespace {
 
@@ -28,23 +30,29 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, Unit
   }
 }
 
-std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running) {
+std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running,
+                const std::optional<LimitRoom>& room) {
   if (denial.reason == DenialReason::kDeviceFull)
     return denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait";
   if (denial.reason == DenialReason::kNoAccount) return "ration run --gpu 0,1 …   gives it more than one GPU";
-  const Bytes enough = round_up(denial.used + denial.requested, Bytes{std::uint64_t{256} << 20});
-  return running ? fmt::format("ration set {} --limit {}MiB", book.name, enough.count() >> 20)
-                 : fmt::format("ration run --limit {}MiB -- {}", enough.count() >> 20, book.command);
+  const Bytes needed = denial.used + denial.requested;
+  if (running && room) return limit_fix(book.name, needed, *room);
+  const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
+  const auto limit = advised_limit(needed, whole);
+  if (!limit) return fmt::format("ration ps   (no device of that size: {} are needed)", format_size(needed));
+  return running ? command({"set", book.name, "--limit", exact_size(*limit)})
+                 : command({"run", "--limit", exact_size(*limit), "--"}) + " " + quoted_words(book.command);
 }
 
 }  // namespace
 
-DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot& book, bool running, Units units) {
+DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot& book, bool running,
+                               const std::optional<LimitRoom>& room, Units units) {
   DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
                             because(denial, book, units),
                             {},
-                            fix(denial, book, running)};
+                            fix(denial, book, running, room)};
   if (denial.reason == DenialReason::kLimit && denial.device_free != ledger::kUnknownBytes)
     explained.not_because =
         fmt::format("the GPU was full: {} were free", format_size(Bytes{denial.device_free}, units));

@@ -7,6 +7,7 @@
 
 #include "base/units.hpp"
 #include "ledger/book.hpp"
+#include "policy/advised_limit.hpp"
 
 namespace ration::policy {
 
@@ -17,9 +18,10 @@ struct DenialExplained {
   std::string fix;          ///< something to type
 };
 
-/// `running`: the workload still runs, so that its limit can be changed.
+/// `room`: what the workload could be granted on that device now; absent: it has ended, or nobody knows.
 [[nodiscard]] DenialExplained explain_denial(const ledger::Denial& denial, const ledger::BookSnapshot& book,
-                                             bool running, Units units = Units::kIec);
+                                             bool running, const std::optional<LimitRoom>& room,
+                                             Units units = Units::kIec);
 
 struct DenialId {
   std::uint64_t run = 0, number = 0;

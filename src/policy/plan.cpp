@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/command.hpp"
 #include "base/printable.hpp"
 #include "base/units.hpp"
 #include "policy/configuration_values.hpp"
@@ -69,7 +70,7 @@ std::string devices_asked_for(const Wish& wish, const Machine& machine) {
 Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
   if (!wish.limit.empty() || !wish.gpu.empty() || !wish.guarantee.empty()) {
     return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
-                fmt::format("ration run --slice {} -- …", wish.slice), 2);
+                command({"run", "--slice", wish.slice}) + " -- …", 2);
   }
   const auto slices = read_slices(store);
   if (!slices) return tl::unexpected(slices.error());
@@ -119,7 +120,7 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
         return fail(
             "E1305",
             fmt::format("the guarantee {} is more than the limit {}.", format_size(*guarantee), format_size(*limit)),
-            fmt::format("--limit {}MiB, or a smaller --guarantee", guarantee->count() >> 20), 2);
+            fmt::format("--limit {}, or a smaller --guarantee", exact_size(*guarantee)), 2);
       }
       account.guarantee = *guarantee;
       if (auto good = can_promise(device, store, *guarantee, wish.name.empty() ? "this run" : wish.name); !good)
@@ -148,6 +149,15 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
                 "Give at least 512MiB, or leave it out for all of the GPU.", 2);
   }
   return size;
+}
+
+Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes now) {
+  if (text.empty() || (text.front() != '+' && text.front() != '-')) return size_on(device, text);
+  const auto step = parse_size(std::string_view(text).substr(1), device.total, device.free);
+  if (!step) return step;
+  const Bytes from = std::min(now, device.total);
+  const Bytes wanted = text.front() == '+' ? from + *step : from - std::min(from, *step);
+  return size_on(device, fmt::format("{}B", wanted.count()));
 }
 
 bool takes_guarantee_away(const std::string& text) {
@@ -197,7 +207,7 @@ Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes
   return fail("E1304",
               fmt::format("guarantee {} for {} cannot be promised: GPU {} has already promised {} of {}.",
                           format_size(guarantee), who, device.index, format_size(promised), format_size(device.total)),
-              left > Bytes{0} ? fmt::format("The smallest change that fits: --guarantee {}MiB", left.count() >> 20)
+              left > Bytes{0} ? fmt::format("The smallest change that fits: --guarantee {}", exact_size(left))
                               : std::string("Leave the guarantee out, or end one of those that hold it: ration ps"),
               4);
 }
@@ -230,8 +240,6 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
     if (plan.account_mode == ledger::AccountMode::kHeap) continue;
     if (!account.context && measure_context) {
       account.context = measure_context(account.device);
-      if (account.context)
-        remember_context_cost(account.device, machine.driver_version, store.folder(), *account.context);
     }
     if (account.context && account.limit < *account.context) {
       const Bytes enough =
@@ -239,7 +247,7 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
       return fail("E1204",
                   fmt::format("limit {} is less than one CUDA context needs on this driver ({}).",
                               format_size(account.limit), format_size(*account.context)),
-                  fmt::format("Give at least {}MiB.", enough.count() >> 20), 2);
+                  fmt::format("Give at least {}.", exact_size(enough)), 2);
     }
   }
   plan.sets["CUDA_VISIBLE_DEVICES"] = visible;

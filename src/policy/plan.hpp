@@ -44,6 +44,9 @@ struct Plan {
 /// Measures what a context costs on a device; asked once for each device and driver, then remembered.
 using ContextCost = std::function<std::optional<Bytes>(const Device&)>;
 
+/// A new limit: a size as size_on() takes it, or `+1GiB`, `-1GiB`: so much more or less than `now`.
+[[nodiscard]] Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes now);
+
 /// E1104 E1105 E1204 E1304 E1407 E1408 E1409 E1605 and those of parse_size.
 [[nodiscard]] Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::Store& store,
                                      const ContextCost& measure_context);

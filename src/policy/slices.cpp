@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 
 namespace ration::policy {
@@ -29,9 +30,8 @@ Result<std::vector<Bytes>> fitting(const Device& device, std::vector<Bytes> shar
     return fail(
         "E1602",
         fmt::format("the slices need {}, GPU {} has {}.", format_size(sum), device.index, format_size(device.total)),
-        before < device.total
-            ? fmt::format("Make the last one {}MiB, or 'rest'.", (device.total - before).count() >> 20)
-            : std::string("Make them smaller: --into makes equal ones."),
+        before < device.total ? fmt::format("Make the last one {}, or 'rest'.", exact_size(device.total - before))
+                              : std::string("Make them smaller: --into makes equal ones."),
         4);
   }
   return shares;

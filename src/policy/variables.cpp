@@ -18,6 +18,7 @@ const std::vector<Variable>& variables() {
        "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID"},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
       {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
+      {"RATION_SOCKET", "the daemon's socket, as --socket takes it"},
       {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
       {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms"},
       {"RATION_SIM_FAULT", "which simulated calls fail: cuMemAlloc:call=3:error=2"},

@@ -2,6 +2,7 @@
 import http.client
 import os
 import pathlib
+import re
 import socket
 import time
 
@@ -30,6 +31,11 @@ def until(condition, what):
             return found
         time.sleep(0.01)  # the processors are for those it waits for
     raise AssertionError("never: " + what)
+
+
+def of_any_node(text):
+    """Printed commands without the options that say which node they are about."""
+    return re.sub(r" --(?:sim|socket)=(?:'[^']*'|\S+)", "", text)
 
 
 def environment_in(folder, **more):

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "node/explain.hpp"
 #include "policy/denials.hpp"
@@ -53,7 +54,9 @@ Result<json> why_by_book(const Session& session, const top::Request& request) {
     if (!wanted || stored.contents.run_number != wanted->run) continue;
     for (const auto& denial : stored.contents.denials) {
       if (denial.sequence != wanted->number) continue;
-      const auto explained = policy::explain_denial(denial, stored.contents, stored.live, session.display_units());
+      const auto explained = policy::explain_denial(
+          denial, stored.contents, stored.live, stored.live ? room_for(session, stored.contents, denial) : std::nullopt,
+          session.display_units());
       return json{{"time", utc(denial.time_ns)},          {"tenant", stored.contents.tenant},
                   {"workload", stored.contents.name},     {"requested_bytes", denial.requested.count()},
                   {"function", denial.function},          {"because", explained.because},
@@ -240,6 +243,7 @@ void Feed::answer_questions() {
       questions_.pop_front();
     }
     auto answer = answer_to(session_, request, stop_.get());
+    if (answer) add_context(*answer, session_.context);
     tell(Answer{std::move(request), std::move(answer)});
   }
 }

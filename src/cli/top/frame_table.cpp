@@ -171,7 +171,7 @@ void draw_table(Grid& grid, int row, int end, View& view) {
     draw_row(grid, row, view, *rows[i], columns, !view.once && rows[i] == selected);
   if (!rows.empty()) return;
   grid.put(row, 0,
-           view.model.rows.empty() ? "nothing runs under a limit.  ration run --limit 4GiB -- python train.py"
+           view.model.rows.empty() ? "nothing runs under a limit: 'ration run' starts a program under one"
                                    : "nothing matches the filter.",
            kDim);
 }

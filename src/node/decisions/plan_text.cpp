@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 #include "node/decisions/models.hpp"
 #include "node/decisions/placement.hpp"
@@ -39,14 +40,6 @@ tl::unexpected<Error> no_device(const std::string& text) {
   for (const DeviceModel& model : device_models()) known += std::string(known.empty() ? "" : " ") + model.name;
   return fail("E1308", fmt::format("'{}' is not a GPU to plan with.", text),
               fmt::format("--gpu A100-40:2, --gpu T4:15GiB*3; models: {}", known), 2);
-}
-
-/// The shortest text that parse_size reads as exactly that size.
-std::string size_text(Bytes size) {
-  if (size >= kUnlimited) return "unlimited";
-  if (size.count() % (std::uint64_t{1} << 30) == 0) return fmt::format("{}GiB", size.count() >> 30);
-  if (size.count() % (std::uint64_t{1} << 20) == 0) return fmt::format("{}MiB", size.count() >> 20);
-  return fmt::format("{}B", size.count());
 }
 
 }  // namespace
@@ -131,8 +124,8 @@ Result<PlanTenant> parse_plan_tenant(const std::string& text, const std::vector<
 }
 
 std::string plan_tenant_text(const PlanTenant& tenant) {
-  std::string text = tenant.name + "=" + size_text(tenant.guarantee);
-  if (tenant.limit != tenant.guarantee) text += ":" + size_text(tenant.limit);
+  std::string text = tenant.name + "=" + exact_size(tenant.guarantee);
+  if (tenant.limit != tenant.guarantee) text += ":" + exact_size(tenant.limit);
   if (tenant.count != 1) text += fmt::format("*{}", tenant.count);
   return text;
 }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/command.hpp"
 #include "node/history/charges.hpp"
 
 namespace ration::history {
@@ -124,7 +125,7 @@ Result<Adjustment> History::adjust(Adjustment adjustment) {
   if (!read_period(database_, adjustment.period)) {
     if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
     return fail("E1914", fmt::format("{} is not closed, there is nothing to correct.", adjustment.period),
-                fmt::format("ration report close {}", adjustment.period));
+                command({"report", "close", adjustment.period}));
   }
   {
     Statement insert(database_,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/command.hpp"
 #include "node/history/periods.hpp"
 #include "node/history/schema.hpp"
 
@@ -124,7 +125,7 @@ Result<Event> Reader::denial(const std::string& id, const std::string& asker) {
     return fail("E1802",
                 fmt::format("{} is a denial of {} (event {}) and one of {} (event {}).", id, found.front().user,
                             found.front().id, other->user, other->id),
-                fmt::format("ration why {}", found.front().id), 3);
+                command({"why", std::to_string(found.front().id)}), 3);
   if (!found.empty()) return std::move(found.front());
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
   return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 3);
@@ -143,8 +144,7 @@ Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {
 Result<ClosedPeriod> Reader::period(const std::string& name) {
   auto period = read_period(database_, name);
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  if (!period)
-    return fail("E1914", fmt::format("{} is not closed.", name), fmt::format("ration report close {}", name));
+  if (!period) return fail("E1914", fmt::format("{} is not closed.", name), command({"report", "close", name}));
   return *period;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 #include "node/history/integrator.hpp"
 
@@ -225,13 +226,14 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
 }
 
 std::string command_of(const Recommendation& found) {
-  const auto mib = [](const char* option, Bytes bytes) {
-    return bytes == Bytes{0} ? std::string() : fmt::format(" {} {}MiB", option, bytes.count() >> 20);
+  const auto amount = [](const char* option, Bytes bytes) {
+    return bytes == Bytes{0} ? std::string() : fmt::format(" {} {}", option, exact_size(bytes));
   };
-  const std::string amounts = mib("--limit", found.limit) + mib("--guarantee", found.guarantee);
-  if (found.running) return "ration set " + found.workload + amounts;
-  return fmt::format("ration run --name {}{}{} -- …", found.name,
-                     found.tenant == "default" ? "" : " --tenant " + found.tenant, amounts);
+  const std::string amounts = amount("--limit", found.limit) + amount("--guarantee", found.guarantee);
+  if (found.running) return command({"set", found.workload}) + amounts;
+  const bool own_tenant = found.tenant != "default";
+  return command({"run", "--name", found.name, own_tenant ? "--tenant" : "", own_tenant ? found.tenant : ""}) +
+         amounts + " -- …";
 }
 
 std::string to_text(const Recommendation& found, TimeMs now) {

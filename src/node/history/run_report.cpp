@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 #include "node/history/export/cells.hpp"
 
@@ -30,7 +31,7 @@ std::string note_of_refusals(const RunOnDevice& device, const Refusals& refused)
   const std::string begin =
       fmt::format("It was refused memory {} at {}: ", times(device.denials), size(device.limited));
   const auto next_time = [](Bytes limit) {
-    return fmt::format("ration why tells each, or next time  ration run --limit {}MiB", limit.count() >> 20);
+    return fmt::format("'ration why' tells each, or next time  {}", command({"run", "--limit", exact_size(limit)}));
   };
   if (refused.known == 0) {
     const Bytes more{static_cast<std::uint64_t>(device.limited + device.limited / 4)};
@@ -41,7 +42,7 @@ std::string note_of_refusals(const RunOnDevice& device, const Refusals& refused)
                        format_size(refused.impossible), size(device.device.capacity));
   const std::string need = "it needed at least " + to_text(refused);
   if (refused.need() <= Bytes{static_cast<std::uint64_t>(device.limited)})
-    return begin + need + ", which that limit allows: the device was full, or the limit was lower: ration why tells";
+    return begin + need + ", which that limit allows: the device was full, or the limit was lower: 'ration why' tells";
   return fmt::format("{}{}; {}", begin, need, next_time(least_limit(refused.need())));
 }
 
@@ -49,17 +50,17 @@ void add_notes(RunReport& report) {
   for (const RunOnDevice& device : report.devices) {
     const auto step = static_cast<std::int64_t>(kAdviceStep.count());
     const std::int64_t enough = (device.peak + device.peak / 20 + step - 1) / step * step;
+    const std::string limited_run = command({"run", "--limit", exact_size(Bytes{static_cast<std::uint64_t>(enough)})});
     if (has_limit(device) && device.denials == 0 && enough + step <= device.limited) {
       report.notes.push_back(fmt::format(
-          "Peak {} of {}: next time  ration run --limit {}MiB{}", size(device.peak), size(device.limited), enough >> 20,
+          "Peak {} of {}: next time  {}{}", size(device.peak), size(device.limited), limited_run,
           report.others_waited == 0
               ? std::string()
               : fmt::format("  ({} requests of others waited or were refused meanwhile).", report.others_waited)));
     }
     if (device.denials > 0) report.notes.push_back(note_of_refusals(device, report.refused));
     if (!has_limit(device)) {
-      report.notes.push_back(
-          fmt::format("It had no limit on {}: next time  ration run --limit {}MiB", device.device.name, enough >> 20));
+      report.notes.push_back(fmt::format("It had no limit on {}: next time  {}", device.device.name, limited_run));
     }
     const std::int64_t middle = mean(device.used, device.ms);
     if (device.peak > 0 && device.ms >= 10 * kMinuteMs && middle * 2 < device.peak) {

@@ -172,7 +172,9 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1420", "set", "nobody")
         self.refused(3, "E1801", "set", "nobody", "--limit", "1GiB")
         self.refused(3, "E1801", "explain", "nobody")
-        for denial in ("d-1", "x17", "e-1x", "d-1-", "d--1-2", "d-1-2x", "d-99999999999999999999999-1"):
+        for workload in ("x17", "e-1x", "nobody/x"):
+            self.refused(3, "E1413", "why", workload)
+        for denial in ("d-1", "d-1-", "d--1-2", "d-1-2x", "d-99999999999999999999999-1"):
             self.refused(2, "E1412", "why", denial)
         self.refused(3, "E1413", "why", "d-999-1")
         self.refused(3, "E1422", "help", "untis")
@@ -304,7 +306,7 @@ class CommandLine(unittest.TestCase):
     def test_guarantees_beyond_the_device_are_refused_with_what_would_fit(self):
         self.holding("one", "100MiB", "--guarantee", "10GiB")
         message = self.refused(4, "E1304", "run", NODE, "--guarantee", "8GiB", "--", "true")
-        self.assertIn("--guarantee 6144MiB", message)
+        self.assertIn("--guarantee 6GiB", message)
         self.assertEqual(self.ration("run", NODE, "--guarantee", "6144MiB", "--", "true").returncode, 0)
         self.refused(4, "E1304", "split", NODE, "0", "--into", "2")
         self.assertIn("E1304", self.ration("set", "one", NODE, "--guarantee", "17GiB").stderr + "E1304")
@@ -372,7 +374,7 @@ needs 50.0 GiB guaranteed on 78.8 GiB  → fits
   GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·  nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
   GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························  jup×3 12.0 GiB   27.4 GiB spare
 note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 GiB at most).
-      ration plan … --spread  → nlp 16.0 GiB on GPU 0, vision 10.0 GiB · jup×6 24.0 GiB on GPU 1
+      ration plan --gpu A100-40:2 --tenant nlp=16GiB:30GiB --tenant vision=10GiB --tenant 'jup=4GiB*6' --spread  → nlp 16.0 GiB on GPU 0, vision 10.0 GiB · jup×6 24.0 GiB on GPU 1
 """)
         done = self.ration(*self.PLAN, "--spread")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -387,7 +389,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.assertEqual(done.returncode, 4)
         self.assertIn("does not fit", done.stdout)
         self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB there.\n"
-                                      "      ration plan … --tenant a=8GiB:unlimited fits (2.00 GiB less); 1 more T4 would do.\n")
+                                      "      ration plan --gpu T4:16GiB --tenant a=8GiB:unlimited --tenant 'b=4GiB*2'   fits (2.00 GiB less); 1 more T4 would do.\n")
         data = self.document("plan", *plan, "-o", "json", code=4)["data"]
         self.assertEqual((data["fits"], data["change"]["less_bytes"], data["left_over"][0]["tenant"]), (False, 2 << 30, "b"))
         self.assertEqual(self.ration("plan", "--gpu", "T4:16GiB", "--tenant", "a=8GiB:unlimited", "--tenant", "b=4GiB*2").returncode, 0, "as it said")
@@ -475,7 +477,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.assertRegex(done.stderr, r"^ration-workload: refused 2\.00 GiB at the start: .* of 1\.00 GiB")
         data = self.document("why", "why", "d-1-1", "-o", "json")["data"]
         self.assertEqual((data["workload"], data["requested_bytes"], data["limit_bytes"]), ("small", 2048 * MIB, 1024 * MIB))
-        self.assertIn("--limit 2304MiB", data["fix"])
+        self.assertIn("--limit 2.5GiB", data["fix"])
 
     def test_who_fails_right_after_a_refusal_is_started_again_with_more(self):
         program = [BIN / "ration-workload", "steps", "1500MiB:0s"]

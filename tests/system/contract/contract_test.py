@@ -138,7 +138,8 @@ class Contract(unittest.TestCase):
                        ("period", 0, "close", "1998-12"), ("report", 2, "close", "soon")],
             "trim": [("trim", 0, "serve"), ("trim", 0, "--idle", "1ms", "--dry-run"), ("trim", 3, "none")],
             "suspend": [("suspend", 0, "serve"), ("suspend", 4, "serve")],
-            "resume": [("resume", 0, "serve"), ("resume", 4, "serve")],
+            "resume": [("resume", 0, "serve", "--dry-run"), ("resume", 0, "serve"), ("resume", 4, "serve")],
+            "stop": [("stop", 0, "train", "--dry-run"), ("stop", 3, "none", "--yes"), ("stop", 4, "train")],
             "top": [("top", 0, "--once")],
             "recommend": [("recommend", 0, "train"), ("recommend", 3, "none")],
         }

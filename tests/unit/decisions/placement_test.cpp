@@ -89,7 +89,7 @@ TEST(Placement, TextsAreReadAndWritten) {
        {"", "A100", "A100-40:0", "A100-40:", "T4*x", "T4:15GiB*0", "T4,,T4", "T4:2*2", "T4:unlimited"})
     EXPECT_FALSE(parse_plan_devices(bad)) << bad;
   EXPECT_EQ(parse_plan_devices("Q9").error().id, "E1308");
-  for (const char* text : {"nlp=16GiB:30GiB", "jup=4GiB*6", "a=1536MiB:unlimited*2"})
+  for (const char* text : {"nlp=16GiB:30GiB", "jup=4GiB*6", "a=1.5GiB:unlimited*2"})
     EXPECT_EQ(plan_tenant_text(parse_plan_tenant(text, {}).value()), text);
   for (const char* bad :
        {"nlp", "=4GiB", "a=4", "a=", "a=4GiB*0", "a=4GiB*1001", "a=4GiB*", "a=4GiB:2GiB", "a=unlimited", "a=4GiB:"})

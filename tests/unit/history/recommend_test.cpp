@@ -51,7 +51,7 @@ TEST_F(HistoryTest, ALimitComesWithItsReasonAndABackTest) {
   const std::string text = to_text(*found, at);
   for (const char* part : {"nlp/train - 20 runs in 5 days", "confidence: good", "→ limit 13.2 GiB",
                            "replaying 20 recorded runs at 13.2 GiB → 0 denied", "at 11.2 GiB → 10",
-                           "apply:  ration run --name train --tenant nlp --limit 13568MiB --guarantee 10496MiB -- …"})
+                           "apply:  ration run --name train --tenant nlp --limit 13.25GiB --guarantee 10.25GiB -- …"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
@@ -110,7 +110,7 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   ASSERT_EQ(last->notes.size(), 1U);
   EXPECT_EQ(last->notes[0],
             "It was refused memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
-            "held); ration why tells each, or next time  ration run --limit 1792MiB");
+            "held); 'ration why' tells each, or next time  ration run --limit 1.75GiB");
 }
 
 TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
@@ -149,7 +149,7 @@ TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
   ASSERT_TRUE(history.append(refusal("d-5-2", kStart + 30 * kHourMs + 9, 1_GiB, 3_GiB, 2_GiB)));
   ASSERT_TRUE(history.commit());
   EXPECT_EQ(reader().recommend(ask(kStart + 2 * kDayMs))->limit, 4_GiB);
-  EXPECT_NE(reader().last_run("train")->notes[0].find("--limit 4096MiB"), std::string::npos);
+  EXPECT_NE(reader().last_run("train")->notes[0].find("--limit 4GiB"), std::string::npos);
 }
 
 TEST_F(HistoryTest, WhatRunsIsSetAndWhatEndedIsRunAgain) {
@@ -160,7 +160,7 @@ TEST_F(HistoryTest, WhatRunsIsSetAndWhatEndedIsRunAgain) {
   now.run.started = at;
   ASSERT_TRUE(history.record(sample_at(at, {now})));
   ASSERT_TRUE(history.commit());
-  EXPECT_EQ(command_of(*reader().recommend(ask(at))), "ration set nlp/train --limit 1280MiB --guarantee 1024MiB");
+  EXPECT_EQ(command_of(*reader().recommend(ask(at))), "ration set nlp/train --limit 1.25GiB --guarantee 1GiB");
   Event ended = plain_event("ended", "ended");  // known before the next commit
   ended.time = at + kSecondMs, ended.workload = "train", ended.tenant = "nlp";
   ASSERT_TRUE(history.append(ended));
@@ -170,7 +170,7 @@ TEST_F(HistoryTest, WhatRunsIsSetAndWhatEndedIsRunAgain) {
   history.run_ended(now.run, at + kSecondMs, 0);
   ASSERT_TRUE(history.commit());
   EXPECT_EQ(command_of(*reader().recommend(ask(at))),
-            "ration run --name train --tenant nlp --limit 1280MiB --guarantee 1024MiB -- …");
+            "ration run --name train --tenant nlp --limit 1.25GiB --guarantee 1GiB -- …");
 }
 
 TEST_F(HistoryTest, AFloorOrCapThatDecidesIsNamed) {
@@ -216,7 +216,7 @@ TEST_F(HistoryTest, TheLastRunIsLookedBackAtWithNotes) {
             " memory, mean of limit   [███████░░░░░░░░░░░░░░░░░░░░░░░]  25%   4.00 GiB\n"
             " denials 0 · GiB·h used 8.0, limit 32.0\n"
             "Notes\n"
-            " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8704MiB  (1 requests of others waited or were "
+            " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB  (1 requests of others waited or were "
             "refused meanwhile).\n");
   EXPECT_EQ(reader().last_run("nlp/nothing").error().id, "E1917");
 }

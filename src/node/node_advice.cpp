@@ -1,0 +1,80 @@
+// What somebody who was denied memory could be granted, and the denial explained with it.
+#include <algorithm>
+
+#include "node/node.hpp"
+#include "policy/denials.hpp"
+
+namespace ration::node {
+namespace {
+
+/// Who keeps the most that is not in use: an account's guarantee, or a tenant's.
+policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
+  policy::Promise largest;
+  const auto unused = [](const policy::Promise& each) { return each.guarantee - std::min(each.guarantee, each.used); };
+  const auto take = [&](policy::Promise promise) {
+    if (unused(promise) > unused(largest)) largest = std::move(promise);
+  };
+  for (std::size_t i = 0; i < input.accounts.size(); ++i) {
+    const BalanceAccount& account = input.accounts[i];
+    if (i != except) take({account.id.substr(account.id.find('/') + 1), account.guarantee, account.used});
+  }
+  for (const BalanceTenant& tenant : input.tenants) {
+    if (tenant.name == input.accounts[except].tenant) continue;
+    Bytes used;
+    for (const BalanceAccount& account : input.accounts)
+      if (account.tenant == tenant.name) used += account.used;
+    take({tenant.name, tenant.guarantee, used});
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::uint32_t account, Bytes needed) const {
+  if (!machine_ || account >= workload.book.accounts.size()) return std::nullopt;
+  for (const policy::Device& device : machine_->devices) {
+    const auto latest = balanced_.find(device.uuid);
+    if (device.bytes != workload.book.accounts[account].device || latest == balanced_.end()) continue;
+    const auto& places = latest->second.places;
+    const auto place = std::find(places.begin(), places.end(), std::pair(workload.path, account));
+    if (place == places.end()) return std::nullopt;
+    const auto index = static_cast<std::size_t>(place - places.begin());
+    BalanceInput input = latest->second.input;
+    BalanceAccount& mine = input.accounts[index];
+    if (latest->second.because[index].empty()) {  // else the policy's limit stays, whatever is configured
+      mine.limit = device.total;
+      for (const policy::Slice& slice : slices_)
+        if (slice.name == workload.book.slice && slice.uuid == device.uuid) mine.limit = slice.size;
+    }
+    mine.wants = std::max(needed, mine.used + kGranule) - mine.used;
+    const Bytes enough = balance(input)[index].effective;
+    mine.wants = device.total - std::min(device.total, mine.used);  // as much as there is, for headroom
+    const Bytes most = std::max(enough, balance(input)[index].effective);
+    policy::LimitRoom room{std::min(most, mine.used + device.free), largest_promise(input, index), device.index,
+                           workload.book.accounts.size() > 1};
+    return room;
+  }
+  return std::nullopt;
+}
+
+policy::DenialExplained Node::explained(const Workload& workload, const ledger::Denial& denial) const {
+  const bool by_limit = denial.reason == ledger::DenialReason::kLimit;
+  auto explained = policy::explain_denial(
+      denial, workload.book, true,
+      by_limit ? room_for(workload, denial.account, denial.used + denial.requested) : std::nullopt);
+  tell_who_has_it(workload, denial, explained);
+  return explained;
+}
+
+std::string Node::fix_now(const std::string& denial, const std::string& asker) const {
+  const auto id = policy::parse_denial_id(denial);
+  if (!id) return {};
+  for (const auto& [path, workload] : registry_.workloads()) {
+    if (workload.book.run_number != id->run || workload.user != asker) continue;
+    for (const ledger::Denial& each : workload.book.denials)
+      if (each.sequence == id->number) return explained(workload, each).fix;
+  }
+  return {};
+}
+
+}  // namespace ration::node

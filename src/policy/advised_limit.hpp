@@ -1,0 +1,35 @@
+// Which limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/bytes.hpp"
+
+namespace ration::policy {
+
+/// A limit that would admit `needed` bytes, with an eighth of headroom where there is room for it, in a round size
+/// (steps of 256 MiB, 512 MiB above 4 GiB, 1 GiB above 16 GiB). `grantable`: the most that would be in force. Absent:
+/// not even `needed` would be.
+[[nodiscard]] std::optional<Bytes> advised_limit(Bytes needed, Bytes grantable);
+
+/// Who is promised memory that stands in the way, on one device.
+struct Promise {
+  std::string name;  ///< as `ration set` takes it; empty: nobody can be named
+  Bytes guarantee;
+  Bytes used;  ///< of the guarantee, by its holder
+};
+
+/// What a running workload could be granted on one device.
+struct LimitRoom {
+  Bytes grantable;            ///< the most that its limit could be, and be in force
+  Promise promise;            ///< what stands in the way of more
+  std::optional<int> gpu;     ///< the device's number
+  bool several_gpus = false;  ///< the workload has a limit on others, too
+};
+
+/// What to type so that `workload` is admitted `needed` bytes: its new limit, or, where none would do, the promise that
+/// would have to be smaller.
+[[nodiscard]] std::string limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
+
+}  // namespace ration::policy
