@@ -202,7 +202,8 @@ void Book::wake_waiters() noexcept {
 // -------------------------------------------------------------------------------------------------------- denials
 
 std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
-                                  std::uint64_t device_free, std::uint64_t waited_ns) noexcept {
+                                  std::uint64_t device_free, std::uint64_t waited_ns,
+                                  const DeviceUuid& device) noexcept {
   if (layout_ == nullptr || !lock()) return 0;
   BookHeader& header = layout_->header;
   const std::uint64_t sequence = header.denial_count.load(kRelaxed) + 1;
@@ -216,11 +217,13 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   record.reason = static_cast<std::uint16_t>(reason);
   record.waited_ns = waited_ns;
   record.used = record.limit = 0;
+  record.device_uuid = device;
   copy_text(record.function, function);
   if (account < account_count_) {
     AccountRecord& entry = layout_->accounts[account];
     record.used = entry.used.load(kRelaxed);
     record.limit = entry.limit.load(kRelaxed);
+    record.device_uuid = entry.device_uuid;
     entry.denials.store(entry.denials.load(kRelaxed) + 1, kRelaxed);
   }
   header.denial_count.store(sequence, kRelaxed);

@@ -15,7 +15,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 3;
+inline constexpr std::uint32_t kBookVersion = 4;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
@@ -82,8 +82,9 @@ struct DenialRecord {
   std::uint16_t reason;  // DenialReason
   char function[40];     // the driver's name of the call
   std::uint64_t waited_ns;
+  std::array<std::uint8_t, 16> device_uuid;  // on which it was asked for; all zeros where that is not known
 };
-static_assert(sizeof(DenialRecord) == 104);
+static_assert(sizeof(DenialRecord) == 120);
 
 struct BookHeader {
   std::uint64_t magic;

@@ -53,7 +53,8 @@ Result<json> why_by_book(const Session& session, const top::Request& request) {
     if (!wanted || stored.contents.run_number != wanted->run) continue;
     for (const auto& denial : stored.contents.denials) {
       if (denial.sequence != wanted->number) continue;
-      const auto explained = policy::explain_denial(denial, stored.contents, stored.live, session.display_units());
+      const auto explained =
+          policy::explain_denial(denial, stored.contents, stored.live, device_index(session), session.display_units());
       return json{{"time", utc(denial.time_ns)},          {"tenant", stored.contents.tenant},
                   {"workload", stored.contents.name},     {"requested_bytes", denial.requested.count()},
                   {"function", denial.function},          {"because", explained.because},

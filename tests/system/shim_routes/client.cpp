@@ -63,6 +63,15 @@ void* through_versioned_dlsym(const char* file) {
   return nullptr;
 }
 
+/// A function of libc as it gives it to whoever asks its own handle, past everything that stands in front of it.
+template <typename Function>
+Function* of_libc(const char* name, const char* library = "libc.so.6", const char* version = nullptr) {
+  void* libc = ::dlopen(library, RTLD_NOW);
+  return reinterpret_cast<Function*>(version != nullptr ? ::dlvsym(libc, name, version) : ::dlsym(libc, name));
+}
+using Open = void*(const char*, int);
+using OpenIn = void*(Lmid_t, const char*, int);
+
 const std::string plugin = PLUGIN_FILE;
 
 std::map<std::string, std::function<void*()>> routes(const std::string& folder) {
@@ -91,6 +100,27 @@ std::map<std::string, std::function<void*()>> routes(const std::string& folder) 
        [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
       {"asked-deepbind",
        [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_asked"); }},
+      {"libc-dlopen", [=] { return ::dlsym(of_libc<Open>("dlopen")(driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"libc-dlopen-deepbind",
+       [=] { return ::dlsym(of_libc<Open>("dlopen")(driver.c_str(), RTLD_NOW | RTLD_DEEPBIND), "cuMemAlloc_v2"); }},
+      {"libc-dlvsym",
+       [=] {
+         auto* look_up = of_libc<void*(void*, const char*)>("dlsym");
+         return look_up(of_libc<Open>("dlopen", "libdl.so.2", "GLIBC_2.2.5")(driver.c_str(), RTLD_NOW),
+                        "cuMemAlloc_v2");
+       }},
+      {"libc-dlmopen",
+       [=] { return ::dlsym(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"libc-dlmopen-soname",
+       [] { return ::dlsym(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"libc-dlmopen-needed",
+       [] { return from_plugin(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
+      {"libc-nvml",
+       [=] {
+         const std::string nvml = folder + "/libnvidia-ml.so.1";
+         return ::dlsym(of_libc<Open>("dlopen")(nvml.c_str(), RTLD_NOW), "nvmlDeviceGetMemoryInfo");
+       }},
+      {"copy", [=] { return symbol_in((folder + "/links/copy.so").c_str(), RTLD_NOW); }},
       {"dlmopen-driver", [=] { return ::dlsym(::dlmopen(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-soname", [] { return ::dlsym(::dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-base", [=] { return ::dlsym(::dlmopen(LM_ID_BASE, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
