@@ -62,7 +62,7 @@ class Package(unittest.TestCase):
     def test_it_runs_with_glibc_2_36(self):
         for path in self.binaries():
             symbols = subprocess.run(["readelf", "-VW", path], capture_output=True, text=True, check=True).stdout
-            newest = max(tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_(2\.\d+)", symbols) or ["0.0"])
+            newest = max(tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_(2\.\d+)", symbols))
             self.assertLessEqual(newest, (2, 36), path)
 
     def test_the_guard_exports_the_drivers_names_alone(self):
