@@ -2,7 +2,7 @@
 // function it got lies in. Run by test_routes.cpp under the shim and, as the control, without it.
 //   client route NAME FOLDER    one route; FOLDER is the fake driver's
 //   client requests FILE        what the CUDA runtime asks cuGetProcAddress_v2 for at start: one line for each request
-//   client call | missing | manners | atexit | nvml
+//   client call | missing | manners | atexit | nvml | two-devices
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -252,6 +252,24 @@ int nvml() {
   return 0;
 }
 
+int two_devices() {
+  ::alarm(20);  // where the one waits for the other, both do for ever
+  int inside[2];
+  if (::pipe(inside) != 0) return 1;
+  ::setenv("FAKE_INSIDE", std::to_string(inside[1]).c_str(), 1);
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+  auto* retain = reinterpret_cast<int (*)(void**, int)>(::dlsym(handle, "cuDevicePrimaryCtxRetain"));
+  void *first = nullptr, *second = nullptr;
+  int first_result = -1;
+  std::thread slow([&] { first_result = retain(&first, 0); });
+  char byte = 0;
+  if (::read(inside[0], &byte, 1) != 1) return 1;
+  const int second_result = retain(&second, 1);
+  slow.join();
+  std::printf("%d %d\n", first_result, second_result);
+  return first != nullptr && second != nullptr && first != second ? 0 : 1;
+}
+
 int foreign_runpath() {
   void* bare = ::dlopen(BARE_PLUGIN_FILE, RTLD_NOW);
   auto* open = reinterpret_cast<void* (*)(const char*)>(::dlsym(bare, "bare_open"));
@@ -288,6 +306,7 @@ int main(int count, char** arguments) {
   if (mode == "missing") return missing();
   if (mode == "manners") return manners();
   if (mode == "nvml") return nvml();
+  if (mode == "two-devices") return two_devices();
   if (mode == "runpath") return foreign_runpath();
   if (mode == "namespace") return new_namespace_call();
   if (mode == "atexit") {

@@ -160,7 +160,7 @@ TEST(ShimOpen, WorksTwiceInOneProcessAndUsesUpNoNamespaces) {
 }
 
 // The book of a test: device of the fake NVML, limit 4 GiB, 1 GiB charged by this process.
-class ShimNvml : public testing::Test {
+class Governed : public testing::Test {
  protected:
   void SetUp() override {
     char name[] = "/tmp/ration-shim-XXXXXX";
@@ -172,6 +172,9 @@ class ShimNvml : public testing::Test {
     for (std::uint8_t i = 0; i < 16; ++i) account.device[i] = i;
     account.device_total = ration::Bytes{16ull << 30};
     account.limit = ration::Bytes{4ull << 30};
+    account.context_estimate = ration::Bytes{64ull << 20};
+    contents.accounts.push_back(account);
+    account.device[0] = 100;
     contents.accounts.push_back(account);
     ASSERT_EQ(ration::ledger::Book::create(path_.c_str(), contents), ration::ledger::BookStatus::kOk);
     ASSERT_EQ(ration::ledger::Book::open(path_.c_str(), book_), ration::ledger::BookStatus::kOk);
@@ -186,19 +189,25 @@ class ShimNvml : public testing::Test {
   ration::ledger::Book book_;
 };
 
-TEST_F(ShimNvml, TellsTheLimitAndOnlyTheProcessesOfTheWorkload) {
+TEST_F(Governed, TellsTheLimitAndOnlyTheProcessesOfTheWorkload) {
   const Ran ran = run({kClient, "nvml"}, governed(path_));
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
   EXPECT_EQ(ran.output, "4096 3072 1024\n4096 0 3072 1024\n7 1\n0 1 1 4096\nfake\n");
 }
 
-TEST_F(ShimNvml, SeesALimitThatWasLoweredBelowWhatIsUsed) {
+TEST_F(Governed, ContextsOfTwoDevicesAreMadeAtOnce) {
+  const Ran ran = run({kClient, "two-devices"}, governed(path_));
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "0 0\n");
+}
+
+TEST_F(Governed, SeesALimitThatWasLoweredBelowWhatIsUsed) {
   book_.set_limit(0, ration::Bytes{512ull << 20});
   const Ran ran = run({kClient, "nvml"}, governed(path_));
   EXPECT_EQ(lines_of(ran.output).at(0), "512 0 1024");
 }
 
-TEST(ShimNvmlUngoverned, PassesEverythingThrough) {
+TEST(GovernedUngoverned, PassesEverythingThrough) {
   auto environment = governed();
   environment.erase(environment.begin() + 1);
   const Ran ran = run({kClient, "nvml"}, environment);
@@ -206,7 +215,7 @@ TEST(ShimNvmlUngoverned, PassesEverythingThrough) {
   EXPECT_EQ(ran.output, run({kClient, "nvml"}, bare()).output);
 }
 
-TEST(ShimNvmlUngoverned, WithoutNvmlSaysSo) {
+TEST(GovernedUngoverned, WithoutNvmlSaysSo) {
   const Ran ran = run({kClient, "nvml"}, governed("/nonexistent/book", "/nonexistent"));
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_EQ(lines_of(ran.output).back(), "NVML Shared Library Not Found");
