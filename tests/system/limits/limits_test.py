@@ -42,6 +42,26 @@ for device in range(count.value):
 print(json.dumps(told))
 """
 
+# Opens the driver by its path through the functions that libc's own handle gives, and says how many MiB it gets.
+PAST_THE_GUARD = """
+import ctypes, sys
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, c_char_p
+libc = ctypes.CDLL("libc.so.6")
+look_up = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_char_p)(ctypes.cast(libc.dlsym, c_void_p).value)
+if sys.argv[1] == "dlopen":
+    driver = ctypes.CFUNCTYPE(c_void_p, c_char_p, c_int)(look_up(libc._handle, b"dlopen"))(sys.argv[2].encode(), 2)
+else:
+    driver = ctypes.CFUNCTYPE(c_void_p, ctypes.c_long, c_char_p, c_int)(look_up(libc._handle, b"dlmopen"))(-1, sys.argv[2].encode(), 2)
+def call(name, *arguments):
+    return ctypes.CFUNCTYPE(c_int, *map(type, arguments))(look_up(driver, name))(*arguments)
+context, address, taken = c_void_p(), c_uint64(), 0
+assert call(b"cuInit", c_uint(0)) == 0
+assert call(b"cuDevicePrimaryCtxRetain", c_void_p(ctypes.addressof(context)), c_int(0)) == 0
+assert call(b"cuCtxSetCurrent", context) == 0
+while call(b"cuMemAlloc_v2", c_void_p(ctypes.addressof(address)), c_size_t(64 << 20)) == 0: taken += 64
+print(taken)
+"""
+
 
 class Governed(unittest.TestCase):
     def setUp(self):
@@ -171,6 +191,13 @@ class Governed(unittest.TestCase):
         self.assertIn("limit 3.00 GiB → 8.00 GiB on GPU 0 (now).", done.stdout)
         self.assertIn("E1414", done.stderr, "still under the limit")
         self.assertEqual(done.returncode, 125)
+
+    def test_what_libc_itself_opens_is_held_where_that_is_required(self):
+        for way in ("dlopen", "dlmopen"):
+            with self.subTest(way=way):
+                done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--require-enforced", "--",
+                                   sys.executable, "-c", PAST_THE_GUARD, way, BIN.parent / "sim/libcuda.so.1")
+                self.assertEqual((done.returncode, done.stdout), (0, "960\n"), done.stderr)
 
     def test_a_device_that_was_not_granted_gives_nothing(self):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
