@@ -15,5 +15,18 @@ struct ArrayLayout {
 bool layout_of(cuda::CUarray array, ArrayLayout& out);
 /// The memory of an array is gone. Under driver().mutex.
 void forget_arrays(std::uint64_t address);
+/// The arrays of a context that have no memory of their own are gone. Under driver().mutex.
+void clear_unbacked_arrays(const Context* context);
+
+/// What may be mapped into an array that was made for it.
+struct MappableArray {
+  std::uint64_t extent[3] = {};  // of the level, in elements
+  std::uint64_t tile[3] = {};    // elements of one tile of 64 KiB
+  std::uint64_t levels = 1, layers = 1, bytes = 0;
+};
+/// False: `array` is none, or a level of one. Under driver().mutex.
+bool find_mappable(const void* array, std::uint64_t level, MappableArray& out);
+/// Everything that is mapped into the array is let go. Under driver().mutex. In virtual_memory.cpp.
+void unmap_array(std::uint64_t array);
 
 }  // namespace ration::sim

@@ -35,7 +35,16 @@ cuda::CUdevice ordinal_of(int device) {
 
 namespace {
 
-Context primaries[kMaxDevices];
+/// The primary context of a device of this process. The lock makes one step of the question whether there is one and
+/// of making or ending it; one a device, so that no device waits for another's.
+struct Primary {
+  std::mutex lock;
+  Context context;
+};
+Primary& primary_of(cuda::CUdevice ordinal) {
+  static auto* all = new Primary[kMaxDevices];  // leaked: called from atexit handlers
+  return all[ordinal];
+}
 
 std::string uuid_text(int device) {
   unsigned char bytes[16];
@@ -101,7 +110,12 @@ cuda::CUresult activate(Context& context) {
   return cuda::CUDA_SUCCESS;
 }
 
-void close(Context& context) {
+/// False: it is closed already, or another thread closes it.
+bool close(Context& context) {
+  {
+    const std::lock_guard guard(driver().mutex);
+    if (!context.alive.exchange(false)) return false;
+  }
   clear_context(&context);
   forget_limits(&context);
   if (context.primary) {
@@ -112,9 +126,8 @@ void close(Context& context) {
     const Passage passage;
     Node::get()->give_context(context.device);
   }
-  context.alive = false;
-  context.retained = 0;
   context_stack.erase(&context);
+  return true;
 }
 
 }  // namespace
@@ -141,8 +154,10 @@ RATION_ENTRY cuInit(unsigned int flags) {
   if (node == nullptr || !node->open_memory() || !node->attach()) return CUDA_ERROR_OPERATING_SYSTEM;
   state.visible = visible_devices(*node);
   if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
-  for (std::size_t i = 0; i < state.visible.size(); ++i)
-    primaries[i].device = state.visible[i], primaries[i].primary = true;
+  for (std::size_t i = 0; i < state.visible.size(); ++i) {
+    Context& context = primary_of(static_cast<CUdevice>(i)).context;
+    context.device = state.visible[i], context.primary = true;
+  }
   ::pthread_atfork(nullptr, nullptr, [] { driver().forked = true; });
   state.initialised = true;
   return CUDA_SUCCESS;
@@ -210,7 +225,8 @@ RATION_ENTRY cuDeviceTotalMem_v2(std::size_t* out, CUdevice device) {
 RATION_ENTRY cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  Context& context = primaries[device];
+  auto& [lock, context] = primary_of(device);
+  const std::lock_guard guard(lock);
   if (!context.alive) {
     if (const CUresult state = activate(context); state != CUDA_SUCCESS) return state;
   }
@@ -222,17 +238,22 @@ RATION_ENTRY cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
 RATION_ENTRY cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  Context& context = primaries[device];
+  auto& [lock, context] = primary_of(device);
+  const std::lock_guard guard(lock);
   if (context.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--context.retained == 0) close(context);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }
 
+// "Resetting the primary context does not release it" (CUDA driver API, primary context management): whoever retained
+// it releases it afterwards as if nothing had happened.
 RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (primaries[device].alive) close(primaries[device]);
+  auto& [lock, context] = primary_of(device);
+  const std::lock_guard guard(lock);
+  close(context);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuDevicePrimaryCtxReset(CUdevice device) { return cuDevicePrimaryCtxReset_v2(device); }
@@ -241,7 +262,7 @@ RATION_ENTRY cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, in
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   *flags = 0;
-  *active = primaries[device].alive ? 1 : 0;
+  *active = primary_of(device).context.alive ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
@@ -264,9 +285,8 @@ RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
 
 RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
   auto* context = reinterpret_cast<Context*>(handle);
-  if (context == nullptr || context->primary || !context->alive) return CUDA_ERROR_INVALID_CONTEXT;
-  close(*context);  // the record stays: another thread may still name it
-  return CUDA_SUCCESS;
+  // The record of a destroyed one stays: another thread may still name it.
+  return context != nullptr && !context->primary && close(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
 

@@ -22,8 +22,8 @@ namespace ration::sim {
 struct Context {
   int device = 0;
   bool primary = false;
-  bool alive = false;
-  int retained = 0;
+  std::atomic<bool> alive = false;  // what lives in it is taken under driver().mutex while it is, and cleared after
+  int retained = 0;                 // of a primary one, under its device's lock
 };
 
 /// Whole granules of one device at an address of this process.
@@ -61,8 +61,8 @@ class DriverMutex {
 /// State of this process's driver. Leaked: the driver is called from atexit handlers.
 struct Driver {
   DriverMutex mutex;
-  bool initialised = false;
-  bool forked = false;                              // a child of fork may not use its parent's driver
+  std::atomic<bool> initialised = false;
+  std::atomic<bool> forked = false;                 // a child of fork may not use its parent's driver
   std::vector<int> visible;                         // CUDA ordinal -> device of the node
   std::unordered_map<std::uint64_t, Block> blocks;  // by address: large allocations and arrays
 };

@@ -42,10 +42,11 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
                   const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   Context* context = current();
-  if (context == nullptr || !context->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
+  if (!context->alive) return CUDA_ERROR_INVALID_CONTEXT;
   if (size > kSmall / 2 || size > kUnlimited.count()) {
     Block block;
     if (size > kUnlimited.count() || !take_block(context->device, size, block, as_managed))
@@ -235,6 +236,7 @@ void clear_context(Context* context) {
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   clear_small(context);
+  clear_unbacked_arrays(context);
   for (auto entry = state.blocks.begin(); entry != state.blocks.end();) {
     if (entry->second.context != context) {
       ++entry;

@@ -1,8 +1,10 @@
-// Virtual memory management: address ranges, physical memory, and mappings of one into the other. Physical memory lives
-// while a handle or a mapping does.
+// Virtual memory management: address ranges, physical memory, and mappings of one into the other, or into arrays
+// without memory of their own. Physical memory lives while a handle or a mapping does.
 #include <sys/mman.h>
 
+#include "arrays.hpp"
 #include "driver.hpp"
+#include "driver/cuda_array_abi.hpp"
 #include "host_memory.hpp"
 #include "shared_blocks.hpp"
 
@@ -22,6 +24,11 @@ struct Mapping {
   Physical* physical = nullptr;
 };
 std::map<std::uint64_t, Mapping> mappings;
+struct ArrayMapping {
+  ArrayRegion region;
+  Physical* physical = nullptr;
+};
+std::vector<ArrayMapping> array_mappings;
 
 Physical* physical_of(CUmemGenericAllocationHandle handle) { return reinterpret_cast<Physical*>(handle); }
 
@@ -31,7 +38,77 @@ void drop(Physical* physical) {
   delete physical;
 }
 
+/// Whether the driver takes the entry: a part that lies in the array, of whole tiles, and memory enough for it.
+bool is_valid(const CUarrayMapInfo& entry) {
+  const bool tail = entry.subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL;
+  const auto& box = entry.subresource.sparseLevel;
+  MappableArray array;
+  if (!find_mappable(entry.resource.array, tail ? 0 : box.level, array) || entry.flags != 0) return false;
+  const ArrayRegion region = region_of(entry);
+  std::uint64_t bytes = region.end[0] - region.begin[0];
+  if (tail) {
+    if (entry.subresource.miptail.layer >= array.layers || bytes == 0 || region.end[0] > array.bytes) return false;
+  } else {
+    if (box.layer >= array.layers || box.extentWidth == 0 || box.extentHeight == 0 || box.extentDepth == 0)
+      return false;
+    bytes = 64 << 10;
+    for (int axis = 0; axis < 3; ++axis) {
+      const std::uint64_t begin = region.begin[axis], end = region.end[axis], tile = array.tile[axis];
+      if (begin % tile != 0 || end > array.extent[axis] || (end % tile != 0 && end != array.extent[axis])) return false;
+      bytes *= (end - begin + tile - 1) / tile;
+    }
+  }
+  if (entry.memOperationType == CU_MEM_OPERATION_TYPE_UNMAP) return entry.memHandle.memHandle == 0;
+  if (entry.memOperationType != CU_MEM_OPERATION_TYPE_MAP || entry.memHandle.memHandle == 0) return false;
+  const Block& block = physical_of(entry.memHandle.memHandle)->block;
+  return entry.memHandleType == CU_MEM_HANDLE_TYPE_GENERIC && entry.offset + bytes <= block.extent &&
+         entry.deviceBitMask == 1U << ordinal_of(block.device);
+}
+
+/// Takes out what is mapped in `region`; the rest of a mapping that it cuts stays.
+void clear_region(const ArrayRegion& region) {
+  std::vector<ArrayMapping> left;
+  for (const ArrayMapping& one : array_mappings) {
+    if (!overlap(one.region, region)) {
+      left.push_back(one);
+      continue;
+    }
+    subtract(one.region, region, [&](const ArrayRegion& part) {
+      ++one.physical->mappings;
+      left.push_back({part, one.physical});
+    });
+    --one.physical->mappings;
+    drop(one.physical);
+  }
+  array_mappings = std::move(left);
+}
+
+CUresult map_arrays(const CUarrayMapInfo* entries, unsigned int count) {
+  if (const CUresult state = ready(0, "cuMemMapArrayAsync"); state != CUDA_SUCCESS) return state;
+  if (entries == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  if (!std::all_of(entries, entries + count, is_valid)) return CUDA_ERROR_INVALID_VALUE;
+  for (const CUarrayMapInfo* entry = entries; entry != entries + count; ++entry) {
+    const ArrayRegion region = region_of(*entry);
+    const bool maps = entry->memOperationType == CU_MEM_OPERATION_TYPE_MAP;
+    Physical* physical = maps ? physical_of(entry->memHandle.memHandle) : nullptr;
+    if (maps) ++physical->mappings;
+    clear_region(region);
+    if (maps) array_mappings.push_back({region, physical});
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
+
+void unmap_array(std::uint64_t array) {
+  std::erase_if(array_mappings, [&](const ArrayMapping& one) {
+    if (one.region.array != array) return false;
+    --one.physical->mappings;
+    drop(one.physical);
+    return true;
+  });
+}
 
 bool find_mapped(std::uint64_t address, Allocation& out) {
   auto mapping = mappings.upper_bound(address);
@@ -170,4 +247,11 @@ RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, v
   physical->block.hold = hold;
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
   return CUDA_SUCCESS;
+}
+
+RATION_ENTRY cuMemMapArrayAsync(CUarrayMapInfo* entries, unsigned int count, CUstream) {
+  return map_arrays(entries, count);
+}
+RATION_ENTRY cuMemMapArrayAsync_ptsz(CUarrayMapInfo* entries, unsigned int count, CUstream) {
+  return map_arrays(entries, count);
 }

@@ -165,8 +165,10 @@ CUDART(cudaDeviceSynchronize)() { return call(DRIVER(cuCtxSynchronize, cuCtxSync
 CUDART(cudaDeviceReset)() {
   if (const Error error = start(); error != cudaSuccess) return remember(error);
   const int ordinal = device();
-  forget_primary(ordinal);
-  return ask(DRIVER(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset_v2_t), ordinal);
+  const bool retained = forget_primary(ordinal);
+  const Error error = ask(DRIVER(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset_v2_t), ordinal);
+  if (retained) DRIVER(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease_v2_t)(ordinal);
+  return error;
 }
 CUDART(cudaSetDeviceFlags)(unsigned int flags) {
   if (const Error error = start(); error != cudaSuccess) return remember(error);

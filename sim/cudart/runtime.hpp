@@ -36,7 +36,8 @@ int device() noexcept;
 Error set_device(int ordinal);
 /// The primary context of a device, made if need be; null on failure.
 cuda::CUcontext primary(int ordinal);
-void forget_primary(int ordinal);
+/// False: this library had not retained it.
+bool forget_primary(int ordinal);
 
 /// The driver's current context, or null.
 cuda::CUcontext current_context();

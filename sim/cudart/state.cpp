@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "runtime.hpp"
 
@@ -75,9 +76,9 @@ CUcontext primary(int ordinal) {
   return context;
 }
 
-void forget_primary(int ordinal) {
+bool forget_primary(int ordinal) {
   const std::lock_guard guard(primaries_mutex);
-  if (ordinal >= 0 && ordinal < kMostDevices) primaries[ordinal] = nullptr;
+  return ordinal >= 0 && ordinal < kMostDevices && std::exchange(primaries[ordinal], nullptr) != nullptr;
 }
 
 Error set_device(int ordinal) {

@@ -99,8 +99,10 @@ Finding check_order() {
 Finding check_guard() {
   const auto shim = library_folder("shim");
   if (!shim) return bad(shim.error());
-  if (::access((*shim + "/libnvidia-ml.so.1").c_str(), R_OK) != 0)
-    return bad("the guard's libnvidia-ml.so.1 is missing", "Install the whole package again.");
+  for (const char* library : {"libnvidia-ml.so.1", "libration-audit.so"}) {
+    if (::access((*shim + "/" + library).c_str(), R_OK) != 0)
+      return bad(fmt::format("the guard's {} is missing", library), "Install the whole package again.");
+  }
   return ok("the guard stands ready: " + *shim);
 }
 

@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 
 namespace ration::cli {
 namespace {
@@ -80,6 +82,39 @@ namespace {
 }
 
 }  // namespace
+
+namespace {
+
+/// Takes the guard's libraries out of a list for the dynamic linker. False: there were none.
+bool drop_guard(const char* variable) {
+  const char* value = std::getenv(variable);
+  const std::string entries = value != nullptr ? value : "";
+  std::string kept;
+  bool dropped = false;
+  for (std::size_t at = 0; at < entries.size();) {
+    const std::size_t end = std::min(entries.find_first_of(" :", at), entries.size());
+    const std::string entry = entries.substr(at, end - at);
+    at = end + 1;
+    if (entry.ends_with("/libcuda.so.1") || entry.ends_with("/libnvidia-ml.so.1") ||
+        entry.ends_with("/libration-audit.so"))
+      dropped = true;
+    else if (!entry.empty())
+      kept += (kept.empty() ? "" : ":") + entry;
+  }
+  if (kept.empty())
+    ::unsetenv(variable);
+  else
+    ::setenv(variable, kept.c_str(), 1);
+  return dropped;
+}
+
+}  // namespace
+
+void leave_guard(char** arguments) {
+  if (std::getenv("RATION_BOOK") == nullptr) return;
+  const bool audited = drop_guard("LD_AUDIT"), preloaded = drop_guard("LD_PRELOAD");
+  if (audited || preloaded) ::execv("/proc/self/exe", arguments);  // RATION_BOOK stays: no limit is made inside a limit
+}
 
 Output output_of(const std::vector<std::string>& program) {
   int ends[2];

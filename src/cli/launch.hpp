@@ -16,6 +16,10 @@ struct Ended {
 /// In the foreground: same process group, same terminal, signals passed on.
 [[nodiscard]] Ended launch(const std::vector<std::string>& program);
 
+/// Where this program was started under a guard, starts it again in its own place without: inside, the limit of the
+/// workload is all that a device has, and ration is about the device. Returns where there is none, or it cannot.
+void leave_guard(char** arguments);
+
 struct Output {
   int exit_code = 125;
   std::string text;  ///< standard output and error together

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/command.hpp"
+#include "cli/launch.hpp"
 #include "cli/reference.hpp"
 #include "cli/stage.hpp"
 #include "cli/verbs.hpp"
@@ -514,6 +515,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error, const std::
 }  // namespace
 
 int main(int argc, char** argv) {
+  cli::leave_guard(argv);
   CLI::App app;
   app.name("ration");
   app.set_help_flag();

@@ -142,6 +142,9 @@ Result<void> add_guard(const Session& session, const ledger::Store& store, const
     plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
   }
   prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
+  // Not for everybody: the linker then has little room for the thread-local memory of libraries that a program is
+  // linked with (3 KiB in glibc 2.36), and one that needs more does not start.
+  if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", *shim + "/libration-audit.so");
   return {};
 }
 

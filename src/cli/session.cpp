@@ -80,7 +80,10 @@ std::string Session::shown(std::string_view text) const {
 }
 
 Result<std::string> Session::driver_folder() const {
-  if (!simulated) return std::string{};
+  if (!simulated) {
+    const char* behind_the_guard = std::getenv("RATION_DRIVER_PATH");
+    return std::string(behind_the_guard != nullptr ? behind_the_guard : "");
+  }
   if (!simulated_node.empty()) ::setenv("RATION_SIM", simulated_node.c_str(), 1);
   return library_folder("sim");
 }
@@ -181,6 +184,16 @@ Result<std::string> library_folder(const std::string& kind) {
   }
   return fail("E1406", fmt::format("the {} libraries are not beside this program.", kind),
               "Install the whole package again.", 125);
+}
+
+policy::DeviceIndex device_index(const Session& session) {
+  return [&session](const ledger::DeviceUuid& uuid) -> std::optional<int> {
+    const auto machine = session.machine();
+    if (!machine) return std::nullopt;
+    for (const auto& device : machine->devices)
+      if (device.bytes == uuid) return device.index;
+    return std::nullopt;
+  };
 }
 
 std::string companion(const std::string& name) {

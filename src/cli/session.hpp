@@ -10,6 +10,7 @@
 #include "base/units.hpp"
 #include "cli/context.hpp"
 #include "ledger/store.hpp"
+#include "policy/denials.hpp"
 #include "policy/devices.hpp"
 
 namespace ration::cli {
@@ -82,6 +83,9 @@ class Table {
 
 /// `2026-01-14T12:03:58.214Z`.
 [[nodiscard]] std::string utc(std::uint64_t nanoseconds);
+
+/// What names the devices of this machine by their index, each time it is asked: for what is asked seldom.
+[[nodiscard]] policy::DeviceIndex device_index(const Session& session);
 
 /// Folder of the guard (`shim`) or the simulator (`sim`), beside this program. E1406.
 [[nodiscard]] Result<std::string> library_folder(const std::string& kind);

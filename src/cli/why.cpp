@@ -41,8 +41,9 @@ Result<nlohmann::json> told_by(NodeClient& daemon, const std::string& id) {
 /// As a book of this user has it.
 int show_book(const Session& session, const ledger::BookSnapshot& book, bool live, const ledger::Denial& denial) {
   const bool told = denial.device_free != ledger::kUnknownBytes;
-  const auto explained = policy::explain_denial(
-      denial, book, live, live ? room_for(session, book, denial) : std::nullopt, session.display_units());
+  const auto explained =
+      policy::explain_denial(denial, book, live, live ? room_for(session, book, denial) : std::nullopt,
+                             device_index(session), session.display_units());
   if (session.format() == Format::kJson) {
     nlohmann::json data{{"denial", explained.id},
                         {"time", utc(denial.time_ns)},

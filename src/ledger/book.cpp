@@ -97,7 +97,8 @@ void Book::note_import_closed() noexcept {
 // -------------------------------------------------------------------------------------------------------- denials
 
 std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
-                                  std::uint64_t device_free, std::uint64_t waited_ns) noexcept {
+                                  std::uint64_t device_free, std::uint64_t waited_ns,
+                                  const DeviceUuid& device) noexcept {
   if (layout_ == nullptr) return 0;
   const std::uint64_t sequence = layout_->header.denial_count.fetch_add(1) + 1;
   AccountRecord* entry = account < account_count_ ? &layout_->accounts[account] : nullptr;
@@ -116,6 +117,7 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   record.waited_ns = waited_ns;
   record.used = entry != nullptr ? used_bytes(entry->usage.load(kRelaxed)) : 0;
   record.limit = entry != nullptr ? entry->limit.load(kRelaxed) : 0;
+  record.device_uuid = entry != nullptr ? entry->device_uuid : device;
   copy_text(record.function, function);
   std::uint64_t mine = kBeingWritten | sequence;
   record.sequence.compare_exchange_strong(mine, sequence);

@@ -103,6 +103,7 @@ struct Denial {
   DenialReason reason = DenialReason::kLimit;
   std::string function;
   std::uint64_t waited_ns = 0;
+  DeviceUuid device{};  ///< on which it was asked for; all zeros where that is not known
 };
 
 struct AccountSnapshot {
@@ -230,9 +231,10 @@ class Book {
   /// that lives has imported something. Returns how many bytes came back, over all accounts.
   Bytes reap() noexcept;
 
-  /// Records a refused charge and returns its number (`d-RUN-NUMBER`).
+  /// Records a refused charge and returns its number (`d-RUN-NUMBER`). `device`: where no account says which it was.
   std::uint64_t record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
-                              std::uint64_t device_free, std::uint64_t waited_ns) noexcept;
+                              std::uint64_t device_free, std::uint64_t waited_ns,
+                              const DeviceUuid& device = {}) noexcept;
 
   void set_limit(std::uint32_t account, Bytes limit) noexcept;
   void set_guarantee(std::uint32_t account, Bytes guarantee) noexcept;

@@ -53,6 +53,7 @@ Denial denial_from(const DenialRecord& record) {
   denial.reason = static_cast<DenialReason>(record.reason);
   denial.function = text(record.function);
   denial.waited_ns = record.waited_ns;
+  denial.device = record.device_uuid;
   return denial;
 }
 

@@ -117,9 +117,10 @@ struct DenialRecord {
   std::uint16_t reason;  // DenialReason
   char function[40];     // the driver's name of the call
   std::uint64_t waited_ns;
+  std::array<std::uint8_t, 16> device_uuid;  // on which it was asked for; all zeros where that is not known
 };
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
-static_assert(sizeof(DenialRecord) == 104);
+static_assert(sizeof(DenialRecord) == 120);
 
 struct BookHeader {
   std::uint64_t magic;

@@ -61,7 +61,8 @@ policy::DenialExplained Node::explained(const Workload& workload, const ledger::
   const bool by_limit = denial.reason == ledger::DenialReason::kLimit;
   auto explained = policy::explain_denial(
       denial, workload.book, true,
-      by_limit ? room_for(workload, denial.account, denial.used + denial.requested) : std::nullopt);
+      by_limit ? room_for(workload, denial.account, denial.used + denial.requested) : std::nullopt,
+      [this](const auto& device) { return gpu_of(device); });
   tell_who_has_it(workload, denial, explained);
   return explained;
 }

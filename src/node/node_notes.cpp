@@ -108,17 +108,19 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
     if (time_ns < first_look_ns_ && options_.recorded(explained.id, history::to_ms(denial.time_ns))) continue;
     tell_moves_of(workload, events);
-    Event event = event_of(
-        workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
-        fmt::format("{}/{} was refused {}: it held {} of its limit {}", workload.book.tenant, workload.book.name,
-                    format_size(denial.requested), format_size(denial.used), format_size(denial.limit)));
+    const std::string who = workload.book.tenant + "/" + workload.book.name;
+    Event event =
+        event_of(workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
+                 denial.reason == ledger::DenialReason::kNoAccount
+                     ? fmt::format("{} was refused {}: {}", who, denial.function, explained.because)
+                     : fmt::format("{} was refused {}: it held {} of its limit {}", who, format_size(denial.requested),
+                                   format_size(denial.used), format_size(denial.limit)));
     event.time = history::to_ms(time_ns);
     event.pid = denial.pid;
     event.bytes = static_cast<std::int64_t>(denial.requested.count());
     event.denial = explained.id;
     event.fix = explained.fix;
-    if (denial.account < workload.book.accounts.size())
-      event.gpu = gpu_of(workload.book.accounts[denial.account].device);
+    event.gpu = gpu_of(denial.device);
     const bool told = denial.device_free != ledger::kUnknownBytes;
     event.why = nlohmann::json{{"because", explained.because},
                                {"not_because", explained.not_because},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <vector>
 
 #include "base/command.hpp"
 
@@ -12,7 +13,13 @@ namespace {
 using ledger::Denial;
 using ledger::DenialReason;
 
-std::string because(const Denial& denial, const ledger::BookSnapshot& book, Units units) {
+/// `1`, or `GPU-5fd4c2a1` where the machine does not show it: as --gpu takes it.
+std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_of) {
+  if (const auto index = index_of(device)) return fmt::format("{}", *index);
+  return fmt::format("GPU-{:02x}{:02x}{:02x}{:02x}", device[0], device[1], device[2], device[3]);
+}
+
+std::string because(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of, Units units) {
   switch (denial.reason) {
     case DenialReason::kLimit:
       return fmt::format("{} held {} of its limit {}, and {} more would not fit", book.name,
@@ -24,18 +31,29 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, Unit
                  : fmt::format("the GPU itself was full: {} were free; the limit would have allowed {}",
                                format_size(Bytes{denial.device_free}, units), format_size(denial.requested, units));
     case DenialReason::kNoAccount:
-      return fmt::format("{} was not given that GPU", book.name);
+      return denial.device == ledger::DeviceUuid{}
+                 ? fmt::format("it was asked for on a GPU that was not granted to {}", book.name)
+                 : fmt::format("GPU {} was not granted to {}", name_of(denial.device, index_of), book.name);
     default:
       return "the book could not be used";
   }
 }
 
+std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
+  std::vector<std::string> names;
+  for (const auto& account : book.accounts) names.push_back(name_of(account.device, index_of));
+  names.push_back(denial.device == ledger::DeviceUuid{} ? "…" : name_of(denial.device, index_of));
+  const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().limit;
+  return command({"run", "--gpu", fmt::to_string(fmt::join(names, ",")), "--limit", exact_size(limit), "--"}) + " " +
+         quoted_words(book.command);
+}
+
 std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running,
-                const std::optional<LimitRoom>& room) {
+                const std::optional<LimitRoom>& room, const DeviceIndex& index_of) {
   if (denial.reason == DenialReason::kDeviceFull)
     return denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait";
-  if (denial.reason == DenialReason::kNoAccount) return "ration run --gpu 0,1 …   gives it more than one GPU";
+  if (denial.reason == DenialReason::kNoAccount) return grant_fix(denial, book, index_of);
   const Bytes needed = denial.used + denial.requested;
   if (running && room) return limit_fix(book.name, needed, *room);
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
@@ -48,11 +66,11 @@ std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool run
 }  // namespace
 
 DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot& book, bool running,
-                               const std::optional<LimitRoom>& room, Units units) {
+                               const std::optional<LimitRoom>& room, const DeviceIndex& index_of, Units units) {
   DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
-                            because(denial, book, units),
+                            because(denial, book, index_of, units),
                             {},
-                            fix(denial, book, running, room)};
+                            fix(denial, book, running, room, index_of)};
   if (denial.reason == DenialReason::kLimit && denial.device_free != ledger::kUnknownBytes)
     explained.not_because =
         fmt::format("the GPU was full: {} were free", format_size(Bytes{denial.device_free}, units));

@@ -2,6 +2,7 @@
 // dashboard, which therefore say the same.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -18,10 +19,14 @@ struct DenialExplained {
   std::string fix;          ///< something to type
 };
 
-/// `room`: what the workload could be granted on that device now; absent: it has ended, or nobody knows.
+/// The index of a device as nvidia-smi counts; absent where the machine does not show it.
+using DeviceIndex = std::function<std::optional<int>(const ledger::DeviceUuid&)>;
+
+/// `running`: the workload still runs, so that its limit can be changed. `room`: what the workload could be granted on
+/// that device now; absent: it has ended, or nobody knows.
 [[nodiscard]] DenialExplained explain_denial(const ledger::Denial& denial, const ledger::BookSnapshot& book,
                                              bool running, const std::optional<LimitRoom>& room,
-                                             Units units = Units::kIec);
+                                             const DeviceIndex& index_of, Units units = Units::kIec);
 
 struct DenialId {
   std::uint64_t run = 0, number = 0;

@@ -1,6 +1,7 @@
 // What NVML says about memory, inside a governed process: the total of a device is the limit, its use is the
-// workload's, and only the workload's processes are listed. Devices that the book does not know, and processes without
-// a book, get NVML's own answers. Count, identity and versions are never touched.
+// workload's, what is free is what cuMemGetInfo says, and only the workload's processes are listed. Of a device that
+// was not granted nothing is free. Processes without a book get NVML's own answers. Count, identity and versions are
+// never touched.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -108,10 +109,12 @@ bool parse_uuid(const char* text, ledger::DeviceUuid& out) noexcept {
 struct Account {
   const ledger::Book* book = nullptr;
   std::uint32_t index = 0;
+  /// Whether this process is governed.
   explicit operator bool() const noexcept { return book != nullptr; }
+  [[nodiscard]] bool is_granted() const noexcept { return index < book->account_count(); }
 };
 
-/// The book's account for `device`; none where nothing governs it.
+/// The book's account for `device`; none where nothing governs this process.
 Account account_of(Device device) noexcept {
   const ledger::Book* book = open_book();
   if (book == nullptr) return {};
@@ -119,19 +122,20 @@ Account account_of(Device device) noexcept {
   auto* get = real_nvml<int(Device, char*, unsigned)>(NvmlSymbol::nvmlDeviceGetUUID);
   ledger::DeviceUuid uuid{};
   if (get(device, text, sizeof text) != kSuccess || !parse_uuid(text, uuid)) return {};
-  const std::uint32_t index = book->find_account(uuid);
-  return index < book->account_count() ? Account{book, index} : Account{};
+  return {book, book->find_account(uuid)};
 }
 
 struct Share {
   std::uint64_t total, used, free;
 };
 
-Share share_of(const Account& account, std::uint64_t physical_total) noexcept {
-  const std::uint64_t limit = std::min(account.book->limit(account.index).count(), physical_total);
-  const std::uint64_t used = account.book->used(account.index).count();
-  // A limit lowered below what is in use: nothing is free, and used is told as it is.
-  return {limit, used, used < limit ? limit - used : 0};
+/// Of a device that has `total` bytes and `available` of them free.
+Share share_of(const Account& account, std::uint64_t total, std::uint64_t available) noexcept {
+  // Tools take total less used for what is free, and divide by the total.
+  if (!account.is_granted()) return {total, total, 0};
+  const std::uint64_t limit = std::min(account.book->limit(account.index).count(), total);
+  const std::uint64_t headroom = account.book->headroom(account.index).count();
+  return {limit, account.book->used(account.index).count(), std::min(headroom, available)};
 }
 
 /// Which processes the book lists. Reads the slots in place: Book::read() builds strings and vectors, whose exceptions
@@ -223,7 +227,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
   const int result = real_nvml<int(Device, Memory*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo)(device, out);
   if (result != kSuccess) return result;
   if (const Account account = account_of(device)) {
-    const Share share = share_of(account, out->total);
+    const Share share = share_of(account, out->total, out->free);
     *out = {share.total, share.free, share.used};
   }
   return result;
@@ -233,7 +237,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexce
   const int result = real_nvml<int(Device, Memory2*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo_v2)(device, out);
   if (result != kSuccess) return result;
   if (const Account account = account_of(device)) {
-    const Share share = share_of(account, out->total);
+    const Share share = share_of(account, out->total, out->free);
     out->total = share.total;
     out->reserved = 0;  // the driver's own memory is not part of anybody's limit
     out->free = share.free;

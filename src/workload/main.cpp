@@ -46,20 +46,25 @@ Memory memory_now() {
   return now;
 }
 
-bool start_driver() {
+bool step(CUresult result, const char* what) {
+  if (result != CUDA_SUCCESS)
+    fmt::print(stderr, "ration-workload: {} answers error {}\n", what, static_cast<int>(result));
+  return result == CUDA_SUCCESS;
+}
+
+bool open_driver() {
   library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) {
     fmt::print(stderr, "ration-workload: {}\n", ::dlerror());
     return false;
   }
+  return step(DRIVER(cuInit)(0), "cuInit");
+}
+
+bool start_driver() {
   CUdevice device = 0;
   CUcontext context = nullptr;
-  const auto step = [](CUresult result, const char* what) {
-    if (result != CUDA_SUCCESS)
-      fmt::print(stderr, "ration-workload: {} answers error {}\n", what, static_cast<int>(result));
-    return result == CUDA_SUCCESS;
-  };
-  return step(DRIVER(cuInit)(0), "cuInit") && step(DRIVER(cuDeviceGet)(&device, 0), "cuDeviceGet") &&
+  return open_driver() && step(DRIVER(cuDeviceGet)(&device, 0), "cuDeviceGet") &&
          step(DRIVER(cuDevicePrimaryCtxRetain)(&context, device), "making a context") &&
          step(DRIVER(cuCtxSetCurrent)(context), "cuCtxSetCurrent");
 }
@@ -335,6 +340,11 @@ int main(int argc, char** argv) {
   random->add_option("--threads", threads)->check(CLI::Range(1, 64));
   random->add_option("--calls", calls)->check(CLI::Range(1, 100000000));
   random->callback([&] { outcome = start_driver() ? workload::call_at_random(seed, threads, calls, gate) : 1; });
+  auto* contexts = app.add_subcommand("contexts", "contexts made and ended by many threads at once")->group("");
+  contexts->add_option("--seed", seed);
+  contexts->add_option("--threads", threads)->check(CLI::Range(1, 64));
+  contexts->add_option("--calls", calls)->check(CLI::Range(1, 100000000));
+  contexts->callback([&] { outcome = open_driver() ? workload::make_contexts(seed, threads, calls) : 1; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -17,6 +17,7 @@ struct Way {
   std::function<void()> drop_all;
 };
 
+std::vector<Way> array_ways();
 std::vector<Way> graph_ways();
 std::vector<Way> shared_ways();
 
@@ -32,5 +33,10 @@ int obey();
 /// `threads` threads, gives everything back but its context, says `returned`, and ends when the gate is closed. Exits
 /// with 1 where the driver answers with something else than success or want of memory.
 int call_at_random(std::uint64_t seed, int threads, int calls, const std::string& gate);
+
+/// Retains the primary context in all threads at once, releases it, makes a context in each, and then retains,
+/// releases, resets, creates and destroys at random until all are gone. After each it says so (`retained N`,
+/// `released`, `created N`, `ended`) and waits for a line.
+int make_contexts(std::uint64_t seed, int threads, int calls);
 
 }  // namespace ration::workload

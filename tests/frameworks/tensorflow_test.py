@@ -60,6 +60,16 @@ class TensorFlow(FrameworkCase):
             take(400, '/GPU:0')
         """)
 
+    def test_a_gpu_that_was_not_granted_is_unavailable_and_nothing_waits(self):
+        """TensorFlow makes a context on every GPU that it sees, whether it is used or not."""
+        self.prelude = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\n" + self.prelude
+        told = self.run_program("""
+            assert len(gpus) == 2
+            try: take(64)
+            except RuntimeError as error: print(json.dumps(str(error)))
+        """, node="T4:16GiB*2", options=("--gpu", "0"))
+        self.assertIn("CUDA_ERROR_DEVICE_UNAVAILABLE", told)
+
     def test_visible_devices(self):
         self.run_program("""
             tf.config.set_visible_devices(gpus[1:], 'GPU')

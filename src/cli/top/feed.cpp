@@ -56,7 +56,7 @@ Result<json> why_by_book(const Session& session, const top::Request& request) {
       if (denial.sequence != wanted->number) continue;
       const auto explained = policy::explain_denial(
           denial, stored.contents, stored.live, stored.live ? room_for(session, stored.contents, denial) : std::nullopt,
-          session.display_units());
+          device_index(session), session.display_units());
       return json{{"time", utc(denial.time_ns)},          {"tenant", stored.contents.tenant},
                   {"workload", stored.contents.name},     {"requested_bytes", denial.requested.count()},
                   {"function", denial.function},          {"because", explained.because},

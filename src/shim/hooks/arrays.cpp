@@ -1,7 +1,9 @@
 // CUDA arrays: two- and three-dimensional, layered, cube maps, mipmapped. The driver does not say what one costs, so it
-// is computed from the description: bytes (not bits), every layer, every level, whole granules.
+// is computed from the description: bytes (not bits), every layer, every level, whole granules. Sparse and deferred
+// ones cost nothing: see array_mappings.cpp.
 #include <algorithm>
 
+#include "driver/cuda_array_abi.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -18,11 +20,6 @@ struct Array {
 };
 
 Table<Array> arrays;  // arrays and mipmapped arrays: both are handles of their own
-
-// Arrays whose memory is mapped later (from memory that is charged by itself) take none.
-constexpr unsigned kSparse = 0x40;
-constexpr unsigned kDeferredMapping = 0x80;
-constexpr unsigned kLayered = 0x01;
 
 /// Bits of one channel. Block-compressed and video formats stand above 0x90 and never need more than 128 bits a texel.
 std::uint64_t bits_per_texel(unsigned format, unsigned channels) noexcept {
@@ -55,13 +52,13 @@ struct Shape {
 };
 
 Bytes cost_of(const Shape& shape) noexcept {
-  if ((shape.flags & (kSparse | kDeferredMapping)) != 0) return Bytes{0};
+  if ((shape.flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return Bytes{0};
   const std::uint64_t texel = (bits_per_texel(shape.format, shape.channels) + 7) / 8;
   std::uint64_t total = 0;
   for (unsigned level = 0; level < std::min(shape.levels, 32U); ++level) {
     const std::uint64_t width = std::max<std::uint64_t>(1, shape.width >> level);
     const std::uint64_t height = std::max<std::uint64_t>(1, shape.height >> level);
-    const bool layered = (shape.flags & kLayered) != 0;  // layers stay while the levels shrink
+    const bool layered = (shape.flags & CUDA_ARRAY3D_LAYERED) != 0;  // layers stay while the levels shrink
     const std::uint64_t depth = std::max<std::uint64_t>(1, layered ? shape.depth : shape.depth >> level);
     const std::uint64_t plane = saturating_multiply(saturating_multiply(width, texel), height);
     total = std::min(kUnlimited.count(), total + saturating_multiply(plane, depth));
@@ -72,10 +69,9 @@ Bytes cost_of(const Shape& shape) noexcept {
 template <typename Handle, typename Call>
 CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&& call) noexcept {
   const Bytes cost = cost_of(shape);
-  if (cost == Bytes{0}) return call();
   const Place place = current_place();
   if (place.context == 0) return call();
-  const CUresult result = charged(place.account, cost, Kind::kHeap, function, call);
+  const CUresult result = cost == Bytes{0} ? call() : charged(place.account, cost, Kind::kHeap, function, call);
   if (result == CUDA_SUCCESS) {
     Array array;
     array.bytes = cost.count();
@@ -92,11 +88,14 @@ template <typename Handle, typename Call>
 CUresult release_array(Handle handle, Call&& call) noexcept {
   const InFlight moving;
   Array array;
-  const bool known = arrays.take(reinterpret_cast<std::uint64_t>(handle), array);
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  const bool known = arrays.take(key, array);
+  const std::uint64_t last = last_array_mapping();
   const CUresult result = call();
+  if (result == CUDA_SUCCESS && array.bytes == 0) array_mappings_are_gone(key, last);
   if (!known) return result;
   if (result != CUDA_SUCCESS)
-    arrays.insert(reinterpret_cast<std::uint64_t>(handle), array);
+    arrays.insert(key, array);
   else
     give_back(array.account, Bytes{array.bytes});
   return result;
@@ -123,8 +122,10 @@ Shape deep_shape(const Description& description) noexcept {
 }  // namespace
 
 void arrays_of_context_are_gone(std::uint64_t context) noexcept {
-  arrays.remove_if([&](std::uint64_t, const Array& array) {
+  const std::uint64_t last = last_array_mapping();
+  arrays.remove_if([&](std::uint64_t key, const Array& array) {
     if (array.context != context) return false;
+    if (array.bytes == 0) array_mappings_are_gone(key, last);
     give_back(array.account, Bytes{array.bytes});
     return true;
   });

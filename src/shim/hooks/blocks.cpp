@@ -54,6 +54,33 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   if (blocks.replace(address, block, stale)) refund(address, stale);
   return true;
 }
+
+/// The context of a new block ended while it was made, by another thread: the block went with it, or it is in the one
+/// that has its place by now, as a primary context that is reset and retained again.
+[[gnu::noinline]] void follow_context(CUdeviceptr address, Place place) noexcept {
+  while (contexts_changed_since(place) && !context_lives(place.context)) {
+    const Place now = current_place();
+    CUdeviceptr start = 0;
+    std::size_t size = 0;
+    const bool there =
+        now.context != 0 &&
+        real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &size, address) == CUDA_SUCCESS &&
+        start == address;
+    Block gone;
+    blocks.update(address, [&](Block& block) {
+      if (block.size == 0 || block.context != place.context) return block.size != 0;
+      if (there)
+        block.context = now.context;
+      else
+        gone = block;
+      return there;
+    });
+    if (gone.size > 0) (void)refund(address, gone);
+    if (!there) return;
+    place = now;
+  }
+}
+
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
 
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
@@ -63,7 +90,10 @@ bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdevicep
   const Gate::Alone alone(taking_small);
   if (!granules.has_room(place.context, size)) return false;
   if (call(address) != CUDA_SUCCESS) return false;
-  if (settle(address, size, place, Bytes{0})) return true;
+  if (settle(address, size, place, Bytes{0})) {
+    follow_context(address, place);
+    return true;
+  }
   undo(address);
   return false;
 }
@@ -110,7 +140,11 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
     take_back(place.account, entered);
     return result;
   }
-  if (fits) return CUDA_SUCCESS;
+  if (fits) {
+    if (contexts_changed_since(place)) [[unlikely]]
+      follow_context(address, place);
+    return CUDA_SUCCESS;
+  }
   undo(address);
   give_back(place.account, entered);
   book().record_denial(place.account, entered, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
@@ -164,6 +198,12 @@ CUresult take_pitched(Symbol symbol, const char* name, Pointer* out, Size* pitch
 }
 
 }  // namespace
+
+void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept {
+  blocks.each([&](std::uint64_t, Block& block) {
+    if (block.context == handle) block.context = number;
+  });
+}
 
 void blocks_of_context_are_gone(std::uint64_t context) noexcept {
   blocks.remove_if([&](std::uint64_t address, const Block& block) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <new>
+#include <utility>
 
 #include "driver/cuda_copy_abi.hpp"
 #include "shim/hooks/governor.hpp"
@@ -30,27 +33,71 @@ struct Context {
 Table<Context> contexts;
 std::atomic<std::uint64_t> last_number{0};
 
-// A primary context that one thread releases must not be found by another that retains it.
-pthread_mutex_t primaries = PTHREAD_MUTEX_INITIALIZER;
+/// What this process knows of the primary context of a device. Whether there is one, and the call that makes or ends
+/// it, are one step, under a lock of the device's own: a call that takes long on one device delays no other.
+struct Primary {
+  // Recursive: while it makes a context the driver calls the program back, if that asked for it (CUPTI).
+  pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  CUcontext handle = nullptr;
+  bool changing = false;
+};
+Primary primaries[kMaxDevices];
+
 class PrimaryGuard {
  public:
-  PrimaryGuard() noexcept { ::pthread_mutex_lock(&primaries); }
-  ~PrimaryGuard() { ::pthread_mutex_unlock(&primaries); }
+  explicit PrimaryGuard(Primary& primary) noexcept : primary_(primary) {
+    ::pthread_mutex_lock(&primary.lock);
+    nested_ = std::exchange(primary.changing, true);
+  }
+  ~PrimaryGuard() {
+    primary_.changing = nested_;
+    ::pthread_mutex_unlock(&primary_.lock);
+  }
   PrimaryGuard(const PrimaryGuard&) = delete;
   PrimaryGuard& operator=(const PrimaryGuard&) = delete;
+  /// Whether this thread holds it already: what the driver is doing is entered where it was called.
+  [[nodiscard]] bool nested() const noexcept { return nested_; }
+
+ private:
+  Primary& primary_;
+  bool nested_;
 };
+
+/// Null: no device has that ordinal, which is the driver's to say.
+Primary* primary_of(CUdevice device) noexcept {
+  return device >= 0 && device < kMaxDevices ? &primaries[device] : nullptr;
+}
 
 bool counts_contexts() noexcept { return book().account_mode() == ledger::AccountMode::kDevice; }
 
+void context_is_gone(const Context& context) noexcept;
+
 void remember(CUcontext handle, Bytes overhead, std::uint32_t account, CUdevice device, bool primary) noexcept {
-  contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& context) {
-    if (context.number == 0) context.number = last_number.fetch_add(1) + 1;
-    context.overhead += overhead.count();
-    context.account = account;
-    context.device = device;
-    context.primary = primary;
-    return true;
-  });
+  Context context, stale;
+  context.number = last_number.fetch_add(1) + 1;
+  context.overhead = overhead.count();
+  context.account = account;
+  context.device = device;
+  context.primary = primary;
+  // The driver gives a handle anew: whatever had it is gone, by a way that no hook saw.
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  if (contexts.replace(key, context, stale)) context_is_gone(stale);
+  forget_places();
+  adopt_blocks(key, context.number);
+}
+
+/// What a context is known to cost, as `ration run` has measured it. 0: it is measured here, which takes loading the
+/// management library in every process.
+Bytes known_cost(CUdevice device) noexcept {
+  return book_usable() && counts_contexts() ? book().context_estimate(account_of(device)) : Bytes{0};
+}
+
+/// Whether making a context on `device` takes a measurement. Under no lock: libraries that are being loaded may use the
+/// driver.
+bool is_measured(CUdevice device) noexcept {
+  const bool measured = known_cost(device) == Bytes{0};
+  if (measured) prepare_to_measure();
+  return measured;
 }
 
 /// `call` makes a context on `device`. Entered beforehand with what one is known to cost, corrected by measurement.
@@ -60,16 +107,13 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
   const InFlight moving;
   const std::uint32_t account = account_of(device);
-  // Not a device of this workload: nothing may be taken there, a context neither.
-  if (account == kNoAccount && !admit(account, kGranule, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (account == kNoAccount) return refuse_context(device, function);
   if (!counts_contexts()) {
     const CUresult result = call();
     if (result == CUDA_SUCCESS) remember(*out, Bytes{0}, account, device, primary);
     return result;
   }
-  // Where `ration run` has measured what a context costs, that is entered; else it is measured here, which takes
-  // loading the management library in every process.
-  const Bytes estimate = book().context_estimate(account);
+  const Bytes estimate = known_cost(device);
   if (estimate > Bytes{0} && !admit(account, estimate, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   Bytes before;
   const bool measurable = estimate == Bytes{0} && bytes_by_driver(device, before);
@@ -93,13 +137,18 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   return result;
 }
 
-void context_is_gone(const Context& context) noexcept {
+/// Everything that lived in the context is gone; the context itself may be there.
+void contents_are_gone(const Context& context) noexcept {
   blocks_of_context_are_gone(context.number);
   arrays_of_context_are_gone(context.number);
-  give_back(context.account, Bytes{context.overhead}, Kind::kContext);
   for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
   refresh_graph_pools();
+}
+
+void context_is_gone(const Context& context) noexcept {
+  give_back(context.account, Bytes{context.overhead}, Kind::kContext);
+  contents_are_gone(context);
 }
 
 /// `call` destroys the context. Its entry is taken out first: once it is gone another may be made under its handle.
@@ -107,7 +156,8 @@ template <typename Call>
 CUresult end_context(CUcontext handle, Call&& call) noexcept {
   const auto key = reinterpret_cast<std::uint64_t>(handle);
   Context context;
-  if (!governed() || !contexts.take(key, context)) return call();
+  // A primary one is never destroyed, only released or reset: the driver refuses.
+  if (!governed() || !contexts.find(key, context) || context.primary || !contexts.take(key, context)) return call();
   forget_places();
   const CUresult result = call();
   if (result == CUDA_SUCCESS)
@@ -115,14 +165,6 @@ CUresult end_context(CUcontext handle, Call&& call) noexcept {
   else
     contexts.insert(key, context);
   return result;
-}
-
-CUcontext primary_of(CUdevice device) noexcept {
-  CUcontext found = nullptr;
-  contexts.each([&](std::uint64_t key, const Context& context) {
-    if (context.primary && context.device == device) found = reinterpret_cast<CUcontext>(key);
-  });
-  return found;
 }
 
 bool primary_is_active(CUdevice device) noexcept {
@@ -135,23 +177,43 @@ bool primary_is_active(CUdevice device) noexcept {
 
 template <typename Call>
 CUresult create(CUdevice device, const char* function, CUcontext* out, Call&& call) noexcept {
-  if (!governed() || out == nullptr) return call();
-  return take_context(device, function, out, false, call,
-                      [&] { real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(*out); });
+  Primary* const primary = primary_of(device);
+  if (!governed() || out == nullptr || primary == nullptr) return call();
+  const auto take = [&] {
+    return take_context(device, function, out, false, call,
+                        [&] { real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(*out); });
+  };
+  if (!is_measured(device)) return take();
+  const PrimaryGuard alone(*primary);  // what others make meanwhile would be measured as part of it
+  return take();
 }
 
-/// `call` releases or resets a primary context. If that ends it, so does all that lived in it.
+enum class Leaving { kRelease, kReset };
+
+/// `call` releases or resets a primary context. If that ends it, so does all that lived in it; a reset ends that in any
+/// case.
 template <typename Call>
-CUresult leave_primary(CUdevice device, Call&& call) noexcept {
-  if (!governed()) return call();
-  const PrimaryGuard guard;
+CUresult leave_primary(CUdevice device, Leaving how, Call&& call) noexcept {
+  Primary* const primary = primary_of(device);
+  if (!governed() || primary == nullptr) return call();
+  const PrimaryGuard guard(*primary);
   const CUresult result = call();
-  const CUcontext handle = primary_of(device);
+  if (guard.nested() || result != CUDA_SUCCESS || primary->handle == nullptr) return result;
+  const auto key = reinterpret_cast<std::uint64_t>(primary->handle);
   Context context;
-  if (result == CUDA_SUCCESS && handle != nullptr && !primary_is_active(device) &&
-      contexts.take(reinterpret_cast<std::uint64_t>(handle), context)) {
+  if (!primary_is_active(device)) {
+    primary->handle = nullptr;
     forget_places();
-    context_is_gone(context);
+    if (contexts.take(key, context)) context_is_gone(context);
+  } else if (how == Leaving::kReset) {
+    contexts.update(key, [&](Context& entry) {
+      context = entry;
+      entry.number = last_number.fetch_add(1) + 1;
+      std::fill(std::begin(entry.set_aside), std::end(entry.set_aside), 0);
+      return entry.account != kNoAccount;
+    });
+    forget_places();
+    contents_are_gone(context);
   }
   return result;
 }
@@ -164,9 +226,17 @@ std::uint64_t context_number(CUcontext handle) noexcept {
   return contexts.find(key, context) ? context.number : key;  // not made under these hooks: no number is so high
 }
 
+bool context_lives(std::uint64_t number) noexcept {
+  Context context;
+  if (number > last_number.load()) return !contexts.find(number, context);  // a handle that had no number yet
+  bool found = false;
+  contexts.each([&](std::uint64_t, const Context& one) { found = found || one.number == number; });
+  return found;
+}
+
 void abandon_contexts() noexcept {
   contexts.abandon();
-  ::pthread_mutex_init(&primaries, nullptr);
+  for (Primary& primary : primaries) ::new (&primary) Primary;
 }
 
 }  // namespace ration::shim
@@ -178,33 +248,28 @@ using ration::kGranule;
 using ration::kUnlimited;
 
 RATION_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
-  auto* call_real = real<cuDevicePrimaryCtxRetain_t>(Symbol::cuDevicePrimaryCtxRetain);
-  if (!governed() || out == nullptr) return call_real(out, device);
-  {
-    const PrimaryGuard guard;
-    if (primary_of(device) != nullptr) return call_real(out, device);
-  }
-  return take_context(
-      device, "cuDevicePrimaryCtxRetain", out, true, [&] { return call_real(out, device); },
-      [&] { real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device); });
+  const auto call = [&] { return real<cuDevicePrimaryCtxRetain_t>(Symbol::cuDevicePrimaryCtxRetain)(out, device); };
+  Primary* const primary = primary_of(device);
+  if (!governed() || out == nullptr || primary == nullptr) return call();
+  (void)is_measured(device);
+  const PrimaryGuard guard(*primary);
+  if (guard.nested() || primary->handle != nullptr) return call();
+  const CUresult result = take_context(device, "cuDevicePrimaryCtxRetain", out, true, call, [&] {
+    real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device);
+  });
+  if (result == CUDA_SUCCESS) primary->handle = *out;
+  return result;
 }
 
-RATION_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  return leave_primary(device,
-                       [&] { return real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease)(device); });
-}
-RATION_HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return leave_primary(
-      device, [&] { return real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::cuDevicePrimaryCtxRelease_v2)(device); });
-}
-RATION_HOOK CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-  return leave_primary(device,
-                       [&] { return real<cuDevicePrimaryCtxReset_v2_t>(Symbol::cuDevicePrimaryCtxReset)(device); });
-}
-RATION_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  return leave_primary(device,
-                       [&] { return real<cuDevicePrimaryCtxReset_v2_t>(Symbol::cuDevicePrimaryCtxReset_v2)(device); });
-}
+#define RATION_LEAVE_PRIMARY(name, how)                                                                            \
+  RATION_HOOK CUresult name(CUdevice device) {                                                                     \
+    return leave_primary(device, how, [&] { return real<cuDevicePrimaryCtxRelease_v2_t>(Symbol::name)(device); }); \
+  }
+RATION_LEAVE_PRIMARY(cuDevicePrimaryCtxRelease, Leaving::kRelease)
+RATION_LEAVE_PRIMARY(cuDevicePrimaryCtxRelease_v2, Leaving::kRelease)
+RATION_LEAVE_PRIMARY(cuDevicePrimaryCtxReset, Leaving::kReset)
+RATION_LEAVE_PRIMARY(cuDevicePrimaryCtxReset_v2, Leaving::kReset)
+#undef RATION_LEAVE_PRIMARY
 
 RATION_HOOK CUresult cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
   return create(device, "cuCtxCreate", out,

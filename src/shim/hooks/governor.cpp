@@ -21,7 +21,6 @@ namespace {
 
 enum class Mode : int { kNotAsked, kUngoverned, kGoverned, kBookUnusable };
 
-constexpr int kMaxDevices = 64;
 constexpr std::uint32_t kNotAsked = kNoAccount - 1;
 
 /// What only this very process has decided. It stands in a page of its own that the kernel fills with zeros in every
@@ -50,6 +49,7 @@ void forget_parent() noexcept {
   state().book.forget_slot();
   forget_places();
   abandon_blocks();
+  abandon_array_mappings();
   abandon_arrays();
   abandon_checkpoint();
   abandon_contexts();
@@ -188,7 +188,6 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
 struct PlaceCache {
   cuda::CUcontext handle = nullptr;
   Place place;
-  std::uint32_t epoch = 0;
 };
 thread_local PlaceCache place_cache;
 thread_local Bytes raised_from;  // the peak before this thread's last charge; kUnlimited: that raised none
@@ -199,17 +198,26 @@ bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 ledger::Book& book() noexcept { return state().book; }
 
+namespace {
+
+cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept {
+  cuda::CUuuid uuid{};
+  const Symbol newest = has_real(Symbol::cuDeviceGetUuid_v2) ? Symbol::cuDeviceGetUuid_v2 : Symbol::cuDeviceGetUuid;
+  const cuda::CUresult result = real<cuda::cuDeviceGetUuid_t>(newest)(&uuid, device);
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.bytes), out.size(), out.begin());
+  return result;
+}
+
+}  // namespace
+
 std::uint32_t account_of(cuda::CUdevice device) noexcept {
   if (device < 0 || device >= kMaxDevices || !book_usable()) return kNoAccount;
   auto& known = state().account_of_device[device];
   std::uint32_t account = known.load(std::memory_order_relaxed);
   if (account != kNotAsked) return account;
-  cuda::CUuuid uuid{};
-  const Symbol newest = has_real(Symbol::cuDeviceGetUuid_v2) ? Symbol::cuDeviceGetUuid_v2 : Symbol::cuDeviceGetUuid;
-  if (real<cuda::cuDeviceGetUuid_t>(newest)(&uuid, device) != cuda::CUDA_SUCCESS) return kNoAccount;
-  ledger::DeviceUuid bytes;
-  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.bytes), bytes.size(), bytes.begin());
-  account = state().book.find_account(bytes);
+  ledger::DeviceUuid uuid;
+  if (uuid_of(device, uuid) != cuda::CUDA_SUCCESS) return kNoAccount;
+  account = state().book.find_account(uuid);
   if (account == state().book.account_count()) account = kNoAccount;
   known.store(account, std::memory_order_relaxed);
   return account;
@@ -220,19 +228,31 @@ Place current_place() noexcept {
   if (real<cuda::cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) != cuda::CUDA_SUCCESS || handle == nullptr)
     return Place{};
   const std::uint32_t epoch = state().places_epoch.load(std::memory_order_acquire);
-  if (handle == place_cache.handle && place_cache.epoch == epoch) [[likely]]
+  if (handle == place_cache.handle && place_cache.place.epoch == epoch) [[likely]]
     return place_cache.place;
   Place place;
+  place.epoch = epoch;
   place.context = context_number(handle);
   cuda::CUdevice device = -1;
   if (real<cuda::cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == cuda::CUDA_SUCCESS) {
     place.account = account_of(device);
-    place_cache = {handle, place, epoch};
+    place_cache = {handle, place};
   }
   return place;
 }
 
-void forget_places() noexcept { state().places_epoch.fetch_add(1, std::memory_order_relaxed); }
+cuda::CUresult refuse_context(cuda::CUdevice device, const char* function) noexcept {
+  ledger::Book& own_book = state().book;
+  ledger::DeviceUuid uuid;
+  if (const cuda::CUresult result = uuid_of(device, uuid); result != cuda::CUDA_SUCCESS) return result;
+  own_book.record_denial(own_book.account_count(), kGranule, ledger::DenialReason::kNoAccount, function,
+                         ledger::kUnknownBytes, 0, uuid);
+  return cuda::CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+void forget_places() noexcept { state().places_epoch.fetch_add(1); }
+
+bool contexts_changed_since(const Place& place) noexcept { return state().places_epoch.load() != place.epoch; }
 
 bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept {
   raised_from = kUnlimited;

@@ -18,6 +18,9 @@ using ledger::Kind;
 /// No account: the workload was not given that device, so nothing may be taken there.
 inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
 
+/// Ordinals of devices are below this.
+inline constexpr cuda::CUdevice kMaxDevices = 64;
+
 /// Whether this process runs under a limit. Opens the book and takes a slot the first time.
 [[nodiscard]] bool governed() noexcept;
 
@@ -30,13 +33,21 @@ inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
 struct Place {
   std::uint64_t context = 0;  // never given twice, unlike the driver's handles; 0: there is none
   std::uint32_t account = kNoAccount;
+  std::uint32_t epoch = 0;
 };
 [[nodiscard]] Place current_place() noexcept;
+
+/// Whether a context of this process was made or ended since `place` was asked for.
+[[nodiscard]] bool contexts_changed_since(const Place& place) noexcept;
 
 /// The account of a device by its ordinal in this process, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of(cuda::CUdevice device) noexcept;
 
-/// A context went away: its address may come back for another device.
+/// Records that no context may be made on a device without an account. Returns the driver's word for a device on which
+/// this process may have none, or what is wrong with the ordinal.
+[[nodiscard]] cuda::CUresult refuse_context(cuda::CUdevice device, const char* function) noexcept;
+
+/// A context came or went: its address may come back for another device.
 void forget_places() noexcept;
 
 /// Enters `size` bytes, or records a denial. Before it denies, stale entries are cleared: pools are read again and

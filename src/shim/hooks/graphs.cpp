@@ -30,7 +30,6 @@ Table<Executable> executables;
 Table<std::uint64_t> left_by;  // address -> the executable that leaves it allocated and frees it at its next launch
 std::atomic<bool> any_memory_nodes{false};
 
-constexpr int kMaxDevices = 64;
 SpinLock reserving[kMaxDevices];
 Bytes graph_pool_charged[kMaxDevices];  // under reserving[device]
 // Held from the admission of a launch to its end: two launches must not count on the same idle bytes.

@@ -22,12 +22,26 @@ void forget_imported_pointer(cuda::CUdeviceptr pointer) noexcept;
 
 /// The number of a context in this process: never given twice, unlike the driver's handles.
 [[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
+/// Whether that is still the number of a context.
+[[nodiscard]] bool context_lives(std::uint64_t number) noexcept;
+/// What was taken in the context before it had its number, by a thread that found it current, is the context's.
+void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
 /// Everything that lived in the context of that number is gone with it.
 void blocks_of_context_are_gone(std::uint64_t context) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 
+/// Keeps the memory alive in the book that a handle stands for; its number, or 0 where no hook has seen it made.
+[[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
+void hold_physical(std::uint64_t number) noexcept;
+void let_go_physical(std::uint64_t number) noexcept;
+
+/// What was mapped into an array, up to the mapping that was the last one when its end began, is gone with it.
+[[nodiscard]] std::uint64_t last_array_mapping() noexcept;
+void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept;
+
 // In the child of a fork: forget, without refunding.
 void abandon_blocks() noexcept;
+void abandon_array_mappings() noexcept;
 void abandon_arrays() noexcept;
 void abandon_checkpoint() noexcept;
 void abandon_contexts() noexcept;

@@ -55,6 +55,8 @@ bool nvml_device(cuda::CUdevice device, nvml::nvmlDevice_t& out) noexcept {
 
 }  // namespace
 
+void prepare_to_measure() noexcept { (void)library(); }
+
 bool bytes_by_driver(cuda::CUdevice device, Bytes& out) noexcept {
   if (!library().ready) return false;
   nvml::nvmlDevice_t handle{};

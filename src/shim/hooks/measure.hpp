@@ -6,6 +6,9 @@
 
 namespace ration::shim {
 
+/// Loads NVML, which bytes_by_driver() otherwise does at its first call.
+void prepare_to_measure() noexcept;
+
 /// Bytes that NVML attributes to this process on `device`. False: NVML is absent or does not say (a container without
 /// the host's process numbers, for example).
 [[nodiscard]] bool bytes_by_driver(cuda::CUdevice device, Bytes& out) noexcept;

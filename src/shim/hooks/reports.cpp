@@ -17,7 +17,7 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
   if (result != CUDA_SUCCESS || !governed()) return result;
   const std::uint32_t account = current_place().account;
   if (account == kNoAccount) {
-    *available = 0;  // a device that was not granted: it exists, and nothing of it is free
+    *available = *total = 0;  // a device that was not granted: it exists, and nothing of it is this program's
     return result;
   }
   refresh_lingering();
@@ -32,9 +32,8 @@ CUresult device_total(Symbol symbol, Size* total, CUdevice device) noexcept {
   const CUresult result = real<Function>(symbol)(total, device);
   if (result != CUDA_SUCCESS || !governed()) return result;
   const std::uint32_t account = account_of(device);
-  if (account != kNoAccount && book().limit(account).count() < *total) {
-    *total = static_cast<Size>(book().limit(account).count());
-  }
+  const ration::Bytes limit = account != kNoAccount ? book().limit(account) : ration::Bytes{0};
+  *total = static_cast<Size>(std::min<std::uint64_t>(*total, limit.count()));
   return result;
 }
 

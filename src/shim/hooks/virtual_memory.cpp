@@ -104,6 +104,14 @@ struct RefreshAfter {
 
 }  // namespace
 
+std::uint64_t hold_physical_of(CUmemGenericAllocationHandle handle) noexcept {
+  std::uint64_t physical = 0;
+  if (handles.find(handle, physical)) add_reference(physical);
+  return physical;
+}
+void hold_physical(std::uint64_t number) noexcept { add_reference(number); }
+void let_go_physical(std::uint64_t number) noexcept { drop_reference(number); }
+
 void abandon_virtual_memory() noexcept {
   physicals.abandon();
   handles.abandon();

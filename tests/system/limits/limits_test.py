@@ -15,6 +15,53 @@ from actor import Actor  # noqa: E402
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 MIB = 1 << 20
 
+# What a program is told of each device that is visible to it: one list of [what a retain answers, [free, total] by
+# cuMemGetInfo, cuDeviceTotalMem, [free, total, used] by NVML, and by its second version].
+TOLD = """
+import ctypes, json
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+class Memory2(ctypes.Structure):
+    _fields_ = [("version", c_uint), ("total", c_uint64), ("reserved", c_uint64), ("free", c_uint64), ("used", c_uint64)]
+assert cuda.cuInit(0) == 0 and nvml.nvmlInit_v2() == 0
+count = c_int()
+assert cuda.cuDeviceGetCount(byref(count)) == 0
+told = []
+for device in range(count.value):
+    context, free, total, whole = c_void_p(), c_size_t(), c_size_t(), c_size_t()
+    retained = cuda.cuDevicePrimaryCtxRetain(byref(context), device)
+    info = None
+    if retained == 0:
+        assert cuda.cuCtxSetCurrent(context) == 0 and cuda.cuMemGetInfo_v2(byref(free), byref(total)) == 0
+        info = [free.value, total.value]
+    assert cuda.cuDeviceTotalMem_v2(byref(whole), device) == 0
+    handle, first, second = c_void_p(), (c_uint64 * 3)(), Memory2(ctypes.sizeof(Memory2) | 2 << 24)
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(device, byref(handle)) == 0
+    assert nvml.nvmlDeviceGetMemoryInfo(handle, first) == 0 and nvml.nvmlDeviceGetMemoryInfo_v2(handle, byref(second)) == 0
+    told.append([retained, info, whole.value, [first[1], first[0], first[2]], [second.free, second.total, second.used]])
+print(json.dumps(told))
+"""
+
+# Opens the driver by its path through the functions that libc's own handle gives, and says how many MiB it gets.
+PAST_THE_GUARD = """
+import ctypes, sys
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, c_char_p
+libc = ctypes.CDLL("libc.so.6")
+look_up = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_char_p)(ctypes.cast(libc.dlsym, c_void_p).value)
+if sys.argv[1] == "dlopen":
+    driver = ctypes.CFUNCTYPE(c_void_p, c_char_p, c_int)(look_up(libc._handle, b"dlopen"))(sys.argv[2].encode(), 2)
+else:
+    driver = ctypes.CFUNCTYPE(c_void_p, ctypes.c_long, c_char_p, c_int)(look_up(libc._handle, b"dlmopen"))(-1, sys.argv[2].encode(), 2)
+def call(name, *arguments):
+    return ctypes.CFUNCTYPE(c_int, *map(type, arguments))(look_up(driver, name))(*arguments)
+context, address, taken = c_void_p(), c_uint64(), 0
+assert call(b"cuInit", c_uint(0)) == 0
+assert call(b"cuDevicePrimaryCtxRetain", c_void_p(ctypes.addressof(context)), c_int(0)) == 0
+assert call(b"cuCtxSetCurrent", context) == 0
+while call(b"cuMemAlloc_v2", c_void_p(ctypes.addressof(address)), c_size_t(64 << 20)) == 0: taken += 64
+print(taken)
+"""
+
 
 class Governed(unittest.TestCase):
     def setUp(self):
@@ -31,7 +78,7 @@ class Governed(unittest.TestCase):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line.split() for line in done.stdout.splitlines()]
-        self.assertEqual(len(lines), 28, "a way is missing")
+        self.assertEqual(len(lines), 31, "a way is missing")
         for name, obtained, left, result, after in lines:
             with self.subTest(way=name):
                 self.assertEqual(after, "returned")
@@ -111,6 +158,80 @@ class Governed(unittest.TestCase):
                     self.assertEqual([process["bytes"] for process in device["processes"]], [64 * MIB] * 3)
                     self.assertEqual(self.used(f"random{seed}"), 3 * 64 * MIB)
 
+    def truth(self, node, **environment):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node, **environment),
+                              capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["devices"]
+
+    def test_contexts_of_many_threads_are_booked_as_often_as_they_are_made(self):
+        """With a driver that takes its time over each."""
+        for node in ("T4:16GiB:context=104MiB", "T4:16GiB:context=64MiB"):
+            for latency, calls in (("context=20000us", 20), ("context=0", 400)):
+                with self.subTest(node=node, latency=latency):
+                    self.contexts_of_many_threads(node, latency, calls)
+
+    def contexts_of_many_threads(self, node, latency, calls):
+        cost = int(node.split("=")[1].removesuffix("MiB")) * MIB
+        self.environment["RATION_SIM_LATENCY"] = latency
+        program = subprocess.Popen([BIN / "ration", "run", "--name", "many", f"--sim={node}", "--limit", "1000MiB", "--",
+                                    BIN / "ration-workload", "contexts", "--threads", "32", "--calls", str(calls)],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.communicate)
+
+        def reaches(point, contexts):
+            self.assertEqual(program.stdout.readline(), point + "\n")
+            held = [process["bytes"] for process in self.truth(node)[0]["processes"] if process["bytes"]]
+            self.assertEqual((sum(held), self.used("many")), (contexts * cost, contexts * cost), point)
+            program.stdin.write("\n")
+            program.stdin.flush()
+        fit = 1000 * MIB // cost
+        reaches("retained 32", 1)
+        reaches("released", 0)
+        reaches(f"created {fit}", fit)
+        reaches("ended", 0)
+        self.assertEqual(program.wait(), 0)
+
+    def told(self, *options, node="T4:16GiB:context=64MiB"):
+        done = self.ration("run", f"--sim={node}", *options, "--", "/usr/bin/env", "-u", "CUDA_VISIBLE_DEVICES",
+                           sys.executable, "-c", TOLD)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_what_is_free_is_what_both_the_limit_and_the_device_have_left(self):
+        (_, info, total, first, second), = self.told("--limit", "8GiB")
+        self.assertEqual((info, total), ([8128 * MIB, 8192 * MIB], 8192 * MIB))
+        self.assertEqual((first, second), ([8128 * MIB, 8192 * MIB, 64 * MIB],) * 2)
+        other = self.steered("other", "15GiB")
+        self.assertEqual(other("take 11008"), 0)
+        (_, info, _, first, second), = self.told("--limit", "8GiB")
+        free = (16384 - 11008 - 64 - 64) * MIB
+        self.assertEqual(info, [free, 8192 * MIB], "the device has less left than the limit")
+        self.assertEqual((first, second), ([free, 8192 * MIB, 64 * MIB],) * 2)
+
+    def test_a_device_that_was_not_granted_is_unavailable_and_why_says_so(self):
+        one, other = self.told("--gpu", "0", "--name", "one", "--limit", "1GiB", node="T4:16GiB:context=64MiB*2")
+        self.assertEqual((one[0], one[1]), (0, [960 * MIB, 1024 * MIB]))
+        self.assertEqual(other, [46, None, 0, [0, 16384 * MIB, 16384 * MIB], [0, 16384 * MIB, 16384 * MIB]])
+        why = self.ration("why", "d-1-1", "--sim=T4:16GiB:context=64MiB*2").stdout
+        self.assertIn("because  GPU 1 was not granted to one\n", why)
+        self.assertIn(f"fix      ration run --gpu 0,1 --limit 1024MiB -- /usr/bin/env", why)
+
+    def test_ration_sees_the_machine_from_inside_a_limit(self):
+        done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "2GiB", "--name", "inside", "--", "sh", "-c",
+                           f"{BIN}/ration set inside --limit 1GiB && {BIN}/ration set inside --limit 3GiB && "
+                           f"{BIN}/ration set inside --limit 50% && {BIN}/ration run --limit 1GiB -- true")
+        self.assertIn("limit 1.00 GiB → 3.00 GiB on GPU 0 (now).", done.stdout, done.stderr)
+        self.assertIn("limit 3.00 GiB → 8.00 GiB on GPU 0 (now).", done.stdout)
+        self.assertIn("E1414", done.stderr, "still under the limit")
+        self.assertEqual(done.returncode, 125)
+
+    def test_what_libc_itself_opens_is_held_where_that_is_required(self):
+        for way in ("dlopen", "dlmopen"):
+            with self.subTest(way=way):
+                done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--require-enforced", "--",
+                                   sys.executable, "-c", PAST_THE_GUARD, way, BIN.parent / "sim/libcuda.so.1")
+                self.assertEqual((done.returncode, done.stdout), (0, "960\n"), done.stderr)
+
     def test_a_device_that_was_not_granted_gives_nothing(self):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
                            "CUDA_VISIBLE_DEVICES", BIN / "ration-workload", "probe", "256")
@@ -187,7 +308,7 @@ class Governed(unittest.TestCase):
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         done = subprocess.run([BIN / "ration-workload", "probe", "256"], env=environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(len(done.stdout.splitlines()), 28, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 31, done.stderr)
         for line in done.stdout.splitlines():
             name, obtained, *_ = line.split()
             if name not in ("mipmap", "small-blocks"):

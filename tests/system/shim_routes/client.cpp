@@ -2,7 +2,7 @@
 // function it got lies in. Run by test_routes.cpp under the shim and, as the control, without it.
 //   client route NAME FOLDER    one route; FOLDER is the fake driver's
 //   client requests FILE        what the CUDA runtime asks cuGetProcAddress_v2 for at start: one line for each request
-//   client call | missing | manners | atexit | nvml
+//   client call | missing | manners | atexit | nvml | two-devices
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,6 +63,15 @@ void* through_versioned_dlsym(const char* file) {
   return nullptr;
 }
 
+/// A function of libc as it gives it to whoever asks its own handle, past everything that stands in front of it.
+template <typename Function>
+Function* of_libc(const char* name, const char* library = "libc.so.6", const char* version = nullptr) {
+  void* libc = ::dlopen(library, RTLD_NOW);
+  return reinterpret_cast<Function*>(version != nullptr ? ::dlvsym(libc, name, version) : ::dlsym(libc, name));
+}
+using Open = void*(const char*, int);
+using OpenIn = void*(Lmid_t, const char*, int);
+
 const std::string plugin = PLUGIN_FILE;
 
 std::map<std::string, std::function<void*()>> routes(const std::string& folder) {
@@ -91,6 +100,27 @@ std::map<std::string, std::function<void*()>> routes(const std::string& folder) 
        [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_linked"); }},
       {"asked-deepbind",
        [] { return from_plugin(::dlopen(plugin.c_str(), RTLD_NOW | RTLD_DEEPBIND), "plugin_asked"); }},
+      {"libc-dlopen", [=] { return ::dlsym(of_libc<Open>("dlopen")(driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"libc-dlopen-deepbind",
+       [=] { return ::dlsym(of_libc<Open>("dlopen")(driver.c_str(), RTLD_NOW | RTLD_DEEPBIND), "cuMemAlloc_v2"); }},
+      {"libc-dlvsym",
+       [=] {
+         auto* look_up = of_libc<void*(void*, const char*)>("dlsym");
+         return look_up(of_libc<Open>("dlopen", "libdl.so.2", "GLIBC_2.2.5")(driver.c_str(), RTLD_NOW),
+                        "cuMemAlloc_v2");
+       }},
+      {"libc-dlmopen",
+       [=] { return ::dlsym(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"libc-dlmopen-soname",
+       [] { return ::dlsym(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
+      {"libc-dlmopen-needed",
+       [] { return from_plugin(of_libc<OpenIn>("dlmopen")(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW), "plugin_linked"); }},
+      {"libc-nvml",
+       [=] {
+         const std::string nvml = folder + "/libnvidia-ml.so.1";
+         return ::dlsym(of_libc<Open>("dlopen")(nvml.c_str(), RTLD_NOW), "nvmlDeviceGetMemoryInfo");
+       }},
+      {"copy", [=] { return symbol_in((folder + "/links/copy.so").c_str(), RTLD_NOW); }},
       {"dlmopen-driver", [=] { return ::dlsym(::dlmopen(LM_ID_NEWLM, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-soname", [] { return ::dlsym(::dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }},
       {"dlmopen-base", [=] { return ::dlsym(::dlmopen(LM_ID_BASE, driver.c_str(), RTLD_NOW), "cuMemAlloc_v2"); }},
@@ -222,6 +252,24 @@ int nvml() {
   return 0;
 }
 
+int two_devices() {
+  ::alarm(20);  // where the one waits for the other, both do for ever
+  int inside[2];
+  if (::pipe(inside) != 0) return 1;
+  ::setenv("FAKE_INSIDE", std::to_string(inside[1]).c_str(), 1);
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
+  auto* retain = reinterpret_cast<int (*)(void**, int)>(::dlsym(handle, "cuDevicePrimaryCtxRetain"));
+  void *first = nullptr, *second = nullptr;
+  int first_result = -1;
+  std::thread slow([&] { first_result = retain(&first, 0); });
+  char byte = 0;
+  if (::read(inside[0], &byte, 1) != 1) return 1;
+  const int second_result = retain(&second, 1);
+  slow.join();
+  std::printf("%d %d\n", first_result, second_result);
+  return first != nullptr && second != nullptr && first != second ? 0 : 1;
+}
+
 int foreign_runpath() {
   void* bare = ::dlopen(BARE_PLUGIN_FILE, RTLD_NOW);
   auto* open = reinterpret_cast<void* (*)(const char*)>(::dlsym(bare, "bare_open"));
@@ -258,6 +306,7 @@ int main(int count, char** arguments) {
   if (mode == "missing") return missing();
   if (mode == "manners") return manners();
   if (mode == "nvml") return nvml();
+  if (mode == "two-devices") return two_devices();
   if (mode == "runpath") return foreign_runpath();
   if (mode == "namespace") return new_namespace_call();
   if (mode == "atexit") {

@@ -65,6 +65,13 @@ inline std::vector<std::string> governed(const std::string& book = "/nonexistent
           "PATH=/usr/bin:/bin"};
 }
 
+/// As `ration run --require-enforced` starts it.
+inline std::vector<std::string> enforced() {
+  std::vector<std::string> variables = governed();
+  variables.push_back("LD_AUDIT=" + kShimFolder + "/libration-audit.so");
+  return variables;
+}
+
 inline std::vector<std::string> bare() { return {"LD_LIBRARY_PATH=" + kFake, "PATH=/usr/bin:/bin"}; }
 
 inline std::vector<std::string> lines_of(const std::string& text) {

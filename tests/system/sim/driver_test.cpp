@@ -2,8 +2,10 @@
 // memory, modules, errors.
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <vector>
 
+#include "driver/cuda_array_abi.hpp"
 #include "driver/cuda_copy_abi.hpp"
 #include "simulated.hpp"
 
@@ -113,6 +115,92 @@ TEST_F(DriverTest, LevelsOfAMipmapAreArraysOfHalfTheSize) {
   EXPECT_EQ((call<CUarray*, CUmipmappedArray, unsigned>("cuMipmappedArrayGetLevel", &level, mipmap, 3)),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(CU(cuMipmappedArrayDestroy)(mipmap), CUDA_SUCCESS);
+}
+
+CUarrayMapInfo part_of(CUarray array, CUmemOperationType operation, unsigned first_row, unsigned rows,
+                       CUmemGenericAllocationHandle memory, std::size_t offset) {
+  CUarrayMapInfo entry{};
+  entry.resource.array = array;
+  entry.subresource.sparseLevel.offsetY = first_row;
+  entry.subresource.sparseLevel.extentWidth = 1024;
+  entry.subresource.sparseLevel.extentHeight = rows;
+  entry.subresource.sparseLevel.extentDepth = 1;
+  entry.memOperationType = operation;
+  entry.memHandle.memHandle = memory;
+  entry.offset = offset;
+  entry.deviceBitMask = 1;
+  return entry;
+}
+
+TEST_F(DriverTest, ASparseArrayHasWhatIsMappedIntoItAndKeepsItAlive) {
+  const std::size_t before = free_bytes();
+  const CUDA_ARRAY3D_DESCRIPTOR shape{1024, 1024, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SPARSE};
+  CUarray array = nullptr;
+  ASSERT_EQ(CU(cuArray3DCreate_v2)(&array, &shape), CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before) << "nothing is behind it yet";
+  CUDA_ARRAY_SPARSE_PROPERTIES properties{};
+  ASSERT_EQ(CU(cuArrayGetSparseProperties)(&properties, array), CUDA_SUCCESS);
+  EXPECT_EQ(properties.tileExtent.width, 128u);
+  EXPECT_EQ(properties.tileExtent.height, 128u);
+  EXPECT_EQ(properties.miptailFirstLevel, 1u) << "it has no tail";
+  CUmemAllocationProp device{};
+  device.type = CU_MEM_ALLOCATION_TYPE_PINNED, device.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemGenericAllocationHandle one = 0, two = 0;
+  ASSERT_EQ(CU(cuMemCreate)(&one, 4 * kMiB, &device, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemCreate)(&two, 2 * kMiB, &device, 0), CUDA_SUCCESS);
+  const auto map = [](CUarrayMapInfo entry) { return CU(cuMemMapArrayAsync)(&entry, 1, nullptr); };
+  EXPECT_EQ(map(part_of(array, CU_MEM_OPERATION_TYPE_MAP, 0, 1024, one, 0)), CUDA_SUCCESS);
+  EXPECT_EQ(map(part_of(array, CU_MEM_OPERATION_TYPE_MAP, 64, 128, two, 0)), CUDA_ERROR_INVALID_VALUE) << "half tiles";
+  EXPECT_EQ(map(part_of(array, CU_MEM_OPERATION_TYPE_MAP, 0, 1024, two, 0)), CUDA_ERROR_INVALID_VALUE) << "too little";
+  EXPECT_EQ(map(part_of(array, CU_MEM_OPERATION_TYPE_MAP, 256, 512, two, 0)), CUDA_SUCCESS) << "in place of the first";
+  ASSERT_EQ(CU(cuMemRelease)(one), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemRelease)(two), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 6 * kMiB) << "the array keeps both";
+  EXPECT_EQ(map(part_of(array, CU_MEM_OPERATION_TYPE_UNMAP, 0, 256, 0, 0)), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 6 * kMiB) << "the first is still behind its last rows";
+  EXPECT_EQ(map(part_of(array, CU_MEM_OPERATION_TYPE_UNMAP, 768, 256, 0, 0)), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 2 * kMiB);
+  EXPECT_EQ(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
+TEST_F(DriverTest, ADeferredArraySaysWhatItNeedsAndAPlainOneDoesNot) {
+  CUDA_ARRAY3D_DESCRIPTOR shape{1024, 512, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_DEFERRED_MAPPING};
+  CUDA_ARRAY_MEMORY_REQUIREMENTS needs{};
+  CUarray array = nullptr;
+  ASSERT_EQ(CU(cuArray3DCreate_v2)(&array, &shape), CUDA_SUCCESS);
+  ASSERT_EQ(
+      (call<CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUarray, CUdevice>("cuArrayGetMemoryRequirements", &needs, array, 0)),
+      CUDA_SUCCESS);
+  EXPECT_EQ(needs.size, 2 * kMiB);
+  EXPECT_EQ(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+  shape.Flags = 0;
+  ASSERT_EQ(CU(cuArray3DCreate_v2)(&array, &shape), CUDA_SUCCESS);
+  EXPECT_EQ(
+      (call<CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUarray, CUdevice>("cuArrayGetMemoryRequirements", &needs, array, 0)),
+      CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuArrayDestroy)(array), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, ThreadsRetainReleaseAndResetOnePrimaryContext) {
+  std::vector<std::thread> threads;
+  for (unsigned index = 0; index < 8; ++index) {
+    threads.emplace_back([index] {
+      CUcontext context = nullptr;
+      for (unsigned round = 0; round < 200; ++round) {
+        ASSERT_EQ(CU(cuDevicePrimaryCtxRetain)(&context, 0), CUDA_SUCCESS);
+        if ((round + index) % 16 == 0) {
+          EXPECT_EQ(CU(cuDevicePrimaryCtxReset_v2)(0), CUDA_SUCCESS);
+        }
+        EXPECT_EQ(CU(cuDevicePrimaryCtxRelease_v2)(0), CUDA_SUCCESS) << "a reset releases nothing";
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CUcontext context = nullptr;
+  ASSERT_EQ(CU(cuDevicePrimaryCtxRetain)(&context, 0), CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), at_start_) << "one context, however often it was made and ended";
+  EXPECT_EQ(CU(cuDevicePrimaryCtxRelease_v2)(0), CUDA_SUCCESS);
 }
 
 TEST_F(DriverTest, APointerKnowsItsAllocation) {
