@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/clock.hpp"
+#include "ledger/descriptor_label.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -77,9 +78,7 @@ bool Book::attach() noexcept {
         slot.context[account].store(0, kRelaxed);
         slot.pooled[account].store(0, kRelaxed);
         slot.spare[account].store(0, kRelaxed);
-        slot.exported[account].store(0, kRelaxed);
       }
-      slot.imports.store(0, kRelaxed);
       slot.waiting.store(0, kRelaxed);
       slot.pid = self.pid;
       slot.user = self.user;
@@ -99,53 +98,45 @@ bool Book::attach() noexcept {
 }
 
 void Book::detach() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  SlotRecord& slot = layout_->slots[slot_];
-  slot.in_use.store(0, kRelaxed);
-  recover();
-  slot_ = kNoSlot;
-  unlock();
+  if (slot_ == kNoSlot || !lock_shared()) return;
+  LabelSearch labels(layout_->shared.control_path);
+  release_shares_of(slot_, labels);
+  if (lock()) {
+    layout_->slots[slot_].in_use.store(0, kRelaxed);
+    recover();
+    slot_ = kNoSlot;
+    unlock();
+  }
+  unlock_shared();
   wake_waiters();
 }
 
-// Whose memory an importer holds cannot be told from what the driver hands it, so any one counts.
-bool Book::living_importers() const noexcept {
-  return std::any_of(std::begin(layout_->slots), std::end(layout_->slots), [](const SlotRecord& slot) {
-    return slot.in_use.load(kRelaxed) != 0 && slot.imports.load(kRelaxed) != 0 &&
-           liveness(identity_of(slot)) != Liveness::kDead;
-  });
-}
-
+// What a dead process lent stays charged while others hold it, which is settled before its slot is cleared, under the
+// lock of the shared part: whoever finds the slot in use there finds its owner's shares untouched. Where that lock
+// cannot be had now, the dead stay charged until somebody looks again.
 Bytes Book::reap() noexcept {
   if (layout_ == nullptr) return Bytes{0};
   Bytes returned;
+  LabelSearch labels(layout_->shared.control_path);
   const std::uint32_t bound = std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
   for (std::uint32_t index = 0; index < bound; ++index) {
     SlotRecord& slot = layout_->slots[index];
     if (index == slot_ || slot.in_use.load(std::memory_order_acquire) == 0) continue;
     const ProcessIdentity seen = identity_of(slot);
     if (liveness(seen) != Liveness::kDead) continue;
-    if (!lock()) return returned;
+    if (!lock_shared()) return returned;
     // Somebody else may have reaped it meanwhile and a newcomer may stand in its place.
     if (slot.in_use.load(kRelaxed) != 0 && identity_of(slot).same_as(seen)) {
-      const bool importers = living_importers();
-      bool empty = true;
-      for (std::uint32_t account = 0; account < account_count_; ++account) {
-        const std::uint64_t held = in_use(slot, account).count();  // what it kept at hand goes with it
-        const std::uint64_t kept = importers ? std::min(held, slot.exported[account].load(kRelaxed)) : 0;
-        returned += Bytes{held - kept};
-        empty = empty && kept == 0;
-        slot.spare[account].store(0, kRelaxed);
-        slot.held[account].store(kept, kRelaxed);
-        slot.context[account].store(0, kRelaxed);
-        slot.pooled[account].store(0, kRelaxed);
+      release_shares_of(index, labels);
+      if (lock()) {
+        for (std::uint32_t account = 0; account < account_count_; ++account)
+          returned += in_use(slot, account);  // what it kept at hand goes with it
+        slot.in_use.store(0, kRelaxed);
+        recover();
+        unlock();
       }
-      slot.imports.store(0, kRelaxed);
-      slot.waiting.store(0, kRelaxed);
-      if (empty) slot.in_use.store(0, kRelaxed);
-      recover();
     }
-    unlock();
+    unlock_shared();
   }
   if (returned > Bytes{0}) wake_waiters();
   return returned;
@@ -346,7 +337,7 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   const Mapping mapping{address, sizeof(BookLayout)};
   auto* layout = new (address) BookLayout;
   BookHeader& header = layout->header;
-  if (!make_lock(header.lock)) return BookStatus::kSystem;
+  if (!make_lock(header.lock) || !make_lock(layout->shared.lock)) return BookStatus::kSystem;
   header.version = kBookVersion;
   header.header_size = sizeof(BookHeader);
   header.file_size = sizeof(BookLayout);

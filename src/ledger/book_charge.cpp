@@ -78,7 +78,8 @@ void Book::recover() noexcept {
       sums[account] += slot.held[account].load(kRelaxed);
   }
   for (std::uint32_t account = 0; account < account_count_; ++account) {
-    layout_->accounts[account].used.store(sums[account], kRelaxed);
+    layout_->accounts[account].used.store(sums[account] + layout_->shared.common.held[account].load(kRelaxed),
+                                          kRelaxed);
   }
   header.waiters.store(waiters, kRelaxed);
 }
@@ -157,26 +158,24 @@ void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from)
   refund(account, size, kind);
 }
 
-void Book::note_exported(std::uint32_t account, Bytes size) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  add(layout_->slots[slot_].exported[account], size.count());
+// From one process to what the workload holds in common, or away, where either is null. `used` is right after it.
+void Book::move_held(SlotRecord* from, SlotRecord* to, std::uint32_t account, std::uint64_t granules,
+                     Kind kind) noexcept {
+  const std::uint64_t bytes = granules * kGranule.count();
+  if (bytes == 0 || account >= account_count_ || !lock()) return;
+  Word& used = layout_->accounts[account].used;
+  if (to != nullptr) {
+    add(to->held[account], bytes);
+    add(used, bytes);
+  }
+  if (from != nullptr) {
+    const std::uint64_t returned = std::min(bytes, from->held[account].load(kRelaxed));
+    subtract(from->held[account], returned);
+    subtract(used, returned);
+    if (kind != Kind::kHeap) subtract(part_of(*from, account, kind), returned);
+  }
   unlock();
-}
-void Book::note_unexported(std::uint32_t account, Bytes size) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock()) return;
-  subtract(layout_->slots[slot_].exported[account], size.count());
-  unlock();
-}
-void Book::note_import() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  add(layout_->slots[slot_].imports, 1);
-  unlock();
-}
-void Book::note_import_closed() noexcept {
-  if (slot_ == kNoSlot || !lock()) return;
-  subtract(layout_->slots[slot_].imports, 1);
-  unlock();
-  wake_waiters();  // what a dead process had exported may come back
+  if (to == nullptr) wake_waiters();
 }
 
 // --------------------------------------------------------------------------------------------- bytes kept at hand

@@ -37,6 +37,7 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
     process.held.push_back(held - std::min(held, spare));
     process.context.push_back(bytes(slot.context[account]));
     process.pooled.push_back(bytes(slot.pooled[account]));
+    process.shared.emplace_back();
   }
   return process;
 }
@@ -116,15 +117,40 @@ void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
 void copy_accounts(const BookLayout& layout, std::uint32_t slots, BookSnapshot& snapshot) {
   for (std::uint32_t account = 0; account < layout.header.account_count; ++account) {
     const AccountRecord& record = layout.accounts[account];
-    AccountSnapshot entry{record.device_uuid,  text(record.device_name), bytes(record.device_total),
-                          bytes(record.limit), bytes(record.guarantee),  bytes(record.used),
-                          bytes(record.peak),  plain(record.denials)};
+    AccountSnapshot entry{record.device_uuid,
+                          text(record.device_name),
+                          bytes(record.device_total),
+                          bytes(record.limit),
+                          bytes(record.guarantee),
+                          bytes(record.used),
+                          bytes(record.peak),
+                          plain(record.denials),
+                          bytes(layout.shared.common.held[account]),
+                          Bytes{0}};
     for (std::uint32_t index = 0; index < slots; ++index) {
       const SlotRecord& slot = layout.slots[index];
       if (slot.in_use.load(std::memory_order_relaxed) == 0) continue;
       entry.used -= std::min(entry.used, Bytes{spare_bytes(plain(slot.spare[account]))});
     }
     snapshot.accounts.push_back(std::move(entry));
+  }
+}
+
+// `processes`: which of the snapshot's each slot is, or none.
+void copy_shared(const BookLayout& layout, const std::vector<std::size_t>& processes, BookSnapshot& snapshot) {
+  const auto bound = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    const SharedRecord& record = layout.shared.records[index];
+    if (plain(record.number) == 0 || record.account >= snapshot.accounts.size()) continue;
+    const std::uint64_t word = plain(record.bytes);
+    const Bytes lent = kGranule * lent_granules(word), all = lent + kGranule * kept_granules(word);
+    snapshot.accounts[record.account].shared += all;
+    const std::uint32_t maker = record.maker.load(std::memory_order_relaxed);
+    for (std::size_t slot = 0; slot < processes.size(); ++slot) {
+      if (processes[slot] >= snapshot.processes.size()) continue;
+      const bool holds = (plain(record.holders[slot / 64]) >> slot % 64 & 1) != 0;
+      snapshot.processes[processes[slot]].shared[record.account] += holds ? all : maker == slot + 1 ? lent : Bytes{0};
+    }
   }
 }
 
@@ -136,11 +162,12 @@ static bool is_plausible(const BookSnapshot& book) {
   constexpr std::int32_t kLastPid = 1 << 22;
   const auto possible = [&](Bytes bytes) { return bytes <= kMost; };
   for (const AccountSnapshot& account : book.accounts)
-    for (const Bytes bytes : {account.used, account.peak, account.guarantee, account.device_total})
+    for (const Bytes bytes :
+         {account.used, account.peak, account.guarantee, account.device_total, account.kept, account.shared})
       if (!possible(bytes)) return false;
   for (const ProcessSnapshot& process : book.processes) {
     if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
-    for (const auto* amounts : {&process.held, &process.context, &process.pooled})
+    for (const auto* amounts : {&process.held, &process.context, &process.pooled, &process.shared})
       if (!std::all_of(amounts->begin(), amounts->end(), possible)) return false;
   }
   return book.creator.pid > 0 && book.creator.pid <= kLastPid;
@@ -186,15 +213,24 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
     return BookStatus::kTruncated;
   if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
   const auto slots = std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kMaxProcesses);
-  if (!image.load(file_.get(), offsetof(BookLayout, slots), slots * sizeof(SlotRecord))) return BookStatus::kTruncated;
+  if (!image.load(file_.get(), offsetof(BookLayout, slots), slots * sizeof(SlotRecord)) ||
+      !image.load(file_.get(), offsetof(BookLayout, shared), offsetof(SharedPart, names)))
+    return BookStatus::kTruncated;
+  const auto shared = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
+  constexpr std::size_t kRecords = offsetof(BookLayout, shared) + offsetof(SharedPart, records);
+  if (!image.load(file_.get(), kRecords, shared * sizeof(SharedRecord))) return BookStatus::kTruncated;
 
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
   copy_accounts(layout, slots, snapshot);
+  constexpr std::size_t kNone = kMaxProcesses;
+  std::vector<std::size_t> processes(slots, kNone);
   for (std::uint32_t index = 0; index < slots; ++index) {
-    if (layout.slots[index].in_use.load(std::memory_order_relaxed) != 0)
-      snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
+    if (layout.slots[index].in_use.load(std::memory_order_relaxed) == 0) continue;
+    processes[index] = snapshot.processes.size();
+    snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
   }
+  copy_shared(layout, processes, snapshot);
   if (snapshot.denial_count != denials_known) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
     for (const DenialRecord& record : layout.denials) {

@@ -90,7 +90,6 @@ CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&
 
 template <typename Handle, typename Call>
 CUresult release_array(Handle handle, Call&& call) noexcept {
-  const InFlight moving;
   Array array;
   const bool known = arrays.take(reinterpret_cast<std::uint64_t>(handle), array);
   const CUresult result = call();

@@ -58,7 +58,6 @@ template <typename Call, typename Undo>
 CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
                       Undo&& undo) noexcept {
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
-  const InFlight moving;
   const std::uint32_t account = account_of(device);
   // Not a device of this workload: nothing may be taken there, a context neither.
   if (account == kNoAccount && !admit(account, kGranule, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
