@@ -121,6 +121,7 @@ TEST_F(Sharing, AnIpcBlockLivesUntilTheImporterClosesIt) {
 }
 
 TEST_F(Sharing, AKilledImporterHoldsNothing) {
+  const std::size_t own = bytes_of(::getpid());
   CUdeviceptr pointer = 0;
   CUipcMemHandle handle;
   ASSERT_EQ(CU(cuMemAlloc_v2)(&pointer, kSize), CUDA_SUCCESS);
@@ -128,8 +129,11 @@ TEST_F(Sharing, AKilledImporterHoldsNothing) {
   ASSERT_EQ(peer_->ask(Order::kIpcOpen, 0, 0, &handle).order, CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
   EXPECT_EQ(taken(), kSize);
+  const std::size_t peers = bytes_of(peer_->pid());  // with its context
+  const std::size_t left = free_bytes();
   peer_->end(SIGKILL);
-  EXPECT_EQ(taken(), 0U);
+  EXPECT_EQ(free_bytes() - left, peers);
+  EXPECT_EQ(bytes_of(::getpid()), own);
 }
 
 TEST_F(Sharing, AnIpcHandleOpensTwiceAndIsNotForItsOwnProcess) {
