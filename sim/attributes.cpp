@@ -39,6 +39,11 @@ CUresult of_device(void* out, CUpointer_attribute attribute, CUdeviceptr address
       return put(out, found.start);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return put(out, static_cast<std::size_t>(found.size));
+    // An imported block is mapped as a whole; of what was taken here, the allocation is told.
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return put(out, found.start);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return put(out, static_cast<std::size_t>(found.size));
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put(out, 1U);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:

@@ -37,7 +37,7 @@ struct Block {
   Context* context = nullptr;
   Granules granules;
   std::uint64_t published = 0;  // its number, once other processes may hold it too
-  int hold = -1;                // descriptor that keeps it alive, where another process owns it
+  bool imported = false;        // from another process
 };
 
 /// The lock of this process's driver. Who wants it waits while the process is locked for a checkpoint; while it is held

@@ -29,5 +29,6 @@ bool find_allocation(std::uint64_t address, Allocation& out);
 bool find_plain(std::uint64_t address, Allocation& out);
 bool find_in_pool(std::uint64_t address, Allocation& out);
 bool find_mapped(std::uint64_t address, Allocation& out);
+bool find_imported(std::uint64_t address, Allocation& out);
 
 }  // namespace ration::sim

@@ -164,8 +164,8 @@ bool place_block(Block& out) {
 void give_block(Block& block) {
   if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
   if (block.on_host) return;
-  if (block.hold >= 0)
-    SharedBlocks::get()->release(block.hold);
+  if (block.imported)
+    SharedBlocks::get()->release(block.published);
   else if (block.published != 0)
     SharedBlocks::get()->drop(block.published);
   else

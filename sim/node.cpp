@@ -168,13 +168,12 @@ void Node::reap() {
   for (int index = 0; index < kMaxProcesses; ++index) {
     ProcessRecord& process = state_->processes[index];
     if (process.in_use == 0 || liveness(process.identity) != Liveness::kDead) continue;
-    bool lingers = false;
     for (std::size_t device = 0; device < models().size(); ++device) {
       DeviceRecord& record = state_->devices[device];
       for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
         if (record.owner[granule] != index + 1) continue;
         if (shared != nullptr && shared->covers(static_cast<int>(device), granule)) {
-          lingers = true;
+          record.owner[granule] = kNobody;
           continue;
         }
         if (record.touched[granule] != 0 && open_memory()) {
@@ -185,9 +184,7 @@ void Node::reap() {
         record.managed[granule] = 0;
       }
     }
-    const ProcessIdentity gone = process.identity;
     process = {};
-    if (lingers) process.in_use = kLingering, process.identity = gone;
     recount();
   }
 }
@@ -197,6 +194,8 @@ void Node::leave() {
   left_ = true;
   own_process->turnstile = nullptr;
   if (const int own = own_process->record.exchange(0); own > 0) {
+    if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr)
+      shared->leave(state_->processes[own - 1].identity);
     state_->processes[own - 1].identity.pid = 0;  // nobody's, so taken back like a dead process's
     reap();
   }
@@ -343,6 +342,19 @@ void Node::give_locked(int device, const Granules& granules) {
     parked -= granules.count;
   else
     record.used_granules -= granules.count;
+}
+
+void Node::hand_on_locked(int device, const std::function<bool(std::uint32_t)>& are_meant, const ProcessIdentity& to) {
+  DeviceRecord& record = state_->devices[device];
+  std::uint16_t owner = kNobody;
+  for (int index = 0; index < kMaxProcesses && to.pid != 0; ++index) {
+    const ProcessRecord& process = state_->processes[index];
+    if (process.in_use != 0 && process.identity.same_as(to)) owner = static_cast<std::uint16_t>(index + 1);
+  }
+  for (std::uint32_t granule = 0; granule < places(device); ++granule) {
+    if (are_meant(granule)) record.owner[granule] = owner;
+  }
+  recount();
 }
 
 std::uint32_t Node::places(int device) const {

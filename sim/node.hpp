@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -140,6 +141,8 @@ class Node {
   void unlock();
   /// give() of any process's granules, under the lock.
   void give_locked(int device, const Granules& granules);
+  /// Granules that `are_meant` are that process's from now on, or nobody's. Under the lock.
+  void hand_on_locked(int device, const std::function<bool(std::uint32_t)>& are_meant, const ProcessIdentity& to);
 
  private:
   bool open();

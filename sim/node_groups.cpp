@@ -142,6 +142,7 @@ GroupLimits Node::limits(int device, const std::string& path) {
 }
 
 MemorySeen Node::seen(int device) {
+  reap_if_anybody_died();
   lock();
   if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   const int own = own_process->record - 1;

@@ -11,7 +11,7 @@ inline constexpr std::size_t kMaxGroupPath = 512;
 inline constexpr std::uint32_t kMaxGroups = 256;
 
 struct ProcessRecord {
-  std::uint32_t in_use;  // kLingering: dead, but another process still holds memory of it
+  std::uint32_t in_use;
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
   std::uint64_t granules[kMaxDevices];  // how many of the owner table are this process's
@@ -43,11 +43,12 @@ struct NodeState {
   pthread_mutex_t lock;
   std::uint32_t groups_in_use;
   GroupRecord groups[kMaxGroups];
-  ProcessRecord processes[kMaxProcesses];
-  Turnstile turnstiles[kMaxProcesses];  // of the process in the same slot
+  ProcessRecord processes[kMaxProcesses + 1];  // the last is no process: what only descriptors hold
+  Turnstile turnstiles[kMaxProcesses];         // of the process in the same slot
   DeviceRecord devices[kMaxDevices];
 };
 
-inline constexpr std::uint32_t kLingering = 2;
+/// An owner that is nobody.
+inline constexpr std::uint16_t kNobody = kMaxProcesses + 1;
 
 }  // namespace ration::sim

@@ -1,10 +1,14 @@
 // Device memory that several processes hold: blocks made known to others by an IPC handle or by a file descriptor.
 // Used by sharing.cpp, virtual_memory.cpp and the node.
 //
-// Each published block has a file in the node's folder. Whoever can keep the block alive has that file open with a
-// shared lock: an importer while it has the memory open, and every descriptor that was exported, wherever it travels.
-// The kernel drops such a lock with the last copy of the descriptor, however its process ends. The block is freed when
-// its owner has given it up, or is dead, and an exclusive lock can be had. Until then its bytes are the owner's.
+// As the kernel driver does, a descriptor that is exported is the node's one control file, newly opened: all of them
+// are one inode, and which block a descriptor stands for belongs to the open file (here: its position). The open file
+// has a lock at the block's number, which the kernel drops with the descriptor's last copy, wherever that is. What a
+// block is, stands in a file of its own in the node's folder, and who imported it in a table. It is freed when its
+// owner has given it up, or is dead, no importer lives and nobody has such a lock.
+//
+// NVML counts what a client's own objects hold (open-gpu-kernel-modules 570, gpu_rmapi.c): a block is its owner's until
+// that one frees it or ends, then an importer's, or nobody's while only descriptors hold it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +18,7 @@
 
 namespace ration::sim {
 
+struct SharedRecord;
 struct SharedTable;
 
 /// What a block's file says.
@@ -33,14 +38,18 @@ class SharedBlocks {
   std::uint64_t publish(int device, const Granules& granules, std::uint64_t size);
   /// A descriptor that keeps the block alive until its last copy is closed. -1: the block is gone.
   int hold(std::uint64_t id, SharedBlock& out);
+  /// This process holds the block from now on, until release(); it may become its own. False: the block is gone.
+  bool import(std::uint64_t id, SharedBlock& out);
   /// The block that a descriptor from hold() stands for. False: it is none.
-  static bool identify(int descriptor, std::uint64_t& id);
+  bool identify(int descriptor, std::uint64_t& id) const;
   /// The owner gave it up: freed now or when its last holder is gone.
   void drop(std::uint64_t id);
   /// Whether this process published it.
   [[nodiscard]] bool is_own(std::uint64_t id);
-  void release(int hold);
+  void release(std::uint64_t id);
 
+  /// The process ends: it owns and imports nothing any more. Under the node's lock.
+  void leave(const ProcessIdentity& process);
   /// Frees what nobody holds any more. Under the node's lock.
   void reclaim();
   /// Whether a granule belongs to a published block. Under the node's lock.
@@ -48,10 +57,15 @@ class SharedBlocks {
 
  private:
   [[nodiscard]] std::string path_of(std::uint64_t id) const;
+  [[nodiscard]] bool is_locked(std::uint64_t id) const;
+  static bool read_block(const std::string& path, SharedBlock& out);
+  SharedRecord* find(std::uint64_t id) const;
+  bool hand_on(SharedRecord& record);
   bool open();
 
   std::string folder_;
   SharedTable* table_ = nullptr;
+  int control_ = -1;  // has no locks of its own: to ask for those of others
 };
 
 }  // namespace ration::sim

@@ -7,6 +7,7 @@
 
 #include "driver.hpp"
 #include "driver/cuda_share_abi.hpp"
+#include "host_memory.hpp"
 #include "shared_blocks.hpp"
 
 namespace ration::sim {
@@ -62,13 +63,14 @@ CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out) {
   if (found == imported.end()) {
     SharedBlock shared;
     Imported entry;
-    entry.block.hold = SharedBlocks::get()->hold(ticket.id, shared);
-    if (entry.block.hold < 0) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+    entry.block.imported = SharedBlocks::get()->import(ticket.id, shared);
+    if (!entry.block.imported) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+    entry.block.published = ticket.id;
     entry.block.device = shared.device;
     entry.block.size = shared.size;
     entry.block.granules = shared.granules;
     if (!place_block(entry.block)) {
-      SharedBlocks::get()->release(entry.block.hold);
+      SharedBlocks::get()->release(ticket.id);
       return CUDA_ERROR_MAP_FAILED;
     }
     found = imported.emplace(ticket.id, std::move(entry)).first;
@@ -80,6 +82,16 @@ CUresult open_ticket(const void* data, std::uint64_t magic, CUdeviceptr* out) {
 }
 
 }  // namespace
+
+bool find_imported(std::uint64_t address, Allocation& out) {
+  for (const auto& [id, entry] : imported) {
+    const Block& block = entry.block;
+    if (address < block.address || address - block.address >= block.extent) continue;
+    out = {block.address, block.size, block.device, nullptr, false, false, nullptr};
+    return true;
+  }
+  return false;
+}
 
 bool close_imported(std::uint64_t address, bool of_pool) {
   const auto pointer = pointers.find(address);

@@ -173,9 +173,10 @@ RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
   Physical* physical = physical_of(handle);
   if (offset + size > physical->block.extent) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
-  const std::uint64_t step = ration::kGranule.count();
+  // A run of granules is one mapping; scattered ones are mapped one by one.
+  const std::uint64_t step = physical->block.granules.scattered.empty() ? size : ration::kGranule.count();
   for (std::uint64_t at = 0; at < size; at += step) {
-    const std::uint32_t granule = physical->block.granules.at(static_cast<std::uint32_t>((offset + at) / step));
+    const std::uint32_t granule = physical->block.granules.at(static_cast<std::uint32_t>((offset + at) >> 21));
     ::mmap(reinterpret_cast<void*>(address + at), step, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
            Node::get()->memory_file(physical->block.device), static_cast<off_t>(granule) << 21);
   }
@@ -197,6 +198,15 @@ RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
 }
 
 RATION_ENTRY cuMemSetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) { return CUDA_SUCCESS; }
+
+RATION_ENTRY cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
+  if (out == nullptr || handle == 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = {};
+  out->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  if (physical_of(handle)->shareable) out->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  out->location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_of(physical_of(handle)->block.device)};
+  return CUDA_SUCCESS;
+}
 
 RATION_ENTRY cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
   const std::lock_guard guard(driver().mutex);
@@ -232,10 +242,9 @@ RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, v
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t id = 0;
   SharedBlock shared;
-  if (!SharedBlocks::identify(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), id))
+  if (!SharedBlocks::get()->identify(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), id))
     return CUDA_ERROR_INVALID_VALUE;
-  const int hold = SharedBlocks::get()->hold(id, shared);
-  if (hold < 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!SharedBlocks::get()->import(id, shared)) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   auto* physical = new Physical;
   physical->shareable = true;
@@ -244,7 +253,7 @@ RATION_ENTRY cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, v
   physical->block.extent = std::uint64_t{shared.granules.count} << 21;
   physical->block.granules = shared.granules;
   physical->block.published = id;
-  physical->block.hold = hold;
+  physical->block.imported = true;
   *out = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
   return CUDA_SUCCESS;
 }

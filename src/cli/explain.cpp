@@ -194,6 +194,11 @@ void print_account(const Session& session, const json& account) {
                fmt::format("limit counts {} of {} (account = {})", session.size(held), session.size(limit),
                            account.at("account").get<std::string>()));
   }
+  if (const Bytes shared = bytes_in(account, "shared_bytes"); shared > Bytes{0} && away == Bytes{0})
+    fmt::print(
+        "  {} of the {} that its limit counts are shared: other processes may hold them, too, and every workload "
+        "that does is charged for them\n",
+        session.size(shared), session.size(bytes_in(account, "used_bytes")));
   if (const auto shrinking = account.find("shrinking"); shrinking != account.end())
     print_overrun(session, *shrinking, limit);
 }

@@ -82,6 +82,7 @@ enum CUmemAllocationType : int { CU_MEM_ALLOCATION_TYPE_INVALID = 0, CU_MEM_ALLO
 enum CUmemAllocationHandleType : int {
   CU_MEM_HANDLE_TYPE_NONE = 0,
   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
+  CU_MEM_HANDLE_TYPE_FABRIC = 8,
 };
 enum CUmemAllocationGranularity_flags : int {
   CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
@@ -338,6 +339,7 @@ using cuMemAddressFree_t = CUresult(CUdeviceptr, std::size_t);
 using cuMemMap_t = CUresult(CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle, unsigned long long);
 using cuMemUnmap_t = CUresult(CUdeviceptr, std::size_t);
 using cuMemSetAccess_t = CUresult(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t);
+using cuMemGetAllocationPropertiesFromHandle_t = CUresult(CUmemAllocationProp*, CUmemGenericAllocationHandle);
 using cuMemRetainAllocationHandle_t = CUresult(CUmemGenericAllocationHandle*, void*);
 using cuMemExportToShareableHandle_t = CUresult(void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
                                                 unsigned long long);

@@ -86,7 +86,11 @@ enum CUpointer_attribute : int {
   CU_POINTER_ATTRIBUTE_MAPPED = 13,
   CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
+  CU_POINTER_ATTRIBUTE_MAPPING_SIZE = 18,
+  CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19,
 };
+
+using cuPointerGetAttribute_t = CUresult(void*, CUpointer_attribute, CUdeviceptr);
 
 enum CUlimit : int {
   CU_LIMIT_STACK_SIZE = 0,

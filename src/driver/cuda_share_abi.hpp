@@ -20,6 +20,7 @@ using cuMulticastBindMem_t = CUresult(CUmemGenericAllocationHandle, std::size_t,
                                       std::size_t, std::size_t, unsigned long long);
 using cuMulticastBindAddr_t = CUresult(CUmemGenericAllocationHandle, std::size_t, CUdeviceptr, std::size_t,
                                        unsigned long long);
+using cuMulticastUnbind_t = CUresult(CUmemGenericAllocationHandle, CUdevice, std::size_t, std::size_t);
 
 enum CUprocessState : int {
   CU_PROCESS_STATE_RUNNING = 0,

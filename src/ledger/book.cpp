@@ -23,6 +23,17 @@ void copy_text(char (&target)[N], const char* source) noexcept {
   target[length] = '\0';
 }
 
+bool make_lock(pthread_mutex_t& lock) noexcept {
+  pthread_mutexattr_t attributes;
+  if (::pthread_mutexattr_init(&attributes) != 0) return false;
+  const bool made = ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0 &&
+                    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0 &&
+                    ::pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK) == 0 &&
+                    ::pthread_mutex_init(&lock, &attributes) == 0;
+  ::pthread_mutexattr_destroy(&attributes);
+  return made;
+}
+
 }  // namespace
 
 // -------------------------------------------------------------------------------------------------------- waiting
@@ -75,23 +86,6 @@ void Book::wake_waiters() noexcept {
     return;
   header.generation.fetch_add(1, std::memory_order_seq_cst);
   ::syscall(SYS_futex, &header.generation, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
-}
-
-// ----------------------------------------------------------------------------------------------- memory that is shared
-
-void Book::note_exported(std::uint32_t account, Bytes size) noexcept {
-  if (account < account_count_ && own_ != nullptr) own_->exported[account].fetch_add(size.count());
-}
-void Book::note_unexported(std::uint32_t account, Bytes size) noexcept {
-  if (account < account_count_ && own_ != nullptr) own_->exported[account].fetch_sub(size.count());
-}
-void Book::note_import() noexcept {
-  if (own_ != nullptr) own_->imports.fetch_add(1);
-}
-void Book::note_import_closed() noexcept {
-  if (own_ == nullptr) return;
-  own_->imports.fetch_sub(1);
-  wake_waiters();  // what a dead process had exported may come back
 }
 
 // -------------------------------------------------------------------------------------------------------- denials
@@ -234,6 +228,8 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   const Mapping mapping{address, sizeof(BookLayout)};
   auto* layout = new (address) BookLayout;
   BookHeader& header = layout->header;
+  if (!make_lock(layout->shared.lock)) return BookStatus::kSystem;
+  layout->slots[kCommonSlot].state.store(state_word(0, SlotLife::kUsed), kRelaxed);
   header.version = kBookVersion;
   header.header_size = sizeof(BookHeader);
   header.file_size = sizeof(BookLayout);

@@ -13,6 +13,8 @@
 //   5. An uncontended charge and refund cost about ten nanoseconds, whatever the number of processes.
 //   6. No process can delay another's charge: there is no lock between them, so none that a stopped, debugged or killed
 //      process could hold.
+//   7. Memory that several processes of the workload hold, or may come to hold by a descriptor, is charged once, until
+//      the last of them has let go of it.
 // Nothing here throws or prints; nothing allocates except where std::string or std::vector stand in the signature.
 #pragma once
 
@@ -29,8 +31,11 @@
 namespace ration::ledger {
 
 struct BookLayout;
+struct SharedRecord;
 struct SlotRecord;
 using Word = std::atomic<std::uint64_t>;
+
+class LabelSearch;
 
 using DeviceUuid = std::array<std::uint8_t, 16>;
 
@@ -115,6 +120,8 @@ struct AccountSnapshot {
   Bytes used;
   Bytes peak;
   std::uint64_t denials = 0;
+  Bytes kept;    ///< of `used`: given up by the process that took it, or that has ended, and held by others
+  Bytes shared;  ///< of `used`: several processes may hold it, also some of other workloads
 };
 
 struct ProcessSnapshot {
@@ -122,6 +129,7 @@ struct ProcessSnapshot {
   std::string command;
   std::uint64_t attached_ns = 0;
   std::vector<Bytes> held, context, pooled;  // by account
+  std::vector<Bytes> shared;                 // by account: what it holds that others may hold, too, whoever is charged
 };
 
 /// Everything in a book at one moment, copied with bounds checks: safe to take from a file somebody else writes.
@@ -204,12 +212,39 @@ class Book {
   /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.
   void charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept;
 
-  /// Of what this process holds, `size` bytes can be kept alive by others from now on, or no longer.
-  void note_exported(std::uint32_t account, Bytes size) noexcept;
-  void note_unexported(std::uint32_t account, Bytes size) noexcept;
-  /// This process holds one piece more, or less, of another's memory.
-  void note_import() noexcept;
-  void note_import_closed() noexcept;
+  // Memory that several processes may hold at once (book_shared.cpp). It goes by a number of its own, and may have
+  // names. One process of the workload is charged for it; when that one gives it up, or ends, while others hold it, the
+  // charge stays with the workload until the last has let go. Sizes are multiples of a granule.
+
+  /// Of what this process is charged, others may come to hold `size` bytes: it lends them. Returns the memory's number;
+  /// 0: there is no room for more, so nobody will find it. `part_of`: a piece of that memory, which is held as well
+  /// while somebody holds the piece; this process is a holder of the piece, too.
+  [[nodiscard]] std::uint64_t share(std::uint32_t account, Bytes size, Kind kind, std::uint64_t part_of = 0) noexcept;
+  /// What is lent of it from now on; where nothing was, it is entered again. For memory whose size changes.
+  void set_lent(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) noexcept;
+  /// Found by `key` from now on. False: there is no room for more names.
+  bool add_name(std::uint64_t number, std::uint64_t key) noexcept;
+  /// It is also held by a descriptor with its label (descriptor_label.hpp), for as long as that lives; or, where the
+  /// descriptor could not be labelled, for as long as the book.
+  void note_descriptor(std::uint64_t number, int descriptor, bool labelled) noexcept;
+
+  /// Whether that number or name is charged to this workload; if so, this process holds it from now on, too.
+  struct SharedMemory {
+    std::uint64_t number = 0;
+    std::uint32_t account = 0;
+    Bytes size;
+  };
+  [[nodiscard]] bool join(std::uint64_t key, SharedMemory& out) noexcept;
+  /// This process was charged `size` bytes for what goes by `key`. True: another process is charged already, and this
+  /// one joined, so it gets the charge back; else the memory is entered as lent by this process. `number` is 0 if it
+  /// could not be: nobody will find it.
+  bool adopt(std::uint64_t key, std::uint32_t account, Bytes size, std::uint64_t& number) noexcept;
+  /// Who joined holds it no longer.
+  void leave(std::uint64_t number) noexcept;
+  /// Who lent it gives up `size` bytes: refunded, or kept by the workload while others hold it.
+  void give_up(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) noexcept;
+  /// Refunds what nobody holds any more. Cheap while nothing is shared.
+  void settle_shared() noexcept;
 
   /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
   void begin_waiting(std::uint32_t account, Bytes wanted) noexcept;
@@ -227,8 +262,8 @@ class Book {
   /// Refused charges so far.
   [[nodiscard]] std::uint64_t denial_count() const noexcept;
 
-  /// Clears the slots of processes that are gone; but what such a process had exported stays charged while any process
-  /// that lives has imported something. Returns how many bytes came back, over all accounts.
+  /// Clears the slots of processes that are gone; what others hold of theirs stays charged to the workload. Returns how
+  /// many bytes came back, over all accounts.
   Bytes reap() noexcept;
 
   /// Records a refused charge and returns its number (`d-RUN-NUMBER`). `device`: where no account says which it was.
@@ -263,9 +298,10 @@ class Book {
 
   static Amounts amounts_after(Step step, std::uint64_t size, std::uint64_t used, std::uint64_t held,
                                std::uint64_t limit) noexcept;
-  bool attempt(std::uint32_t account, std::uint64_t& seen, Amounts after) noexcept;
-  Changed change(Step step, std::uint32_t account, std::uint64_t size) noexcept;
-  Changed change_contended(Step step, std::uint32_t account, std::uint64_t size, std::uint64_t seen) noexcept;
+  bool attempt(std::uint32_t slot, std::uint32_t account, std::uint64_t& seen, Amounts after) noexcept;
+  Changed change(std::uint32_t slot, Step step, std::uint32_t account, std::uint64_t size) noexcept;
+  Changed change_contended(std::uint32_t slot, Step step, std::uint32_t account, std::uint64_t size,
+                           std::uint64_t seen) noexcept;
   void confirm(std::uint32_t account, std::uint64_t usage) noexcept;
   [[nodiscard]] Word& part_of(std::uint32_t account, Kind kind) noexcept;
   [[nodiscard]] static std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
@@ -277,6 +313,20 @@ class Book {
   void forget_dead_waiters() noexcept;
   void wake_waiters() noexcept;
 
+  bool lock_shared() noexcept;
+  void unlock_shared() noexcept;
+  void recover_shared() noexcept;
+  void charge_common(std::uint32_t account, std::uint64_t granules) noexcept;
+  void refund_common(std::uint32_t account, std::uint64_t granules) noexcept;
+  [[nodiscard]] bool has_shares(std::uint32_t slot) const noexcept;
+  SharedRecord* make_shared(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind,
+                            std::uint64_t part_of) noexcept;
+  [[nodiscard]] SharedRecord* find_shared(std::uint64_t key) noexcept;
+  void settle(SharedRecord& record, LabelSearch& labels) noexcept;
+  [[nodiscard]] bool held_by_others(const SharedRecord& record, LabelSearch& labels) const noexcept;
+  void release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept;
+
+  Mapping mapping_;
   BookLayout* layout_ = nullptr;
   SlotRecord* own_ = nullptr;  // the slot of this process
   std::uint32_t slot_ = kNoSlot;

@@ -107,24 +107,26 @@ struct Book::Amounts {
 
 /// One attempt at a change, by the thread that has the turn. `seen`: the usage word that it replaces; if another stands
 /// there, that one afterwards.
-[[gnu::always_inline]] inline bool Book::attempt(std::uint32_t account, std::uint64_t& seen, Amounts after) noexcept {
-  SlotRecord& slot = *own_;
+[[gnu::always_inline]] inline bool Book::attempt(std::uint32_t index, std::uint32_t account, std::uint64_t& seen,
+                                                 Amounts after) noexcept {
+  SlotRecord& slot = layout_->slots[index];
   const std::uint64_t number = slot.changes[account].load(kRelaxed) + 1;
   slot.change_held.store(after.held, kRelaxed);
   slot.change.store(announced(number, account), std::memory_order_release);
   Word& usage = layout_->accounts[account].usage;
-  if (!usage.compare_exchange_strong(seen, usage_word(after.used, slot_, number))) return false;
+  if (!usage.compare_exchange_strong(seen, usage_word(after.used, index, number))) return false;
   slot.held[account].store(after.held, kRelaxed);
   slot.changes[account].store(number, kRelaxed);
   slot.change.store(kNoChange, std::memory_order_release);
   return true;
 }
 
-/// Makes one change of `account` in this process's name. The first attempt, nearly always the only one, stands apart
+/// Makes one change of `account` in the name of that slot: this process's, or the common one under the lock of the
+/// shared part. The first attempt, nearly always the only one, stands apart
 /// from the others: every register that is saved on the way to a locked instruction costs as much as the instruction.
-[[gnu::always_inline]] inline Book::Changed Book::change(Step step, std::uint32_t account,
+[[gnu::always_inline]] inline Book::Changed Book::change(std::uint32_t index, Step step, std::uint32_t account,
                                                          std::uint64_t size) noexcept {
-  SlotRecord& slot = *own_;
+  SlotRecord& slot = layout_->slots[index];
   if (!take_turn(slot.change)) [[unlikely]]
     return {Outcome::kStuck, 0};
   const AccountRecord& record = layout_->accounts[account];
@@ -135,14 +137,14 @@ struct Book::Amounts {
     slot.change.store(kNoChange, std::memory_order_release);
     return {Outcome::kOverLimit, used};
   }
-  if (last_slot(seen) != slot_ || !attempt(account, seen, after)) [[unlikely]]
-    return change_contended(step, account, size, seen);
+  if (last_slot(seen) != index || !attempt(index, account, seen, after)) [[unlikely]]
+    return change_contended(index, step, account, size, seen);
   return {Outcome::kMade, after.used};
 }
 
-[[gnu::noinline]] Book::Changed Book::change_contended(Step step, std::uint32_t account, std::uint64_t size,
-                                                       std::uint64_t seen) noexcept {
-  SlotRecord& slot = *own_;
+[[gnu::noinline]] Book::Changed Book::change_contended(std::uint32_t index, Step step, std::uint32_t account,
+                                                       std::uint64_t size, std::uint64_t seen) noexcept {
+  SlotRecord& slot = layout_->slots[index];
   for (;;) {
     const Amounts after = amounts_after(step, size, used_bytes(seen), slot.held[account].load(kRelaxed),
                                         layout_->accounts[account].limit.load(std::memory_order_acquire));
@@ -150,8 +152,8 @@ struct Book::Amounts {
       slot.change.store(kNoChange, std::memory_order_release);
       return {Outcome::kOverLimit, used_bytes(seen)};
     }
-    if (last_slot(seen) != slot_) confirm(account, seen);
-    if (attempt(account, seen, after)) return {Outcome::kMade, after.used};
+    if (last_slot(seen) != index) confirm(account, seen);
+    if (attempt(index, account, seen, after)) return {Outcome::kMade, after.used};
   }
 }
 
@@ -162,7 +164,7 @@ Word& Book::part_of(std::uint32_t account, Kind kind) noexcept {
 Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept {
   if (account >= account_count_) return Charged::kNoAccount;
   if (own_ == nullptr) return Charged::kBroken;
-  const Changed changed = change(Step::kCharge, account, size.count());
+  const Changed changed = change(slot_, Step::kCharge, account, size.count());
   if (changed.outcome != Outcome::kMade) [[unlikely]]
     return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
   if (changed.used > layout_->accounts[account].peak.load(kRelaxed)) [[unlikely]] {
@@ -175,7 +177,7 @@ Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised
 
 void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account >= account_count_ || own_ == nullptr) return;
-  const Changed changed = change(Step::kForce, account, size.count());
+  const Changed changed = change(slot_, Step::kForce, account, size.count());
   if (changed.outcome != Outcome::kMade) return;
   raise(layout_->accounts[account].peak, changed.used);
   if (kind != Kind::kHeap) part_of(account, kind).fetch_add(size.count(), kRelaxed);
@@ -183,7 +185,7 @@ void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) 
 
 void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account >= account_count_ || own_ == nullptr) return;
-  if (change(Step::kRefund, account, size.count()).outcome != Outcome::kMade) return;
+  if (change(slot_, Step::kRefund, account, size.count()).outcome != Outcome::kMade) return;
   if (kind != Kind::kHeap) lower(part_of(account, kind), size.count(), 0);
   // Whoever began to wait before the change finds the bytes; whoever did later has counted itself by now.
   if (layout_->header.waiters.load(std::memory_order_seq_cst) != 0) wake_waiters();
@@ -194,6 +196,16 @@ void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from)
   if (account >= account_count_ || own_ == nullptr) return;
   if (raised_from < kUnlimited) lower(layout_->accounts[account].peak, size.count(), raised_from.count());
   refund(account, size, kind);
+}
+
+void Book::charge_common(std::uint32_t account, std::uint64_t granules) noexcept {
+  if (account < account_count_ && granules > 0) change(kCommonSlot, Step::kForce, account, granules * kGranule.count());
+}
+
+void Book::refund_common(std::uint32_t account, std::uint64_t granules) noexcept {
+  if (account >= account_count_ || granules == 0) return;
+  change(kCommonSlot, Step::kRefund, account, granules * kGranule.count());
+  wake_waiters();
 }
 
 // ------------------------------------------------------------------------------------------- what the dead held

@@ -36,6 +36,7 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
     process.held.push_back(bytes(slot.held[account]));
     process.context.push_back(bytes(slot.context[account]));
     process.pooled.push_back(bytes(slot.pooled[account]));
+    process.shared.emplace_back();
   }
   return process;
 }
@@ -118,7 +119,25 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     const Bytes used{used_bytes(plain(record.usage))};
     snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
                                  bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
-                                 plain(record.denials)});
+                                 plain(record.denials), bytes(layout.slots[kCommonSlot].held[account]), Bytes{0}});
+  }
+}
+
+// `processes`: which of the snapshot's each slot is, or none.
+void copy_shared(const BookLayout& layout, const std::vector<std::size_t>& processes, BookSnapshot& snapshot) {
+  const auto bound = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    const SharedRecord& record = layout.shared.records[index];
+    if (plain(record.number) == 0 || record.account >= snapshot.accounts.size()) continue;
+    const std::uint64_t word = plain(record.bytes);
+    const Bytes lent = kGranule * lent_granules(word), all = lent + kGranule * kept_granules(word);
+    snapshot.accounts[record.account].shared += all;
+    const std::uint32_t maker = record.maker.load(std::memory_order_relaxed);
+    for (std::size_t slot = 0; slot < processes.size(); ++slot) {
+      if (processes[slot] >= snapshot.processes.size()) continue;
+      const bool holds = (plain(record.holders[slot / 64]) >> slot % 64 & 1) != 0;
+      snapshot.processes[processes[slot]].shared[record.account] += holds ? all : maker == slot + 1 ? lent : Bytes{0};
+    }
   }
 }
 
@@ -132,11 +151,12 @@ static bool is_plausible(const BookSnapshot& book) {
   constexpr std::int32_t kLastPid = 1 << 22;
   const auto possible = [&](Bytes bytes) { return bytes <= kMost; };
   for (const AccountSnapshot& account : book.accounts)
-    for (const Bytes bytes : {account.used, account.peak, account.guarantee, account.device_total})
+    for (const Bytes bytes :
+         {account.used, account.peak, account.guarantee, account.device_total, account.kept, account.shared})
       if (!possible(bytes)) return false;
   for (const ProcessSnapshot& process : book.processes) {
     if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
-    for (const auto* amounts : {&process.held, &process.context, &process.pooled})
+    for (const auto* amounts : {&process.held, &process.context, &process.pooled, &process.shared})
       if (!std::all_of(amounts->begin(), amounts->end(), possible)) return false;
   }
   return book.creator.pid > 0 && book.creator.pid <= kLastPid;
@@ -181,16 +201,29 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
       !image.load(file_.get(), 0, offsetof(BookLayout, denials)))
     return BookStatus::kTruncated;
   if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
-  const auto slots = std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kMaxProcesses);
-  if (!image.load(file_.get(), offsetof(BookLayout, slots), slots * sizeof(SlotRecord))) return BookStatus::kTruncated;
+  const auto slots = std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kCommonSlot);
+  const auto load_slots = [&](std::size_t first, std::size_t count) {
+    return image.load(file_.get(), offsetof(BookLayout, slots) + first * sizeof(SlotRecord),
+                      count * sizeof(SlotRecord));
+  };
+  if (!load_slots(0, slots) || !load_slots(kCommonSlot, 1) ||
+      !image.load(file_.get(), offsetof(BookLayout, shared), offsetof(SharedPart, names)))
+    return BookStatus::kTruncated;
+  const auto shared = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
+  constexpr std::size_t kRecords = offsetof(BookLayout, shared) + offsetof(SharedPart, records);
+  if (!image.load(file_.get(), kRecords, shared * sizeof(SharedRecord))) return BookStatus::kTruncated;
 
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
   copy_accounts(layout, snapshot);
+  constexpr std::size_t kNone = kMaxProcesses;
+  std::vector<std::size_t> processes(slots, kNone);
   for (std::uint32_t index = 0; index < slots; ++index) {
-    if (is_used(layout.slots[index]))
-      snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
+    if (!is_used(layout.slots[index])) continue;
+    processes[index] = snapshot.processes.size();
+    snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
   }
+  copy_shared(layout, processes, snapshot);
   if (snapshot.denial_count != denials_known || !unfinished_.empty()) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
     std::vector<std::uint64_t> unfinished;

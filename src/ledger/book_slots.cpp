@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "ledger/book.hpp"
+#include "ledger/descriptor_label.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -75,11 +75,10 @@ void Book::prepare(std::uint32_t index) noexcept {
     const std::uint64_t usage = layout_->accounts[account].usage.load(std::memory_order_acquire);
     while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
     slot.changes[account].store(number, kRelaxed);
-    for (Word* amount : {&slot.held[account], &slot.context[account], &slot.pooled[account], &slot.exported[account]})
+    for (Word* amount : {&slot.held[account], &slot.context[account], &slot.pooled[account]})
       amount->store(0, kRelaxed);
   }
   slot.change.store(kNoChange, kRelaxed);
-  slot.imports.store(0, kRelaxed);
   slot.waiting.store(0, kRelaxed);
   const ProcessIdentity self = current_process();
   slot.pid = self.pid;
@@ -100,7 +99,7 @@ bool Book::attach() noexcept {
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) reap();
     const FileDescriptor file = reopen();
-    for (std::uint32_t index = 0; file && index < kMaxProcesses; ++index) {
+    for (std::uint32_t index = 0; file && index < kCommonSlot; ++index) {
       Word& state = layout_->slots[index].state;
       const auto is_free = [&] { return life_of(state.load(std::memory_order_acquire)) == SlotLife::kFree; };
       if (!is_free() || !set_lock(file.get(), index, F_WRLCK)) continue;
@@ -134,10 +133,16 @@ Bytes Book::bury(std::uint32_t index, std::uint64_t state) noexcept {
 }
 
 void Book::detach() noexcept {
-  if (slot_ == kNoSlot) return;
-  const std::uint32_t index = std::exchange(slot_, kNoSlot);
+  if (own_ == nullptr) return;
+  const std::uint32_t index = slot_;
+  LabelSearch labels(layout_->shared.control_path);
+  const bool shares = has_shares(index), settled = shares && lock_shared();
+  if (settled) release_shares_of(index, labels);
+  slot_ = kNoSlot;
   own_ = nullptr;
-  bury(index, layout_->slots[index].state.load(std::memory_order_acquire));
+  // Where the lock cannot be had now, whoever reaps next finds a slot without a process.
+  if (settled || !shares) bury(index, layout_->slots[index].state.load(std::memory_order_acquire));
+  if (settled) unlock_shared();
   slot_lock_ = Mapping{};
   wake_waiters();
 }
@@ -149,7 +154,7 @@ void Book::forget_slot() noexcept {
 }
 
 std::uint32_t Book::slots_in_use() const noexcept {
-  return std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
+  return std::min<std::uint32_t>(layout_->header.slot_bound.load(kRelaxed), kCommonSlot);
 }
 
 Bytes Book::reap() noexcept {
@@ -161,17 +166,20 @@ Bytes Book::reap() noexcept {
     return life_of(layout_->slots[index].state.load(std::memory_order_acquire)) == SlotLife::kUsed &&
            (index == slot_ || slot_is_locked(file.get(), index));
   };
-  // Whose memory an importer holds cannot be told from what the driver hands it, so any one counts.
-  bool importers = false;
-  for (std::uint32_t index = 0; index < bound && !importers; ++index)
-    importers = layout_->slots[index].imports.load(kRelaxed) != 0 && lives(index);
+  LabelSearch labels(layout_->shared.control_path);
   for (std::uint32_t index = 0; index < bound; ++index) {
     const SlotRecord& slot = layout_->slots[index];
     const std::uint64_t state = slot.state.load(std::memory_order_acquire);
     if (life_of(state) == SlotLife::kFree || lives(index)) continue;
-    const bool exported = std::any_of(std::begin(slot.exported), std::end(slot.exported),
-                                      [](const Word& bytes) { return bytes.load(kRelaxed) != 0; });
-    if (!exported || !importers) returned += bury(index, state);
+    // What it lent stays charged while others hold it: that is settled first, by one process at a time. Where the lock
+    // cannot be had now, all that it held stays charged until somebody looks again.
+    if (has_shares(index)) {
+      if (!lock_shared()) continue;
+      if (generation_of(slot.state.load(std::memory_order_acquire)) == generation_of(state) && !lives(index))
+        release_shares_of(index, labels);
+      unlock_shared();
+    }
+    returned += bury(index, state);
   }
   forget_dead_waiters();
   if (returned > Bytes{0}) wake_waiters();

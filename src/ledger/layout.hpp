@@ -3,6 +3,8 @@
 // Promise: the layout changes only together with kBookVersion.
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -16,8 +18,12 @@ inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
 inline constexpr std::uint32_t kBookVersion = 4;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
-inline constexpr std::size_t kMaxProcesses = 1024;  // processes of one workload that use a GPU at the same time
-inline constexpr std::size_t kDenialRing = 256;     // the newest denials; older ones are overwritten
+inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
+inline constexpr std::size_t kCommonSlot = kMaxProcesses - 1;  // of no process: what nobody in particular pays for
+inline constexpr std::size_t kDenialRing = 256;                // the newest denials; older ones are overwritten
+inline constexpr std::size_t kMaxShared = 2048;                // pieces of memory that several processes may hold
+inline constexpr std::size_t kMaxNames = 4096;                 // by which such memory is found
+inline constexpr std::size_t kMaxControlPath = 512;
 
 using Word = std::atomic<std::uint64_t>;
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -96,10 +102,8 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
   Word held[kMaxAccounts];             // bytes charged, everything included
   Word context[kMaxAccounts];          // of these: CUDA contexts
   Word pooled[kMaxAccounts];           // of these: reserved by the driver's memory pools
-  Word exported[kMaxAccounts];         // of these: other processes may keep alive
   Word changes[kMaxAccounts];    // number of its newest change that was made; never starts again, even in a next life
   Word confirmed[kMaxAccounts];  // newest of its changes that somebody saw made before replacing it
-  Word imports;                  // pieces of other processes' memory that it holds
   char command[88];              // first words of its command line
 };
 static_assert(sizeof(SlotRecord) % 64 == 0);
@@ -121,6 +125,43 @@ struct DenialRecord {
 };
 inline constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
 static_assert(sizeof(DenialRecord) == 120);
+
+/// Memory that several processes of the workload may hold, charged once. Its maker makes it without the lock of the
+/// shared part; everything else is written under that lock, but for `holders` (each process its own bit may clear) and
+/// `waived`. Bytes are counted in granules.
+struct alignas(64) SharedRecord {
+  std::atomic<std::uint32_t> maker;  // slot + 1 of whoever is charged for `lent`; kNobody: it has ended; 0: unused
+  std::uint32_t account;
+  std::uint32_t kind;  // Kind, of what is lent
+  std::uint32_t unused;
+  Word number;   // written last; 0 = still being made
+  Word part_of;  // the number of the memory that lives while this piece is held; 0 = it stands for itself
+  Word bytes;    // low half: lent, in the maker's `held`; high half: kept, in the common slot's
+  Word waived;   // of what is lent: given up by the maker, and not yet settled
+  Word control_device, control_inode;  // of the descriptors that it is exported as; 0 = none; kUnknownFile
+  Word holders[kMaxProcesses / 64];    // by slot: who else holds it
+};
+static_assert(sizeof(SharedRecord) == 192);
+inline constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+inline constexpr std::uint64_t kUnknownFile = ~std::uint64_t{0};
+constexpr std::uint64_t lent_granules(std::uint64_t word) noexcept { return word & 0xffffffffU; }
+constexpr std::uint64_t kept_granules(std::uint64_t word) noexcept { return word >> 32; }
+
+/// Another name of shared memory: an IPC handle's, an exported pointer's, a descriptor's of another workload.
+struct NameRecord {
+  Word key;     // 0 = unused; written last
+  Word number;  // of the SharedRecord
+};
+
+/// Everything about memory that several processes may hold (book_shared.cpp).
+struct SharedPart {
+  pthread_mutex_t lock;                          // robust, process-shared, error-checking; waited for at most 5 ms
+  std::atomic<std::uint32_t> bound, name_bound;  // one past the highest entry ever used
+  std::atomic<std::uint32_t> control_state;      // 0: no path yet, 1: being written, 2: written
+  char control_path[kMaxControlPath];            // the file that exported descriptors are of
+  alignas(4096) NameRecord names[kMaxNames];
+  alignas(4096) SharedRecord records[kMaxShared];
+};
 
 struct BookHeader {
   std::uint64_t magic;
@@ -159,6 +200,7 @@ struct BookLayout {
   alignas(4096) AccountRecord accounts[kMaxAccounts];
   alignas(4096) DenialRecord denials[kDenialRing];
   alignas(4096) SlotRecord slots[kMaxProcesses];
+  alignas(4096) SharedPart shared;
 };
 
 /// Whether a header is one of this version and within its bounds: what it says is not believed before that.

@@ -58,7 +58,10 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
 json part_of(const AccountView& account, const ProcessView& process) {
   const Holding holding{process.used, process.context, process.pooled,
                         account.suspended ? std::optional(Bytes{0}) : process.driver_used, account.contexts_counted};
-  json answer{{"pid", process.pid}, {"command", process.command}, {"used_bytes", process.used.count()}};
+  json answer{{"pid", process.pid},
+              {"command", process.command},
+              {"used_bytes", process.used.count()},
+              {"shared_bytes", process.shared.count()}};
   put_driver(holding.driver, answer);
   answer["rows"] = rows_of(holding);
   return answer;
@@ -171,7 +174,8 @@ json explain_account(const AccountView& account) {
               {"user", account.user},
               {"device", account.device},
               {"account", account.contexts_counted ? "device" : "heap"},
-              {"limit_bytes", account.limit.count()}};
+              {"limit_bytes", account.limit.count()},
+              {"shared_bytes", account.shared.count()}};
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
   if (!account.gpu) answer["gpu_na"] = "the device is not on this machine";
   add_rows({&account}, answer);

@@ -291,7 +291,8 @@ void Registry::leave_out_the_dead(Workload& workload, Source& source) {
                         [&](const auto& process) { return process.identity.same_as(dead); });
   });
   std::erase_if(processes, [&](const auto& process) { return contains(source.dead, process.identity); });
-  workload.used.assign(workload.book.accounts.size(), Bytes{0});
+  workload.used.clear();
+  for (const auto& account : workload.book.accounts) workload.used.push_back(account.kept);
   for (const auto& process : processes) {
     for (std::size_t account = 0; account < workload.used.size(); ++account)
       workload.used[account] += process.held[account];

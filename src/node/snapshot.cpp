@@ -69,11 +69,14 @@ ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& pro
   view.used = process.held[account];
   view.context = process.context[account];
   view.pooled = process.pooled[account];
+  view.shared = process.shared[account];
   if (driver != nullptr) {
     driver->governed = true;
     view.driver_used = driver->held;
   }
-  if (view.driver_used && *view.driver_used > view.used + kNotInBooks) view.state = ProcessState::kViolator;
+  // Shared memory that another process of the workload is charged for may be this one's by the driver's count.
+  if (view.driver_used && *view.driver_used > view.used + view.shared + kNotInBooks)
+    view.state = ProcessState::kViolator;
   return view;
 }
 
@@ -95,6 +98,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.started_ns = book.created_ns;
   view.device = entry.device_name;
   view.used = workload.used[account];
+  view.shared = std::min(entry.shared, view.used);
   view.limit = view.configured_limit = entry.limit;
   view.guarantee = entry.guarantee;
   view.peak = entry.peak;
@@ -119,7 +123,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   }
   if (view.suspended) {
     view.away = std::exchange(view.used, Bytes{0});
-    view.context = view.pooled = Bytes{0};
+    view.context = view.pooled = view.shared = Bytes{0};
   }
   return view;
 }

@@ -25,6 +25,7 @@ struct ProcessView {
   std::string user, command;
   ProcessState state = ProcessState::kManaged;
   Bytes used, context, pooled;       ///< by its book; the last two are part of the first
+  Bytes shared;                      ///< what it holds that others may hold, too, whoever is charged for it
   std::optional<Bytes> driver_used;  ///< absent where the driver does not attribute memory to it
 };
 
@@ -39,6 +40,7 @@ struct AccountView {
   std::optional<int> gpu;  ///< absent: the device is not on this machine (any more)
   std::string uuid, device;
   Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
+  Bytes shared;  ///< of `used`: several processes may hold it, also some of other workloads
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
   bool waiting = false;

@@ -324,13 +324,17 @@ int main(int argc, char** argv) {
     outcome = start_driver() ? workload::keep_open() : 1;
   });
   auto* giving =
-      app.add_subcommand("give", "takes memory, writes its IPC handle to standard output and waits to be killed")
+      app.add_subcommand("give", "takes memory, sends it over standard output, a socket, and waits to be killed")
           ->group("");
+  static std::string form = "ipc";
   giving->add_option("size", options.request_mib, "MiB");
-  giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20) : 1; });
-  app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore, outlive")
-      ->group("")
-      ->callback([&] { outcome = start_driver() ? workload::obey() : 1; });
+  giving->add_option("--as", form)->check(CLI::IsMember({"ipc", "descriptor", "pool"}));
+  giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20, form) : 1; });
+  static int socket = -1;
+  auto* obeying =
+      app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore, outlive")->group("");
+  obeying->add_option("--socket", socket, "over which memory is exported and imported");
+  obeying->callback([&] { outcome = start_driver() ? workload::obey(socket) : 1; });
   static std::uint64_t seed = 1;
   static int threads = 3, calls = 10000;
   static std::string gate;

@@ -1,5 +1,7 @@
 // Ways of taking memory that others can keep alive, and the process that does so; checkpoints; what an outsider steers.
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include "driver/cuda_copy_abi.hpp"
 #include "driver/cuda_share_abi.hpp"
 #include "workload/driver_calls.hpp"
+#include "workload/parcels.hpp"
 #include "workload/way.hpp"
 
 namespace ration::workload {
@@ -94,37 +97,78 @@ CUresult share_and_free(std::size_t size) {
   return result;
 }
 
-std::vector<CUdeviceptr> opened;
+/// `ration-workload give`, whose standard output is the other end of a socket.
+class Giver {
+ public:
+  Giver(Form form, std::size_t size) {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return;
+    const char* name = form == Form::kIpc ? "ipc" : form == Form::kPool ? "pool" : "descriptor";
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::dup2(pair[1], 1);
+      ::execl("/proc/self/exe", "ration-workload", "give", std::to_string(size >> 20).c_str(), "--as", name, nullptr);
+      ::_exit(127);
+    }
+    ::close(pair[1]);
+    socket_ = pair[0];
+  }
+  /// Until it has sent something, or ended.
+  void wait() const {
+    pollfd waited{socket_, POLLIN, 0};
+    ::poll(&waited, 1, -1);
+  }
+  void kill() const {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    std::size_t available = 0, total = 0;
+    DRIVER(cuMemGetInfo_v2)(&available, &total);  // a question: the simulator looks for the dead
+  }
+  [[nodiscard]] int socket() const { return socket_; }
+
+ private:
+  pid_t child_ = -1;
+  int socket_ = -1;
+};
+
+/// When whoever is charged for the memory is killed.
+enum class Killed { kAfterImport, kBeforeImport };
 
 /// A child takes the memory, this process opens it, and the child is killed: nobody is left who was charged for it.
+template <Form form, Killed killed>
 CUresult take_over(std::size_t size) {
-  int from[2];
-  if (::pipe(from) != 0) return CUDA_ERROR_UNKNOWN;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(from[1], 1);
-    ::close(from[0]);
-    ::close(from[1]);
-    ::execl("/proc/self/exe", "ration-workload", "give", std::to_string(size >> 20).c_str(), nullptr);
-    ::_exit(127);
-  }
-  ::close(from[1]);
-  CUipcMemHandle handle;
-  CUdeviceptr pointer = 0;
-  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (::read(from[0], &handle, sizeof handle) == sizeof handle)
-    result = DRIVER(cuIpcOpenMemHandle_v2)(&pointer, handle, 1);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  ::close(from[0]);
-  if (result == CUDA_SUCCESS) opened.push_back(pointer);
+  const Giver giver(form, size);
+  giver.wait();
+  Parcel parcel;
+  if (killed == Killed::kBeforeImport) giver.kill();
+  const bool came = receive(giver.socket(), parcel);
+  const CUresult result = came ? import_memory(parcel) : CUDA_ERROR_OUT_OF_MEMORY;
+  if (killed == Killed::kAfterImport) giver.kill();
+  ::close(giver.socket());
   return result;
+}
+
+std::vector<int> sockets;
+
+/// A child sends a descriptor of it and is killed, and nobody takes it from the socket.
+CUresult leave_in_flight(std::size_t size) {
+  const Giver giver(Form::kDescriptor, size);
+  giver.wait();
+  giver.kill();
+  sockets.push_back(giver.socket());
+  char byte = 0;
+  return ::recv(giver.socket(), &byte, 1, MSG_PEEK) > 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /// More than there is: before that is refused, what the dead left is looked for.
 void look_for_the_dead() {
   CUdeviceptr pointer = 0;
   DRIVER(cuMemAlloc_v2)(&pointer, std::size_t{1} << 50);
+}
+
+void drop_taken_over() {
+  drop_imports();
+  look_for_the_dead();
 }
 
 std::vector<CUdeviceptr> pointers;
@@ -205,12 +249,16 @@ std::vector<Way> shared_ways() {
          holder.stop();
          look_for_the_dead();
        }},
-      {"ipc-owner-killed", take_over,
+      {"ipc-owner-killed", take_over<Form::kIpc, Killed::kAfterImport>, drop_taken_over},
+      {"vmm-owner-killed", take_over<Form::kDescriptor, Killed::kAfterImport>, drop_taken_over},
+      {"vmm-of-the-dead", take_over<Form::kDescriptor, Killed::kBeforeImport>, drop_taken_over},
+      {"vmm-in-flight", leave_in_flight,
        [] {
-         for (const CUdeviceptr one : opened) DRIVER(cuIpcCloseMemHandle)(one);
-         opened.clear();
+         for (const int one : sockets) ::close(one);
+         sockets.clear();
          look_for_the_dead();
        }},
+      {"pool-owner-killed", take_over<Form::kPool, Killed::kAfterImport>, drop_taken_over},
   };
   int devices = 0;
   DRIVER(cuDeviceGetCount)(&devices);
@@ -237,19 +285,18 @@ int keep_open() {
   return 0;
 }
 
-int give(std::size_t size) {
-  CUdeviceptr pointer = 0;
-  CUipcMemHandle handle;
-  if (DRIVER(cuMemAlloc_v2)(&pointer, size) != CUDA_SUCCESS ||
-      DRIVER(cuIpcGetMemHandle)(&handle, pointer) != CUDA_SUCCESS)
-    return 1;
-  if (::write(1, &handle, sizeof handle) != sizeof handle) return 1;
+int give(std::size_t size, const std::string& form) {
+  Parcel parcel;
+  Form as{};
+  if (!form_named(form, as) || export_memory(as, size, parcel) != CUDA_SUCCESS || !send(1, parcel)) return 1;
+  if (parcel.descriptor >= 0) ::close(parcel.descriptor);
   ::pause();
   return 0;
 }
 
-int obey() {
+int obey(int socket) {
   CUcontext own_context = nullptr;
+  std::vector<Parcel> inbox;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string order;
@@ -264,6 +311,22 @@ int obey() {
       result = DRIVER(cuCtxCreate_v2)(&own_context, 0, 0);
     else if (order == "leave")
       result = DRIVER(cuCtxDestroy_v2)(own_context);
+    else if (Form form{}; form_named(order, form)) {
+      Parcel parcel;
+      result = export_memory(form, mib << 20, parcel);
+      if (result == CUDA_SUCCESS && !send(socket, parcel)) result = CUDA_ERROR_UNKNOWN;
+      if (parcel.descriptor >= 0) ::close(parcel.descriptor);
+    } else if (order == "receive") {
+      result = receive(socket, inbox.emplace_back()) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    } else if (order == "import") {
+      for (Parcel& parcel : inbox) {
+        if (const CUresult one = import_memory(parcel); one != CUDA_SUCCESS) result = one;
+      }
+      inbox.clear();
+    } else if (order == "drop")
+      drop_exports();
+    else if (order == "let-go")
+      drop_imports();
     else if (order == "checkpoint")
       result = to_the_host();
     else if (order == "restore")

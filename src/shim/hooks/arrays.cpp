@@ -86,7 +86,6 @@ CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&
 
 template <typename Handle, typename Call>
 CUresult release_array(Handle handle, Call&& call) noexcept {
-  const InFlight moving;
   Array array;
   const auto key = reinterpret_cast<std::uint64_t>(handle);
   const bool known = arrays.take(key, array);

@@ -1,10 +1,10 @@
 // Plain device memory: linear, pitched and managed allocations, their release, and memory shared by IPC handle.
 #include "shim/hooks/blocks.hpp"
 
-#include "shim/hooks/exported.hpp"
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/imports.hpp"
 
 namespace ration::shim {
 namespace {
@@ -15,24 +15,25 @@ struct Block {
   std::uint64_t size = 0;
   std::uint64_t context = 0;
   std::uint32_t account = kNoAccount;
-  bool exported = false;
+  std::uint64_t number = 0;  // of the book, once it was exported
 };
 
 Table<Block> blocks;
 Granules granules;
+SpinLock exporting;
 Gate taking_small;  // passed from the driver call for a small block to its entry
 
 /// What one allocation can cost at most before its address is known.
 Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGranule); }
 
-/// Takes a freed block off the book, but for what other processes may still hold. True: some of it lingers.
-bool refund(std::uint64_t address, const Block& block) noexcept {
-  Bytes shared;
-  const Bytes vacated = granules.vacate(address, block.size, shared);
-  if (block.exported) shared = vacated;
-  linger(block.account, shared, Kind::kHeap);
-  give_back(block.account, vacated - shared);
-  return shared > Bytes{0};
+/// Takes a freed block off the book, but for what other processes still hold.
+void refund(std::uint64_t address, const Block& block) noexcept {
+  for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
+    if (part.number != 0)
+      book().give_up(part.number, block.account, part.size, Kind::kHeap);
+    else
+      give_back(block.account, part.size);
+  }
 }
 
 /// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
@@ -40,8 +41,7 @@ bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes
   const Bytes taken = granules.occupy(address, size, place.context);
   const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, Kind::kHeap);
   if (!fits) {
-    Bytes none;  // nothing was charged for it: the caller gives back what it had entered
-    (void)granules.vacate(address, size, none);
+    (void)granules.vacate(address, size);  // nothing was charged for it: the caller gives back what it had entered
     return false;
   }
   if (taken < entered) give_back(place.account, entered - taken);
@@ -120,7 +120,6 @@ CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
 template <typename Call>
 CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call) noexcept {
   if (size == 0) return call(address);  // the driver says what is wrong
-  const InFlight moving;
   const Place place = current_place();
   if (place.context == 0) return call(address);
   const Bytes entered = worst_case(size);
@@ -156,21 +155,20 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
 template <typename Call>
 CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
   CUresult result = CUDA_SUCCESS;
-  bool lingers = false;
-  {
-    const InFlight moving;
-    Block block;
-    const bool known = blocks.take(address, block);
-    if (!known && free_pool_pointer(address, result)) return result;
+  Block block;
+  const bool known = blocks.take(address, block);
+  if (!known && free_pool_pointer(address, result)) return result;
+  if (!known) {
+    ClosingImport closing(address);
     result = call();
-    if (known && result != CUDA_SUCCESS)
-      blocks.insert(address, block);
-    else if (known)
-      lingers = refund(address, block);
-    else if (result == CUDA_SUCCESS)
-      forget_imported_pointer(address);
+    if (result == CUDA_SUCCESS) closing.closed();
+    return result;
   }
-  if (lingers) refresh_lingering();
+  result = call();
+  if (result != CUDA_SUCCESS)
+    blocks.insert(address, block);
+  else
+    refund(address, block);
   return result;
 }
 
@@ -211,13 +209,13 @@ void blocks_of_context_are_gone(std::uint64_t context) noexcept {
     refund(address, block);
     return true;
   });
-  refresh_lingering();
 }
 
 void abandon_blocks() noexcept {
   blocks.abandon();
   granules.abandon();
   taking_small.abandon();
+  exporting.unlock();
 }
 
 }  // namespace ration::shim
@@ -283,20 +281,28 @@ RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
   return release_block(address, [&] { return call_real(address); });
 }
 
-// The importer is not charged: the owner stays so for as long as anyone can keep the block alive.
+// What an IPC handle stands for lives until its owner has freed it and everybody has closed it; the handle itself,
+// plain bytes, keeps nothing. Named so that importers of this workload find it charged already.
 RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);
   if (result != CUDA_SUCCESS || !governed()) return result;
+  CUdeviceptr start = 0;
+  std::size_t size = 0;
+  if (real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &size, address) != CUDA_SUCCESS)
+    start = address;
+  const SpinGuard guard(exporting);
   Block block;
-  bool again = false;
-  blocks.update(address, [&](Block& entry) {
-    again = entry.exported;
-    entry.exported = entry.size > 0;
-    block = entry;
-    return entry.exported;
+  if (!blocks.find(start, block) || block.size == 0) return result;
+  if (block.number == 0) block.number = granules.exported_as(start, block.size);
+  if (block.number == 0) {
+    block.number = book().share(block.account, worst_case(block.size), Kind::kHeap);
+    const ration::Bytes lent = granules.mark_exported(start, block.size, block.number);
+    if (lent < worst_case(block.size)) book().set_lent(block.number, block.account, lent, Kind::kHeap);
+  }
+  blocks.update(start, [&](Block& entry) {
+    if (entry.size > 0) entry.number = block.number;
+    return entry.size > 0;
   });
-  if (!block.exported || again) return result;
-  granules.mark_exported(address, block.size);
-  note_export(block.account, worst_case(block.size));
+  (void)book().add_name(block.number, name_of(out, sizeof *out));
   return result;
 }

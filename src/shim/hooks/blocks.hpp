@@ -16,11 +16,21 @@ class Granules {
  public:
   /// Counts the block in; returns the bytes of granules that nothing occupied before.
   Bytes occupy(std::uint64_t address, std::uint64_t size, std::uint64_t context) noexcept;
-  /// Counts the block out; returns the bytes of granules that nothing occupies any more. `shared` grows by those of
-  /// them that it had in common with a block that was exported.
-  Bytes vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept;
-  /// The block is exported, and with it the granules that it shares with others.
-  void mark_exported(std::uint64_t address, std::uint64_t size) noexcept;
+  /// Counts the block out; tells the bytes of granules that nothing occupies any more, and as what others may hold
+  /// them. `own`: the number of the block itself.
+  struct Vacated {
+    struct Part {
+      std::uint64_t number = 0;  // 0: nobody else holds it
+      Bytes size;
+    };
+    Part parts[3];
+  };
+  Vacated vacate(std::uint64_t address, std::uint64_t size, std::uint64_t own = 0) noexcept;
+  /// The block is exported as `number`, and with it the granules that it shares with others. Returns the bytes that
+  /// were not exported before.
+  Bytes mark_exported(std::uint64_t address, std::uint64_t size, std::uint64_t number) noexcept;
+  /// As what the block's granule was exported, where it has only one, or 0.
+  [[nodiscard]] std::uint64_t exported_as(std::uint64_t address, std::uint64_t size) noexcept;
   /// Whether some granule that the context's blocks occupy has room for one of `size` bytes, as far as can be told from
   /// outside: a driver cuts a granule into pieces of one size, a power of two, so one in which blocks of another piece
   /// size were seen does not count. Cold.
@@ -31,8 +41,8 @@ class Granules {
   struct Use {
     std::uint32_t blocks = 0;
     std::uint8_t piece_bits = 0;  // its pieces have 2^this bytes; kMixed: blocks of several piece sizes
-    bool exported = false;
     std::uint64_t context = 0;
+    std::uint64_t number = 0;  // as what it was exported; 0: it was not
   };
 
   static constexpr std::uint8_t kMixed = 255;

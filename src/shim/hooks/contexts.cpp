@@ -105,7 +105,6 @@ template <typename Call, typename Undo>
 CUresult take_context(CUdevice device, const char* function, CUcontext* out, bool primary, Call&& call,
                       Undo&& undo) noexcept {
   if (!book_usable()) return CUDA_ERROR_OPERATING_SYSTEM;
-  const InFlight moving;
   const std::uint32_t account = account_of(device);
   if (account == kNoAccount) return refuse_context(device, function);
   if (!counts_contexts()) {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "shim/environment.hpp"
-#include "shim/hooks/exported.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -53,7 +52,6 @@ void forget_parent() noexcept {
   abandon_arrays();
   abandon_checkpoint();
   abandon_contexts();
-  abandon_exported();
   abandon_graphs();
   abandon_imports();
   abandon_pools();
@@ -120,13 +118,12 @@ std::uint64_t free_on_device() noexcept {
 bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept {
   refresh_pools();
   refresh_graph_pools();
-  refresh_lingering();
+  state().book.settle_shared();
   if (admit_quietly(account, size, kind)) return true;
   state().book.reap();
   if (admit_quietly(account, size, kind)) return true;
   trim_pools();
   trim_graph_pools();
-  refresh_lingering();  // pools that others imported from give up what they trim, but it may live on
   return admit_quietly(account, size, kind);
 }
 
@@ -157,10 +154,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
     const std::uint32_t seen = own_book.generation();
     granted = admit_quietly(account, size, kind);
     if (!granted) {
-      {
-        const NotInFlight asleep;
-        own_book.wait_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
-      }
+      own_book.wait_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
       granted = charge_after_refresh(account, size, kind);
     }
     waited_ns = monotonic_ns() - started;
@@ -279,7 +273,6 @@ bool device_was_full(std::uint32_t account, Bytes size, const char* function, st
   const std::uint64_t waited = now - started_ns;
   if (own_book.on_deny() == ledger::OnDeny::kWait && waited < own_book.wait_ns()) {
     own_book.begin_waiting(account, size);
-    const NotInFlight asleep;
     own_book.wait_for_change(own_book.generation(), std::min(kLookForDeadNs, own_book.wait_ns() - waited));
     own_book.end_waiting();
     return true;

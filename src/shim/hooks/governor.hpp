@@ -8,7 +8,6 @@
 #include "base/bytes.hpp"
 #include "driver/cuda_abi.hpp"
 #include "ledger/book.hpp"
-#include "shim/hooks/in_flight.hpp"
 #include "shim/real.hpp"
 
 namespace ration::shim {
@@ -70,7 +69,6 @@ void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexc
 /// Admission around one driver call that takes `size` bytes: charge, call, refund if the driver refuses.
 template <typename Call>
 cuda::CUresult charged(std::uint32_t account, Bytes size, Kind kind, const char* function, Call&& call) noexcept {
-  const InFlight moving;
   std::uint64_t waiting_since = 0;
   for (;;) {
     if (!admit(account, size, kind, function)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;

@@ -43,27 +43,46 @@ Bytes Granules::occupy(std::uint64_t address, std::uint64_t size, std::uint64_t 
   });
 }
 
-Bytes Granules::vacate(std::uint64_t address, std::uint64_t size, Bytes& shared) noexcept {
-  return walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
+Granules::Vacated Granules::vacate(std::uint64_t address, std::uint64_t size, std::uint64_t own) noexcept {
+  Vacated result;
+  int ends = 0;
+  Bytes of_ends;
+  const Bytes total = walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
     bool last = false;
+    Vacated::Part part{0, kGranule};
     uses_.update(granule, [&](Use& use) {
       if (use.blocks == 0) return false;
       last = --use.blocks == 0;
-      if (last && use.exported) shared += kGranule;
+      part.number = use.number;
       return !last;
     });
-    return last ? kGranule : Bytes{0};
+    if (!last) return Bytes{0};
+    result.parts[ends++] = part;
+    of_ends += kGranule;
+    return kGranule;
+  });
+  result.parts[ends] = {own, total - of_ends};
+  return result;
+}
+
+Bytes Granules::mark_exported(std::uint64_t address, std::uint64_t size, std::uint64_t number) noexcept {
+  return walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
+    bool first = false;
+    uses_.update(granule, [&](Use& use) {
+      first = use.blocks > 0 && use.number == 0;
+      if (first) use.number = number;
+      return use.blocks > 0;
+    });
+    return first ? kGranule : Bytes{0};
   });
 }
 
-void Granules::mark_exported(std::uint64_t address, std::uint64_t size) noexcept {
-  (void)walk(address, size, [&](std::uint64_t granule, std::uint64_t) {
-    uses_.update(granule, [&](Use& use) {
-      use.exported = use.blocks > 0;
-      return use.exported;
-    });
-    return Bytes{0};
-  });
+std::uint64_t Granules::exported_as(std::uint64_t address, std::uint64_t size) noexcept {
+  std::uint64_t number = 0;
+  Use use;
+  const std::uint64_t granule = address / kGranule.count();
+  if ((address + size - 1) / kGranule.count() == granule && uses_.find(granule, use)) number = use.number;
+  return number;
 }
 
 bool Granules::has_room(std::uint64_t context, std::uint64_t size) noexcept {

@@ -127,7 +127,6 @@ void add_nodes(CUgraph graph, Executable& total, int depth, std::uint64_t freed_
 /// Makes the charge equal to what the device's graph pool reserves. What it reserves it has: that is entered past the
 /// limit too, so that nobody is granted the same bytes.
 void follow(CUdevice device) noexcept {
-  const InFlight moving;
   const SpinGuard guard(reserving[device]);
   Bytes reserved;
   if (!read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved)) return;
@@ -221,7 +220,6 @@ CUresult run(CUgraphExec handle, CUstream stream, Symbol upload, const char* fun
   const CUdevice device = executable.device;
   if (device < 0 || device >= kMaxDevices) return call();
   if (account_of(device) == kNoAccount) return CUDA_ERROR_OUT_OF_MEMORY;
-  const InFlight moving;
   ::pthread_mutex_lock(&launching[device]);
   const PoolState before = pool_state(device);
   const Bytes growth = beyond(executable.most, before.idle);

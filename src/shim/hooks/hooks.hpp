@@ -17,9 +17,6 @@ void pools_after_synchronisation() noexcept;
 /// Frees a pointer that came from a pool and is freed like any other; `result` is the driver's. False: it is not one.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
-/// A pointer of another process's pool, if it is one, has been given up.
-void forget_imported_pointer(cuda::CUdeviceptr pointer) noexcept;
-
 /// The number of a context in this process: never given twice, unlike the driver's handles.
 [[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
 /// Whether that is still the number of a context.
@@ -45,7 +42,6 @@ void abandon_array_mappings() noexcept;
 void abandon_arrays() noexcept;
 void abandon_checkpoint() noexcept;
 void abandon_contexts() noexcept;
-void abandon_exported() noexcept;
 void abandon_graphs() noexcept;
 void abandon_imports() noexcept;
 void abandon_pools() noexcept;

@@ -1,39 +1,207 @@
-// Memory of other processes: its owner is charged for it, not the importer. The book counts what a process has
-// imported, because what an owner exported stays charged after its end while somebody can hold it.
+#include "shim/hooks/imports.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "driver/cuda_copy_abi.hpp"
 #include "driver/cuda_share_abi.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
-#include "shim/hooks/table.hpp"
 
 namespace ration::shim {
 namespace {
 
 using namespace cuda;
 
-Table<std::uint32_t> pool_pointers;  // times imported
+/// A pointer that was opened, as often as it was. `number`: of memory that the workload is charged for and this process
+/// joined; 0: this process is charged for the mapping that the pointer lies in.
+struct Opened {
+  std::uint32_t times = 0;
+  std::uint64_t number = 0;
+  std::uint64_t mapping = 0;
+};
+/// What this process is charged for: all that one mapping keeps alive, however many pointers into it were opened.
+struct Mapping {
+  std::uint32_t pointers = 0;
+  std::uint32_t account = kNoAccount;
+  std::uint64_t size = 0;
+  std::uint64_t number = 0;  // in the book; 0: nobody else finds it
+};
 
-/// Counted before the driver is asked: its owner may end at any moment.
-template <typename Call>
-CUresult import(Call&& call) noexcept {
-  if (!governed()) return call();
-  book().note_import();
+Table<Opened> opened;
+Table<Mapping> mappings;  // by where they start
+
+/// The whole allocation behind an opened pointer: it lives until the pointer is closed, whatever part was exported.
+struct Extent {
+  std::uint64_t start = 0;
+  Bytes size;
+};
+
+bool ask(CUpointer_attribute attribute, CUdeviceptr pointer, void* out) noexcept {
+  return real<cuPointerGetAttribute_t>(Symbol::cuPointerGetAttribute)(out, attribute, pointer) == CUDA_SUCCESS;
+}
+
+bool extent_of(CUdeviceptr pointer, Extent& out) noexcept {
+  CUdeviceptr start = 0;
+  std::size_t size = 0;
+  const bool known =
+      (ask(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, pointer, &start) &&
+       ask(CU_POINTER_ATTRIBUTE_MAPPING_SIZE, pointer, &size)) ||
+      real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &size, pointer) == CUDA_SUCCESS;
+  if (!known || size == 0) return false;
+  const Bytes first = round_down(Bytes{start}, kGranule);
+  out = {first.count(), round_up(Bytes{start} + Bytes{size}, kGranule) - first};
+  return true;
+}
+
+std::uint32_t account_of_pointer(CUdeviceptr pointer) noexcept {
+  int device = -1;
+  if (ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer, &device)) return account_of(device);
+  return current_place().account;
+}
+
+void drop_mapping(std::uint64_t start) noexcept {
+  Mapping gone;
+  mappings.update(start, [&](Mapping& mapping) {
+    if (mapping.pointers > 1) {
+      --mapping.pointers;
+      return true;
+    }
+    gone = mapping;
+    return false;
+  });
+  if (gone.number != 0)
+    book().give_up(gone.number, gone.account, Bytes{gone.size}, Kind::kHeap);
+  else
+    give_back(gone.account, Bytes{gone.size});
+}
+
+/// Enters what the driver just opened. False: it does not fit under the limit.
+bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexcept {
+  bool again = false;
+  opened.update(pointer, [&](Opened& entry) {
+    again = entry.times > 0;
+    if (again) ++entry.times;
+    return again;
+  });
+  if (again) return true;
+  Opened entry;
+  entry.times = 1;
+  ledger::Book::SharedMemory known;
+  if (joined().join(name, known)) {
+    entry.number = known.number;
+    opened.insert(pointer, entry);
+    return true;
+  }
+  Extent extent;
+  const bool measured = extent_of(pointer, extent);
+  entry.mapping = extent.start;
+  Mapping mapping;
+  mappings.update(extent.start, [&](Mapping& present) {
+    if (measured && present.pointers > 0) ++present.pointers;
+    mapping = present;
+    return present.pointers > 0;
+  });
+  if (mapping.pointers > 0) {
+    (void)book().add_name(mapping.number, name);
+    opened.insert(pointer, entry);
+    return true;
+  }
+  mapping.account = account_of_pointer(pointer);
+  mapping.size = extent.size.count();
+  mapping.pointers = 1;
+  if (!measured || !admit(mapping.account, extent.size, Kind::kHeap, function)) return false;
+  if (book().adopt(name, mapping.account, extent.size, mapping.number) && joined().join(mapping.number, known)) {
+    give_back(mapping.account, extent.size);  // another process of the workload opened it at the same time
+    entry.number = mapping.number;
+  } else {
+    mappings.insert(extent.start, mapping);
+  }
+  opened.insert(pointer, entry);
+  return true;
+}
+
+template <typename Call, typename Close>
+CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char* function, Call&& call,
+              Close&& close) noexcept {
   const CUresult result = call();
-  if (result != CUDA_SUCCESS) book().note_import_closed();
-  return result;
+  if (result != CUDA_SUCCESS || !governed() || enter(*out, name_of(handle, size), function)) return result;
+  close(*out);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult open_ipc(Symbol symbol, CUdeviceptr* out, const CUipcMemHandle& handle, unsigned int flags) noexcept {
+  return open(
+      out, &handle, sizeof handle, "cuIpcOpenMemHandle",
+      [&] { return real<cuIpcOpenMemHandle_v2_t>(symbol)(out, handle, flags); },
+      [](CUdeviceptr pointer) { real<cuIpcCloseMemHandle_t>(Symbol::cuIpcCloseMemHandle)(pointer); });
 }
 
 }  // namespace
 
-void forget_imported_pointer(CUdeviceptr pointer) noexcept {
-  bool known = false;
-  pool_pointers.update(pointer, [&](std::uint32_t& times) {
-    known = times > 0;
-    return known && --times > 0;
-  });
-  if (known) book().note_import_closed();
+std::uint64_t name_of(const void* handle, std::size_t size) noexcept {
+  std::uint64_t hash = 0x9e3779b97f4a7c15U ^ size;
+  for (std::size_t at = 0; at + sizeof hash <= size; at += sizeof hash) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, static_cast<const unsigned char*>(handle) + at, sizeof word);
+    hash = (hash ^ word) * 0xff51afd7ed558ccdU;
+    hash ^= hash >> 32;
+  }
+  return hash | std::uint64_t{1} << 63;
 }
 
-void abandon_imports() noexcept { pool_pointers.abandon(); }
+Joined& joined() noexcept {
+  static Joined all;
+  return all;
+}
+
+bool Joined::join(std::uint64_t name, ledger::Book::SharedMemory& out) noexcept {
+  if (!book().join(name, out)) return false;
+  times_.update(out.number, [](std::uint32_t& times) { return ++times != 0; });
+  if (book().join(out.number, out)) return true;  // again: another thread may have left it in between
+  leave(out.number);
+  return false;
+}
+
+void Joined::leave(std::uint64_t number) noexcept {
+  times_.update(number, [&](std::uint32_t& times) {
+    if (times > 1) return --times != 0;
+    book().leave(number);  // under the table's lock: who joins again does so after it
+    return false;
+  });
+}
+
+ClosingImport::ClosingImport(CUdeviceptr pointer) noexcept : pointer_(pointer) {
+  opened.update(pointer, [&](Opened& entry) {
+    known_ = entry.times > 0;
+    last_ = entry.times == 1;
+    number_ = entry.number;
+    mapping_ = entry.mapping;
+    return known_ && --entry.times > 0;
+  });
+}
+
+ClosingImport::~ClosingImport() {
+  if (!known_) return;
+  opened.update(pointer_, [&](Opened& entry) {
+    ++entry.times;
+    entry.number = number_;
+    entry.mapping = mapping_;
+    return true;
+  });
+}
+
+void ClosingImport::closed() noexcept {
+  if (last_ && number_ != 0) joined().leave(number_);
+  if (last_ && number_ == 0) drop_mapping(mapping_);
+  known_ = last_ = false;
+}
+
+void abandon_imports() noexcept {
+  opened.abandon();
+  mappings.abandon();
+  joined().abandon();
+}
 
 }  // namespace ration::shim
 
@@ -41,22 +209,23 @@ using namespace ration::shim;
 using namespace ration::cuda;
 
 RATION_HOOK CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
-  return import([&] { return real<cuIpcOpenMemHandle_v2_t>(Symbol::cuIpcOpenMemHandle)(out, handle, flags); });
+  return open_ipc(Symbol::cuIpcOpenMemHandle, out, handle, flags);
 }
 RATION_HOOK CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
-  return import([&] { return real<cuIpcOpenMemHandle_v2_t>(Symbol::cuIpcOpenMemHandle_v2)(out, handle, flags); });
+  return open_ipc(Symbol::cuIpcOpenMemHandle_v2, out, handle, flags);
 }
 RATION_HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-  const CUresult result = real<cuIpcCloseMemHandle_t>(Symbol::cuIpcCloseMemHandle)(address);
-  if (result == CUDA_SUCCESS && governed()) book().note_import_closed();
+  auto* call_real = real<cuIpcCloseMemHandle_t>(Symbol::cuIpcCloseMemHandle);
+  if (!governed()) return call_real(address);
+  ClosingImport closing(address);
+  const CUresult result = call_real(address);
+  if (result == CUDA_SUCCESS) closing.closed();
   return result;
 }
 
 RATION_HOOK CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool pool, CUmemPoolPtrExportData* data) {
-  const CUresult result =
-      import([&] { return real<cuMemPoolImportPointer_t>(Symbol::cuMemPoolImportPointer)(out, pool, data); });
-  if (result == CUDA_SUCCESS && governed()) {
-    pool_pointers.update(*out, [](std::uint32_t& times) { return ++times != 0; });
-  }
-  return result;
+  return open(
+      out, data, sizeof *data, "cuMemPoolImportPointer",
+      [&] { return real<cuMemPoolImportPointer_t>(Symbol::cuMemPoolImportPointer)(out, pool, data); },
+      [](CUdeviceptr pointer) { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(pointer); });
 }

@@ -9,9 +9,10 @@
 #include <new>
 
 #include "driver/cuda_share_abi.hpp"
-#include "shim/hooks/exported.hpp"
+#include "ledger/descriptor_label.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/imports.hpp"
 #include "shim/hooks/pool_map.hpp"
 #include "shim/hooks/table.hpp"
 
@@ -57,8 +58,8 @@ struct Pool {
   Bytes growth = kAssumedGrowth;
   std::uint64_t outstanding = 0;  // after destruction only: bytes handed out that live on
   bool destroyed = false;
-  bool exported = false;  // what it gives up may live on in other processes
-  Bytes noted;            // of what it is charged, entered as exported
+  std::uint64_t number = 0;  // of the book, once it was exported
+  Bytes lent;                // of what it is charged, entered there
 };
 
 /// A pointer handed out by a pool.
@@ -71,7 +72,8 @@ Pool pools[kMaxPools];
 std::atomic<int> pool_count{0};
 SpinLock adding;
 Table<Loan> loans;
-Table<bool> imported;  // pools of other processes: nothing is taken from them here
+Table<std::uint64_t> pieces;  // pointers that were exported -> their numbers in the book
+Table<bool> imported;         // pools of other processes: nothing is taken from them here
 std::atomic<bool> freed_since_refresh{false};
 
 bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out) noexcept {
@@ -82,11 +84,21 @@ bool read_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, Bytes& out
   return true;
 }
 
+/// Where a pointer was exported, freed here, and is still held by another process, what the pool gives up may be what
+/// that pointer lies in, so that it stays charged; which of a pool's memory it is, the driver does not tell.
 void refund(Pool& pool, Bytes size) noexcept {
-  if (pool.exported)
-    linger(pool.account, size, Kind::kPool);
-  else
-    give_back(pool.account, size, Kind::kPool);
+  const Bytes own = std::min(size, pool.charged - std::min(pool.charged, pool.lent));
+  give_back(pool.account, own, Kind::kPool);
+  if (own == size) return;
+  book().give_up(pool.number, pool.account, size - own, Kind::kPool);
+  pool.lent = pool.lent - std::min(pool.lent, size - own);
+}
+
+/// What others may come to hold of the pool is what it has.
+void lend(Pool& pool) noexcept {
+  if (pool.number == 0 || pool.lent == pool.charged) return;
+  book().set_lent(pool.number, pool.account, pool.charged, Kind::kPool);
+  pool.lent = pool.charged;
 }
 
 /// Makes the charge equal to what the pool reserves now. Under the pool's mutex. False: it grew past the limit.
@@ -102,8 +114,7 @@ bool follow(Pool& pool) noexcept {
   if (reserved < pool.reserved) pool.map.shrunk();
   pool.reserved = reserved;
   pool.charged = reserved;
-  if (pool.exported && pool.charged > pool.noted) book().note_exported(pool.account, pool.charged - pool.noted);
-  pool.noted = pool.charged;
+  lend(pool);
   return true;
 }
 
@@ -130,8 +141,8 @@ Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
   pool.growth = kAssumedGrowth;
   pool.outstanding = 0;
   pool.destroyed = false;
-  pool.exported = false;
-  pool.noted = Bytes{0};
+  pool.number = 0;
+  pool.lent = Bytes{0};
   pool.handle.store(handle, std::memory_order_relaxed);
   if (place == count) pool_count.store(count + 1, std::memory_order_release);
   return &pool;
@@ -201,7 +212,6 @@ template <typename Call>
 CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
                    Call&& call) noexcept {
   if (pool == nullptr || size == 0) return call();
-  const InFlight moving;
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
   const Guard guard(pool->mutex);
   Bytes entered;
@@ -240,6 +250,7 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
     return result;
   }
   pool.map.returned(address, loan.size);
+  if (std::uint64_t piece = 0; pieces.take(address, piece)) book().leave(piece);
   freed_since_refresh.store(true, std::memory_order_release);
   if (!pool.destroyed) return result;
   pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
@@ -252,11 +263,11 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
 
 template <typename Call>
 CUresult free_on_stream(CUdeviceptr address, Call&& call) noexcept {
-  const InFlight moving;
   Loan loan;
   if (loans.take(address, loan)) return return_loan(address, loan, call);
+  ClosingImport closing(address);
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) forget_imported_pointer(address);
+  if (result == CUDA_SUCCESS) closing.closed();
   return result;
 }
 
@@ -292,14 +303,11 @@ void each_pool(Visit&& visit) noexcept {
 }  // namespace
 
 void refresh_pools() noexcept {
-  const InFlight moving;
   freed_since_refresh.store(false, std::memory_order_release);
   each_pool([](Pool& pool) { follow(pool); });
-  refresh_lingering();
 }
 
 void trim_pools() noexcept {
-  const InFlight moving;
   each_pool([](Pool& pool) {
     real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
     follow(pool);
@@ -319,6 +327,7 @@ bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
 
 void abandon_pools() noexcept {
   loans.abandon();
+  pieces.abandon();
   imported.abandon();
   adding.unlock();
   for (Pool& pool : pools) {
@@ -378,7 +387,6 @@ RATION_HOOK CUresult cuMemPoolDestroy(CUmemoryPool handle) {
     (void)imported.take(reinterpret_cast<std::uint64_t>(handle), foreign);
     return call_real(handle);
   }
-  const InFlight moving;
   const Guard guard(pool->mutex);
   Bytes handed_out;
   const bool known = read_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, handed_out);
@@ -417,18 +425,22 @@ RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attrib
   return result;
 }
 
-// Memory of an exported pool may be held by whoever imported a pointer of it.
-RATION_HOOK CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPool handle, CUmemAllocationHandleType type,
-                                                      unsigned long long flags) {
-  const CUresult result =
-      real<cuMemPoolExportToShareableHandle_t>(Symbol::cuMemPoolExportToShareableHandle)(out, handle, type, flags);
-  Pool* pool = result == CUDA_SUCCESS && governed() ? find_pool(handle) : nullptr;
-  if (pool == nullptr) return result;
-  const Guard guard(pool->mutex);
-  if (pool->exported) return result;
-  pool->exported = true;
-  note_export(pool->account, pool->charged);
-  pool->noted = pool->charged;
+// A pool that is exported hands nothing out by itself; a pointer of it that is exported, too, can be opened by others,
+// who then keep alive what it lies in.
+RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
+  const CUresult result = real<cuMemPoolExportPointer_t>(Symbol::cuMemPoolExportPointer)(out, address);
+  Loan loan;
+  if (result != CUDA_SUCCESS || !governed() || !loans.find(address, loan)) return result;
+  Pool& pool = pools[loan.pool];
+  const Guard guard(pool.mutex);
+  if (pool.number == 0) pool.number = ration::ledger::draw_number();
+  lend(pool);
+  std::uint64_t piece = 0;
+  if (!pieces.find(address, piece)) {
+    piece = book().share(pool.account, Bytes{0}, Kind::kPool, pool.number);
+    if (piece != 0) pieces.insert(address, piece);
+  }
+  (void)book().add_name(piece, name_of(out, sizeof *out));
   return result;
 }
 RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* shared, CUmemAllocationHandleType type,

@@ -2,7 +2,6 @@
 // vLLM, Triton or JAX are fractions of the slice.
 #include <algorithm>
 
-#include "shim/hooks/exported.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 
@@ -20,7 +19,7 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
     *available = *total = 0;  // a device that was not granted: it exists, and nothing of it is this program's
     return result;
   }
-  refresh_lingering();
+  book().settle_shared();
   const ration::Bytes limit = book().limit(account);
   if (limit.count() < *total) *total = static_cast<Size>(limit.count());
   *available = static_cast<Size>(std::min<std::uint64_t>(*available, book().headroom(account).count()));

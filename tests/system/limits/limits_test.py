@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -63,7 +64,7 @@ print(taken)
 """
 
 
-class Governed(unittest.TestCase):
+class Scene(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.environment = dict(os.environ, RATION_SIM_DIR=self.folder.name, RATION_RUNTIME_DIR=self.folder.name)
@@ -73,12 +74,18 @@ class Governed(unittest.TestCase):
         return subprocess.run([BIN / "ration", *arguments], env=self.environment, capture_output=True, text=True,
                               timeout=120, **options)
 
+    def used(self, name):
+        listed = json.loads(self.ration("ps", "--json").stdout)
+        return next(entry["used_bytes"] for entry in listed["data"] if entry["workload"] == name)
+
+
+class Governed(Scene):
     def test_every_way_of_taking_memory_holds_the_limit_exactly(self):
         limit, context, request = 1024 * MIB, 64 * MIB, 256 * MIB
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line.split() for line in done.stdout.splitlines()]
-        self.assertEqual(len(lines), 31, "a way is missing")
+        self.assertEqual(len(lines), 35, "a way is missing")
         for name, obtained, left, result, after in lines:
             with self.subTest(way=name):
                 self.assertEqual(after, "returned")
@@ -251,10 +258,6 @@ class Governed(unittest.TestCase):
             return int(program.stdout.readline())
         return ask
 
-    def used(self, name):
-        listed = json.loads(self.ration("ps", "--json").stdout)
-        return next(entry["used_bytes"] for entry in listed["data"] if entry["workload"] == name)
-
     def test_a_limit_changed_while_running_holds_from_the_next_request_on(self):
         ask = self.steered("one", "576MiB")
         self.assertEqual([ask("take 256"), ask("take 256"), ask("take 256")], [0, 0, 2])
@@ -308,7 +311,7 @@ class Governed(unittest.TestCase):
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         done = subprocess.run([BIN / "ration-workload", "probe", "256"], env=environment, capture_output=True, text=True, timeout=120)
-        self.assertEqual(len(done.stdout.splitlines()), 31, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 35, done.stderr)
         for line in done.stdout.splitlines():
             name, obtained, *_ = line.split()
             if name not in ("mipmap", "small-blocks"):
@@ -322,6 +325,160 @@ class Governed(unittest.TestCase):
     def test_nothing_is_added_to_the_programs_output(self):
         done = self.ration("run", "--sim=T4", "--limit", "1GiB", "--", "/bin/echo", "hello")
         self.assertEqual((done.stdout, done.stderr), ("hello\n", ""))
+
+
+class Member:
+    """One process of a workload, which exports and imports memory over a socket as it is told."""
+
+    def __init__(self, arguments, environment, sock):
+        self.program = subprocess.Popen([*arguments, BIN / "ration-workload", "obey", "--socket", str(sock.fileno())], env=environment,
+                                        text=True, pass_fds=[sock.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __call__(self, order):
+        self.program.stdin.write(order + "\n")
+        self.program.stdin.flush()
+        return int(self.program.stdout.readline())
+
+    def end(self, how=signal.SIGKILL):
+        if self.program.poll() is None:
+            self.program.send_signal(how)
+        self.program.communicate()
+
+
+class Shared(Scene):
+    """What the processes of a workload keep alive counts towards its limit, whoever took it."""
+    NODE = "T4:16GiB:context=64MiB"
+    FORMS = ("ipc", "descriptor", "pool")
+
+    def pair(self):
+        both = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in both:
+            self.addCleanup(end.close)
+        return both
+
+    def member(self, name, limit, sock):
+        one = Member([BIN / "ration", "run", f"--sim={self.NODE}", "--limit", limit, "--name", name, "--"], self.environment, sock)
+        self.addCleanup(one.end)
+        return one
+
+    def second(self, first, sock):
+        """Another process of the same workload."""
+        self.assertEqual(first("free"), 0)  # it runs
+        own = self.ration("ps", f"--sim={self.NODE}", "--json")
+        pid = next(process["pid"] for row in json.loads(own.stdout)["data"] for process in row["processes"])
+        environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        one = Member([], dict(entry.split(b"=", 1) for entry in environ if b"=" in entry), sock)
+        self.addCleanup(one.end)
+        return one
+
+    def truly_used(self):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.NODE),
+                              capture_output=True, text=True, check=True)
+        device = json.loads(told.stdout)["devices"][0]
+        return (device["total_bytes"] - device["free_bytes"]) // MIB
+
+    def used_mib(self, name):
+        return self.used(name) // MIB
+
+    def fresh(self):
+        """A node and a runtime folder of its own."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.environment.update(RATION_SIM_DIR=folder.name, RATION_RUNTIME_DIR=folder.name)
+
+    def test_what_is_imported_from_workloads_that_end_is_within_the_limit(self):
+        for form in self.FORMS:
+            with self.subTest(form=form):
+                self.fresh()
+                here, there = self.pair()
+                giver, taker = self.member("giver", "4GiB", here), self.member("taker", "1GiB", there)
+                self.assertEqual([giver(f"{form} 256") for _ in range(6)], [0] * 6)
+                self.assertEqual([taker("receive") for _ in range(6)], [0] * 6)
+                self.assertEqual(taker("import"), 2, "not all of it")
+                self.assertEqual(self.used_mib("taker"), 64 + 3 * 256)
+                self.assertEqual((taker("take 256"), taker("take 128")), (2, 0))
+                giver.end()
+                self.assertEqual(self.truly_used(), 64 + 3 * 256 + 128)
+                self.assertEqual(self.used_mib("taker"), 64 + 3 * 256 + 128)
+                self.assertEqual([taker("let-go"), taker("take 768")], [0, 0])
+
+    def test_within_a_workload_it_is_charged_once_until_the_last_lets_go(self):
+        for form in self.FORMS:
+            with self.subTest(form=form):
+                self.fresh()
+                here, there = self.pair()
+                giver = self.member("both", "1GiB", here)
+                taker = self.second(giver, there)
+                self.assertEqual([giver(f"{form} 512"), taker("receive"), taker("import")], [0, 0, 0])
+                self.assertEqual(self.used_mib("both"), 128 + 512)
+                account = json.loads(self.ration("explain", "both", f"--sim={self.NODE}", "--json").stdout)["data"][0]
+                self.assertEqual(account["shared_bytes"], 512 * MIB)
+                self.assertEqual([process["shared_bytes"] // MIB for process in account["processes"]],
+                                 [512, 0] if form == "pool" else [512, 512])
+                self.assertEqual(giver("drop"), 0)
+                self.assertEqual(self.used_mib("both"), 128 + 512, "the importer keeps it alive")
+                self.assertEqual(self.truly_used(), 128 + 512)
+                self.assertEqual((taker("take 512"), giver("take 384")), (2, 0))
+                self.assertEqual(taker("let-go"), 0)
+                self.assertEqual(self.used_mib("both"), 128 + 384)
+                self.assertEqual(taker("take 512"), 0)
+
+    def test_an_exporter_that_dies_leaves_its_memory_to_whoever_holds_it(self):
+        for form in self.FORMS:
+            for imported in (True, False):
+                if form != "descriptor" and not imported:
+                    continue  # plain bytes keep nothing
+                with self.subTest(form=form, imported=imported):
+                    self.fresh()
+                    here, there = self.pair()
+                    taker = self.member("both", "1GiB", there)
+                    giver = self.second(taker, here)
+                    self.assertEqual([giver(f"{form} 512"), taker("receive")], [0, 0])
+                    if imported:
+                        self.assertEqual(taker("import"), 0)
+                    giver.end()
+                    self.assertEqual(taker("take 512"), 2)
+                    self.assertEqual((self.used_mib("both"), self.truly_used()), (64 + 512, 64 + 512))
+                    self.assertEqual([taker("import"), taker("take 512"), taker("let-go"), taker("take 512")], [0, 2, 0, 0])
+                    self.assertEqual((self.used_mib("both"), self.truly_used()), (64 + 512, 64 + 512))
+
+    def test_a_descriptor_counts_wherever_it_is(self):
+        here, there = self.pair()
+        one = self.member("one", "1GiB", here)
+        self.assertEqual([one("descriptor 512"), one("drop")], [0, 0])
+        self.assertEqual((one("take 512"), self.used_mib("one"), self.truly_used()), (2, 64 + 512, 64 + 512))
+        _, received, *_ = socket.recv_fds(there, 4096, 1)
+        copy = os.dup(received[0])
+        os.close(received[0])
+        self.assertEqual(one("take 512"), 2, "a copy outside of the workload")
+        os.close(copy)
+        self.assertEqual(one("take 512"), 0)
+        self.assertEqual((self.used_mib("one"), self.truly_used()), (64 + 512, 64 + 512))
+
+    def test_what_came_from_a_program_without_a_limit_is_charged_once(self):
+        here, there = self.pair()
+        taker = self.member("taker", "1GiB", there)
+        self.assertEqual(taker("free"), 0)
+        free = Member([], dict(self.environment, RATION_SIM=self.NODE, LD_LIBRARY_PATH=str(BIN.parent / "sim")), here)
+        self.addCleanup(free.end)
+        self.assertEqual([free("descriptor 512"), taker("receive"), taker("import")], [0, 0, 0])
+        self.assertEqual(self.used_mib("taker"), 64 + 512, "its size was found out")
+        self.assertEqual([free("descriptor 512"), taker("receive"), taker("import")], [0, 0, 2])
+        self.assertEqual([free("ipc 448"), taker("receive"), taker("import")], [0, 0, 0])
+        self.assertEqual(self.used_mib("taker"), 1024)
+        self.assertEqual(taker("let-go"), 0)
+        self.assertEqual(self.used_mib("taker"), 64)
+
+    def test_sharing_again_and_again_leaves_nothing_charged(self):
+        here, there = self.pair()
+        giver = self.member("both", "1GiB", here)
+        taker = self.second(giver, there)
+        for step in range(60):
+            form = self.FORMS[step % 3]
+            first, last = ((giver, "drop"), (taker, "let-go"))[::1 if step % 2 else -1]
+            self.assertEqual([giver(f"{form} 512"), taker("receive"), taker("import")], [0, 0, 0], (step, form))
+            self.assertEqual([first[0](first[1]), last[0](last[1])], [0, 0])
+        self.assertEqual((self.used_mib("both"), self.truly_used()), (128, 128))
 
 
 if __name__ == "__main__":

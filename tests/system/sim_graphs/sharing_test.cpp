@@ -1,5 +1,6 @@
 // Memory that several processes hold: it lives until the last of them has let go of it, however that one ends.
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <memory>
@@ -110,16 +111,17 @@ TEST_F(Sharing, AnIpcBlockLivesUntilTheImporterClosesIt) {
   EXPECT_EQ(seen, 42U) << "both look at the same bytes";
   ASSERT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
   EXPECT_EQ(taken(), kSize);
-  EXPECT_EQ(bytes_of(::getpid()), own) << "the owner's, while somebody holds it";
-  EXPECT_EQ(bytes_of(peer_->pid()), others);
+  EXPECT_EQ(bytes_of(::getpid()), own - kSize) << "what it gave up is not its own any more";
+  EXPECT_EQ(bytes_of(peer_->pid()), others + kSize) << "but the importer's, who has a duplicate of it";
   EXPECT_EQ(peer_->ask(Order::kRead, opened.value).value, 42U);
   ASSERT_EQ(peer_->ask(Order::kIpcClose, opened.value).order, CUDA_SUCCESS);
   EXPECT_EQ(taken(), 0U);
-  EXPECT_EQ(bytes_of(::getpid()), own - kSize);
+  EXPECT_EQ(bytes_of(peer_->pid()), others);
   EXPECT_NE(peer_->ask(Order::kIpcOpen, 0, 0, &handle).order, CUDA_SUCCESS) << "freed meanwhile";
 }
 
 TEST_F(Sharing, AKilledImporterHoldsNothing) {
+  const std::size_t own = bytes_of(::getpid());
   CUdeviceptr pointer = 0;
   CUipcMemHandle handle;
   ASSERT_EQ(CU(cuMemAlloc_v2)(&pointer, kSize), CUDA_SUCCESS);
@@ -127,8 +129,11 @@ TEST_F(Sharing, AKilledImporterHoldsNothing) {
   ASSERT_EQ(peer_->ask(Order::kIpcOpen, 0, 0, &handle).order, CUDA_SUCCESS);
   ASSERT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
   EXPECT_EQ(taken(), kSize);
+  const std::size_t peers = bytes_of(peer_->pid());  // with its context
+  const std::size_t left = free_bytes();
   peer_->end(SIGKILL);
-  EXPECT_EQ(taken(), 0U);
+  EXPECT_EQ(free_bytes() - left, peers);
+  EXPECT_EQ(bytes_of(::getpid()), own);
 }
 
 TEST_F(Sharing, AnIpcHandleOpensTwiceAndIsNotForItsOwnProcess) {
@@ -191,6 +196,42 @@ TEST_F(Sharing, TheMemoryOfAKilledExporterLivesWhileAnImporterHasIt) {
   EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
   EXPECT_EQ(CU(cuMemAlloc_v2)(&block, before_ + 64 * kMiB), CUDA_SUCCESS);
   EXPECT_EQ(CU(cuMemFree_v2)(block), CUDA_SUCCESS);
+}
+
+TEST_F(Sharing, DescriptorsAreOneFileNewlyOpenedAndStandForTheirOwnBlocks) {
+  ASSERT_EQ(peer_->ask(Order::kCreate, kSize).order, CUDA_SUCCESS);
+  const int one = peer_->got;
+  ASSERT_EQ(peer_->ask(Order::kCreate, 2 * kSize).order, CUDA_SUCCESS);
+  const int two = peer_->got;
+  struct stat first {
+  }, second{};
+  ASSERT_EQ(::fstat(one, &first), 0);
+  ASSERT_EQ(::fstat(two, &second), 0);
+  EXPECT_EQ(first.st_ino, second.st_ino) << "as exported descriptors are all the driver's control device";
+  CUmemGenericAllocationHandle handle = 0;
+  const int copy = ::dup(two);
+  ::close(two);
+  ASSERT_EQ(CU(cuMemImportFromShareableHandle)(&handle, reinterpret_cast<void*>(std::intptr_t{copy}),
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            CUDA_SUCCESS);
+  ::close(copy);
+  CUdeviceptr address = 0;
+  ASSERT_EQ(CU(cuMemAddressReserve)(&address, 2 * kSize, 0, 0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemMap)(address, 2 * kSize, 0, handle, 0), CUDA_SUCCESS) << "the larger one";
+  EXPECT_EQ(CU(cuMemUnmap)(address, 2 * kSize), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+  ::close(one);
+}
+
+TEST_F(Sharing, WhatOnlyADescriptorHoldsIsNobodysAndGoesWithIt) {
+  const std::size_t own = bytes_of(::getpid());
+  ASSERT_EQ(peer_->ask(Order::kCreate, kSize).order, CUDA_SUCCESS);
+  const int descriptor = peer_->got;
+  peer_->end(SIGKILL);
+  EXPECT_EQ(bytes_of(::getpid()), own);
+  const std::size_t held = free_bytes();
+  ::close(descriptor);
+  EXPECT_EQ(free_bytes() - held, kSize);
 }
 
 TEST_F(Sharing, OnlyMemoryMadeForItIsExported) {

@@ -124,28 +124,6 @@ TEST_F(BookTest, ThreadsOfOneProcessShareTheLimitExactly) {
   EXPECT_LE(snapshot().accounts[0].peak, 1000_B);
 }
 
-TEST_F(BookTest, WhatADeadOwnerExportedStaysChargedWhileAnyImporterLives) {
-  make(1_GiB);
-  Book book = open();
-  ASSERT_TRUE(book.attach());
-  const pid_t owner = start([&] {
-    Book own;
-    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-    const bool charged = own.charge(0, 7_MiB) == Charged::kGranted;
-    own.note_exported(0, 5_MiB);
-    own.note_exported(0, 1_MiB);
-    own.note_unexported(0, 1_MiB);
-    return charged ? 0 : 1;
-  });
-  ASSERT_EQ(finish(owner), 0);
-  book.note_import();
-  EXPECT_EQ(book.reap(), 0_MiB);
-  EXPECT_EQ(book.used(0), 7_MiB);
-  book.note_import_closed();
-  EXPECT_EQ(book.reap(), 7_MiB);
-  EXPECT_EQ(book.used(0), 0_MiB);
-}
-
 TEST_F(BookTest, WhatTheDeviceDidNotGiveIsNoPeak) {
   make(100_MiB);
   Book book = open();

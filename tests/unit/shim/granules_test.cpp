@@ -25,6 +25,12 @@ std::set<std::uint64_t> granules_of(const std::vector<Taken>& blocks) {
   return occupied;
 }
 
+Bytes total(const Granules::Vacated& vacated) {
+  Bytes sum;
+  for (const Granules::Vacated::Part& part : vacated.parts) sum += part.size;
+  return sum;
+}
+
 TEST(Granules, ChargeExactlyTheGranulesThatSomeBlockTouches) {
   const auto granules = std::make_unique<Granules>();
   std::mt19937_64 random(3);
@@ -38,9 +44,7 @@ TEST(Granules, ChargeExactlyTheGranulesThatSomeBlockTouches) {
       blocks.push_back(block);
     } else if (!blocks.empty()) {
       std::swap(blocks[random() % blocks.size()], blocks.back());
-      Bytes shared;
-      charged = charged - granules->vacate(blocks.back().address, blocks.back().size, shared);
-      EXPECT_EQ(shared, Bytes{0});
+      charged = charged - total(granules->vacate(blocks.back().address, blocks.back().size));
       blocks.pop_back();
     }
     ASSERT_EQ(charged, kGranule * granules_of(blocks).size());
@@ -49,9 +53,31 @@ TEST(Granules, ChargeExactlyTheGranulesThatSomeBlockTouches) {
 
 TEST(Granules, ALargeBlockCostsItsWholeGranules) {
   const auto granules = std::make_unique<Granules>();
-  Bytes shared;
   EXPECT_EQ(granules->occupy(kBase, 5 * kGranule.count() + 1, 1), kGranule * 6);
-  EXPECT_EQ(granules->vacate(kBase, 5 * kGranule.count() + 1, shared), kGranule * 6);
+  EXPECT_EQ(total(granules->vacate(kBase, 5 * kGranule.count() + 1)), kGranule * 6);
+}
+
+TEST(Granules, AnExportedGranuleIsExportedUntilItsLastBlockIsFreed) {
+  const auto granules = std::make_unique<Granules>();
+  (void)granules->occupy(kBase, 4096, 1);
+  (void)granules->occupy(kBase + 4096, 4096, 1);
+  EXPECT_EQ(granules->exported_as(kBase, 4096), 0U);
+  EXPECT_EQ(granules->mark_exported(kBase, 4096, 7), kGranule);
+  EXPECT_EQ(granules->exported_as(kBase + 4096, 4096), 7U) << "with all that lies in it";
+  EXPECT_EQ(granules->mark_exported(kBase + 4096, 4096, 8), Bytes{0});
+  EXPECT_EQ(total(granules->vacate(kBase, 4096)), Bytes{0});
+  const Granules::Vacated last = granules->vacate(kBase + 4096, 4096);
+  EXPECT_EQ(last.parts[0].number, 7U);
+  EXPECT_EQ(last.parts[0].size, kGranule);
+}
+
+TEST(Granules, ALargeBlockIsExportedUnderItsOwnNumber) {
+  const auto granules = std::make_unique<Granules>();
+  (void)granules->occupy(kBase, 5 * kGranule.count() + 1, 1);
+  EXPECT_EQ(granules->mark_exported(kBase, 5 * kGranule.count() + 1, 9), kGranule * 6);
+  const Granules::Vacated gone = granules->vacate(kBase, 5 * kGranule.count() + 1, 9);
+  EXPECT_EQ(total(gone), kGranule * 6);
+  for (const Granules::Vacated::Part& part : gone.parts) EXPECT_TRUE(part.number == 9 || part.size == Bytes{0});
 }
 
 TEST(Granules, KnowRoomByThePiecesThatAGranuleIsCutInto) {

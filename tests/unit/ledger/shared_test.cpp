@@ -1,0 +1,356 @@
+// Memory that several processes hold: charged once, for as long as anybody holds it, whoever was killed meanwhile.
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "book_fixture.hpp"
+#include "ledger/descriptor_label.hpp"
+#include "ledger/layout.hpp"
+
+namespace ration::ledger {
+namespace {
+
+using namespace literals;
+
+class SharedTest : public BookTest {
+ protected:
+  void SetUp() override {
+    BookTest::SetUp();
+    control_ = folder_ + "/control";
+    FileDescriptor made{::open(control_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    make(64_MiB);
+  }
+  void TearDown() override {
+    ::unlink(control_.c_str());
+    BookTest::TearDown();
+  }
+  [[nodiscard]] Book attached() const {
+    Book book = open();
+    EXPECT_TRUE(book.attach());
+    return book;
+  }
+  [[nodiscard]] FileDescriptor descriptor() const {
+    return FileDescriptor{::open(control_.c_str(), O_RDWR | O_CLOEXEC)};
+  }
+  /// Takes and lends, as whoever exports does; the memory's number.
+  static std::uint64_t lend(Book& book, Bytes size, std::uint64_t key) {
+    EXPECT_EQ(book.charge(0, size), Charged::kGranted);
+    const std::uint64_t number = book.share(0, size, Kind::kHeap);
+    EXPECT_TRUE(book.add_name(number, key));
+    return number;
+  }
+  [[nodiscard]] FileDescriptor export_as_descriptor(Book& book, std::uint64_t number, Bytes size) const {
+    FileDescriptor made = descriptor();
+    book.note_descriptor(number, made.get(), set_label(made.get(), {number, size}));
+    return made;
+  }
+  /// Runs `work` in a process of its own with a book of its own.
+  template <typename Work>
+  pid_t start_with_book(Work&& work) {
+    return start([&] {
+      Book own;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      return work(own);
+    });
+  }
+
+  std::string control_;
+  static constexpr std::uint64_t kKey = 77;
+};
+
+TEST_F(SharedTest, IsChargedOnceForAsLongAsAnybodyHoldsIt) {
+  Book lender = attached(), other = attached(), third = attached();
+  const std::uint64_t number = lend(lender, 6_MiB, kKey);
+  Book::SharedMemory found;
+  ASSERT_TRUE(other.join(kKey, found));
+  ASSERT_TRUE(third.join(number, found)) << "by its number, too";
+  EXPECT_EQ(found.number, number);
+  EXPECT_EQ(found.size, 6_MiB);
+  EXPECT_EQ(other.used(0), 6_MiB);
+  EXPECT_EQ(snapshot().accounts[0].shared, 6_MiB);
+  EXPECT_EQ(snapshot().processes[1].shared[0], 6_MiB);
+  EXPECT_EQ(snapshot().processes[1].held[0], 0_B);
+  lender.give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(lender.held_by_this_process(0), 0_B);
+  EXPECT_EQ(other.used(0), 6_MiB) << "the others keep it";
+  EXPECT_EQ(snapshot().accounts[0].kept, 6_MiB);
+  other.leave(number);
+  EXPECT_EQ(other.used(0), 6_MiB);
+  third.leave(number);
+  EXPECT_EQ(other.used(0), 0_B);
+  EXPECT_FALSE(other.join(kKey, found)) << "its name went with it";
+}
+
+TEST_F(SharedTest, IsRefundedAtOnceWhereNobodyElseHoldsIt) {
+  Book book = attached();
+  const std::uint64_t number = lend(book, 6_MiB, kKey);
+  book.give_up(number, 0, 2_MiB, Kind::kHeap);
+  EXPECT_EQ(book.used(0), 4_MiB);
+  book.give_up(number, 0, 4_MiB, Kind::kHeap);
+  EXPECT_EQ(book.used(0), 0_B);
+  EXPECT_EQ(snapshot().accounts[0].shared, 0_B);
+}
+
+TEST_F(SharedTest, OfADeadLenderStaysChargedUntilTheLastHolderHasGone) {
+  Book book = attached();
+  const pid_t lender = start_with_book([&](Book& own) {
+    if (own.charge(0, 3_MiB) != Charged::kGranted) return 1;
+    lend(own, 6_MiB, kKey);
+    ::pause();
+    return 0;
+  });
+  Book::SharedMemory found;
+  while (!book.join(kKey, found)) ::sched_yield();
+  ::kill(lender, SIGKILL);
+  finish(lender);
+  EXPECT_EQ(book.reap(), 3_MiB);
+  EXPECT_EQ(book.used(0), 6_MiB);
+  EXPECT_EQ(book.reap(), 0_B);
+  book.leave(found.number);
+  EXPECT_EQ(book.used(0), 0_B);
+}
+
+TEST_F(SharedTest, ADeadHolderHoldsNothing) {
+  Book book = attached();
+  const std::uint64_t number = lend(book, 6_MiB, kKey);
+  ASSERT_EQ(finish(start_with_book([&](Book& own) {
+              Book::SharedMemory found;
+              return own.join(kKey, found) ? 0 : 1;
+            })),
+            0);
+  book.give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(book.used(0), 6_MiB) << "nobody has looked yet";
+  book.reap();
+  EXPECT_EQ(book.used(0), 0_B);
+}
+
+TEST_F(SharedTest, OfAnotherWorkloadIsChargedToTheFirstWhoBringsItIn) {
+  Book first = attached(), second = attached();
+  std::uint64_t number = 0, same = 0;
+  ASSERT_EQ(first.charge(0, 6_MiB), Charged::kGranted);
+  EXPECT_FALSE(first.adopt(kKey, 0, 6_MiB, number));
+  ASSERT_EQ(second.charge(0, 6_MiB), Charged::kGranted);
+  ASSERT_TRUE(second.adopt(kKey, 0, 6_MiB, same));
+  EXPECT_EQ(same, number);
+  second.refund(0, 6_MiB);
+  first.give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(first.used(0), 6_MiB);
+  second.leave(number);
+  EXPECT_EQ(first.used(0), 0_B);
+}
+
+TEST_F(SharedTest, ADescriptorHoldsItWhereverItIs) {
+  Book book = attached();
+  const std::uint64_t number = lend(book, 6_MiB, kKey);
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  {
+    const FileDescriptor sent = export_as_descriptor(book, number, 6_MiB);
+    char byte = 0;
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    cmsghdr* first = CMSG_FIRSTHDR(&message);
+    first->cmsg_level = SOL_SOCKET;
+    first->cmsg_type = SCM_RIGHTS;
+    first->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number_sent = sent.get();
+    std::memcpy(CMSG_DATA(first), &number_sent, sizeof number_sent);
+    ASSERT_EQ(::sendmsg(pair[0], &message, 0), 1);
+  }
+  book.give_up(number, 0, 6_MiB, Kind::kHeap);
+  book.settle_shared();
+  EXPECT_EQ(book.used(0), 6_MiB) << "in flight";
+  ::close(pair[0]);
+  ::close(pair[1]);  // the kernel drops what nobody received
+  book.settle_shared();
+  EXPECT_EQ(book.used(0), 0_B);
+}
+
+TEST_F(SharedTest, TheLastCopyOfADescriptorThatIsClosedLetsGo) {
+  Book book = attached();
+  const std::uint64_t number = lend(book, 6_MiB, kKey);
+  FileDescriptor copy;
+  {
+    const FileDescriptor sent = export_as_descriptor(book, number, 6_MiB);
+    copy = FileDescriptor{::dup(sent.get())};
+  }
+  EXPECT_EQ(read_label(copy.get()).number, number);
+  EXPECT_EQ(read_label(copy.get()).size, 6_MiB);
+  EXPECT_EQ(read_label(descriptor().get()).number, 0U) << "another one of the same file";
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = start([&] {  // inherits it
+    const char byte = 0;
+    (void)!::write(ready[1], &byte, 1);
+    ::pause();
+    return 0;
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  { const FileDescriptor closed = std::move(copy); }
+  book.give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(book.used(0), 6_MiB);
+  ::kill(child, SIGKILL);
+  finish(child);
+  book.settle_shared();
+  EXPECT_EQ(book.used(0), 0_B);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(SharedTest, ExportedClosedAndFreedAgainAndAgainLeavesNothing) {
+  Book book = attached();
+  for (int round = 0; round < 1000; ++round) {
+    const std::uint64_t number = lend(book, 6_MiB, kKey);
+    const bool closed_first = round % 2 == 0;
+    {
+      const FileDescriptor made = export_as_descriptor(book, number, 6_MiB);
+      if (!closed_first) book.give_up(number, 0, 6_MiB, Kind::kHeap);
+    }
+    if (closed_first) book.give_up(number, 0, 6_MiB, Kind::kHeap);
+    book.settle_shared();
+    ASSERT_EQ(book.used(0), 0_B) << round;
+  }
+}
+
+TEST_F(SharedTest, WhereDescriptorsCannotBeLabelledItStaysCharged) {
+  Book book = attached();
+  const std::uint64_t number = lend(book, 6_MiB, kKey);
+  book.note_descriptor(number, descriptor().get(), false);
+  book.give_up(number, 0, 6_MiB, Kind::kHeap);
+  book.settle_shared();
+  EXPECT_EQ(book.used(0), 6_MiB);
+}
+
+TEST_F(SharedTest, APoolLivesWhileAPieceIsHeldThatItsMakerHasFreed) {
+  Book pool = attached(), other = attached();
+  ASSERT_EQ(pool.charge(0, 32_MiB, Kind::kPool), Charged::kGranted);
+  const std::uint64_t whole = pool.share(0, 32_MiB, Kind::kPool);
+  const std::uint64_t piece = pool.share(0, 0_B, Kind::kPool, whole);
+  ASSERT_TRUE(pool.add_name(piece, kKey));
+  Book::SharedMemory found;
+  ASSERT_TRUE(other.join(kKey, found));
+  pool.give_up(whole, 0, 16_MiB, Kind::kPool);
+  EXPECT_EQ(pool.used(0), 16_MiB) << "what shrinks while its maker holds the piece is not the piece";
+  pool.leave(piece);
+  pool.give_up(whole, 0, 16_MiB, Kind::kPool);
+  EXPECT_EQ(pool.used(0), 16_MiB);
+  other.leave(piece);
+  EXPECT_EQ(pool.used(0), 0_B);
+  EXPECT_EQ(snapshot().processes[0].pooled[0], 0_B);
+}
+
+TEST_F(SharedTest, WhoIsStoppedInsideDelaysNobodyForLongAndNothingIsLost) {
+  Book lender = attached(), other = attached();
+  const std::uint64_t number = lend(lender, 6_MiB, kKey);
+  Book::SharedMemory found;
+  ASSERT_TRUE(other.join(kKey, found));
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t stopped = start([&] {
+    const FileDescriptor file{::open(path_.c_str(), O_RDWR)};
+    void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    ::pthread_mutex_lock(&static_cast<BookLayout*>(address)->shared.lock);
+    const char byte = 0;
+    (void)!::write(ready[1], &byte, 1);
+    ::pause();
+    return 0;
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_FALSE(lender.join(number, found));
+  EXPECT_EQ(lender.charge(0, 2_MiB), Charged::kGranted) << "charges are not concerned at all";
+  lender.refund(0, 2_MiB);
+  other.leave(number);
+  lender.give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(lender.used(0), 6_MiB) << "until it can be settled";
+  ::kill(stopped, SIGKILL);
+  finish(stopped);
+  lender.settle_shared();
+  EXPECT_EQ(lender.used(0), 0_B);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// Eight processes lend, join, leave and give up at random and are killed after a random number of steps.
+TEST_F(SharedTest, KilledAnywhereProcessesLeaveNothingAndTheLimitHolds) {
+  Book watcher = attached();
+  auto* steps = static_cast<std::atomic<std::uint64_t>*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  std::mt19937_64 random(7);
+  const auto work = [&](int place, std::uint64_t seed) {
+    return start_with_book([&, place, seed](Book& own) {
+      std::mt19937_64 dice(seed);
+      std::vector<std::uint64_t> lent, joined;
+      for (;;) {
+        steps[place].fetch_add(1);
+        Book::SharedMemory found;
+        const std::uint64_t key = 1 + dice() % 5;
+        switch (dice() % 4) {
+          case 0:
+            if (lent.size() < 3 && own.charge(0, 4_MiB) == Charged::kGranted) {
+              lent.push_back(own.share(0, 4_MiB, Kind::kHeap));
+              own.add_name(lent.back(), key);
+            }
+            break;
+          case 1:
+            if (own.join(key, found)) joined.push_back(found.number);
+            break;
+          case 2:
+            if (!joined.empty()) {
+              const std::uint64_t number = joined.back();
+              std::erase(joined, number);
+              own.leave(number);
+            }
+            break;
+          default:
+            if (!lent.empty()) {
+              own.give_up(lent.back(), 0, 4_MiB, Kind::kHeap);
+              lent.pop_back();
+            }
+        }
+      }
+      return 0;
+    });
+  };
+  constexpr int kProcesses = 8;
+  pid_t running[kProcesses] = {};
+  for (int killed = 0; killed < 150; ++killed) {
+    const int place = static_cast<int>(random() % kProcesses);
+    for (int each = 0; each < kProcesses; ++each) {
+      if (running[each] == 0) running[each] = work(each, random());
+    }
+    const std::uint64_t until = steps[place] + 1 + random() % 50;
+    while (steps[place] < until) ::sched_yield();
+    ::kill(running[place], SIGKILL);
+    finish(running[place]);
+    running[place] = 0;
+    EXPECT_LE(snapshot().accounts[0].used, 64_MiB);
+    watcher.reap();
+  }
+  for (pid_t& child : running) {
+    if (child == 0) continue;
+    ::kill(child, SIGKILL);
+    finish(child);
+  }
+  watcher.reap();
+  watcher.settle_shared();
+  EXPECT_EQ(watcher.used(0), 0_B);
+  EXPECT_EQ(snapshot().accounts[0].kept, 0_B);
+  EXPECT_EQ(snapshot().accounts[0].shared, 0_B);
+  EXPECT_EQ(watcher.charge(0, 64_MiB), Charged::kGranted) << "all of it is there again";
+  ::munmap(steps, 4096);
+}
+
+}  // namespace
+}  // namespace ration::ledger
