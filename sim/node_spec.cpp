@@ -8,40 +8,32 @@
 #include <iterator>
 #include <optional>
 
+#include "base/gpu_models.hpp"
+#include "base/printable.hpp"
 #include "base/units.hpp"
 #include "node.hpp"
 
 namespace ration::sim {
 namespace {
 
-struct KnownModel {
-  const char* key;
-  const char* name;
-  std::uint64_t gib, context_mib;
-  int major, minor, multiprocessors;
-};
-// Totals as the cards are sold; the context's cost is of the order seen with recent drivers and can be given.
-constexpr KnownModel kKnown[] = {{"T4", "Tesla T4", 16, 104, 7, 5, 40},
-                                 {"A30", "NVIDIA A30", 24, 264, 8, 0, 56},
-                                 {"A100-40", "NVIDIA A100-SXM4-40GB", 40, 424, 8, 0, 108},
-                                 {"A100-80", "NVIDIA A100-SXM4-80GB", 80, 424, 8, 0, 108},
-                                 {"H100", "NVIDIA H100 80GB HBM3", 80, 526, 9, 0, 132},
-                                 {"H200", "NVIDIA H200", 141, 526, 9, 0, 132}};
+Model model_of(const GpuModel& known) {
+  return {known.name,
+          known.total,
+          known.context,
+          {},
+          {},
+          known.capability_major,
+          known.capability_minor,
+          known.multiprocessors,
+          {}};
+}
 
-std::optional<Model> model_named(const std::string& key) {
-  for (const KnownModel& known : kKnown) {
-    if (key != known.key) continue;
-    return Model{known.name,
-                 Bytes{known.gib << 30},
-                 Bytes{known.context_mib << 20},
-                 {},
-                 {},
-                 known.major,
-                 known.minor,
-                 known.multiprocessors,
-                 {}};
-  }
-  return std::nullopt;
+/// A card of that name; one that nobody knows needs its size.
+std::optional<Model> model_named(const std::string& key, const std::string& size) {
+  if (const auto known = find_gpu_model(key)) return model_of(*known);
+  const auto total = parse_size(size, Bytes{0}, Bytes{0});
+  if (key.empty() || key.size() > 59 || !is_printable(key) || !total) return std::nullopt;
+  return model_of(unknown_gpu_model(key, *total));
 }
 
 bool set_size(const std::string& text, Bytes& out, std::string& problem) {
@@ -78,14 +70,25 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
     text.resize(star);
   }
   std::size_t colon = text.find(':');
-  auto model = model_named(text.substr(0, colon));
+  const auto part_at = [&](std::size_t at) {
+    const std::size_t next = at == std::string::npos ? at : text.find(':', at + 1);
+    return at == std::string::npos ? std::string()
+                                   : text.substr(at + 1, next == std::string::npos ? next : next - at - 1);
+  };
+  auto model = model_named(text.substr(0, colon), part_at(colon));
   if (!model) {
-    problem = "there is no model '" + text.substr(0, colon) + "'";
+    problem = "there is no model '" + text.substr(0, colon) + "' (known: " + gpu_model_names() +
+              "; any other with its size: NAME:24GiB)";
     return false;
   }
   while (colon != std::string::npos) {
     const std::size_t next = text.find(':', colon + 1);
-    const std::string part = text.substr(colon + 1, next == std::string::npos ? next : next - colon - 1);
+    const std::string part = part_at(colon);
+    if (!part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos && count == 1) {
+      count = std::atoi(part.c_str());  // A100-40:2, as ration plan takes it
+      colon = next;
+      continue;
+    }
     const bool context = part.rfind("context=", 0) == 0;
     if (!set_size(context ? part.substr(8) : part, context ? model->context : model->total, problem)) return false;
     colon = next;
@@ -121,9 +124,9 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
     }
     if (!problem.empty()) return false;
   }
-  auto model = model_named(text("model").value_or(""));
+  auto model = model_named(text("model").value_or(""), text("memory").value_or(""));
   if (!model) {
-    problem = "a device needs a model: T4, A30, A100-40, A100-80, H100 or H200";
+    problem = "a device needs a model: " + gpu_model_names() + "; any other with its memory";
     return false;
   }
   if (const auto size = text("memory"); size && !set_size(*size, model->total, problem)) return false;

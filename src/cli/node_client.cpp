@@ -129,6 +129,7 @@ Result<json> node_snapshot(const Session& session, std::size_t most_processes,
   if (!daemon) return tl::unexpected(daemon.error());
   if (*daemon) return (*daemon)->get(snapshot_path(most_processes), passed_over);
   const auto machine = session.machine();
+  if (!machine && session.simulated) return tl::unexpected(machine.error());  // it was asked for
   const auto look = look_at_books(session, machine);
   if (!look) return tl::unexpected(look.error());
   const node::Viewer everything{true, ::getuid()};

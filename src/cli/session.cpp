@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "base/clock.hpp"
+#include "base/gpu_models.hpp"
 #include "base/printable.hpp"
 #include "node/people.hpp"
 
@@ -99,7 +100,9 @@ Result<policy::Machine> Session::machine() const {
                   "RATION_SIM_DIR=/a/folder/of/yours", 1);
     const char* spec = std::getenv("RATION_SIM");
     return fail("E1417", fmt::format("'{}' does not describe a simulated node.", spec == nullptr ? "" : spec),
-                "--sim=T4, --sim='T4:16GiB*2,A100-40'; models: T4 A30 A100-40 A100-80 H100 H200", 2);
+                fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other with its size: NAME:24GiB",
+                            gpu_model_names()),
+                2);
   }
   return machine;
 }

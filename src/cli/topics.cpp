@@ -57,7 +57,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1305", "a guarantee above its own limit", "raise --limit or lower --guarantee"},
       {"E1306", "these tenants do not fit on these GPUs", "the message names the smallest change that fits"},
       {"E1307", "not a tenant to plan with", "--tenant NAME=GUARANTEE[:LIMIT][*COUNT]: nlp=16GiB:30GiB, jup=4GiB*6"},
-      {"E1308", "not a GPU to plan with", "--gpu A100-40:2; models: T4 A30 A100-40 A100-80 H100 H200"},
+      {"E1308", "not a GPU to plan with", "--gpu A100-40:2; the message lists the models, any other is NAME:SIZE"},
       {"E1309", "what --wait asked for was not free within its time", "ration ps shows who holds it"},
       {"E1310", "--wait without a limit", "ration run --wait --limit 20GiB -- PROGRAM"},
       {"E1311", "not a step of a limit", "--retry-limit +25%, or +2GiB"},

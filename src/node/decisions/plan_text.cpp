@@ -5,14 +5,13 @@
 #include <charconv>
 
 #include "base/command.hpp"
+#include "base/gpu_models.hpp"
+#include "base/printable.hpp"
 #include "base/units.hpp"
-#include "node/decisions/models.hpp"
 #include "node/decisions/placement.hpp"
 
 namespace ration::node {
 namespace {
-
-constexpr Bytes hundredths(std::uint64_t gib) { return round_down(Bytes{(gib << 30) / 100}, kGranule); }
 
 /// Takes `*6` off the end of the text. Absent: what stands there is no number from 1 to 1000.
 std::optional<int> take_count(std::string& text, char mark) {
@@ -36,26 +35,13 @@ tl::unexpected<Error> no_tenant(const std::string& text) {
 }
 
 tl::unexpected<Error> no_device(const std::string& text) {
-  std::string known;
-  for (const DeviceModel& model : device_models()) known += std::string(known.empty() ? "" : " ") + model.name;
   return fail("E1308", fmt::format("'{}' is not a GPU to plan with.", text),
-              fmt::format("--gpu A100-40:2, --gpu T4:15GiB*3; models: {}", known), 2);
+              fmt::format("--gpu A100-40:2, --gpu T4:15GiB*3; models: {}; any other with its size: NAME:24GiB",
+                          gpu_model_names()),
+              2);
 }
 
 }  // namespace
-
-const std::vector<DeviceModel>& device_models() {
-  static const std::vector<DeviceModel> all{{"T4", hundredths(1456)},      {"A30", hundredths(2353)},
-                                            {"A100-40", hundredths(3939)}, {"A100-80", hundredths(7914)},
-                                            {"H100", hundredths(7914)},    {"H200", hundredths(13980)}};
-  return all;
-}
-
-const DeviceModel* find_model(const std::string& name) {
-  const auto& all = device_models();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const DeviceModel& model) { return name == model.name; });
-  return found == all.end() ? nullptr : &*found;
-}
 
 Result<std::vector<PlanDevice>> parse_plan_devices(const std::string& text) {
   std::vector<PlanDevice> devices;
@@ -68,17 +54,20 @@ Result<std::vector<PlanDevice>> parse_plan_devices(const std::string& text) {
     if (!count) return no_device(entry);
     const std::size_t colon = rest.find(':');
     const std::string name = rest.substr(0, colon), behind = colon == std::string::npos ? "" : rest.substr(colon + 1);
-    const DeviceModel* model = find_model(name);
-    if (model == nullptr || (colon != std::string::npos && behind.empty())) return no_device(entry);
-    Bytes usable = model->usable;
-    if (digits(behind) && rest == entry) {
+    const auto model = find_gpu_model(name);
+    const bool sized = !behind.empty() && !digits(behind);
+    if ((!model && !sized) || name.empty() || !is_printable(name) || (colon != std::string::npos && behind.empty()))
+      return no_device(entry);
+    Bytes usable = model ? model->total : kUnlimited;  // of an unknown one no share can be meant
+    if (model && digits(behind) && rest == entry) {
       count = take_count(rest, ':');
       if (!count) return no_device(entry);
     } else if (!behind.empty()) {
       const auto size = parse_size(behind, usable, usable);
       if (!size) return tl::unexpected(size.error());
       usable = round_down(*size, kGranule);
-      if (usable == Bytes{0} || usable >= kUnlimited) return no_device(entry);
+      constexpr Bytes kAbsurd{std::uint64_t{1} << 50};  // as is a share of a card that nobody knows
+      if (usable == Bytes{0} || usable >= kAbsurd) return no_device(entry);
     }
     if (devices.size() + static_cast<std::size_t>(*count) > static_cast<std::size_t>(kMostOfATenant))
       return no_device(entry);

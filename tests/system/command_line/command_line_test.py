@@ -399,6 +399,19 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.assertEqual(self.ration("plan", NODE, "--tenant", "a=6GiB").returncode, 0)
         self.assertEqual(self.ration("plan", NODE, "--tenant", "a=7GiB").returncode, 4)
 
+    def test_plan_and_simulated_node_know_the_same_cards(self):
+        known = re.search(r"models: ([\w\- ]+);", self.ration("plan", "--gpu", "T5", "--tenant", "a=1GiB").stderr).group(1).split()
+        self.assertLessEqual({"T4", "V100", "RTX3090", "RTX4090", "A6000", "A10", "L4", "L40S", "A30", "A100-40", "A100-80", "H100", "H200", "B200"}, set(known))
+        for card in [*known, "rtx 3090", "RTX-4090", "Mine:12GiB", "RTX5090:31.5GiB*2", "A100-40:2"]:
+            with self.subTest(card=card):
+                planned = self.document("plan", "plan", "--gpu", card, "--tenant", "a=1GiB", "-o", "json")["data"]["devices"]
+                simulated = self.document("ps", "ps", f"--sim={card}", "-o", "json")["devices"]
+                self.assertEqual([device["usable_bytes"] for device in planned], [device["total_bytes"] for device in simulated])
+        self.assertIn("RTX3090", self.refused(2, "E1417", "ps", "--sim=T5"))
+        for card in ("Mine:50%", "Mine:max", "Mine:", ":4GiB", "Mine:4", "a\033b:4GiB"):
+            self.refused(2, "E1417", "ps", f"--sim={card}")
+            self.refused(2, "E1308", "plan", "--gpu", card, "--tenant", "a=1GiB")
+
     def test_bad_plans(self):
         self.refused(2, "E1001", "plan", "--gpu", "T4")
         for gpu in ("T5", "T4:0", "T4*x", "T4:1XiB*2", ""):

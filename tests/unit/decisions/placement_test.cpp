@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "node/decisions/models.hpp"
+#include "base/gpu_models.hpp"
 
 namespace ration::node {
 namespace {
@@ -96,7 +96,7 @@ TEST(Placement, TextsAreReadAndWritten) {
     EXPECT_FALSE(parse_plan_tenant(bad, {})) << bad;
   EXPECT_EQ(parse_plan_tenant("a=50%", devices("T4:16GiB*2"))->guarantee, 8_GiB);
   EXPECT_EQ(parse_plan_tenant("a=50%", devices("T4,A30")).error().id, "E1307");
-  for (const DeviceModel& model : device_models()) EXPECT_EQ(devices(model.name)[0].usable, model.usable);
+  for (const GpuModel& model : gpu_models()) EXPECT_EQ(devices(model.key)[0].usable, model.total);
 }
 
 /// Whether any way at all fits, by trying all of them.
