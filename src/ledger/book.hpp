@@ -324,9 +324,8 @@ class Book {
   [[nodiscard]] SharedRecord* find_shared(std::uint64_t key) noexcept;
   void settle(SharedRecord& record, LabelSearch& labels) noexcept;
   [[nodiscard]] bool held_by_others(const SharedRecord& record, LabelSearch& labels) const noexcept;
-  void release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept;
+  Bytes release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept;
 
-  Mapping mapping_;
   BookLayout* layout_ = nullptr;
   SlotRecord* own_ = nullptr;  // the slot of this process
   std::uint32_t slot_ = kNoSlot;

@@ -321,9 +321,10 @@ void Book::settle_shared() noexcept {
 }
 
 // A process has ended, or detaches. Under the lock of the shared part, before its slot is cleared, and with it what
-// nobody else holds.
-void Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept {
+// nobody else holds. Returns what the workload keeps.
+Bytes Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept {
   SharedPart& part = layout_->shared;
+  Bytes kept_bytes;
   const std::uint32_t bound = std::min<std::uint32_t>(part.bound.load(kRelaxed), kMaxShared);
   for (std::uint32_t index = 0; index < bound; ++index) {
     SharedRecord& record = part.records[index];
@@ -335,7 +336,10 @@ void Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept {
     const std::uint64_t word = record.bytes.load(kRelaxed), lent = lent_granules(word);
     const bool kept = lent > 0 && held_by_others(record, labels);
     record.bytes.store(pack(0, kept_granules(word) + (kept ? lent : 0)), kRelaxed);
-    if (kept) charge_common(record.account, lent);  // the slot's own part goes with the slot
+    if (kept) {  // the slot's own part goes with the slot
+      charge_common(record.account, lent);
+      kept_bytes += kGranule * lent;
+    }
     record.waived.store(0, kRelaxed);
     record.maker.store(kNobody, kRelaxed);
   });
@@ -345,6 +349,7 @@ void Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept {
         settle(record, labels);
     });
   }
+  return kept_bytes;
 }
 
 }  // namespace ration::ledger

@@ -173,13 +173,15 @@ Bytes Book::reap() noexcept {
     if (life_of(state) == SlotLife::kFree || lives(index)) continue;
     // What it lent stays charged while others hold it: that is settled first, by one process at a time. Where the lock
     // cannot be had now, all that it held stays charged until somebody looks again.
+    Bytes kept;
     if (has_shares(index)) {
       if (!lock_shared()) continue;
       if (generation_of(slot.state.load(std::memory_order_acquire)) == generation_of(state) && !lives(index))
-        release_shares_of(index, labels);
+        kept = release_shares_of(index, labels);
       unlock_shared();
     }
-    returned += bury(index, state);
+    const Bytes refunded = bury(index, state);
+    returned += refunded - std::min(refunded, kept);
   }
   forget_dead_waiters();
   if (returned > Bytes{0}) wake_waiters();

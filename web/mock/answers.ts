@@ -66,7 +66,7 @@ function explain(one: Workload, world: World): Explained & Record<string, unknow
   const used = world.usedAt(one, Date.now()), pooled = Math.min(one.pooled, used), unexplained = 24 * 2 ** 20;
   return {
     workload: one.name, tenant: one.tenant, user: one.user, device: "NVIDIA A100-SXM4-80GB", account: "device", processes: [],
-    gpu: one.gpu, used_bytes: used, limit_bytes: world.limitAt(one, Date.now()), suspended_bytes: 0, driver_bytes: used + unexplained, rows: [
+    gpu: one.gpu, used_bytes: used, limit_bytes: world.limitAt(one, Date.now()), suspended_bytes: 0, shared_bytes: 0, driver_bytes: used + unexplained, rows: [
       { id: "allocated", label: "allocated by the program", bytes: Math.max(0, used - pooled - one.context), source: "book (tensors, and what its framework caches)" },
       { id: "pooled", label: "reserved by the driver's pools", bytes: pooled, source: "book" },
       { id: "context", label: "CUDA context", bytes: one.context, source: "book, measured when it was made" },

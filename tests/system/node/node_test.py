@@ -22,7 +22,7 @@ from node_client import BIN, GIB, MIB, PATIENCE, UnixConnection  # noqa: E402
 
 NAME_OFFSET, TENANT_OFFSET = 96, 160  # of a book's header
 ACCOUNTS_OFFSET = 76  # how many there are
-HELD_OFFSET = 4096 * 9 + 128  # of the first account of a book's first process: header, devices, denials before it
+HELD_OFFSET = 4096 * 10 + 64  # of the first account of a book's first process: header, devices, denials before it
 LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header page, UUID, name, two words before it
 
 

@@ -193,7 +193,7 @@ class TwoDaemons(Machine):
 
     def test_who_runs_on_a_simulated_node_is_not_the_machines(self):
         # The loader finds this driver as it would find the machine's.
-        self.daemon(node=None, LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM="T4:16GiB")
+        self.daemon(node=None, LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         self.holding("elsewhere", node=OTHER_NODE)
         self.looks()
         self.assertEqual(self.rows(), {})

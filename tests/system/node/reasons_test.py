@@ -13,7 +13,7 @@ from node.node_case import NODE, Case  # noqa: E402
 from node_client import BIN, GIB, MIB  # noqa: E402
 
 WAITERS_OFFSET = 820  # of a book's header
-HELD_OFFSET = 4096 * 9 + 128  # of the first account of a book's first process
+HELD_OFFSET = 4096 * 10 + 64  # of the first account of a book's first process
 
 
 class Reasons(Case):
