@@ -89,11 +89,11 @@ test("a denial is followed to its reason and to what helps", async (context) => 
   const why = page.locator("article.why");
   await why.getByText("would not fit").waitFor();
   assert.match(await why.innerText(), /Held\s+[\d.]+ GiB of its limit [\d.]+ GiB/);
-  assert.match(await why.locator(".fix code").innerText(), new RegExp(`^ration set ${row.workload} --limit \\d+MiB$`));
+  assert.match(await why.locator(".fix code").innerText(), new RegExp(`^ration set ${row.workload} --limit [\\d.]+[GM]iB$`));
   const permalink = page.url();
   await why.getByRole("link", { name: /Set the limit to/ }).click();
   await page.waitForFunction(() => document.activeElement?.id === "limit");
-  assert.match(await page.locator("#limit").inputValue(), /^\d+MiB$/);
+  assert.match(await page.locator("#limit").inputValue(), /^[\d.]+[GM]iB$/);
   await page.goto(permalink);
   await page.locator("article.why .because").waitFor();
   assert.deepEqual(errors, []);
