@@ -19,12 +19,12 @@ struct GpuModel {
   int capability_major = 8, capability_minor = 0, multiprocessors = 80;
 };
 
-/// Sizes as quoted by PyTorch's out-of-memory message ("GPU 0 has a total capacity of …") in public bug reports: T4 14.56
-/// GiB, V100 31.74 (liucongg/ChatGLM-Finetuning#73), L4 22.03 (ArcInstitute/evo2#190), A30 23.53 (google/RB-Modulation#5),
-/// RTX 3090 23.68 to 23.70, RTX 4090 23.64 (ali-vilab/VGen#104), A100-40 39.39, L40 and L40S 44.40 (NVlabs/Eagle#68),
-/// 80 GB cards 79.14 to 79.25, H200 139.80. Drivers and ECC change them by a percent or two; where reports differ a small
-/// one stands here. Of A10, A6000, V100-16 and B200 no report was at hand: they have the share of what is sold that the
-/// nearest card (L4, RTX 3090, V100, H200) has.
+/// Sizes as quoted by PyTorch's out-of-memory message ("GPU 0 has a total capacity of …") in public bug reports:
+/// T4 14.56 GiB, V100 31.74 (liucongg/ChatGLM-Finetuning#73), L4 22.03 (ArcInstitute/evo2#190), A30 23.53
+/// (google/RB-Modulation#5), RTX 3090 23.68 to 23.70, RTX 4090 23.64 (ali-vilab/VGen#104), A100-40 39.39, L40 and
+/// L40S 44.40 (NVlabs/Eagle#68), 80 GB cards 79.14 to 79.25, H200 139.80. Drivers and ECC change them by a percent or
+/// two; where reports differ a small one stands here. Of A10, A6000, V100-16 and B200 no report was at hand: they have
+/// the share of what is sold that the nearest card (L4, RTX 3090, V100, H200) has.
 [[nodiscard]] const std::vector<GpuModel>& gpu_models();
 
 /// Absent: none of that name. Case, blanks, hyphens, and NVIDIA's series before the number (RTX, GeForce, Tesla) do not

@@ -179,7 +179,7 @@ void add_plan_options(CLI::App* verb) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);  // the word after it may be the program
-  verb->add_option("--on-deny", wish.on_deny, "fail | wait | wait:30s: what a refused allocation does")
+  verb->add_option("--on-deny", wish.on_deny, "fail | wait | wait:30s: what a denied allocation does")
       ->type_name("ANSWER");
   verb->add_option("--account", wish.account, "device: everything nvidia-smi counts | heap: allocations only")
       ->type_name("KIND");
@@ -309,11 +309,11 @@ void add_verbs(CLI::App& app) {
           ->expected(0, 1)
           ->type_name("TIME");
   run->add_option("--priority", typed.run.priority, "with --wait: larger goes first")->type_name("N")->needs(wait);
-  run->add_option("--retry", typed.run.retries, "so often again with more, if it fails right after a refusal")
+  run->add_option("--retry", typed.run.retries, "so often again with more, if it fails right after a denial")
       ->check(CLI::Range(0, 100))
       ->type_name("N");
   run->add_option("--retry-limit", typed.run.retry_limit, "how much more each time: +25%, +2GiB")->type_name("STEP");
-  run->add_option("--denied-exit", typed.run.denied_exit, "exit code if it fails right after a refusal")
+  run->add_option("--denied-exit", typed.run.denied_exit, "exit code if it fails right after a denial")
       ->check(CLI::Range(1, 255))
       ->type_name("CODE");
   run->add_flag("--print-env", typed.run.print_env, "print the variables that would be set, and do nothing");

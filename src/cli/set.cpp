@@ -81,12 +81,12 @@ std::string reach(const Session& session, const nlohmann::json& row) {
 }
 
 void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
-  fmt::print("{}: shrinking, over by {}. Nothing is taken away; it is refused more until it is under.\n", name,
+  fmt::print("{}: shrinking, over by {}. Nothing is taken away; more is denied until it is under.\n", name,
              session.size(used - limit));
 }
 
 Result<void> agree_to_shrink(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
-  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be refused until it is under {}.\n",
+  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be denied until it is under {}.\n",
              options.name, session.size(used), session.size(used - limit), session.size(limit));
   if (confirmed(session, "Proceed?")) return {};
   return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",

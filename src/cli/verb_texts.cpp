@@ -23,7 +23,7 @@ const std::vector<VerbText>& verb_texts() {
         {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out", "on the GPU with the most free memory"},
         {"ration run --slice 0.2 -- python serve.py", "inside a slice made by ration split"},
         {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
-        {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py", "again with more if it was refused"},
+        {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py", "again with more if it was denied"},
         {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "without any GPU"}}},
       {"ps",
        Task::kLook,
@@ -68,7 +68,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "explain one denial, event or wait",
        "[NUMBER | WORKLOAD]",
-       "Says what was refused, to whom, why, and what to type; of any other event what led to it; of who waits in the "
+       "Says what was denied, to whom, why, and what to type; of any other event what led to it; of who waits in the "
        "queue what for. Denials are numbered d-RUN-NUMBER, events as ration events shows them, places in the queue "
        "q-NUMBER.",
        {{"ration why", "the newest denial"},
@@ -106,7 +106,7 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "change limits of something running",
        "NAME [OPTIONS]",
-       "The next allocation sees the new limit. A limit below what is held takes nothing away: more is refused until "
+       "The next allocation sees the new limit. A limit below what is held takes nothing away: more is denied until "
        "it is under.",
        {{"ration set nlp --limit 20GiB", "raise"},
         {"ration set nlp --limit +1GiB", "a GiB more than now; -1GiB: less"},
@@ -224,7 +224,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "what limit should I give",
        "WORKLOAD [OPTIONS]",
-       "From the peaks and refused requests of its recorded runs: a limit and a guarantee, with reasons and a "
+       "From the peaks and denied requests of its recorded runs: a limit and a guarantee, with reasons and a "
        "back-test.",
        {{"ration recommend nlp/train", ""}}},
       {"env",
@@ -266,7 +266,7 @@ const std::vector<VerbText>& verb_texts() {
        "all of it on simulated GPUs",
        "[OPTIONS]",
        "A daemon of its own on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next port that is free), and real "
-       "programs of several tenants under limits: refusals and their reasons, limits that move, idle programs. Needs "
+       "programs of several tenants under limits: denials and their reasons, limits that move, idle programs. Needs "
        "no "
        "GPU, no root, no network; nothing on this machine is touched, and nothing is left behind. Other verbs look at "
        "it with --sim=demo. What is played is a TOML file: the tables of ration.toml beside [scenario], [[program]], "

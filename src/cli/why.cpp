@@ -206,7 +206,7 @@ Result<int> why(const Session& session, const std::string& what) {
     }
     if (told) break;  // the daemon keeps what the books no longer have
     return fail("E1413",
-                fmt::format("run {} ({}) has no denial {}: it was refused {} times, and the newest 256 are kept.",
+                fmt::format("run {} ({}) has no denial {}: it was denied {} times, and the newest 256 are kept.",
                             wanted->run, book.name, id, book.denial_count),
                 "ration ps", 3);
   }

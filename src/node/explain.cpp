@@ -126,7 +126,7 @@ std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes 
 
 std::vector<std::string> sentences(const Overrun& overrun, const std::function<std::string(Bytes)>& size_text) {
   std::vector<std::string> lines{
-      fmt::format("over its limit of {} by {}: whatever it asks for is refused until it is below",
+      fmt::format("over its limit of {} by {}: whatever it asks for is denied until it is below",
                   size_text(overrun.limit), size_text(overrun.over))};
   if (overrun.pooled > Bytes{0})
     lines.push_back(fmt::format("could come back: what is free of the {} reserved by the driver's pools",

@@ -32,7 +32,7 @@ json consequence(const LimitChanged& change) {
   if (change.used > change.limit)
     return {
         {"level", "warn"},
-        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is refused until it is under.",
+        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is denied until it is under.",
                              change.workload, format_size(change.used), format_size(change.used - change.limit))}};
   if (!change.held_back_by.empty())
     return {{"level", "info"},

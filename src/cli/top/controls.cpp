@@ -53,7 +53,7 @@ std::optional<Request> ask_why(View& view) {
   const Row* row = governed_row(view);
   if (row == nullptr) return std::nullopt;
   if (row->last_denial.empty()) {
-    say(view, row->title() + " was refused nothing.");
+    say(view, row->title() + " was denied nothing.");
     return std::nullopt;
   }
   Request request = about(*row, Request::Kind::kWhy);

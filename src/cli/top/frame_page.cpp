@@ -8,7 +8,7 @@ namespace {
 
 std::vector<std::string> help_lines(const View& view) {
   std::vector<std::string> lines{"arrows j k PgUp PgDn Home End   choose a workload",
-                                 "Enter   where its bytes are          w   why it was refused last",
+                                 "Enter   where its bytes are          w   why it was denied last",
                                  "e       events, newest last          /   filter        o   sort",
                                  "F       full      c   compact        q   quit          ?   this page"};
   if (view.read_only)

@@ -95,15 +95,15 @@ Choice choose_by_peaks(Bytes largest) {
 
 Choice choose_by_needs(const Refusals& refused) {
   return {least_limit(refused.need()),
-          fmt::format("a refused run needed at least {}, rounded to 256 MiB: what beyond that is not known",
+          fmt::format("a denied run needed at least {}, rounded to 256 MiB: what beyond that is not known",
                       to_text(refused))};
 }
 
 Choice choose_above(Bytes refused_at) {
-  return {round_up(Bytes{refused_at.count() + refused_at.count() / 4}, kAdviceStep),
-          fmt::format(
-              "a quarter above {}, the highest limit at which a run was refused memory: what it needed is not known",
-              format_size(refused_at))};
+  return {
+      round_up(Bytes{refused_at.count() + refused_at.count() / 4}, kAdviceStep),
+      fmt::format("a quarter above {}, the highest limit at which a run was denied memory: what it needed is not known",
+                  format_size(refused_at))};
 }
 
 Choice cap(Choice choice, Bytes capacity) {
@@ -243,7 +243,7 @@ std::string to_text(const Recommendation& found, TimeMs now) {
         "not enough history: {} run{} (need {}) - showing the largest peak seen, {}{}. Give a limit of at least {}, or "
         "let it run more often.\n",
         found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max),
-        found.refused.need() > found.peak_max ? "; refused was what needs at least " + to_text(found.refused) : "",
+        found.refused.need() > found.peak_max ? "; denied was what needs at least " + to_text(found.refused) : "",
         size(found.limit));
   }
   const TimeMs ago = std::max<TimeMs>(now - found.last_run, 0), seen = std::max<TimeMs>(now - found.first_run, 0);

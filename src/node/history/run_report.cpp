@@ -28,8 +28,7 @@ bool has_limit(const RunOnDevice& device) { return device.limited > 0 && device.
 std::string times(std::int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
 std::string note_of_refusals(const RunOnDevice& device, const Refusals& refused) {
-  const std::string begin =
-      fmt::format("It was refused memory {} at {}: ", times(device.denials), size(device.limited));
+  const std::string begin = fmt::format("It was denied memory {} at {}: ", times(device.denials), size(device.limited));
   const auto next_time = [](Bytes limit) {
     return fmt::format("'ration why' tells each, or next time  {}", command({"run", "--limit", exact_size(limit)}));
   };
@@ -56,7 +55,7 @@ void add_notes(RunReport& report) {
           "Peak {} of {}: next time  {}{}", size(device.peak), size(device.limited), limited_run,
           report.others_waited == 0
               ? std::string()
-              : fmt::format("  ({} requests of others waited or were refused meanwhile).", report.others_waited)));
+              : fmt::format("  ({} requests of others waited or were denied meanwhile).", report.others_waited)));
     }
     if (device.denials > 0) report.notes.push_back(note_of_refusals(device, report.refused));
     if (!has_limit(device)) {

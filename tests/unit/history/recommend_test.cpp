@@ -63,7 +63,7 @@ TEST_F(HistoryTest, ARefusedRunRaisesTheLimitAndLowersTheConfidence) {
   ASSERT_TRUE(history.commit());
   const auto found = reader().recommend(ask(at));
   EXPECT_EQ(found->limit, 15_GiB);
-  EXPECT_NE(found->limit_reason.find("refused"), std::string::npos);
+  EXPECT_NE(found->limit_reason.find("denied"), std::string::npos);
   EXPECT_EQ(found->confidence, "low");
   EXPECT_EQ(found->denials, 2u);
   EXPECT_EQ(found->checks[1].limit, 12_GiB);
@@ -98,7 +98,7 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->limit, 1792_MiB) << "1564 MiB, as ration why says";
   EXPECT_EQ(found->limit_reason,
-            "a refused run needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it held), rounded to 256 MiB: what "
+            "a denied run needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it held), rounded to 256 MiB: what "
             "beyond that is not known");
   EXPECT_EQ(found->denials, 2U);
   ASSERT_EQ(found->checks.size(), 3U);
@@ -109,7 +109,7 @@ TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   const auto last = reader().last_run("nlp/train");
   ASSERT_EQ(last->notes.size(), 1U);
   EXPECT_EQ(last->notes[0],
-            "It was refused memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
+            "It was denied memory once at 1.17 GiB: it needed at least 1.53 GiB (1.00 GiB on top of the 540 MiB it "
             "held); 'ration why' tells each, or next time  ration run --limit 1.75GiB");
 }
 
@@ -129,7 +129,7 @@ TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
   EXPECT_EQ(found->limit, 4_GiB);
   question.fewest_runs = 5;
   EXPECT_EQ(to_text(*reader().recommend(question), question.now),
-            "not enough history: 2 runs (need 5) - showing the largest peak seen, 1.00 GiB; refused was what needs at "
+            "not enough history: 2 runs (need 5) - showing the largest peak seen, 1.00 GiB; denied was what needs at "
             "least 4.00 GiB (3.00 GiB on top of the 1.00 GiB it held). Give a limit of at least 4.00 GiB, or let it "
             "run more often.\n");
 }
@@ -217,7 +217,7 @@ TEST_F(HistoryTest, TheLastRunIsLookedBackAtWithNotes) {
             " denials 0 · GiB·h used 8.0, limit 32.0\n"
             "Notes\n"
             " * Peak 8.00 GiB of 16.0 GiB: next time  ration run --limit 8.5GiB  (1 requests of others waited or were "
-            "refused meanwhile).\n");
+            "denied meanwhile).\n");
   EXPECT_EQ(reader().last_run("nlp/nothing").error().id, "E1917");
 }
 

@@ -132,7 +132,7 @@ TEST_F(Controls, LettersThatSteerAreNotTyped) {
 
 TEST_F(Controls, WhyIsOfTheLastDenialAndSaysWhenThereIsNone) {
   EXPECT_FALSE(letter(U'w').request);
-  EXPECT_EQ(view_.message, "nlp/train was refused nothing.");
+  EXPECT_EQ(view_.message, "nlp/train was denied nothing.");
   (void)letter(U'j');
   const auto pressed = letter(U'w');
   ASSERT_TRUE(pressed.request);
