@@ -413,7 +413,7 @@ void Daemon::stay_reachable() {
   if (good) good = server_.keep_socket();
   const std::string problem = good ? "" : good.error().what;
   if (problem == std::exchange(unreachable_, problem) || problem.empty()) return;
-  publish({plain_event("daemon", "nobody reaches the daemon: " + problem)});
+  publish({plain_event("daemon", fmt::format("nobody reaches the daemon: {}", problem))});
 }
 
 Result<std::vector<std::string>> Daemon::reload() {

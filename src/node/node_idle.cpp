@@ -157,7 +157,7 @@ Result<void> Node::suspend(const std::string& name, const Caller& caller, std::v
 Result<void> Node::resume(const std::string& name, const Caller& caller) {
   const auto workload = workload_for(name, caller);
   if (!workload) return tl::unexpected(workload.error());
-  if (suspension_.ask((*workload)->path, caller.name + " asked for it")) return {};
+  if (suspension_.ask((*workload)->path, fmt::format("{} asked for it", caller.name))) return {};
   return fail("E1546", fmt::format("{} is not suspended.", (*workload)->book.name), "ration ps", 4);
 }
 

@@ -112,8 +112,8 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     Event event =
         event_of(workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
                  denial.reason == ledger::DenialReason::kNoAccount
-                     ? fmt::format("{} was refused {}: {}", who, denial.function, explained.because)
-                     : fmt::format("{} was refused {}: it held {} of its limit {}", who, format_size(denial.requested),
+                     ? fmt::format("{} was denied {}: {}", who, denial.function, explained.because)
+                     : fmt::format("{} was denied {}: it held {} of its limit {}", who, format_size(denial.requested),
                                    format_size(denial.used), format_size(denial.limit)));
     event.time = history::to_ms(time_ns);
     event.pid = denial.pid;

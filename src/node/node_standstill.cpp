@@ -95,7 +95,7 @@ void Node::break_standstills(std::vector<Event>& events) {
       event.fix = begun.error().fix;
       cannot_leave_[decision.leaves] = now_ns_;
     } else {
-      suspension_.ask(decision.leaves, "it gave way to " + for_whom + " and still waits");
+      suspension_.ask(decision.leaves, fmt::format("it gave way to {} and still waits", for_whom));
     }
     events.push_back(std::move(event));
   }

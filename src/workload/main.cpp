@@ -332,7 +332,8 @@ int main(int argc, char** argv) {
   giving->callback([&] { outcome = start_driver() ? workload::give(options.request_mib << 20, form) : 1; });
   static int socket = -1;
   auto* obeying =
-      app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore, outlive")->group("");
+      app.add_subcommand("obey", "does what standard input says: take MIB, free, checkpoint, restore, outlive")
+          ->group("");
   obeying->add_option("--socket", socket, "over which memory is exported and imported");
   obeying->callback([&] { outcome = start_driver() ? workload::obey(socket) : 1; });
   static std::uint64_t seed = 1;

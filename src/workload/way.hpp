@@ -27,8 +27,9 @@ int keep_open();
 int give(std::size_t size, const std::string& form);
 /// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `context` and
 /// `leave` (one beside the primary), `heap MIB` (of the current context's kernels), `checkpoint`, `restore`, `outlive`
-/// (end, and go on in a child made by the clone system call); over `socket`, `ipc MIB`, `descriptor MIB` and `pool MIB` export memory (`drop` gives all of it up), `receive` takes what
-/// was sent, `import` opens all that was received, `let-go` closes it.
+/// (end, and go on in a child made by the clone system call); over `socket`, `ipc MIB`, `descriptor MIB` and `pool MIB`
+/// export memory (`drop` gives all of it up), `receive` takes what was sent, `import` opens all that was received,
+/// `let-go` closes it.
 int obey(int socket);
 /// Says `ready`, waits until the FIFO at `gate` is opened for writing, makes `calls` random driver calls from each of
 /// `threads` threads, gives everything back but its context, says `returned`, and ends when the gate is closed. Exits

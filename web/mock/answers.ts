@@ -94,7 +94,7 @@ function patchWorkload(world: World, asked: Asked, name: string): Answer {
   const consequences: { level: "info" | "warn"; text: string }[] = [];
   if ("bytes" in limit) {
     consequences.push(limit.bytes < used
-      ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than that: nothing is taken away, more is refused until it is under.` }
+      ? { level: "warn", text: `${name} uses ${formatSize(used)}, ${formatSize(used - limit.bytes)} more than that: nothing is taken away, more is denied until it is under.` }
       : used + free >= limit.bytes ? { level: "info", text: `The next allocation on GPU ${one.gpu} sees ${formatSize(limit.bytes)}.` } : { level: "info", text: `GPU ${one.gpu} has ${formatSize(free)} free: ${formatSize(limit.bytes)} cannot be reached at this moment.` });
   }
   const after = "bytes" in limit ? limit.bytes : before;

@@ -61,6 +61,8 @@ idle = { after = "1s", action = "suspend" }
                                    env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.addCleanup(lambda: (os.killpg(process.pid, signal.SIGKILL), process.wait()))
         self.until(lambda: self.rows().get("patient", {}).get("state") == "waiting", "one of the two waits for the other")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "it is a wait that somebody would notice")
         self.ration("set", "patient", "--limit", "4GiB")
         event = self.event("waited")
         self.assertRegex(event["text"], r"patient waited about .* for 1\.\d\d GiB and got it")

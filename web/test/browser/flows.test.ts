@@ -229,7 +229,7 @@ test("denials are spoken politely, many as one sentence", async (context) => {
   assert.equal(await announcer.getAttribute("aria-live"), "polite");
   assert.equal(await announcer.innerText(), "");
   await daemon.deny(row.workload);
-  await announcer.getByText("was refused").waitFor();
+  await announcer.getByText("was denied").waitFor();
   const first = await announcer.innerText();
   for (let round = 0; round < 3; round += 1) await daemon.deny(row.workload);
   await page.locator(".events li").nth(3).waitFor();

@@ -54,7 +54,7 @@ const withQuoted = ["node/node_idle.cpp", "node/node_rules.cpp", "node/limits.cp
 
 /** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
 const notShown = [
-  /^\n /, /^ · http/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^Its container /, /^ {3}shows who/, /^Trim instead/, /^Run the daemon/, /^It computes/, /^Start it again/,
+  /^\n /, /^ · http/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^Its container /, /^ {3}shows who/, /^Trim instead/, /^Run the daemon/, /^It computes/, /^Start it again/, /^ {3}or start it again$/,
   /^'\w+' is no object$/, /^it is no (list|object)$/, / belongs to \{\}\.$/, /^\{\}, or: ration set/, /^look at$/, /   \(who (holds|it)/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
 ];
 
@@ -113,7 +113,7 @@ test("each sentence is recognised as itself, and what is none is as it is", () =
 test("a sentence within a sentence is told, too; names and commands are not", () => {
   assert.equal(inChinese("nlp/train may hold 6.00 GiB instead of 8.00 GiB: kept for vision/serve (the last of 4 changes within 9s)"),
     "nlp/train 现在可持有 6.00 GiB（原为 8.00 GiB）：为 vision/serve 保留（9s 内 4 次变化中的最近一次）");
-  assert.equal(inChinese("jup/limit was refused 512 MiB: it held 1.00 GiB of its limit 1.25 GiB"), "jup/limit 申请 512 MiB 被拒绝：已持有 1.00 GiB，上限 1.25 GiB");
+  assert.equal(inChinese("jup/limit was denied 512 MiB: it held 1.00 GiB of its limit 1.25 GiB"), "jup/limit 申请 512 MiB 被拒绝：已持有 1.00 GiB，上限 1.25 GiB");
   assert.equal(inChinese("nlp/train: limit 2.00 GiB → 3.00 GiB on GPU 0, by root; shrinking, over by 1.00 GiB"), "nlp/train：GPU 0 的上限 2.00 GiB → 3.00 GiB，操作者 root；正在收缩，超出 1.00 GiB");
   assert.equal(inChinese("jup/kernel: no memory taken or given back and no computing for 25s; it is being suspended"), "jup/kernel：25s 内没有申请或归还内存，也没有计算；正在挂起");
   assert.equal(inChinese("jup/kernel: no memory taken or given back for 25s; whether it computes is not known, so it is not suspended"), "jup/kernel：25s 内没有申请或归还内存；是否在计算未知，因此不挂起");
