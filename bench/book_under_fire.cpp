@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,11 +150,77 @@ void kill_row(const std::string& path) {
       kKills, hangs, left, slowest_ms, good ? "ok" : "MISSED");
 }
 
+// Eight processes charge without a pause. Some stand still for 50 ms each, some are killed and replaced, at random
+// instants; meanwhile this process charges, and the longest of its charges is told. It runs before the others where the
+// kernel lets it, so that it measures the book and not its turn on the processor.
+void storm_row(const std::string& path) {
+  constexpr int kWorkers = 8, kMaxStopped = 6, kActions = 10'000;
+  constexpr auto kStoppedFor = std::chrono::milliseconds(50);
+  using Clock = std::chrono::steady_clock;
+  struct Worker {
+    pid_t pid = -1;
+    Clock::time_point until{};  // stopped so long; the epoch: it runs
+  };
+  Book book = fresh_book(path);
+  if (!book.attach()) std::exit(1);
+  ::setpriority(PRIO_PROCESS, 0, -10);
+  std::mt19937 random(13);
+  unsigned started = 0;
+  const auto start = [&](Worker& worker) {
+    worker = {::fork(), {}};
+    if (worker.pid != 0) return;
+    ::setpriority(PRIO_PROCESS, 0, 10);
+    charge_for_ever(path, ++started);
+  };
+  std::vector<Worker> workers(kWorkers);
+  for (Worker& worker : workers) start(worker), ++started;
+  int kills = 0, stops = 0, stopped = 0;
+  std::uint64_t over = 0;
+  double slowest_ms = 0;
+  while (kills < kActions || stops < kActions) {
+    for (Worker& worker : workers) {
+      if (worker.until == Clock::time_point{} || Clock::now() < worker.until) continue;
+      ::kill(worker.pid, SIGCONT);
+      worker.until = {};
+      --stopped;
+    }
+    Worker& worker = workers[random() % kWorkers];
+    const bool kill_it = kills < kActions && (stopped >= kMaxStopped || kills <= stops);
+    if (worker.until == Clock::time_point{} && kill_it) {
+      ::kill(worker.pid, SIGKILL);
+      ::waitpid(worker.pid, nullptr, 0);
+      start(worker), ++started, ++kills;
+    } else if (worker.until == Clock::time_point{} && stops < kActions && stopped < kMaxStopped) {
+      ::kill(worker.pid, SIGSTOP);
+      worker.until = Clock::now() + kStoppedFor;
+      ++stops, ++stopped;
+    }
+    for (int charge = 0; charge < 100; ++charge) {
+      const auto before = Clock::now();
+      const bool granted = book.charge(0, Bytes{4096}) == Charged::kGranted;
+      if (granted) book.refund(0, Bytes{4096});
+      slowest_ms = std::max(slowest_ms, std::chrono::duration<double, std::milli>(Clock::now() - before).count());
+      if (book.used(0).count() > kLimit) ++over;
+    }
+    if (kills % 16 == 0) book.reap();
+  }
+  for (const Worker& worker : workers) ::kill(worker.pid, SIGKILL), ::waitpid(worker.pid, nullptr, 0);
+  book.reap();
+  const std::uint64_t left = book.used(0).count();
+  ::setpriority(PRIO_PROCESS, 0, 0);
+  const bool good = over == 0 && left == 0 && slowest_ms <= 10;
+  std::printf(
+      "| %d kills and %d stops of 50 ms among %d charging processes | | over the limit %lu times | bytes left %lu | "
+      "longest charge of another %.2f ms | 0, 0, ≤ 10 ms | %s |\n",
+      kills, stops, kWorkers, over, left, slowest_ms, good ? "ok" : "MISSED");
+}
+
 }  // namespace
 
 void print_book_rows(const std::string& folder) {
   barrier_row(folder + "/fire.book");
   kill_row(folder + "/fire.book");
+  storm_row(folder + "/fire.book");
 }
 
 }  // namespace ration::bench
