@@ -32,7 +32,7 @@ namespace {
 constexpr int kRounds = 7;
 constexpr int kNeighbours = 150;
 constexpr int kStarters = 32;
-constexpr const char* kNode = "T4:context=1MiB*1";
+constexpr const char* kNode = "T4:16GiB:context=1MiB*1";
 
 void* library = nullptr;
 template <typename Function>

@@ -44,8 +44,8 @@ void lower(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
 
 // Threads of one process take turns at their slot. A turn lasts a few nanoseconds unless its thread loses the
 // processor.
-constexpr int kSpins = 200, kYields = 1000, kNaps = 100'000;
-constexpr timespec kNap{0, 100'000};
+constexpr int kSpins = 200, kYields = 1000, kNaps = 10'000;
+constexpr timespec kTurnNap{0, 100'000};
 
 /// False: whoever has the turn does not go on. This thread interrupted it in a signal handler, or a debugger stopped
 /// it.
@@ -56,7 +56,7 @@ constexpr timespec kNap{0, 100'000};
     else if (tries < kSpins + kYields)
       ::sched_yield();
     else
-      ::syscall(SYS_nanosleep, &kNap, nullptr);  // nanosleep() would be a place to cancel this thread at
+      ::syscall(SYS_nanosleep, &kTurnNap, nullptr);  // nanosleep() would be a place to cancel this thread at
     std::uint64_t none = kNoChange;
     if (change.load(kRelaxed) == kNoChange &&
         change.compare_exchange_weak(none, kPreparing, std::memory_order_acquire, kRelaxed))

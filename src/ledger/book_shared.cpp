@@ -9,6 +9,7 @@
 // stays charged until somebody settles it, and who wanted to join is charged for itself. The entries are what is
 // believed after a death inside: a step changes an entry first, in one store, then the sums.
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,7 +25,9 @@
 namespace ration::ledger {
 namespace {
 
-constexpr long kLongestWaitNs = 5'000'000;
+// Together 5 ms.
+constexpr timespec kNap{0, 50'000};
+constexpr int kMaxNaps = 100;
 
 std::uint64_t granules_of(Bytes size) noexcept { return round_up(size, kGranule).count() / kGranule.count(); }
 constexpr std::uint64_t pack(std::uint64_t lent, std::uint64_t kept) noexcept { return kept << 32 | lent; }
@@ -77,14 +80,11 @@ void erase(SharedPart& part, SharedRecord& record) noexcept {
 
 bool Book::lock_shared() noexcept {
   pthread_mutex_t& mutex = layout_->shared.lock;
-  timespec until{};
-  ::clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += kLongestWaitNs;
-  if (until.tv_nsec >= 1'000'000'000) {
-    until.tv_nsec -= 1'000'000'000;
-    ++until.tv_sec;
+  int outcome = ::pthread_mutex_trylock(&mutex);
+  for (int nap = 0; outcome == EBUSY && nap < kMaxNaps; ++nap) {
+    ::syscall(SYS_nanosleep, &kNap, nullptr);  // nanosleep() would be a place to cancel this thread at
+    outcome = ::pthread_mutex_trylock(&mutex);
   }
-  const int outcome = ::pthread_mutex_timedlock(&mutex, &until);
   if (outcome == 0) return true;
   if (outcome != EOWNERDEAD) return false;
   recover_shared();
