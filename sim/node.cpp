@@ -211,8 +211,11 @@ void Node::reap_if_anybody_died() {
       others.push_back(state_->processes[index].identity);
   }
   unlock();
-  if (std::none_of(others.begin(), others.end(),
-                   [](const auto& process) { return liveness(process) == Liveness::kDead; }))
+  if (others.empty()) return;
+  const std::uint64_t own_namespace = own_pid_namespace();
+  if (std::none_of(others.begin(), others.end(), [own_namespace](const ProcessIdentity& process) {
+        return liveness(process, own_namespace) == Liveness::kDead;
+      }))
     return;
   lock();
   reap();

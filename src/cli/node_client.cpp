@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
@@ -103,10 +104,31 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
 
 namespace {
 
+/// Whether the workload is of the node that the session is about.
+bool is_of(const node::Workload& workload, const Session& session, const Result<policy::Machine>& machine) {
+  if (!session.simulated) return workload.book.simulation.empty();
+  const auto& accounts = workload.book.accounts;
+  return !machine || std::any_of(accounts.begin(), accounts.end(), [&](const auto& account) {
+    return std::any_of(machine->devices.begin(), machine->devices.end(),
+                       [&](const policy::Device& device) { return device.bytes == account.device; });
+  });
+}
+
+/// Whether a daemon's snapshot is of another node than the one that was asked for.
+bool is_of_another(const json& snapshot, const policy::Machine& machine) {
+  const json& devices = snapshot.at("devices");
+  return std::none_of(devices.begin(), devices.end(), [&](const json& device) {
+    return std::any_of(machine.devices.begin(), machine.devices.end(),
+                       [&](const policy::Device& own) { return own.uuid == device.at("uuid"); });
+  });
+}
+
 Result<DirectLook> look_at_books(const Session& session, const Result<policy::Machine>& machine) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   DirectLook look;
+  look.registry.set_node_rule(
+      [session, machine](const node::Workload& workload) { return is_of(workload, session, machine); });
   if (auto good = look.registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
   look.registry.refresh();
   look.now = node::look(look.registry, machine, {}, 0);
@@ -127,7 +149,11 @@ Result<json> node_snapshot(const Session& session, std::size_t most_processes,
                            std::span<const std::string_view> passed_over) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return (*daemon)->get(snapshot_path(most_processes), passed_over);
+  if (*daemon) {
+    auto told = (*daemon)->get(snapshot_path(most_processes), passed_over);
+    if (!told || !session.simulated || (*daemon)->was_named()) return told;
+    if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*told, *asked_for)) return told;
+  }
   const auto machine = session.machine();
   if (!machine && session.simulated) return tl::unexpected(machine.error());  // it was asked for
   const auto look = look_at_books(session, machine);

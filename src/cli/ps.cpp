@@ -120,6 +120,23 @@ void print_queue(const Session& session, const json& queue) {
   table.print(session.format());
 }
 
+// What runs on other nodes than the one that is shown, each with the command that shows it.
+void print_other_nodes(const Session& session, const json& devices) {
+  const auto store = session.store();
+  if (!store) return;
+  std::map<std::string, int> workloads;  // by simulated node
+  for (const auto& stored : store->list()) {
+    const auto& accounts = stored.contents.accounts;
+    const bool shown = std::any_of(accounts.begin(), accounts.end(), [&](const auto& account) {
+      return std::any_of(devices.begin(), devices.end(),
+                         [&](const json& device) { return device.at("uuid") == policy::uuid_text(account.device); });
+    });
+    if (stored.live && !shown && !stored.contents.simulation.empty()) ++workloads[stored.contents.simulation];
+  }
+  for (const auto& [simulation, count] : workloads)
+    fmt::print("{} more on simulated GPUs:  {}\n", count, command({"ps", "--sim=" + simulation}));
+}
+
 // Of rows, devices and the rest of the snapshot, what the table does not show.
 constexpr std::string_view kNotShown[] = {"run",
                                           "slice",
@@ -183,7 +200,8 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   const bool as_json = session.format() == Format::kJson;
   auto snapshot = as_json ? node_snapshot(session) : node_snapshot(session, 1, kNotShown);
   if (!snapshot) return tl::unexpected(snapshot.error());
-  json devices = std::move(snapshot->at("devices")), rows = std::move(snapshot->at("workloads"));
+  const json all_devices = snapshot->at("devices");
+  json devices = all_devices, rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {
     const auto matches = [&](const json& device) {
       return gpu == std::to_string(device.at("gpu").get<int>()) ||
@@ -246,7 +264,9 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     table.print(session.format());
   else
     fmt::print("nothing runs under a limit.  {}\n", session.hint("ration run --limit 4GiB -- python train.py"));
-  if (session.format() == Format::kText && snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
+  if (session.format() != Format::kText) return 0;
+  if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
+  print_other_nodes(session, all_devices);
   return 0;
 }
 

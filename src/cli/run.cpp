@@ -208,8 +208,9 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
   for (const auto& [name, value] : plan.keeps) fmt::print("keeps       {}={} (yours)\n", name, value);
 }
 
-ledger::NewBook book_of(const Plan& plan, const RunOptions& options, std::uint64_t number) {
+ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptions& options, std::uint64_t number) {
   ledger::NewBook book;
+  book.simulation = session.context.simulated;
   const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
   book.name = plan.name.empty() ? fmt::format("{}-{}", base.empty() ? "run" : base, number) : plan.name;
   book.name = printable(std::move(book.name), '_');
@@ -404,7 +405,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     }
     const auto number = store.next_run();
     if (!number) return tl::unexpected(number.error());
-    ledger::NewBook contents = book_of(plan, options, *number);
+    ledger::NewBook contents = book_of(session, plan, options, *number);
     if (daemon) {
       auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
                                       contents.labels, lease, plan.accounts);

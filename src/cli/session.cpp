@@ -80,6 +80,14 @@ std::string Session::shown(std::string_view text) const {
   return hint(out);
 }
 
+Session Session::about(const ledger::BookSnapshot& book) const {
+  Session session = *this;
+  if (simulated || book.simulation.empty()) return session;
+  session.simulated = true;
+  session.simulated_node = session.context.simulated = book.simulation;
+  return session;
+}
+
 Result<std::string> Session::driver_folder() const {
   if (!simulated) {
     const char* behind_the_guard = std::getenv("RATION_DRIVER_PATH");

@@ -40,6 +40,9 @@ class Session {
   [[nodiscard]] Result<policy::Machine> machine() const;
   [[nodiscard]] Result<ledger::Store> store() const { return ledger::Store::open(); }
 
+  /// This session about the node on which the workload of that book runs.
+  [[nodiscard]] Session about(const ledger::BookSnapshot& book) const;
+
   /// `text` with commands that are about the same node as this one.
   [[nodiscard]] std::string hint(std::string_view text) const { return in_context(text, context); }
 

@@ -202,7 +202,7 @@ Result<int> why(const Session& session, const std::string& what) {
       if (denial.sequence != wanted->number) continue;
       // The daemon knows for whom a limit was lowered; but every user numbers their own, anew at each boot.
       const bool same = told && told->at("time") == utc(denial.time_ns) && told->at("workload") == book.name;
-      return same ? show_told(session, *told) : show_book(session, book, stored.live, denial);
+      return same ? show_told(session, *told) : show_book(session.about(book), book, stored.live, denial);
     }
     if (told) break;  // the daemon keeps what the books no longer have
     return fail("E1413",

@@ -249,6 +249,7 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   copy_text(header.slice, contents.slice.c_str());
   copy_text(header.labels, contents.labels.c_str());
   copy_text(header.command, contents.command.c_str());
+  copy_text(header.simulation, contents.simulation.c_str());
   for (std::size_t i = 0; i < contents.accounts.size(); ++i) {
     const NewAccount& from = contents.accounts[i];
     AccountRecord& to = layout->accounts[i];

@@ -88,6 +88,7 @@ struct NewBook {
   std::string slice;
   std::string labels;
   std::string command;
+  std::string simulation;  ///< the simulated node, as --sim takes it; empty: the machine's own devices
   std::uint64_t run_number = 0;
   OnDeny on_deny = OnDeny::kFail;
   std::uint64_t wait_ns = 0;
@@ -134,7 +135,7 @@ struct ProcessSnapshot {
 
 /// Everything in a book at one moment, copied with bounds checks: safe to take from a file somebody else writes.
 struct BookSnapshot {
-  std::string name, tenant, slice, labels, command;
+  std::string name, tenant, slice, labels, command, simulation;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
   std::uint32_t waiting = 0;  ///< threads that sleep until bytes come back
   std::int32_t exit_status = 0;

@@ -96,6 +96,7 @@ void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.slice = text(header.slice);
   snapshot.labels = text(header.labels);
   snapshot.command = text(header.command);
+  snapshot.simulation = text(header.simulation);
   snapshot.run_number = header.run_number;
   snapshot.created_ns = header.created_ns;
   snapshot.ended_ns = plain(header.ended_ns);

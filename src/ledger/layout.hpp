@@ -185,6 +185,7 @@ struct BookHeader {
   char slice[64];                         // creator
   char labels[256];                       // creator: k=v separated by commas
   char command[256];                      // creator
+  char simulation[256];                   // creator: of which simulated node; empty: of the machine's own devices
   Word limit_changes;                     // whoever changes limits
   Word denial_count;                      // charging processes
   std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised

@@ -156,7 +156,7 @@ void Api::install_changes(http::Server& server) {
     if (!made) return http::problem(made.error());
     const auto devices = list_field(*body, "devices");
     if (!devices) return http::problem(devices.error());
-    if (auto good = host_.node().check_devices(folder, *devices); !good) return http::problem(good.error());
+    if (auto good = host_.node().check_devices(*devices); !good) return http::problem(good.error());
     if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
     const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());

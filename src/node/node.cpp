@@ -34,8 +34,8 @@ Node::Node(NodeOptions options, policy::Configuration configuration)
   apply_schedules();
   adopt_known_folders();
   registry_.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
-  registry_.set_belonging([this](const std::string& folder) { return claims_.is_anothers(folder); },
-                          [this](const Workload& workload) { return is_of_this_node(workload); });
+  registry_.set_folder_rule([this](const std::string& folder) { return claims_.is_anothers(folder); });
+  registry_.set_node_rule([this](const Workload& workload) { return is_of_this_node(workload); });
 }
 
 // A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
@@ -115,10 +115,8 @@ void Node::look_at_devices() {
 }
 
 // A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here
-// before a restart is so still, also when its device has been lost since then; and whoever simulates may put several
-// nodes into one folder: all that is in its own is shown.
+// before a restart is so still, also when its device has been lost since then.
 bool Node::is_of_this_node(const Workload& workload) const {
-  if (options_.simulated && claims_.is_own(workload.path.substr(0, workload.path.rfind("/books/")))) return true;
   const OwnedWorkload* owned = limits_.find(workload.path);
   const auto& accounts = workload.book.accounts;
   return devices_seen_.empty() || accounts.empty() ||
@@ -127,8 +125,8 @@ bool Node::is_of_this_node(const Workload& workload) const {
                      [&](const auto& account) { return devices_seen_.count(account.device) != 0; });
 }
 
-Result<void> Node::check_devices(const std::string& folder, const std::vector<std::string>& uuids) const {
-  if (!machine_ || uuids.empty() || (options_.simulated && claims_.is_own(real_folder(folder)))) return {};
+Result<void> Node::check_devices(const std::vector<std::string>& uuids) const {
+  if (!machine_ || uuids.empty()) return {};
   std::vector<std::string> own;
   for (const policy::Device& device : machine_->devices) own.push_back(device.uuid);
   const bool any = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {

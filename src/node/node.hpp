@@ -89,8 +89,8 @@ class Node {
   /// The folder of this daemon. E1504: another daemon has it.
   [[nodiscard]] Result<void> claim(const std::string& folder) { return claims_.own(folder); }
   [[nodiscard]] bool has_claim() const { return claims_.holds_own(); }
-  /// Whether what runs on these devices, with its book in that folder, is this daemon's. E1532: it governs others.
-  [[nodiscard]] Result<void> check_devices(const std::string& folder, const std::vector<std::string>& uuids) const;
+  /// Whether what runs on these devices is this daemon's. E1532: it governs others.
+  [[nodiscard]] Result<void> check_devices(const std::vector<std::string>& uuids) const;
   /// That user was found to belong to the tenant, by more than can be told later (its cgroup, its labels).
   void allow(std::uint32_t user, const std::string& tenant) { allowed_.emplace(user, tenant); }
 

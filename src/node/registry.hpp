@@ -62,10 +62,8 @@ class Registry {
   /// once. Without a rule all are ours.
   using FolderRule = std::function<bool(const std::string& folder)>;
   using NodeRule = std::function<bool(const Workload& workload)>;
-  void set_belonging(FolderRule is_anothers, NodeRule is_of_this_node) {
-    is_anothers_ = std::move(is_anothers);
-    is_of_this_node_ = std::move(is_of_this_node);
-  }
+  void set_folder_rule(FolderRule is_anothers) { is_anothers_ = std::move(is_anothers); }
+  void set_node_rule(NodeRule is_of_this_node) { is_of_this_node_ = std::move(is_of_this_node); }
 
   /// From now on the books in `folder`/books are watched, whatever its spelling. E1530: the folder is not `owner`'s, or
   /// no folder, or one too many.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/command.hpp"
+#include "policy/devices.hpp"
 
 namespace ration::policy {
 namespace {
@@ -16,7 +17,7 @@ using ledger::DenialReason;
 /// `1`, or `GPU-5fd4c2a1` where the machine does not show it: as --gpu takes it.
 std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_of) {
   if (const auto index = index_of(device)) return fmt::format("{}", *index);
-  return fmt::format("GPU-{:02x}{:02x}{:02x}{:02x}", device[0], device[1], device[2], device[3]);
+  return uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
 }
 
 std::string because(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of, Units units) {

@@ -141,10 +141,7 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
     driver.call("cuDeviceGetName", CUDA_ERROR_NOT_SUPPORTED, +name, 96, index);
     driver.call("cuDeviceTotalMem_v2", CUDA_ERROR_NOT_SUPPORTED, &total, index);
     std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(device.bytes.data()));
-    device.uuid = "GPU-";
-    for (std::size_t i = 0; i < 16; ++i) {
-      device.uuid += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", device.bytes[i]);
-    }
+    device.uuid = uuid_text(device.bytes);
     device.name = name;
     device.total = device.free = Bytes{total};
     machine.devices.push_back(device);
@@ -160,6 +157,13 @@ nlohmann::json read_costs(const std::string& runtime_folder) {
 }
 
 }  // namespace
+
+std::string uuid_text(const ledger::DeviceUuid& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < uuid.size(); ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+  return text;
+}
 
 std::optional<Bytes> orphaned(const Device& device) {
   if (!device.reserved || !device.processes) return std::nullopt;

@@ -17,6 +17,9 @@ struct DeviceProcess {
   std::optional<int> utilisation{};  ///< percent of the last seconds in which it computed; absent: nobody said
 };
 
+/// As NVIDIA's tools print it: `GPU-5fd4c2a1-…`.
+[[nodiscard]] std::string uuid_text(const ledger::DeviceUuid& uuid);
+
 struct Device {
   int index = 0;     ///< in PCI order, as nvidia-smi counts
   std::string uuid;  ///< as printed: GPU-…

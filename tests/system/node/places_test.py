@@ -201,6 +201,36 @@ class TwoDaemons(Machine):
         done = self.ration("run", OTHER_NODE, "--wait", "--limit", "1GiB", "--", "true")
         self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1532"), done.stderr)
 
+    def test_a_simulated_daemon_leaves_other_simulated_nodes_alone(self):
+        self.daemon()
+        self.holding("here")
+        self.holding("elsewhere", node=OTHER_NODE)
+        self.looks()
+        self.assertEqual(list(self.rows()), ["here"])
+        for node, name in ((NODE, "here"), (OTHER_NODE, "elsewhere")):
+            rows = json.loads(self.ration("ps", node, "-o", "json").stdout)["data"]
+            self.assertEqual([row["workload"] for row in rows], [name])
+
+
+class NoDaemon(Machine):
+    def test_simulated_runs_are_kept_apart(self):
+        self.holding("first")
+        self.holding("second", node=OTHER_NODE)
+        plain = self.ration("ps")
+        self.assertNotRegex(plain.stdout, "first|second")
+        self.assertIn(f"1 more on simulated GPUs:  ration ps {NODE}\n", plain.stdout)
+        self.assertIn(f"1 more on simulated GPUs:  ration ps {OTHER_NODE}\n", plain.stdout)
+        shown = self.ration("ps", NODE).stdout
+        self.assertIn("first", shown)
+        self.assertNotIn("second", shown)
+        self.assertIn(f"1 more on simulated GPUs:  ration ps {OTHER_NODE}\n", shown)
+
+    def test_a_denial_is_explained_for_its_own_node(self):
+        self.ration("run", NODE, "--name", "eager", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        told = self.ration("why", "eager")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertRegex(told.stdout, rf"fix +ration run {re.escape(NODE)} .*--limit")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -288,8 +288,8 @@ TEST_F(RegistryTest, AProcessFarOverItsBookIsAViolator) {
 
 TEST_F(RegistryTest, AFolderOfAnotherDaemonAndABookOfAnotherNodeAreLeftAlone) {
   bool anothers = false;
-  registry_.set_belonging([&](const std::string&) { return anothers; },
-                          [](const Workload& each) { return each.book.name != "elsewhere"; });
+  registry_.set_folder_rule([&](const std::string&) { return anothers; });
+  registry_.set_node_rule([](const Workload& each) { return each.book.name != "elsewhere"; });
   make("elsewhere", 1, 1_GiB);
   const std::string path = make("here", 2, 1_GiB);
   EXPECT_EQ(registry_.refresh().started, std::vector<std::string>{path});
