@@ -72,6 +72,8 @@ void Book::end_waiting() noexcept {
   }
 }
 
+void Book::count_granted_wait() noexcept { layout_->header.granted_waits.fetch_add(1); }
+
 void Book::wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
   BookHeader& header = layout_->header;
   const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U),

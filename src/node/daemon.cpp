@@ -337,10 +337,10 @@ void Daemon::count(const std::vector<Event>& events) {
   for (const Event& event : events) {
     const Counters::TenantOnGpu where{event.tenant, static_cast<int>(event.gpu.value_or(0))};
     if (!event.denial.empty()) {
-      ++counters_.denied[{where, event.fix.rfind("ration ps", 0) == 0 ? "device_full" : "limit"}];
+      const json why = json::parse(event.why);
+      ++counters_.denied[{where, why.at("reason")}];
       counters_.denied_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
-      if (event.type == "waited")
-        counters_.refused_after.note(json::parse(event.why, nullptr, false).value("waited_seconds", 0.0));
+      if (event.type == "waited") counters_.denied_after.note(why.at("waited_seconds"));
     } else if (event.type == "trimmed") {
       counters_.trimmed_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
     } else if (event.type == "resized") {

@@ -122,7 +122,8 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     event.fix = explained.fix;
     event.gpu = gpu_of(denial.device);
     const bool told = denial.device_free != ledger::kUnknownBytes;
-    event.why = nlohmann::json{{"because", explained.because},
+    event.why = nlohmann::json{{"reason", explained.reason},
+                               {"because", explained.because},
                                {"not_because", explained.not_because},
                                {"fix", explained.fix},
                                {"function", denial.function},
@@ -150,23 +151,27 @@ std::string wait_text(std::uint64_t wait_ns) {
 
 }  // namespace
 
-// Those that end in a refusal are in the book; those that end well are seen only if they last from one look to another.
+// Those that end in a denial are in the book; those that end well are seen only if they last from one look to another.
 void Node::note_waits(std::vector<Event>& events) {
   for (const auto& [path, workload] : registry_.workloads()) {
     const auto known = waits_.find(path);
     if (workload.book.waiting > 0) {
-      if (known != waits_.end()) continue;
+      if (known != waits_.end()) {
+        known->second.waiting = std::max(known->second.waiting, workload.book.waiting);
+        continue;
+      }
       const auto& wanted = workload.book.wanted;
       const auto most = static_cast<std::uint32_t>(std::max_element(wanted.begin(), wanted.end()) - wanted.begin());
       if (most >= workload.book.accounts.size()) continue;
-      waits_[path] = {now_ns_,      workload.book.denial_count, most,
-                      wanted[most], workload.used[most],        workload.book.accounts[most].limit};
+      waits_[path] = {
+          now_ns_,      workload.book.denial_count, workload.book.granted_waits,       most, workload.book.waiting,
+          wanted[most], workload.used[most],        workload.book.accounts[most].limit};
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
-      // Refused, or whoever waited has ended; or it is nothing that anybody would notice.
+      // Denied, or whoever waited has ended; or it is nothing that anybody would notice.
       const std::uint64_t length = now_ns_ - std::min(now_ns_, wait.since_ns);
-      if (workload.book.denial_count != wait.denials || workload.used[wait.account] <= wait.used ||
+      if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
           length < kShortestWaitTold)
         continue;
       WaitsTold& told = waits_told_[path];  // a book can say so as often as it likes

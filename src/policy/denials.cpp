@@ -19,6 +19,19 @@ std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_o
   return fmt::format("GPU-{:02x}{:02x}{:02x}{:02x}", device[0], device[1], device[2], device[3]);
 }
 
+const char* reason_word(DenialReason reason) {
+  switch (reason) {
+    case DenialReason::kLimit:
+      return "limit";
+    case DenialReason::kDeviceFull:
+      return "device_full";
+    case DenialReason::kNoAccount:
+      return "not_granted";
+    default:
+      return "book";
+  }
+}
+
 std::string because(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of, Units units) {
   switch (denial.reason) {
     case DenialReason::kLimit:
@@ -77,6 +90,7 @@ DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot&
   return explained;
 }
 
+                            reason_word(denial.reason),
 std::optional<DenialId> parse_denial_id(const std::string& text) {
   if (text.rfind("d-", 0) != 0) return std::nullopt;
   DenialId id;
