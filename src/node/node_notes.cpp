@@ -80,7 +80,7 @@ void Node::tell_who_has_it(const Workload& workload, const ledger::Denial& denia
                                     workload.book.name, format_size(denial.used), format_size(denial.limit),
                                     format_size(mine.configured), mine.held_back_by);
     if (denial.used + denial.requested <= mine.configured &&
-        explained.fix.rfind("ration set " + workload.book.name, 0) == 0)
+        explained.fix.rfind(command({"set", workload.book.name}) + " ", 0) == 0)
       explained.fix = fmt::format("{}   (who holds what, and for whom the rest is kept); --on-deny wait",
                                   gpu ? command({"explain", "--gpu", std::to_string(*gpu)}) : command({"explain"}));
   }
