@@ -488,7 +488,7 @@ json Daemon::health(bool with_folders) const {
         now.machine_problem.empty() ? "driver " + now.driver_version : now.machine_problem);
   const std::string& history = problem.empty() ? set_aside_ : problem;
   check("disk.history", history.empty(), history.empty() ? "recorded" : history);
-  check("socket", unreachable_.empty(), unreachable_.empty() ? socket_ : unreachable_);
+  check("socket", unreachable_.empty(), unreachable_.empty() ? "listens on " + socket_ : unreachable_);
   check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;

@@ -199,6 +199,7 @@ export const sentences: [string, string][] = [
   ["what people set of tenants is as the configuration says again; set it anew: ration set TENANT --limit SIZE.", "对租户的设置恢复为配置所写；请重新设置：ration set TENANT --limit SIZE。"],
   ["only the configuration's schedules hold; set others anew: ration set --schedule.", "只有配置中的时间表有效；其他的请重新设置：ration set --schedule。"],
   ["{} workloads in {} folders", "{2} 个文件夹中的 {1} 个工作负载"],
+  ["listens on {}", "监听 {1}"],
   ["driver {}", "驱动 {1}"],
   ["recorded", "已记录"],
   ["not told", "未说明"],
