@@ -309,7 +309,7 @@ const char* describe(BookStatus status) noexcept {
     case BookStatus::kTooManyDevices:
       return "a workload can have at most 16 devices";
     case BookStatus::kSystem:
-      return "the system refused";
+      return "the system did not allow it";
   }
   return "unknown";
 }

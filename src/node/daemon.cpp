@@ -440,7 +440,7 @@ Result<std::vector<std::string>> Daemon::reload() {
       fresh = tl::unexpected(policy::too_much(broken));
   }
   if (!fresh) {
-    publish({plain_event("config", "a new configuration was refused: " + fresh.error().what)});
+    publish({plain_event("config", "a new configuration was rejected: " + fresh.error().what)});
     return tl::unexpected(fresh.error());
   }
   std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);

@@ -1,4 +1,4 @@
-// What a look saw, told as events: who came and went, what was refused, and memory that is beside the books.
+// What a look saw, told as events: who came and went, what was denied, and memory that is beside the books.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -209,7 +209,7 @@ void Node::note_shrinking(std::vector<Event>& events) {
     Event event = event_of(running->second, "shrinking", who + " is under its limit again");
     if (over) {
       event.text = fmt::format(
-          "{} holds {}, {} more than its limit {}: it is refused more until it is under; of what it holds {} are in "
+          "{} holds {}, {} more than its limit {}: more is denied until it is under; of what it holds {} are in "
           "pools of the driver, {} in contexts, and the rest is in use",
           who, format_size(account.used), format_size(account.used - account.limit), format_size(account.limit),
           format_size(std::min(account.pooled, account.used)), format_size(account.context));
