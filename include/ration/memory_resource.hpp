@@ -94,7 +94,7 @@ class LimitingAdaptor {
     std::size_t before = taken_->load();
     do {
       if (bytes > limit_ || before > limit_ - bytes)
-        throw MemoryLimitExceeded("refused by a limiting adaptor", bytes, limit_, before);
+        throw MemoryLimitExceeded("denied by a limiting adaptor", bytes, limit_, before);
     } while (!taken_->compare_exchange_weak(before, before + bytes));
     try {
       return upstream_.allocate(stream, bytes, alignment);

@@ -21,7 +21,7 @@ typedef enum ration_status {
   RATION_RUNTIME_ERROR = 2,       /* too late, or in a child of fork: RuntimeError */
   RATION_INVALID_ARGUMENT = 3,    /* of session options */
   RATION_UNKNOWN = 4,             /* of session options */
-  RATION_OUT_OF_MEMORY = 5,       /* refused; ration_last_refusal() has the numbers */
+  RATION_OUT_OF_MEMORY = 5,       /* denied; ration_last_refusal() has the numbers */
   RATION_BUFFER_TOO_SMALL = 6,    /* the count says how large it has to be */
   RATION_INTERNAL = 7
 } ration_status;
@@ -128,8 +128,8 @@ ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address,
 /* Gives what nobody uses back to the device. `bytes` (may be NULL): how much went. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
-/* Called when device memory is short: with the bytes that a request of this process was refused, on its thread, which
- * then tries once more; or with 0, on a thread of ration's, where another process of the workload was refused or waits,
+/* Called when device memory is short: with the bytes that a request of this process was denied, on its thread, which
+ * then tries once more; or with 0, on a thread of ration's, where another process of the workload was denied or waits,
  * or the limit fell below what is held. It may call every function here but ration_runtime_destroy(), and must return. */
 typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
 ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
@@ -138,7 +138,7 @@ ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callba
 ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number);
 
 /* What the calling thread takes from now on is attributed to `tag`; NULL or "" for no tag. Told by the JSON map, and by
- * the text of a refusal. */
+ * the text of a denial. */
 ration_status ration_set_tag(const char* tag);
 
 typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ration_map_format;
@@ -147,7 +147,7 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
                                 size_t capacity, size_t* needed);
 
 /* For torch.cuda.memory.CUDAPluggableAllocator: memory of ration_runtime_default(), which begins small and grows unless
- * it was initialised before. Refused: PyTorch's own RuntimeError with our text is thrown where PyTorch is in the
+ * it was initialised before. Denied: PyTorch's own RuntimeError with our text is thrown where PyTorch is in the
  * process, else NULL. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);

@@ -32,7 +32,7 @@ struct InvalidArgumentError : std::invalid_argument {
 struct UnknownError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// Memory was refused. `what()` says how much, of what, who holds it and what to do.
+/// Memory was denied. `what()` says how much, of what, who holds it and what to do.
 struct MemoryLimitExceeded : std::runtime_error {
   MemoryLimitExceeded(const std::string& text, std::uint64_t requested_bytes, std::uint64_t limit_bytes,
                       std::uint64_t held_bytes)
@@ -155,11 +155,11 @@ class Runtime {
   /// Gives what nobody uses back to the device. Returns the bytes that went.
   std::uint64_t trim(int gpu);
   /// Calls `callback` when device memory is short, so that a program can let go of what it could do without: with the
-  /// bytes that this process's request was refused, on that request's thread, which then tries once more; or with 0, on
-  /// a thread of ration's, where another process of the workload was refused or waits, or its limit fell below what it
+  /// bytes that this process's request was denied, on that request's thread, which then tries once more; or with 0, on
+  /// a thread of ration's, where another process of the workload was denied or waits, or its limit fell below what it
   /// holds (looked at ten times a second), or in set_memory_limit() where that fell below what is held. It may free
-  /// what this runtime handed out and may take; a request that is refused inside it calls nothing again. What it throws
-  /// comes out of the refused request; on ration's own thread it is dropped. Returns a number for
+  /// what this runtime handed out and may take; a request that is denied inside it calls nothing again. What it throws
+  /// comes out of the denied request; on ration's own thread it is dropped. Returns a number for
   /// remove_pressure_callback().
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
   /// Returns when no thread is inside it any more (but from inside a callback). An unknown number is ignored.

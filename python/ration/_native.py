@@ -10,7 +10,7 @@ _HERE = pathlib.Path(__file__).resolve().parent
 
 
 class MemoryLimitExceeded(MemoryError):
-    """Device memory was refused. The text says how much, who holds what, and what to do.
+    """Device memory was denied. The text says how much, who holds what, and what to do.
 
     Attributes:
         requested: bytes that were asked for.
@@ -29,7 +29,7 @@ class Device(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("name", ctypes.c_char * 64), ("type", ctypes.c_char * 16)]
 
 
-class Refusal(ctypes.Structure):
+class Denial(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("requested", ctypes.c_uint64),
                 ("limit", ctypes.c_uint64), ("held", ctypes.c_uint64)]
 
@@ -93,9 +93,9 @@ def check(status: int) -> None:
         return
     text = library.ration_last_error().decode()
     if status == 5:
-        refusal = Refusal(size=ctypes.sizeof(Refusal))
-        library.ration_last_refusal(ctypes.byref(refusal))
-        raise MemoryLimitExceeded(text, refusal.requested, refusal.limit, refusal.held)
+        denial = Denial(size=ctypes.sizeof(Denial))
+        library.ration_last_refusal(ctypes.byref(denial))
+        raise MemoryLimitExceeded(text, denial.requested, denial.limit, denial.held)
     raise _ERRORS.get(status, RuntimeError)(text)
 
 

@@ -55,7 +55,7 @@ _tag = threading.local()
 def tag(name: str) -> Iterator[None]:
     """What this thread takes of ration's pool inside `with` is attributed to `name`.
 
-    Told by `ration.memory_map()['tags']` and by the text of a refusal. Tags nest.
+    Told by `ration.memory_map()['tags']` and by the text of a denial. Tags nest.
     """
     former = getattr(_tag, "name", "")
     _native.call("set_tag", _native.text(name))
@@ -123,7 +123,7 @@ def find_executable_batch_size(function: Optional[Function] = None, *, start: in
     """A decorator: calls the function with `batch_size`, half as large each time it runs out of device memory.
 
     Raises:
-        MemoryError: not even a batch of 1 fits; the last refusal is its cause.
+        MemoryError: not even a batch of 1 fits; the last denial is its cause.
     """
     def decorate(wrapped: Function) -> Callable[..., Any]:
         @functools.wraps(wrapped)

@@ -29,8 +29,8 @@ class PressureHandle:
 def on_pressure(function: Callable[[int], object]) -> PressureHandle:
     """Calls `function(wanted)` when device memory is short, so that a program can let go of what it could do without.
 
-    `wanted` is the bytes that a request of this process was refused: the function runs on that request's thread, which
-    then tries once more. It is 0 where another process of the workload was refused or waits, or the limit fell below what
+    `wanted` is the bytes that a request of this process was denied: the function runs on that request's thread, which
+    then tries once more. It is 0 where another process of the workload was denied or waits, or the limit fell below what
     this one holds; the function then runs on a thread of ration's. An exception in it is printed as one in a destructor
     is, and changes nothing.
 

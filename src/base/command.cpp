@@ -15,6 +15,13 @@ bool is_plain(char letter) {
          (letter & 0x80) != 0 || std::string_view("-_./:=+,@%").find(letter) != std::string_view::npos;
 }
 
+constexpr std::string_view kProgram = "ration ";
+
+/// What stands before a command: nothing, or what ends a word.
+bool begins_command(std::string_view text, std::size_t at) {
+  return at == 0 || std::string_view(" \n(;|&$").find(text[at - 1]) != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string shell_word(std::string_view word) {
@@ -51,6 +58,24 @@ std::string exact_size(Bytes size) {
   if (bytes >= kGiB && bytes % (kGiB / 4) == 0)
     return fmt::format("{:g}GiB", static_cast<double>(bytes / (kGiB / 4)) / 4);
   return fmt::format("{}MiB", bytes / kMiB);
+}
+
+std::string with_command_options(std::string_view text, const CommandOptions& options) {
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(kProgram); at != std::string_view::npos; at = text.find(kProgram, at + 1)) {
+    const std::size_t word = at + kProgram.size();
+    const std::size_t behind = std::min(text.find_first_of(" \n,;:.)'`", word), text.size());
+    const auto verb = options.find(text.substr(word, behind - word));
+    if (verb == options.end() || !begins_command(text, at)) continue;
+    const std::size_t end = std::min(text.find(kProgram, behind), text.find('\n', behind));
+    const std::string_view rest = text.substr(behind, end == std::string_view::npos ? end : end - behind);
+    out += text.substr(done, behind - done);
+    for (const auto& [name, value] : verb->second)
+      if (rest.find(name) == std::string_view::npos) out += " " + name + "=" + shell_word(value);
+    done = behind;
+  }
+  return out + std::string(text.substr(done));
 }
 
 }  // namespace ration

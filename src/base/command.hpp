@@ -1,11 +1,16 @@
 // Commands that are shown to be typed: fixes, hints, reports. Used by everything that suggests one, so that a name in
 // it cannot be taken for more than a name. Promise: a shell that gets the text takes each word as it was given here.
-// Which node the command is about is added by who shows it (cli/context.hpp).
+// A command that is pasted anywhere is about the same node when with_command_options() has been over it: the daemon
+// does that to its answers, the command line (cli/context.hpp) to what it prints.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/bytes.hpp"
 
@@ -23,5 +28,12 @@ namespace ration {
 
 /// The shortest text that parse_size() reads as exactly that size: `8GiB`, `10.5GiB`, `300MiB`.
 [[nodiscard]] std::string exact_size(Bytes size);
+
+/// By verb, the options that say which node a command is about, and their values: {"set", {{"--sim", "T4"}}}.
+using CommandOptions = std::map<std::string, std::vector<std::pair<std::string, std::string>>, std::less<>>;
+
+/// `text` with its options after each `ration VERB` in it, as far as the command does not have them. What stands in
+/// quotes ('ration run') is a name, not a command.
+[[nodiscard]] std::string with_command_options(std::string_view text, const CommandOptions& options);
 
 }  // namespace ration

@@ -7,7 +7,7 @@
 
 namespace ration {
 
-/// Why something was refused, for a person. `id` is stable (`E1104`, see `ration help E1104`), `what` names the thing,
+/// Why something was not done, for a person. `id` is stable (`E1104`, see `ration help E1104`), `what` names the thing,
 /// the amount and the holder, `fix` is something to type.
 struct Error {
   std::string id;

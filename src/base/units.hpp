@@ -1,5 +1,5 @@
 // Sizes as people write and read them. Used by everything that takes a size from a person or shows one.
-// Promises: a number without a unit is refused (TensorFlow means MiB, PyTorch a fraction, others bytes); nothing
+// Promises: a number without a unit is not accepted (TensorFlow means MiB, PyTorch a fraction, others bytes); nothing
 // overflows silently; any text at all may be given.
 #pragma once
 

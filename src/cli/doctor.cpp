@@ -149,7 +149,7 @@ Finding check_python() {
   if (!python) return ok("no python3 here to check");
   if (python->escape.empty()) return ok("python3 can be guarded (" + python->program + ")");
   return bad("python3 would not be held to a limit: " + python->escape,
-             "Use another python3; ration run --require-enforced refuses such programs");
+             "Use another python3; ration run --require-enforced does not start such programs");
 }
 
 Finding check_library() {

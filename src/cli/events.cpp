@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/command_json.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/text.hpp"
@@ -22,7 +23,7 @@ using nlohmann::json;
 void print_event(const Session& session, const json& event) {
   if (session.format() == Format::kJson) {  // a line each, so that a follower can read them as they come
     json told = event;
-    add_context(told, session.context);
+    add_command_options(told, command_options(session.context));
     fmt::print("{}\n", one_line(told));
   } else {
     const std::string type = event.at("type");

@@ -167,7 +167,8 @@ void add_plan_options(CLI::App* verb) {
   auto& wish = typed.run.wish;
   verb->add_option("-l,--limit", wish.limit, "bytes it can never exceed: 4GiB, 512MiB, 50%, max-1GiB")
       ->type_name("SIZE");
-  verb->add_option("--guarantee", wish.guarantee, "bytes kept for it: refused if they cannot be promised beside others")
+  verb->add_option("--guarantee", wish.guarantee,
+                   "bytes kept for it; an error if they cannot be promised beside others")
       ->type_name("SIZE");
   verb->add_option("--gpu", wish.gpu, "index, UUID, auto, or several: 0,1 (the limit is then per GPU)")
       ->type_name("GPU");

@@ -48,7 +48,7 @@ Result<json> data_of(Result<http::Answer> answer, std::span<const std::string_vi
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (!session.socket.empty()) return NodeClient(session.socket, true);
   std::vector<std::string> candidates;
-  if (const auto configuration = policy::read_configuration();  // one that is wrong is the daemon's to refuse
+  if (const auto configuration = policy::read_configuration();  // one that is wrong is the daemon's to reject
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");

@@ -442,7 +442,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   return outcome;
 }
 
-/// The last refusal, if it stood shortly before the end: then it is taken for the reason.
+/// The last denial, if it stood shortly before the end: then it is taken for the reason.
 const ledger::Denial* denied_to_death(const Outcome& outcome) {
   constexpr std::uint64_t kShortlyNs = 5'000'000'000;
   if (outcome.exit_code == 0 || outcome.book.denials.empty()) return nullptr;

@@ -1,7 +1,7 @@
 // What `ration demo` plays: a simulated node, the configuration of its daemon, programs and when they start, commands
 // and when they are typed. One TOML file: the tables of ration.toml beside [scenario], [[program]], [[command]] and
 // [[moment]]. Used by the demo; the tests play the same files.
-// Promises: a file with anything wrong is refused whole, with file, line and column (E1441).
+// Promises: a file with anything wrong is rejected whole, with file, line and column (E1441).
 #pragma once
 
 #include <chrono>

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/context.hpp"
+#include "cli/stage.hpp"
 #include "cli/verbs.hpp"
 #include "node/daemon.hpp"
 #include "policy/configuration.hpp"
@@ -58,6 +60,27 @@ Result<int> would_serve(const Session& session, const ServeOptions& options, con
   return 0;
 }
 
+/// How a terminal elsewhere finds the daemon that is started here.
+Result<Context> context_elsewhere(const Session& session, const ledger::Store& store) {
+  if (is_in_demo()) return Context{"demo", ""};
+  namespace fs = std::filesystem;
+  std::error_code error;
+  Context context = session.context;
+  if (fs::exists(context.simulated, error)) context.simulated = fs::absolute(context.simulated, error);
+  if (!context.socket.empty()) {
+    context.socket = fs::absolute(context.socket, error);
+  } else if (std::getenv("RATION_CONFIG") != nullptr || std::getenv("RATION_RUNTIME_DIR") != nullptr) {
+    const auto configuration = policy::read_configuration();
+    if (!configuration) return tl::unexpected(configuration.error());
+    const auto& socket = configuration->daemon.socket;
+    if (!socket.origin.is_default())
+      context.socket = socket.value;
+    else if (std::getenv("RATION_RUNTIME_DIR") != nullptr)
+      context.socket = store.folder() + "/ration.sock";
+  }
+  return context;
+}
+
 }  // namespace
 
 Result<int> serve(const Session& session, const ServeOptions& options) {
@@ -77,6 +100,9 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
     for (auto& folder : folders_of_others())
       if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));
   }
+  const auto context = context_elsewhere(session, *store);
+  if (!context) return tl::unexpected(context.error());
+  daemon.command_options = command_options(*context);
   allow_many_descriptors();
   auto started = node::Daemon::start(std::move(daemon));
   if (!started) return tl::unexpected(started.error());

@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "base/clock.hpp"
+#include "base/command_json.hpp"
 #include "base/gpu_models.hpp"
 #include "base/printable.hpp"
 #include "node/people.hpp"
@@ -42,17 +43,6 @@ bool is_set(const char* variable) {
 
 std::string one_line(const nlohmann::json& document) {
   return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-void add_context(nlohmann::json& document, const Context& context) {
-  if (context.simulated.empty() && context.socket.empty()) return;
-  if (!document.is_structured()) return;
-  for (auto each = document.begin(); each != document.end(); ++each) {
-    if (document.is_object() && each.key() == "fix" && each->is_string())
-      *each = in_context(each->get<std::string>(), context);
-    else
-      add_context(*each, context);
-  }
 }
 
 Format Session::format() const {
@@ -129,7 +119,7 @@ void Session::print_json(const std::string& verb, nlohmann::json data, const nlo
                           {"host", node::host_name()},         {"source", simulated ? "sim" : "direct"},
                           {"data", std::move(data)},           {"warnings", nlohmann::json::array()}};
   document.update(more);
-  add_context(document, context);
+  add_command_options(document, command_options(context));
   fmt::print("{}\n", one_line(document));
 }
 

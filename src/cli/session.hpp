@@ -62,8 +62,6 @@ class Session {
   void print_error(const std::string& verb, const Error& error) const;
 };
 
-/// Gives the commands in every `fix` of a document the context.
-void add_context(nlohmann::json& document, const Context& context);
 /// The document as one line; names in it may hold any bytes.
 [[nodiscard]] std::string one_line(const nlohmann::json& document);
 

@@ -257,6 +257,11 @@ std::optional<std::string> node_of(const fs::path& folder) {
 
 }  // namespace
 
+bool is_in_demo() {
+  const char* here = std::getenv("RATION_RUNTIME_DIR");
+  return here != nullptr && node_of(here).has_value();
+}
+
 Result<void> join_demo(Session& session) {
   std::error_code error;
   auto newest = fs::file_time_type::min();

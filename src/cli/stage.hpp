@@ -56,6 +56,9 @@ class Stage {
   std::map<std::string, pid_t> running_;
 };
 
+/// Whether this process belongs to a demo of this user.
+[[nodiscard]] bool is_in_demo();
+
 /// `--sim=demo`: the verb looks at the newest demo of this user that runs. E1444: there is none.
 [[nodiscard]] Result<void> join_demo(Session& session);
 

@@ -136,7 +136,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1542", "the driver does not let this user move that program's memory", "run the daemon as root"},
       {"E1543", "the program computes: its memory cannot be moved now", "try again when it rests"},
       {"E1544", "no room on the device for what has to come back", "ration ps shows who holds it"},
-      {"E1545", "the driver refused to move memory, or lost the process", "ration doctor; ration events says which"},
+      {"E1545", "the driver did not move memory, or lost the process", "ration doctor; ration events says which"},
       {"E1546", "it is suspended already, or is not", "ration ps"},
       {"E1548", "a program that the daemon needs cannot be started", "the message names it; curl sends alerts"},
       {"E1549", "somebody took it out of the queue", "ration run --wait again, or ask who did"},
@@ -144,7 +144,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1551", "this driver holds no limits of cgroups itself",
        "the shim holds them; release 615 and newer does both"},
       {"E1552", "this user may not set the driver's limits of cgroups", "run the daemon as root"},
-      {"E1553", "the driver refused a limit of a cgroup", "ration doctor"},
+      {"E1553", "the driver did not accept a limit of a cgroup", "ration doctor"},
       {"E1601", "the configuration cannot be used; nothing of it was applied", "ration help config"},
       {"E1602", "slices that do not fit the GPU", "make the last one smaller, or 'rest'"},
       {"E1603", "a misspelt RATION_ variable", "unset it, and set the one that was meant"},
@@ -181,7 +181,7 @@ const std::vector<Topic>& topics() {
        "  50%free                  of what is free now\n"
        "  max  max-1GiB            all of it; all but 1 GiB\n"
        "  unlimited                no limit (bookkeeping only)\n\n"
-       "A bare number is refused: TensorFlow means MiB by it, PyTorch a fraction, others bytes.\n"
+       "A bare number is not accepted: TensorFlow means MiB by it, PyTorch a fraction, others bytes.\n"
        "Limits are rounded down to the device's granule of 2 MiB. Printed sizes have three digits; --units si or bytes "
        "changes that. JSON has exact bytes.\n"},
       {"limit", "what a limit is",
@@ -200,7 +200,7 @@ const std::vector<Topic>& topics() {
        "Bytes of one GPU that are kept for a workload, or for a tenant: where the daemon runs, nobody else is granted "
        "them, "
        "used or not.\nTogether guarantees, slices and what is kept free never exceed the GPU; one that does not fit is "
-       "refused when it is asked for.\n\n"
+       "an error when it is asked for.\n\n"
        "  ration run --guarantee 4GiB --limit 8GiB -- …   4 GiB promised, up to 8\n"
        "  ration set train --guarantee 2GiB               less, or none\n"
        "  ration explain --gpu 0                          who is promised what\n\n"
@@ -222,7 +222,7 @@ const std::vector<Topic>& topics() {
        "permission\n"
        "  6    the limit would not hold for this program and --require-enforced was given\n\n"
        "ration run ends with the program's own code, or 128 + the signal that killed it; 125 ration itself failed;\n"
-       "124 --wait=TIME was over; another number of the table above if ration refused to start it;\n"
+       "124 --wait=TIME was over; another number of the table above if ration did not start it;\n"
        "126 found but not executable; 127 not found.\nration doctor: 0 no check failed, 1 at least one did; with "
        "--strict warnings count.\n"},
       {"env", "environment variables", variables_text()},
@@ -231,7 +231,7 @@ const std::vector<Topic>& topics() {
        "ration run --sim puts a simulated driver in front of NVIDIA's and, where the program's environment has a CUDA "
        "runtime (12 or 13),\na simulated runtime and stand-ins for cuBLAS, cuBLASLt, cuDNN and NCCL.\n\n"
        "True: devices, properties, everything about memory, copies and fills with their contents, streams, events, "
-       "graphs, sharing,\nbroadcasts of NCCL within one process, refusals.\n"
+       "graphs, sharing,\nbroadcasts of NCCL within one process, denials.\n"
        "Not computed: the results of kernels and of the mathematics libraries. Memory keeps what it held (zero when "
        "new), so losses,\naccuracies and sampled values mean nothing; a program that branches on them takes one "
        "branch.\n"
@@ -248,7 +248,8 @@ const std::vector<Topic>& topics() {
        "limit itself lies in the book, not in the environment.\n\n"
        "It cannot stop: statically linked, set-uid and musl programs; a program that clears LD_PRELOAD for its "
        "children, reads the driver's symbol tables itself or talks to the kernel driver;\n"
-       "processes started outside. --require-enforced refuses what can be seen from the file; ration ps shows what is "
+       "processes started outside. --require-enforced does not start what can be seen from the file; ration ps shows "
+       "what is "
        "not governed.\n"
        "With --require-enforced the dynamic linker asks the guard, too (LD_AUDIT): it then holds a program that opens "
        "a "

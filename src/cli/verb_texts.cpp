@@ -254,7 +254,7 @@ const std::vector<VerbText>& verb_texts() {
        "init writes a file in which every key is explained and nothing is set. print shows each value that holds, with "
        "the file and line it comes from. validate names everything that is wrong, with line and column, and exits 2; "
        "with FILE it looks at that file alone. path shows which files count. reload has the daemon read them anew and "
-       "shows what changed; a file with anything wrong is refused whole, and what held goes on.",
+       "shows what changed; a file with anything wrong is rejected whole, and what held goes on.",
        {{"ration config init", "your own file, or the machine's for root"},
         {"ration config print", "what holds, and where it was written"},
         {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml", "before it counts"},

@@ -23,7 +23,7 @@ struct RunOptions {
   bool queue = false;          ///< --wait: start when there is room
   std::string wait;            ///< at most so long; empty: for ever
   std::optional<int> priority;
-  int retries = 0;                   ///< starts again that often, with more, after a refusal ended the program
+  int retries = 0;                   ///< starts again that often, with more, after a denial ended the program
   std::string retry_limit = "+25%";  ///< how much more: of the limit, or +SIZE
   int denied_exit = 0;               ///< the exit code then; 0: the program's own
   std::vector<std::string> program;

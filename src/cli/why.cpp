@@ -54,6 +54,7 @@ int show_book(const Session& session, const ledger::BookSnapshot& book, bool liv
                         {"used_bytes", denial.used.count()},
                         {"limit_bytes", denial.limit.count()},
                         {"function", denial.function},
+                        {"reason", explained.reason},
                         {"because", explained.because},
                         {"fix", explained.fix}};
     if (told)

@@ -72,6 +72,8 @@ void Book::end_waiting() noexcept {
   }
 }
 
+void Book::count_granted_wait() noexcept { layout_->header.granted_waits.fetch_add(1); }
+
 void Book::wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept {
   BookHeader& header = layout_->header;
   const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U),
@@ -308,7 +310,7 @@ const char* describe(BookStatus status) noexcept {
     case BookStatus::kTooManyDevices:
       return "a workload can have at most 16 devices";
     case BookStatus::kSystem:
-      return "the system refused";
+      return "the system did not allow it";
   }
   return "unknown";
 }

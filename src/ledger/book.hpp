@@ -1,15 +1,15 @@
-// The book of one workload: how many bytes of each device it may hold, holds, and was refused.
+// The book of one workload: how many bytes of each device it may hold, holds, and was denied.
 // Used by the shim (charges), the command line and the node daemon (limits, reading).
 //
 // Promises, each with a test of that name in tests/unit/ledger:
 //   1. used <= limit at every instant, for any number of threads and processes, as long as the limit is not lowered
-//      below what is used; and no charge is refused while the bytes are there.
+//      below what is used; and no charge is denied while the bytes are there.
 //   2. Of a process killed at any instruction not one byte stays charged once it has been reaped, whatever pid
 //   namespace
 //      it lived in.
 //   3. The limit can be changed by an outsider at any time; the next charge sees it. Below `used`, nothing is taken
 //      away and nothing new is granted.
-//   4. A corrupted, truncated or foreign file is refused; it never crashes whoever opens it.
+//   4. A corrupted, truncated or foreign file is rejected; it never crashes whoever opens it.
 //   5. An uncontended charge and refund cost about ten nanoseconds, whatever the number of processes.
 //   6. No process can delay another's charge: there is no lock between them, so none that a stopped, debugged or killed
 //      process could hold.
@@ -96,7 +96,7 @@ struct NewBook {
   std::vector<NewAccount> accounts;
 };
 
-/// One refused charge, copied out of the book.
+/// One denied charge, copied out of the book.
 struct Denial {
   std::uint64_t sequence = 0;
   std::uint64_t time_ns = 0;
@@ -137,7 +137,8 @@ struct ProcessSnapshot {
 struct BookSnapshot {
   std::string name, tenant, slice, labels, command, simulation;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
-  std::uint32_t waiting = 0;  ///< threads that sleep until bytes come back
+  std::uint32_t waiting = 0;        ///< threads that sleep until bytes come back
+  std::uint64_t granted_waits = 0;  ///< requests that slept and then got their memory
   std::int32_t exit_status = 0;
   ProcessIdentity creator;
   OnDeny on_deny = OnDeny::kFail;
@@ -250,6 +251,8 @@ class Book {
   /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
   void begin_waiting(std::uint32_t account, Bytes wanted) noexcept;
   void end_waiting() noexcept;
+  /// A request that had waited got its memory. Before end_waiting() where the waiting ends with it.
+  void count_granted_wait() noexcept;
   /// Sleeps until bytes may have come back or `timeout_ns` has passed. `seen` is generation() from before the charge
   /// that failed; call it between begin_waiting() and end_waiting().
   void wait_for_change(std::uint32_t seen, std::uint64_t timeout_ns) noexcept;
@@ -260,14 +263,14 @@ class Book {
   [[nodiscard]] Bytes ceiling(std::uint32_t account) const noexcept;
   /// How often an outsider asked for what is not used.
   [[nodiscard]] std::uint64_t trim_requests() const noexcept;
-  /// Refused charges so far.
+  /// Denied charges so far.
   [[nodiscard]] std::uint64_t denial_count() const noexcept;
 
   /// Clears the slots of processes that are gone; what others hold of theirs stays charged to the workload. Returns how
   /// many bytes came back, over all accounts.
   Bytes reap() noexcept;
 
-  /// Records a refused charge and returns its number (`d-RUN-NUMBER`). `device`: where no account says which it was.
+  /// Records a denied charge and returns its number (`d-RUN-NUMBER`). `device`: where no account says which it was.
   std::uint64_t record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
                               std::uint64_t device_free, std::uint64_t waited_ns,
                               const DeviceUuid& device = {}) noexcept;

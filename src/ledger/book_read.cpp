@@ -104,6 +104,7 @@ void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.limit_changes = plain(header.limit_changes);
   snapshot.denial_count = plain(header.denial_count);
   snapshot.waiting = header.waiters.load(std::memory_order_relaxed);
+  snapshot.granted_waits = plain(header.granted_waits);
   for (std::uint32_t account = 0; account < header.account_count; ++account)
     snapshot.wanted.emplace_back(snapshot.waiting > 0 ? plain(header.wanted[account]) : 0);
   snapshot.creator.pid = header.creator_pid;

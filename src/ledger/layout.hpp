@@ -15,7 +15,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 4;
+inline constexpr std::uint32_t kBookVersion = 5;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
@@ -63,7 +63,7 @@ struct AccountRecord {
   Word guarantee;
   Word usage;    // see usage_word(); its bytes are the sum of what all slots hold
   Word peak;     // most bytes ever in use
-  Word denials;  // refused charges
+  Word denials;  // denied charges
 };
 static_assert(sizeof(AccountRecord) == 128);
 
@@ -108,7 +108,7 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
 };
 static_assert(sizeof(SlotRecord) % 64 == 0);
 
-/// A refused charge. `sequence` is written last, so that a reader can tell an entry that is not finished.
+/// A denied charge. `sequence` is written last, so that a reader can tell an entry that is not finished.
 struct DenialRecord {
   Word sequence;  // 1, 2, 3 …; 0 = not written; kBeingWritten + its number meanwhile
   std::uint64_t time_ns;
@@ -194,6 +194,7 @@ struct BookHeader {
   Word trim_requests;                     // the daemon: cooperating programs give back what they do not use
   Word ceiling[kMaxAccounts];             // the daemon: what it may raise the limit to if asked; 0: not above it
   Word wanted[kMaxAccounts];              // the largest charge that sleeps; 0: none does
+  Word granted_waits;                     // charging processes: requests that slept and then got their memory
 };
 
 struct BookLayout {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command.hpp"
 #include "node/history/history.hpp"
 #include "node/history/reader.hpp"
 #include "node/http/server.hpp"
@@ -29,6 +30,8 @@ class ApiHost {
   virtual http::EventStream& stream() = 0;
   virtual const Counters& counters() = 0;
   virtual const std::string& database() = 0;
+  /// Of commands that are about this daemon.
+  virtual const CommandOptions& command_options() = 0;
   [[nodiscard]] virtual bool simulated() const = 0;
   /// Stores events and tells everybody who follows.
   virtual void record(std::vector<history::Event> events) = 0;

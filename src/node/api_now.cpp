@@ -72,6 +72,9 @@ void Api::install_now(http::Server& server) {
     json data{{"role", viewer.is_operator ? "operator" : "tenant"}, {"version", RATION_VERSION}};
     data["user"] = viewer.user ? json(user_name(*viewer.user)) : json(nullptr);
     if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
+    data["command_options"] = json::object();
+    for (const auto& [verb, options] : host_.command_options())
+      for (const auto& [name, value] : options) data["command_options"][verb].push_back(name + "=" + shell_word(value));
     return answer("session", data);
   });
   server.route("POST", "/api/v1/session", [this](const Request& request) {

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/clock.hpp"
+#include "base/command_json.hpp"
 #include "node/http/problem.hpp"
 #include "node/people.hpp"
 #include "policy/configuration_text.hpp"
@@ -128,12 +129,22 @@ http::StreamOptions stream_options(const std::string& database) {
   return options;
 }
 
-http::ServerOptions server_options(const std::string& socket, const std::string& listen,
-                                   const std::string& token_file) {
+/// A command in an answer is about this daemon, whoever reads it and wherever it is pasted.
+void say_which_node(http::Response& response, const CommandOptions& options) {
+  if (options.empty() || response.body.find("\"fix\":\"") == std::string::npos) return;
+  auto document = nlohmann::ordered_json::parse(response.body, nullptr, false);
+  if (document.is_discarded()) return;
+  add_command_options(document, options);
+  response.body = document.dump() + (response.body.back() == '\n' ? "\n" : "");
+}
+
+http::ServerOptions server_options(const std::string& socket, const std::string& listen, const std::string& token_file,
+                                   const CommandOptions& commands) {
   http::ServerOptions options;
   options.socket_path = socket;
   options.tcp_address = listen;
   options.token_file = token_file;
+  options.complete = [&commands](http::Response& response) { say_which_node(response, commands); };
   return options;
 }
 
@@ -168,7 +179,7 @@ Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, histo
       leases_(state_ + "/leases.json"),
       stream_(loop_, stream_options(database_)),
       api_(*this),
-      server_(loop_, server_options(socket_, listen_, token_file_)),
+      server_(loop_, server_options(socket_, listen_, token_file_, options_.command_options)),
       started_ns_(unix_time_ns()) {
   api_.install(server_);
   stream_.on_subscribers([this](std::size_t) { schedule_look(); });
@@ -337,10 +348,10 @@ void Daemon::count(const std::vector<Event>& events) {
   for (const Event& event : events) {
     const Counters::TenantOnGpu where{event.tenant, static_cast<int>(event.gpu.value_or(0))};
     if (!event.denial.empty()) {
-      ++counters_.denied[{where, event.fix.rfind("ration ps", 0) == 0 ? "device_full" : "limit"}];
+      const json why = json::parse(event.why);
+      ++counters_.denied[{where, why.at("reason")}];
       counters_.denied_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
-      if (event.type == "waited")
-        counters_.refused_after.note(json::parse(event.why, nullptr, false).value("waited_seconds", 0.0));
+      if (event.type == "waited") counters_.denied_after.note(why.at("waited_seconds"));
     } else if (event.type == "trimmed") {
       counters_.trimmed_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
     } else if (event.type == "resized") {
@@ -364,12 +375,18 @@ void Daemon::publish(std::vector<Event> events) {
   if (stored) tell(events);
 }
 
+json Daemon::shown(const Event& event, bool with_details) const {
+  json row = event_json(event, with_details);
+  add_command_options(row, options_.command_options);
+  return row;
+}
+
 void Daemon::tell(const std::vector<Event>& events) {
   for (const Event& event : events) {
     stream_.publish(
         "events", "event",
-        [event](const http::Peer& peer) {
-          return event_json(event, may_see_details(event, Api::viewer_of(peer)))
+        [this, event](const http::Peer& peer) {
+          return shown(event, may_see_details(event, Api::viewer_of(peer)))
               .dump(-1, ' ', false, json::error_handler_t::replace);
         },
         static_cast<std::uint64_t>(event.id));
@@ -381,7 +398,7 @@ void Daemon::send_alerts(const std::vector<Event>& events) {
   if (url.empty()) return;
   for (const Event& event : events) {
     if (event.type != "alert") continue;
-    json body = event_json(event, true);
+    json body = shown(event, true);
     if (event.id == 0) body["id"] = nullptr;  // not stored yet
     body["host"] = host_name();
     webhook_.send(url, body.dump(-1, ' ', false, json::error_handler_t::replace));
@@ -423,7 +440,7 @@ Result<std::vector<std::string>> Daemon::reload() {
       fresh = tl::unexpected(policy::too_much(broken));
   }
   if (!fresh) {
-    publish({plain_event("config", "a new configuration was refused: " + fresh.error().what)});
+    publish({plain_event("config", "a new configuration was rejected: " + fresh.error().what)});
     return tl::unexpected(fresh.error());
   }
   std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);
@@ -471,7 +488,7 @@ json Daemon::health(bool with_folders) const {
         now.machine_problem.empty() ? "driver " + now.driver_version : now.machine_problem);
   const std::string& history = problem.empty() ? set_aside_ : problem;
   check("disk.history", history.empty(), history.empty() ? "recorded" : history);
-  check("socket", unreachable_.empty(), unreachable_.empty() ? socket_ : unreachable_);
+  check("socket", unreachable_.empty(), unreachable_.empty() ? "listens on " + socket_ : unreachable_);
   check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;

@@ -1,6 +1,6 @@
 // `rationd`: the node with its clock, its database and its HTTP interface. Used by main() and by tests.
 // Promises: it can be killed at any moment and started again: programs keep their limits, the books are taken up where
-// they stand, and the time between is a gap in the accounts; a configuration that is wrong is refused whole.
+// they stand, and the time between is a gap in the accounts; a configuration that is wrong is rejected whole.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command.hpp"
 #include "node/api.hpp"
 #include "node/event_flood.hpp"
 #include "node/history/history.hpp"
@@ -32,6 +33,7 @@ struct DaemonOptions {
   std::optional<std::string> listen;  ///< over what is configured
   std::string state;                  ///< folder of the database; empty: as configured, or the user's own
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< of books, and whose they are
+  CommandOptions command_options;  ///< of the commands in its answers: how a terminal elsewhere finds this daemon
 };
 
 class Daemon final : private ApiHost {
@@ -54,6 +56,7 @@ class Daemon final : private ApiHost {
   void schedule_look();
   void publish(std::vector<history::Event> events);
   void tell(const std::vector<history::Event>& events);
+  [[nodiscard]] nlohmann::json shown(const history::Event& event, bool with_details) const;
   void count(const std::vector<history::Event>& events);
   void count_time();
   void cut_as_configured(std::vector<history::Event>& events);
@@ -69,6 +72,7 @@ class Daemon final : private ApiHost {
   http::EventStream& stream() override { return stream_; }
   const Counters& counters() override { return counters_; }
   const std::string& database() override { return database_; }
+  const CommandOptions& command_options() override { return options_.command_options; }
   bool simulated() const override { return options_.simulated; }
   void record(std::vector<history::Event> events) override { publish(std::move(events)); }
   void look_now() override { look(); }

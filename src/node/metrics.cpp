@@ -137,10 +137,10 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
 }
 
 void counters(Exposition& out, const Counters& counted) {
-  out.family("ration_denied_total", "counter", "Refused requests for memory.");
+  out.family("ration_denied_total", "counter", "Requests for memory that were denied.");
   for (const auto& [kind, count] : counted.denied)
     out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
-  out.family("ration_denied_bytes_total", "counter", "Bytes of refused requests.");
+  out.family("ration_denied_bytes_total", "counter", "Bytes of requests that were denied.");
   for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
   out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to.");
   for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
@@ -161,11 +161,11 @@ void counters(Exposition& out, const Counters& counted) {
   out.sample("", counted.look_seconds);
 }
 
-void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& refused) {
+void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& denied) {
   out.family("ration_wait_seconds", "histogram",
-             "Waits: kind queue from asking for a lease to its grant, kind refused until a request for memory that "
-             "waited was refused.");
-  for (const auto& [kind, waited] : {std::pair{"kind=\"queue\"", &queue}, {"kind=\"refused\"", &refused}}) {
+             "Waits: kind queue from asking for a lease to its grant, kind denied until a request for memory that "
+             "waited was denied.");
+  for (const auto& [kind, waited] : {std::pair{"kind=\"queue\"", &queue}, {"kind=\"denied\"", &denied}}) {
     for (std::size_t i = 0; i < std::size(WaitHistogram::kBounds); ++i)
       out.sample(fmt::format("{},le=\"{}\"", kind, WaitHistogram::kBounds[i]), waited->within[i], "_bucket");
     out.sample(fmt::format("{},le=\"+Inf\"", kind), waited->count, "_bucket");
@@ -200,7 +200,7 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   devices(out, snapshot);
   tenants(out, snapshot);
   counters(out, counted);
-  waits(out, options.queue_waits, counted.refused_after);
+  waits(out, options.queue_waits, counted.denied_after);
   out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
   out.sample("", options.queue_length);
   out.family("ration_stream_clients", "gauge", "Clients of the event stream.");

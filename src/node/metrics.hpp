@@ -35,7 +35,7 @@ struct Counters {
   std::map<std::string, std::uint64_t> violations;                             ///< by tenant
   std::uint64_t looks = 0;
   double look_seconds = 0;
-  WaitHistogram refused_after;  ///< of requests for memory that waited and were refused all the same
+  WaitHistogram denied_after;  ///< of requests for memory that waited and were denied all the same
 };
 
 struct MetricsOptions {

@@ -100,7 +100,7 @@ class Node {
   [[nodiscard]] std::vector<history::Event> finish();
   /// What the last look saw.
   [[nodiscard]] const Snapshot& snapshot() const { return snapshot_; }
-  /// For the accounts. Peaks and refusals are those since the last sample, also of runs that are over by now.
+  /// For the accounts. Peaks and denials are those since the last sample, also of runs that are over by now.
   [[nodiscard]] history::Sample take_sample();
   /// Runs that ended since the last call: key, end and exit code.
   struct EndedRun {
@@ -279,14 +279,14 @@ class Node {
     std::uint64_t denials = 0, since_ns = 0;
   };
   std::unordered_map<std::string, Activity> activity_;             // by path
-  std::unordered_map<std::string, std::vector<Bytes>> wanted_;     // by path and account: refused since the last look
+  std::unordered_map<std::string, std::vector<Bytes>> wanted_;     // by path and account: denied since the last look
   std::map<std::pair<int, std::int32_t>, bool> known_ungoverned_;  // by GPU and pid: whether it was told
   std::map<std::pair<int, std::int32_t>, int> violators_;          // the same; in how many looks in a row
   std::set<std::pair<std::uint32_t, std::string>> allowed_;        // user and tenant
   std::vector<history::Event> not_told_yet_;                       // not yet told
   struct Wait {
-    std::uint64_t since_ns = 0, denials = 0;
-    std::uint32_t account = 0;
+    std::uint64_t since_ns = 0, denials = 0, granted = 0;  // both as they were when it began
+    std::uint32_t account = 0, waiting = 0;                // at most so many at once
     Bytes wanted, used, limit;
   };
   struct WaitsTold {

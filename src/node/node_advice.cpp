@@ -1,11 +1,15 @@
 // What somebody who was denied memory could be granted, and the denial explained with it.
 #include <algorithm>
+#include <utility>
 
 #include "node/node.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
 namespace {
+
+/// As `ration set` takes it.
+std::string name_of(const BalanceAccount& account) { return account.id.substr(account.id.find('/') + 1); }
 
 /// Who keeps the most that is not in use: an account's guarantee, or a tenant's.
 policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
@@ -16,7 +20,7 @@ policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
   };
   for (std::size_t i = 0; i < input.accounts.size(); ++i) {
     const BalanceAccount& account = input.accounts[i];
-    if (i != except) take({account.id.substr(account.id.find('/') + 1), account.guarantee, account.used});
+    if (i != except) take({name_of(account), account.guarantee, account.used});
   }
   for (const BalanceTenant& tenant : input.tenants) {
     if (tenant.name == input.accounts[except].tenant) continue;
@@ -26,6 +30,33 @@ policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
     take({tenant.name, tenant.guarantee, used});
   }
   return largest;
+}
+
+/// Names what stands in the way of `needed` bytes for that account: the policy that sets its limit, its tenant's limit
+/// if that alone does, or a promise without which it would be granted more.
+void add_obstacle(policy::LimitRoom& room, const BalanceInput& input, std::size_t index, Bytes needed,
+                  const std::string& policy) {
+  if (input.accounts[index].limit < needed) {
+    room.policy = policy;
+    return;
+  }
+  BalanceInput without = input;
+  for (BalanceTenant& tenant : without.tenants) {
+    if (tenant.name != input.accounts[index].tenant || tenant.limit >= kUnlimited) continue;
+    const Bytes limit = std::exchange(tenant.limit, kUnlimited);
+    if (balance(without)[index].effective < needed) continue;
+    room.tenant = {tenant.name, limit};
+    return;
+  }
+  without = input;
+  const policy::Promise promise = largest_promise(input, index);
+  for (std::size_t i = 0; i < without.accounts.size(); ++i) {
+    BalanceAccount& account = without.accounts[i];
+    if (i != index && name_of(account) == promise.name) account.guarantee = std::min(account.guarantee, account.used);
+  }
+  for (BalanceTenant& tenant : without.tenants)
+    if (tenant.name == promise.name) tenant.guarantee = std::min(tenant.guarantee, promise.used);
+  if (balance(without)[index].effective > balance(input)[index].effective) room.promise = promise;
 }
 
 }  // namespace
@@ -48,10 +79,11 @@ std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::u
     }
     mine.wants = std::max(needed, mine.used + kGranule) - mine.used;
     const Bytes enough = balance(input)[index].effective;
+    policy::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
+    if (enough < needed) add_obstacle(room, input, index, needed, latest->second.because[index]);
     mine.wants = device.total - std::min(device.total, mine.used);  // as much as there is, for headroom
     const Bytes most = std::max(enough, balance(input)[index].effective);
-    policy::LimitRoom room{std::min(most, mine.used + device.free), largest_promise(input, index), device.index,
-                           workload.book.accounts.size() > 1};
+    room.grantable = std::min(most, mine.used + device.free);
     return room;
   }
   return std::nullopt;

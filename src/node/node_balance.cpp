@@ -31,7 +31,7 @@ Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effe
 
 namespace {
 
-// A charge over the limit sleeps until the daemon has looked. Where more cannot be had even for who asks, it is refused
+// A charge over the limit sleeps until the daemon has looked. Where more cannot be had even for who asks, it is denied
 // then, and so is every one as large, until the next look; unless somebody gives back, or it was told to wait.
 Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& account, bool may_come) {
   const Bytes needed = account.used + account.wants;

@@ -1,4 +1,4 @@
-// What a look saw, told as events: who came and went, what was refused, and memory that is beside the books.
+// What a look saw, told as events: who came and went, what was denied, and memory that is beside the books.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ void Node::tell_who_has_it(const Workload& workload, const ledger::Denial& denia
                                     workload.book.name, format_size(denial.used), format_size(denial.limit),
                                     format_size(mine.configured), mine.held_back_by);
     if (denial.used + denial.requested <= mine.configured &&
-        explained.fix.rfind("ration set " + workload.book.name, 0) == 0)
+        explained.fix.rfind(command({"set", workload.book.name}) + " ", 0) == 0)
       explained.fix = fmt::format("{}   (who holds what, and for whom the rest is kept); --on-deny wait",
                                   gpu ? command({"explain", "--gpu", std::to_string(*gpu)}) : command({"explain"}));
   }
@@ -122,7 +122,8 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     event.fix = explained.fix;
     event.gpu = gpu_of(denial.device);
     const bool told = denial.device_free != ledger::kUnknownBytes;
-    event.why = nlohmann::json{{"because", explained.because},
+    event.why = nlohmann::json{{"reason", explained.reason},
+                               {"because", explained.because},
                                {"not_because", explained.not_because},
                                {"fix", explained.fix},
                                {"function", denial.function},
@@ -150,23 +151,27 @@ std::string wait_text(std::uint64_t wait_ns) {
 
 }  // namespace
 
-// Those that end in a refusal are in the book; those that end well are seen only if they last from one look to another.
+// Those that end in a denial are in the book; those that end well are seen only if they last from one look to another.
 void Node::note_waits(std::vector<Event>& events) {
   for (const auto& [path, workload] : registry_.workloads()) {
     const auto known = waits_.find(path);
     if (workload.book.waiting > 0) {
-      if (known != waits_.end()) continue;
+      if (known != waits_.end()) {
+        known->second.waiting = std::max(known->second.waiting, workload.book.waiting);
+        continue;
+      }
       const auto& wanted = workload.book.wanted;
       const auto most = static_cast<std::uint32_t>(std::max_element(wanted.begin(), wanted.end()) - wanted.begin());
       if (most >= workload.book.accounts.size()) continue;
-      waits_[path] = {now_ns_,      workload.book.denial_count, most,
-                      wanted[most], workload.used[most],        workload.book.accounts[most].limit};
+      waits_[path] = {
+          now_ns_,      workload.book.denial_count, workload.book.granted_waits,       most, workload.book.waiting,
+          wanted[most], workload.used[most],        workload.book.accounts[most].limit};
     } else if (known != waits_.end()) {
       const Wait wait = known->second;
       waits_.erase(known);
-      // Refused, or whoever waited has ended; or it is nothing that anybody would notice.
+      // Denied, or whoever waited has ended; or it is nothing that anybody would notice.
       const std::uint64_t length = now_ns_ - std::min(now_ns_, wait.since_ns);
-      if (workload.book.denial_count != wait.denials || workload.used[wait.account] <= wait.used ||
+      if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
           length < kShortestWaitTold)
         continue;
       WaitsTold& told = waits_told_[path];  // a book can say so as often as it likes
@@ -204,7 +209,7 @@ void Node::note_shrinking(std::vector<Event>& events) {
     Event event = event_of(running->second, "shrinking", who + " is under its limit again");
     if (over) {
       event.text = fmt::format(
-          "{} holds {}, {} more than its limit {}: it is refused more until it is under; of what it holds {} are in "
+          "{} holds {}, {} more than its limit {}: more is denied until it is under; of what it holds {} are in "
           "pools of the driver, {} in contexts, and the rest is in use",
           who, format_size(account.used), format_size(account.used - account.limit), format_size(account.limit),
           format_size(std::min(account.pooled, account.used)), format_size(account.context));

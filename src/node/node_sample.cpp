@@ -70,7 +70,7 @@ history::Sample Node::take_sample() {
                                 account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak,
                                 denials_of(workload, account.account)});
   }
-  // Begun and over between two looks, or refused and over: nothing was held at the looks, and it was there all the
+  // Begun and over between two looks, or denied and over: nothing was held at the looks, and it was there all the
   // same.
   for (const Workload& workload : std::exchange(gone_, {})) {
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {

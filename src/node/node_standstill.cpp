@@ -52,7 +52,7 @@ StandstillWorkload Node::standing_of(const Workload& workload) {
     standing.priority = static_cast<int>(tenant->priority);
   const auto failed = cannot_leave_.find(workload.path);
   standing.can_leave = failed == cannot_leave_.end() || now_ns_ >= failed->second + kTriedAgain;
-  // Who is refused after a while goes on by itself.
+  // Who is denied after a while goes on by itself.
   const bool waits = workload.book.waiting > 0 && workload.book.on_deny == ledger::OnDeny::kWait;
   const OwnedWorkload* owned = limits_.find(workload.path);
   const std::string policy = pool_of_policy(policy_of(workload), workload);

@@ -211,7 +211,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     source.first.denials.clear();
     source.first.tenant = tenant_rule_(workload);
     source.order = ++taken_up_;
-    // What it was refused before is read again by read_one(), and so reported.
+    // What it was denied before is read again by read_one(), and so reported.
     workload.book.denial_count = 0;
     changes.started.push_back(path);
     workloads_.emplace(path, std::move(workload));

@@ -50,7 +50,7 @@ struct Changes {
 
 class Registry {
  public:
-  /// Of one user; more are refused, or left out. A job array of a busy user has hundreds.
+  /// Of one user; more are rejected, or left out. A job array of a busy user has hundreds.
   static constexpr std::size_t kMostFolders = 16, kMostBooks = 1024;
 
   /// Who may be charged for a workload: asked once for each book, with what the book says. Without a rule the book is

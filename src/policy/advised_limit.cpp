@@ -32,6 +32,13 @@ std::string limit_fix(const std::string& workload, Bytes needed, const LimitRoom
                                          : command({"set", workload, "--limit", exact_size(*limit)});
   const std::string look = room.gpu ? command({"explain", "--gpu", gpu}) : command({"explain"});
   const std::string no_limit = fmt::format("no limit would admit more than {} now", format_size(room.grantable));
+  if (!room.policy.empty()) return fmt::format("{}   ({}: {})", command({"config", "print"}), no_limit, room.policy);
+  if (!room.tenant.name.empty()) {
+    const Bytes more = room.tenant.limit + needed - std::min(needed, room.grantable);
+    return fmt::format("{}   ({}: tenant {} has {})",
+                       command({"set", room.tenant.name, "--limit", exact_size(round_up(more, step_for(more)))}),
+                       no_limit, room.tenant.name, format_size(room.tenant.limit));
+  }
   const Promise& promise = room.promise;
   if (promise.name.empty()) return fmt::format("{}   (who holds what): {}", look, no_limit);
   const Bytes used = std::min(promise.used, promise.guarantee), missing = needed - std::min(needed, room.grantable);

@@ -15,9 +15,15 @@ namespace ration::policy {
 
 /// Who is promised memory that stands in the way, on one device.
 struct Promise {
-  std::string name;  ///< as `ration set` takes it; empty: nobody can be named
+  std::string name;  ///< as `ration set` takes it; empty: nobody's, or giving it up would not help
   Bytes guarantee;
   Bytes used;  ///< of the guarantee, by its holder
+};
+
+/// The limit of the workload's tenant, on one device.
+struct TenantLimit {
+  std::string name;  ///< as `ration set` takes it; empty: it does not stand in the way
+  Bytes limit;
 };
 
 /// What a running workload could be granted on one device.
@@ -26,10 +32,12 @@ struct LimitRoom {
   Promise promise;            ///< what stands in the way of more
   std::optional<int> gpu;     ///< the device's number
   bool several_gpus = false;  ///< the workload has a limit on others, too
+  TenantLimit tenant{};       ///< instead of a promise
+  std::string policy{};       ///< the policy that sets the limit, as a sentence: nobody can set another; empty: none
 };
 
 /// What to type so that `workload` is admitted `needed` bytes: its new limit, or, where none would do, the promise that
-/// would have to be smaller.
+/// would have to be smaller or the tenant's limit that would have to be larger.
 [[nodiscard]] std::string limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
 
 }  // namespace ration::policy

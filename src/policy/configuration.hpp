@@ -1,6 +1,6 @@
 // The whole configuration of a node (ration.toml): who may use how much, when, and what the daemon does about it. Used
 // by the daemon, by `ration config`, and through settings.hpp by `ration run`.
-// Promises: every value knows where it was written; a file with anything wrong is refused whole, with every problem's
+// Promises: every value knows where it was written; a file with anything wrong is rejected whole, with every problem's
 // line and column; nothing here asks the clock, the driver or the network.
 #pragma once
 

@@ -74,7 +74,7 @@ const std::vector<Measure>& measures() {
       {"device.used", Unit::kBytes, "what is held of a GPU: 20GiB, or 95% of it"},
       {"device.time_to_full", Unit::kDuration, "how long until a GPU is full if use grows as it does"},
       {"idle", Unit::kDuration, "how long a workload has done nothing with the memory that it holds"},
-      {"denials", Unit::kCount, "refused requests of a workload in the last minute"},
+      {"denials", Unit::kCount, "denied requests of a workload in the last minute"},
       {"queue.length", Unit::kCount, "how many wait for memory"},
       {"guard.lost", Unit::kEvent, "a workload is no longer held to its limit"},
   };

@@ -35,7 +35,7 @@ struct Node {
   Place place;              ///< where it begins
 };
 
-/// More than any configuration needs; larger ones are refused unread.
+/// More than any configuration needs; larger ones are rejected unread.
 inline constexpr std::size_t kLargestDocument = std::size_t{256} << 10;
 
 /// The document's table.

@@ -54,7 +54,7 @@ const std::vector<Key>& keys() {
         {"defaults", "limit", Shape::kSize, "unlimited", "Bytes a workload can never exceed.", "\"50%\""},
         {"defaults", "guarantee", Shape::kSize, "", "Bytes kept for it.", "\"2GiB\""},
         {"defaults", "gpu", Shape::kText, "", "Which GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
-        {"defaults", "on_deny", Shape::kOnDeny, "fail", "What a refused allocation does.", "\"wait:30s\""},
+        {"defaults", "on_deny", Shape::kOnDeny, "fail", "What a denied allocation does.", "\"wait:30s\""},
         {"defaults",
          "account",
          Shape::kChoice,

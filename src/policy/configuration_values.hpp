@@ -63,7 +63,7 @@ struct Endpoint {
   std::uint16_t port = 0;  ///< 0: any that is free
   bool loopback = false;
 };
-/// `127.0.0.1:7077`, `[::1]:7077`, `localhost:7077`. Other names are refused: what they mean can change.
+/// `127.0.0.1:7077`, `[::1]:7077`, `localhost:7077`. Other names are rejected: what they mean can change.
 [[nodiscard]] Result<Endpoint> parse_listen(std::string_view text);
 
 /// Up to 59 letters without spaces, commas, quotes, slashes.

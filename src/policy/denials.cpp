@@ -20,6 +20,19 @@ std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_o
   return uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
 }
 
+const char* reason_word(DenialReason reason) {
+  switch (reason) {
+    case DenialReason::kLimit:
+      return "limit";
+    case DenialReason::kDeviceFull:
+      return "device_full";
+    case DenialReason::kNoAccount:
+      return "not_granted";
+    default:
+      return "book";
+  }
+}
+
 std::string because(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of, Units units) {
   switch (denial.reason) {
     case DenialReason::kLimit:
@@ -40,13 +53,18 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, cons
   }
 }
 
-std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
+/// `0,1`: as --gpu takes it.
+std::string granted_gpus(const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
   std::vector<std::string> names;
   for (const auto& account : book.accounts) names.push_back(name_of(account.device, index_of));
-  names.push_back(denial.device == ledger::DeviceUuid{} ? "…" : name_of(denial.device, index_of));
+  return fmt::to_string(fmt::join(names, ","));
+}
+
+std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
+  const std::string more = denial.device == ledger::DeviceUuid{} ? "…" : name_of(denial.device, index_of);
   const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().limit;
-  return command({"run", "--gpu", fmt::to_string(fmt::join(names, ",")), "--limit", exact_size(limit), "--"}) + " " +
-         quoted_words(book.command);
+  return command({"run", "--gpu", granted_gpus(book, index_of) + "," + more, "--limit", exact_size(limit), "--"}) +
+         " " + quoted_words(book.command);
 }
 
 std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running,
@@ -60,8 +78,12 @@ std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool run
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
   const auto limit = advised_limit(needed, whole);
   if (!limit) return fmt::format("ration ps   (no device of that size: {} are needed)", format_size(needed));
-  return running ? command({"set", book.name, "--limit", exact_size(*limit)})
-                 : command({"run", "--limit", exact_size(*limit), "--"}) + " " + quoted_words(book.command);
+  if (running) {
+    const std::string gpu = book.accounts.size() > 1 ? name_of(denial.device, index_of) : "";
+    return command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)});
+  }
+  return command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(*limit), "--"}) + " " +
+         quoted_words(book.command);
 }
 
 }  // namespace
@@ -69,6 +91,7 @@ std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool run
 DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot& book, bool running,
                                const std::optional<LimitRoom>& room, const DeviceIndex& index_of, Units units) {
   DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
+                            reason_word(denial.reason),
                             because(denial, book, index_of, units),
                             {},
                             fix(denial, book, running, room, index_of)};

@@ -1,4 +1,4 @@
-// Why a charge was refused and what to do, in sentences. Used by `ration why`, the daemon's event log and the
+// Why a charge was denied and what to do, in sentences. Used by `ration why`, the daemon's event log and the
 // dashboard, which therefore say the same.
 #pragma once
 
@@ -13,7 +13,8 @@
 namespace ration::policy {
 
 struct DenialExplained {
-  std::string id;  ///< `d-17-3`
+  std::string id;      ///< `d-17-3`
+  std::string reason;  ///< in one word: limit, device_full, not_granted, book
   std::string because;
   std::string not_because;  ///< what one might think instead; empty: nothing
   std::string fix;          ///< something to type

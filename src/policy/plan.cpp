@@ -144,7 +144,7 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
   const Bytes size = round_down(std::min(*asked, device.total), kGranule);
   if (size == Bytes{0}) {
     return fail("E1105",
-                fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would refuse everything.",
+                fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would deny everything.",
                             what, text),
                 "Give at least 512MiB, or leave it out for all of the GPU.", 2);
   }

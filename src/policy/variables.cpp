@@ -15,7 +15,8 @@ constexpr const char* kPrefix = "RATION_";
 const std::vector<Variable>& variables() {
   static const std::vector<Variable> all{
       {"RATION_RUNTIME_DIR",
-       "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID"},
+       "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
+       "/tmp/ration-UID.XXXXXX where somebody else has that name"},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
       {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
       {"RATION_SOCKET", "the daemon's socket, as --socket takes it"},

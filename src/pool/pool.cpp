@@ -32,7 +32,7 @@ const char* describe(Failure failure) noexcept {
     case Failure::kDeviceLost:
       return "the device is gone";
     case Failure::kDriver:
-      return "the driver refused";
+      return "the driver gave none";
     case Failure::kBadSize:
       return "no device has that much memory";
     case Failure::kBadAlignment:

@@ -1,7 +1,7 @@
 // The pool: one address range, physical granules put into it where they are needed. It grows in place, moves granules
 // that nobody uses to where a large block has no room, and gives whole granules back while the program runs. Used by
 // src/runtime. Promises: the device memory it has taken never exceeds its limit, but while a limit that was lowered is
-// still being worked off; a refused request changes nothing; a pointer that is not its own is named and nothing
+// still being worked off; a denied request changes nothing; a pointer that is not its own is named and nothing
 // happens.
 #pragma once
 
@@ -67,7 +67,7 @@ class Pool final : public Allocator {
   int last_driver_error() const override;
   std::vector<Piece> pieces() const override;
 
-  /// The pool refuses everything from now on; what is handed out stays where it is until the pool is destroyed.
+  /// The pool denies everything from now on; what is handed out stays where it is until the pool is destroyed.
   void close();
 
   // For threads that end and for fork (registry.hpp).

@@ -1,4 +1,4 @@
-// Gives memory that nobody uses back when somebody else needs it: another process of the workload was refused or waits,
+// Gives memory that nobody uses back when somebody else needs it: another process of the workload was denied or waits,
 // the workload's limit was lowered below what it holds, a person asked for it (`ration trim`), or nothing was asked for
 // in a while. Used by runtime.cpp.
 #pragma once

@@ -148,7 +148,7 @@ namespace {
 
 pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(stream); }
 
-[[noreturn]] void refuse(int gpu, std::size_t bytes, LogicalGpu& device, pool::Failure failure) {
+[[noreturn]] void deny(int gpu, std::size_t bytes, LogicalGpu& device, pool::Failure failure) {
   pool::Allocator& memory = *device.memory;
   if (failure == pool::Failure::kBadSize || failure == pool::Failure::kBadAlignment)
     throw ValueError(fmt::format("{} bytes on GPU:{}: {}.", bytes, gpu, pool::describe(failure)));
@@ -156,7 +156,7 @@ pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(str
     throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
   const pool::Statistics statistics = memory.statistics();
   std::string text =
-      fmt::format("{} refused on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
+      fmt::format("{} denied on GPU:{}: {}. In use {}, taken {}, limit {}, largest free block {}.",
                   format_size(Bytes{bytes}), gpu, pool::describe(failure), format_size(Bytes{statistics.bytes_in_use}),
                   format_size(Bytes{statistics.bytes_reserved}), format_size(Bytes{statistics.bytes_limit}),
                   format_size(Bytes{statistics.largest_free_block_bytes}));
@@ -180,7 +180,7 @@ void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t al
   pool::Failure failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
   if ((failure == pool::Failure::kOverLimit || failure == pool::Failure::kDeviceFull) && state_->pressure.tell(bytes))
     failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
-  if (failure != pool::Failure::kNone) refuse(gpu, bytes, device, failure);
+  if (failure != pool::Failure::kNone) deny(gpu, bytes, device, failure);
   device.tags->took(address, bytes);
   return reinterpret_cast<void*>(address);
 }

@@ -1,5 +1,5 @@
 // ration-workload: a real client of the driver API, for demos, tests and trials. It takes device memory as programs do
-// and says plainly when it is refused. Exit codes: 0 done, 1 refused or no usable GPU, 2 wrong usage.
+// and says plainly when it is denied memory. Exit codes: 0 done, 1 denied or no usable GPU, 2 wrong usage.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -100,7 +100,7 @@ class Progress {
 
 int refused(const Allocator& allocator, std::uint64_t size, const std::string& when) {
   const Memory now = memory_now();
-  fmt::print(stderr, "ration-workload: refused {} {}: {} held, {} free of {} (error {})\n", format_size(Bytes{size}),
+  fmt::print(stderr, "ration-workload: denied {} {}: {} held, {} free of {} (error {})\n", format_size(Bytes{size}),
              when, format_size(Bytes{allocator.held()}), format_size(Bytes{now.free}), format_size(Bytes{now.total}),
              static_cast<int>(allocator.last_refusal()));
   return 1;
@@ -315,7 +315,7 @@ int main(int argc, char** argv) {
     outcome = total();
   });
   auto* tried = app.add_subcommand("probe",
-                                   "takes memory in every way there is until refused; one line a way: name, bytes "
+                                   "takes memory in every way there is until denied; one line a way: name, bytes "
                                    "obtained, bytes left, error, returned");
   tried->add_option("request", options.request_mib, "MiB a request")->check(CLI::Range(1, 65536));
   tried->callback([&] { outcome = start_driver() ? workload::probe(options.request_mib << 20) : 1; });

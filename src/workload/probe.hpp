@@ -1,4 +1,4 @@
-// Takes memory in every way there is, each until refused.
+// Takes memory in every way there is, each until denied.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ using namespace cuda;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kBeat = std::chrono::milliseconds(50);  // of a program that works
-constexpr auto kAskedAgain = std::chrono::seconds(1);  // by one that was refused and goes on
+constexpr auto kAskedAgain = std::chrono::seconds(1);  // by one that was denied and goes on
 constexpr std::uint64_t kShareThatMoves = 16;          // of what a working program holds
 
 class Player {
@@ -85,7 +85,7 @@ class Player {
     std::size_t available = 0, total = 0;
     DRIVER(cuMemGetInfo_v2)(&available, &total);
     const std::uint64_t kept = allocator_.held();
-    fmt::print(stderr, "ration-workload: refused {}: {} held{}, {} free of {}\n", format_size(Bytes{size}),
+    fmt::print(stderr, "ration-workload: denied {}: {} held{}, {} free of {}\n", format_size(Bytes{size}),
                format_size(Bytes{kept}),
                kept > held_ ? fmt::format(" ({} of it free, in pieces)", format_size(Bytes{kept - held_})) : "",
                format_size(Bytes{available}), format_size(Bytes{total}));

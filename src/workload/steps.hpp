@@ -26,12 +26,12 @@ struct StepOptions {
   Bytes block{std::uint64_t{64} << 20};  ///< in what pieces memory is taken
   double speed = 1;
   bool repeat = false;  ///< until it is ended
-  bool go_on = false;   ///< refused, it works with what it has and asks again; else it ends
+  bool go_on = false;   ///< denied, it works with what it has and asks again; else it ends
   unsigned seed = 1;
 };
 
 /// Plays them. Less memory is reached by returning every second block first, as programs do whose objects live
-/// unequally long: an allocator that keeps regions is left with holes. False: it was refused and does not go on.
+/// unequally long: an allocator that keeps regions is left with holes. False: it was denied and does not go on.
 [[nodiscard]] bool play_steps(Allocator& allocator, const std::vector<Step>& steps, const StepOptions& options);
 
 }  // namespace ration::workload

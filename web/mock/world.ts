@@ -176,7 +176,7 @@ export class World {
     const id = `d-${one.run}-${one.denials}`;
     one.lastDenial = id;
     const limit = this.limitAt(one, at), asked = 512 * mib, held = one.kind === "serving" ? limit : this.usedAt(one, at);
-    const fix = `ration set ${name} --limit ${Math.ceil((held + asked) / (256 * mib)) * 256}MiB`;
+    const fix = `ration set --sim=demo ${name} --limit ${Math.ceil((held + asked) / (256 * mib)) * 256}MiB`;
     const event = this.add("denied", `${one.tenant}/${name} was denied 512 MiB: it held ${formatSize(held)} of its limit ${formatSize(limit)}`, { ...this.of(one), bytes: asked, denial: id, fix }, secondsFromStart);
     this.denials.set(id, {
       denial: id, time: event.time, workload: name, tenant: one.tenant, pid: one.pid, requested_bytes: asked, used_bytes: held, limit_bytes: limit, device_free_bytes: this.free(one.gpu, at),

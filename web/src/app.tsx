@@ -63,18 +63,18 @@ function Connection() {
 
 function TokenDialog({ onClose }: { onClose: () => void }) {
   const [value, setValue] = useState("");
-  const [refused, setRefused] = useState(false);
+  const [rejected, setRejected] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();
     if (await signIn(value.trim())) onClose();
-    else setRefused(true);
+    else setRejected(true);
   };
   return (
     <Dialog title={t("token.title")} onClose={onClose}>
       <form onSubmit={(event) => void submit(event)} class="token-form">
         <p class="faint">{t("token.text")}</p>
-        <label class="field wide">{t("token.label")}<input type="password" name="token" autocomplete="off" autofocus value={value} onInput={(event) => setValue(event.currentTarget.value)} aria-invalid={refused} aria-describedby="token-problem" /></label>
-        <p id="token-problem" class="remark error" role="alert">{refused ? t("token.refused") : ""}</p>
+        <label class="field wide">{t("token.label")}<input type="password" name="token" autocomplete="off" autofocus value={value} onInput={(event) => setValue(event.currentTarget.value)} aria-invalid={rejected} aria-describedby="token-problem" /></label>
+        <p id="token-problem" class="remark error" role="alert">{rejected ? t("token.rejected") : ""}</p>
         <button type="submit" class="primary">{t("token.enter")}</button>
       </form>
     </Dialog>
@@ -163,7 +163,7 @@ export function App() {
   const tenants = useStore((state) => state.snapshot?.tenants.map((tenant) => tenant.tenant).join("\n") ?? "");
   const ready = useStore((state) => state.snapshot !== null);
   const problem = useStore((state) => state.problem);
-  const linkRefused = useStore((state) => state.linkRefused);
+  const linkUsed = useStore((state) => state.linkUsed);
   const operator = useStore(isOperator);
   giveLooks(tenants.split("\n").filter(Boolean));
   useKeys(() => setHelp(true));
@@ -191,7 +191,7 @@ export function App() {
       <Navigation view={view} />
       <main id="main" tabIndex={-1}>
         <h1 ref={heading} tabIndex={-1} class={view.page === "now" ? "hidden" : ""}>{titleOf(view)}</h1>
-        {linkRefused && !operator && <p class="notice warn">{t("token.linkRefused")}</p>}
+        {linkUsed && !operator && <p class="notice warn">{t("token.linkUsed")}</p>}
         {ready ? <Page view={view} /> : <p class="notice bad">{problem ? daemonText(problem) : t("error.noDaemon")}</p>}
       </main>
       <footer class="foot">

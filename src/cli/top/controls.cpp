@@ -216,7 +216,7 @@ void take_set(View& view, const Request& request, const nlohmann::json& data) {
   const nlohmann::json& first = changes->front();
   if (data.contains("agree")) {
     view.prompt = {Prompt::Kind::kAgree,
-                   fmt::format("{} uses {}, more than {}: refuse it more until it is under? [y/N] ", request.workload,
+                   fmt::format("{} uses {}, more than {}: deny it more until it is under? [y/N] ", request.workload,
                                size_in(view, first, "used_bytes"), size_in(view, first, "limit_bytes")),
                    "", request};
     return;

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "base/command_json.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "node/explain.hpp"
@@ -243,7 +244,7 @@ void Feed::answer_questions() {
       questions_.pop_front();
     }
     auto answer = answer_to(session_, request, stop_.get());
-    if (answer) add_context(*answer, session_.context);
+    if (answer) add_command_options(*answer, command_options(session_.context));
     tell(Answer{std::move(request), std::move(answer)});
   }
 }

@@ -36,7 +36,7 @@ struct BalanceAccount {
   Bytes limit = kUnlimited;  ///< as configured
   Bytes guarantee;           ///< its own; at most its limit
   Bytes used;
-  Bytes wants;  ///< what it was refused since the last look, or would soon be refused; 0: it has enough
+  Bytes wants;  ///< what it was denied since the last look, or would soon be denied; 0: it has enough
   int priority = 0;
   unsigned weight = 1;             ///< 0 counts as 1
   bool idle = false;               ///< gives back before those that are busy

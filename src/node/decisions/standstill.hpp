@@ -6,7 +6,7 @@
 // 1. A program that waits for memory held by others that wait as well is served: of these one leaves the device after
 //    kStandstillPatience without a change, and after kMixedPatience where some of the holders do not wait.
 // 2. Only a program that waits itself leaves: whoever works or rests is not touched.
-// 3. Whoever waited longest of the highest priority never leaves for others. The time counts from the first refusal
+// 3. Whoever waited longest of the highest priority never leaves for others. The time counts from the first denial
 //    and goes on while the program is away, so nobody gives way for ever.
 // 4. One at a time on a device, and nobody while memory is on its way there.
 #pragma once

@@ -1,4 +1,4 @@
-// The daemon's memory of the past: what was held, charged, refused and changed, in one SQLite file. The one writer.
+// The daemon's memory of the past: what was held, charged, denied and changed, in one SQLite file. The one writer.
 // Used by the daemon's main loop; queries are Reader's (reader.hpp), which may live on another thread.
 //
 // Promises, each with a test:

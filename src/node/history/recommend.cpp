@@ -17,7 +17,7 @@ struct RunPeak {
   TimeMs first = 0, last = 0, ran = 0;
   std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
   std::int64_t largest = 0;  // of its devices; the others are those of the one where it needed most
-  Refusals refused;
+  DeniedRequests denied;
 };
 
 Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
@@ -48,12 +48,12 @@ std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& ques
     since = std::min(since, run.first);
     capacity = std::max(capacity, as_bytes(run.largest));
   }
-  since -= kDayMs;  // it may have run, and been refused, before it was first seen
-  for (const auto& [id, refused] : read_refusals(database, question.workload, since, capacity)) {
+  since -= kDayMs;  // it may have run, and been denied, before it was first seen
+  for (const auto& [id, denied] : read_denied_requests(database, question.workload, since, capacity)) {
     const auto run = runs.find(id);
     if (run == runs.end()) continue;
-    run->second.refused = refused;
-    run->second.denials = std::max(run->second.denials, refused.known);
+    run->second.denied = denied;
+    run->second.denials = std::max(run->second.denials, denied.known);
   }
   std::vector<RunPeak> list;
   for (const auto& [id, run] : runs) list.push_back(run);
@@ -65,16 +65,16 @@ Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
   return as_bytes(sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1]);
 }
 
-Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.refused.need()); }
+Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.denied.need()); }
 
-// Refused at that limit, and nobody kept what it asked for: what it needed is above it.
-Bytes refused_at(const RunPeak& run) {
-  return run.denials > 0 && run.refused.known == 0 ? as_bytes(run.limited) : Bytes{0};
+// Denied at that limit, and nobody kept what it asked for: what it needed is above it.
+Bytes denied_at(const RunPeak& run) {
+  return run.denials > 0 && run.denied.known == 0 ? as_bytes(run.limited) : Bytes{0};
 }
 
 bool would_be_denied(const RunPeak& run, Bytes limit) {
-  return needed(run) > limit || run.refused.impossible > Bytes{0} ||
-         (refused_at(run) > Bytes{0} && limit <= refused_at(run));
+  return needed(run) > limit || run.denied.impossible > Bytes{0} ||
+         (denied_at(run) > Bytes{0} && limit <= denied_at(run));
 }
 
 std::size_t denied_at(const std::vector<RunPeak>& runs, Bytes limit) {
@@ -93,17 +93,17 @@ Choice choose_by_peaks(Bytes largest) {
           fmt::format("max {} + 5% spread + 1 granule, rounded to 256 MiB", format_size(largest))};
 }
 
-Choice choose_by_needs(const Refusals& refused) {
-  return {least_limit(refused.need()),
+Choice choose_by_needs(const DeniedRequests& denied) {
+  return {least_limit(denied.need()),
           fmt::format("a denied run needed at least {}, rounded to 256 MiB: what beyond that is not known",
-                      to_text(refused))};
+                      to_text(denied))};
 }
 
-Choice choose_above(Bytes refused_at) {
+Choice choose_above(Bytes denied_at) {
   return {
-      round_up(Bytes{refused_at.count() + refused_at.count() / 4}, kAdviceStep),
+      round_up(Bytes{denied_at.count() + denied_at.count() / 4}, kAdviceStep),
       fmt::format("a quarter above {}, the highest limit at which a run was denied memory: what it needed is not known",
-                  format_size(refused_at))};
+                  format_size(denied_at))};
 }
 
 Choice cap(Choice choice, Bytes capacity) {
@@ -114,21 +114,21 @@ Choice cap(Choice choice, Bytes capacity) {
 void choose_limit(Recommendation& found, const RecommendQuestion& question, const std::vector<RunPeak>& runs) {
   Bytes unknown, capacity;
   for (const RunPeak& run : runs) {
-    unknown = std::max(unknown, refused_at(run));
+    unknown = std::max(unknown, denied_at(run));
     capacity = std::max(capacity, as_bytes(run.capacity));
   }
-  // Peaks of refused runs say what they got, not what they needed.
+  // Peaks of denied runs say what they got, not what they needed.
   Choice choice = choose_by_peaks(found.peak_max);
-  if (Choice other = choose_by_needs(found.refused); other.limit > choice.limit) choice = std::move(other);
+  if (Choice other = choose_by_needs(found.denied); other.limit > choice.limit) choice = std::move(other);
   if (Choice other = choose_above(unknown); unknown > Bytes{0} && other.limit >= choice.limit)
     choice = std::move(other);
   if (choice.limit < question.floor)
     choice = {question.floor, fmt::format("the floor of {}: less is not worth a limit (the peak is {})",
                                           format_size(question.floor), format_size(found.peak_max))};
   choice = cap(std::move(choice), capacity);
-  if (found.refused.impossible > Bytes{0})
+  if (found.denied.impossible > Bytes{0})
     choice.reason += fmt::format("; no limit gives the {} that a run needed, more than the device's {}",
-                                 format_size(found.refused.impossible), format_size(capacity));
+                                 format_size(found.denied.impossible), format_size(capacity));
   found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
 }
 
@@ -154,7 +154,7 @@ void choose_guarantee(Recommendation& found, Database& database, const Recommend
 void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
   std::vector<Bytes> limits{found.limit};
   for (const Bytes lower :
-       {std::max(found.refused.need(), found.peak_max), found.peak_max, found.peak_p95, found.peak_p50}) {
+       {std::max(found.denied.need(), found.peak_max), found.peak_max, found.peak_p95, found.peak_p50}) {
     const Bytes rounded = round_down(lower, kAdviceStep);
     if (rounded > Bytes{0} && rounded < limits.back()) limits.push_back(rounded);
   }
@@ -196,7 +196,7 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
     found.first_run = std::min(found.first_run, run.first);
     found.last_run = std::max(found.last_run, run.last);
     ran += run.ran;
-    found.refused.add(run.refused);
+    found.denied.add(run.denied);
     if (run.last >= newest->last) newest = &run;
   }
   name_newest(found, database, newest->id);
@@ -213,8 +213,8 @@ Result<Recommendation> make_recommendation(Database& database, const RecommendQu
   choose_guarantee(found, database, question);
   check_back(found, runs);
   const bool steady = found.peak_max.count() <= found.peak_p50.count() + found.peak_p50.count() / 2;
-  const bool refused = std::any_of(runs.begin(), runs.end(), [](const RunPeak& run) { return run.denials > 0; });
-  found.confidence = runs.size() >= 20 && steady && !refused ? "good" : runs.size() >= 10 && steady ? "fair" : "low";
+  const bool any_denied = std::any_of(runs.begin(), runs.end(), [](const RunPeak& run) { return run.denials > 0; });
+  found.confidence = runs.size() >= 20 && steady && !any_denied ? "good" : runs.size() >= 10 && steady ? "fair" : "low";
   // A month like the stretch that was seen, at least a day of it.
   const TimeMs seen = std::max(question.now - found.first_run, kDayMs);
   found.hours_a_month_ms = static_cast<TimeMs>(__int128{ran} * 30 * kDayMs / seen);
@@ -243,7 +243,7 @@ std::string to_text(const Recommendation& found, TimeMs now) {
         "not enough history: {} run{} (need {}) - showing the largest peak seen, {}{}. Give a limit of at least {}, or "
         "let it run more often.\n",
         found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max),
-        found.refused.need() > found.peak_max ? "; denied was what needs at least " + to_text(found.refused) : "",
+        found.denied.need() > found.peak_max ? "; denied was what needs at least " + to_text(found.denied) : "",
         size(found.limit));
   }
   const TimeMs ago = std::max<TimeMs>(now - found.last_run, 0), seen = std::max<TimeMs>(now - found.first_run, 0);

@@ -11,7 +11,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "node/history/database.hpp"
-#include "node/history/refusals.hpp"
+#include "node/history/denied_requests.hpp"
 #include "node/history/sample.hpp"
 
 namespace ration::history {
@@ -29,7 +29,7 @@ struct RecommendQuestion {
 
 struct BackTest {
   Bytes limit;
-  /// Recorded runs that would have been refused memory at that limit.
+  /// Recorded runs that would have been denied memory at that limit.
   std::size_t denied = 0;
 };
 
@@ -43,8 +43,8 @@ struct Recommendation {
   /// By run: the peak on the device where it was largest.
   Bytes peak_p50, peak_p95, peak_max;
   std::uint64_t denials = 0;
-  /// The most that a refused run needed, at least; zero: nothing is known of one.
-  Refusals refused;
+  /// The most that a denied run needed, at least; zero: nothing is known of one.
+  DeniedRequests denied;
   /// False: `not enough history`; then only peak_max and limit (a least one) mean something.
   bool enough = false;
   /// `good`, `fair`, `low`.

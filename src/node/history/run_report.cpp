@@ -27,22 +27,22 @@ bool has_limit(const RunOnDevice& device) { return device.limited > 0 && device.
 
 std::string times(std::int64_t count) { return count == 1 ? "once" : fmt::format("{} times", count); }
 
-std::string note_of_refusals(const RunOnDevice& device, const Refusals& refused) {
+std::string note_of_denials(const RunOnDevice& device, const DeniedRequests& denied) {
   const std::string begin = fmt::format("It was denied memory {} at {}: ", times(device.denials), size(device.limited));
   const auto next_time = [](Bytes limit) {
     return fmt::format("'ration why' tells each, or next time  {}", command({"run", "--limit", exact_size(limit)}));
   };
-  if (refused.known == 0) {
+  if (denied.known == 0) {
     const Bytes more{static_cast<std::uint64_t>(device.limited + device.limited / 4)};
     return begin + "what it needed is not known; " + next_time(round_up(more, kAdviceStep));
   }
-  if (refused.need() == Bytes{0})
+  if (denied.need() == Bytes{0})
     return fmt::format("{}it needed {}, more than the device's {}: no limit gives that", begin,
-                       format_size(refused.impossible), size(device.device.capacity));
-  const std::string need = "it needed at least " + to_text(refused);
-  if (refused.need() <= Bytes{static_cast<std::uint64_t>(device.limited)})
+                       format_size(denied.impossible), size(device.device.capacity));
+  const std::string need = "it needed at least " + to_text(denied);
+  if (denied.need() <= Bytes{static_cast<std::uint64_t>(device.limited)})
     return begin + need + ", which that limit allows: the device was full, or the limit was lower: 'ration why' tells";
-  return fmt::format("{}{}; {}", begin, need, next_time(least_limit(refused.need())));
+  return fmt::format("{}{}; {}", begin, need, next_time(least_limit(denied.need())));
 }
 
 void add_notes(RunReport& report) {
@@ -57,7 +57,7 @@ void add_notes(RunReport& report) {
               ? std::string()
               : fmt::format("  ({} requests of others waited or were denied meanwhile).", report.others_waited)));
     }
-    if (device.denials > 0) report.notes.push_back(note_of_refusals(device, report.refused));
+    if (device.denials > 0) report.notes.push_back(note_of_denials(device, report.denied));
     if (!has_limit(device)) {
       report.notes.push_back(fmt::format("It had no limit on {}: next time  {}", device.device.name, limited_run));
     }
@@ -120,11 +120,11 @@ Result<RunReport> make_run_report(Database& database, const std::string& workloa
   }
   std::int64_t capacity = 0;
   for (const RunOnDevice& device : report.devices) capacity = std::max(capacity, device.device.capacity);
-  const auto refusals = read_refusals(database, report.run.tenant + "/" + report.run.workload, report.run.started,
-                                      Bytes{static_cast<std::uint64_t>(capacity)});
-  if (const auto own = refusals.find(id); own != refusals.end()) report.refused = own->second;
+  const auto denied = read_denied_requests(database, report.run.tenant + "/" + report.run.workload, report.run.started,
+                                           Bytes{static_cast<std::uint64_t>(capacity)});
+  if (const auto own = denied.find(id); own != denied.end()) report.denied = own->second;
   // It may have ended before a sample told how often.
-  if (report.devices.size() == 1) report.devices[0].denials = std::max(report.devices[0].denials, report.refused.known);
+  if (report.devices.size() == 1) report.devices[0].denials = std::max(report.devices[0].denials, report.denied.known);
   Statement waited(
       database,
       "SELECT count(*) FROM events WHERE time >= ? AND time <= ? AND type IN ('waited', 'queued', 'denied') "

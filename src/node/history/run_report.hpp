@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "node/history/charges.hpp"
 #include "node/history/database.hpp"
-#include "node/history/refusals.hpp"
+#include "node/history/denied_requests.hpp"
 
 namespace ration::history {
 
@@ -29,9 +29,9 @@ struct RunReport {
   std::optional<std::int64_t> exit_code;
   std::vector<RunOnDevice> devices;
   /// Of all its devices: a limit holds on each.
-  Refusals refused;
+  DeniedRequests denied;
   std::vector<std::string> notes;
-  /// Other runs that waited or were refused while this one ran.
+  /// Other runs that waited or were denied while this one ran.
   std::int64_t others_waited = 0;
 };
 

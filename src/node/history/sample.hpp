@@ -44,7 +44,7 @@ struct WorkloadSample {
   std::size_t device = 0;
   /// `limit` above the device's capacity counts as the capacity.
   Bytes used, limit, guarantee;
-  /// The largest `used` since the last sample (at least `used`), and what was refused since.
+  /// The largest `used` since the last sample (at least `used`), and what was denied since.
   Bytes peak;
   std::uint64_t denials = 0;
   /// When it was over, as far as that is known; 0: it runs. What it held counts until then.

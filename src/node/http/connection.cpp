@@ -172,6 +172,7 @@ void Connection::dispatch() {
 }
 
 void Connection::send(Response response) {
+  owner_.complete(response);
   if (!sendable(response))
     response = problem({"E1500", "the daemon made a header that cannot be sent", "ration doctor", 1});
   const std::string head = head_of(response, keep_alive_, false);

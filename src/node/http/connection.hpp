@@ -25,6 +25,8 @@ class ConnectionOwner {
   virtual void handle(Connection& connection, Request request) = 0;
   /// The connection has ended and is not used any more; it may be destroyed once the callback has returned.
   virtual void ended(Connection& connection) = 0;
+  /// Every answer, before it goes.
+  virtual void complete(Response& response) = 0;
 
  protected:
   ~ConnectionOwner() = default;

@@ -247,6 +247,10 @@ bool Server::keeps_place(Connection& connection, bool token_accepted) {
   return client.key != kOnTrial;
 }
 
+void Server::complete(Response& response) {
+  if (options_.complete) options_.complete(response);
+}
+
 void Server::ended(Connection& connection) {
   const auto found = connections_.find(&connection);
   const auto count = counts_.find(found->second.key);

@@ -27,11 +27,12 @@ struct evconnlistener;
 namespace ration::http {
 
 struct ServerOptions {
-  std::string socket_path;              ///< "": none
-  mode_t socket_mode = 0666;            ///< everybody may ask; who asks is known
-  std::string tcp_address;              ///< `127.0.0.1:8080`; "": none; port 0 picks one
-  std::string token_file;               ///< "": none
-  std::vector<std::string> host_names;  ///< further names by which browsers may come
+  std::string socket_path;                  ///< "": none
+  mode_t socket_mode = 0666;                ///< everybody may ask; who asks is known
+  std::string tcp_address;                  ///< `127.0.0.1:8080`; "": none; port 0 picks one
+  std::string token_file;                   ///< "": none
+  std::vector<std::string> host_names;      ///< further names by which browsers may come
+  std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
   ConnectionLimits limits;
   std::size_t connections = 512;
   std::size_t connections_each = 256;  ///< of one user, of one remote address (IPv6: of one /64 network)
@@ -116,6 +117,7 @@ class Server final : private ConnectionOwner {
   void recount(Client& client, const char* key);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
+  void complete(Response& response) override;
   void bury();
   void stopped();
 

@@ -134,6 +134,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
     if (!device_was_full(place.account, entered, function, since)) return result;
     if (!admit(place.account, entered, Kind::kHeap, function)) return result;
     result = take_and_settle(size, place, address, entered, fits, call);
+    if (result == CUDA_SUCCESS) book().count_granted_wait();
   }
   if (result != CUDA_SUCCESS) {
     take_back(place.account, entered);

@@ -1,5 +1,5 @@
 // Checkpoints of the calling process: what it held goes back to the workload while its memory is on the host, and is
-// charged again, or refused, when it returns. A checkpoint ordered by another process is not seen: the bytes stay
+// charged again, or denied, when it returns. A checkpoint ordered by another process is not seen: the bytes stay
 // charged.
 #include <unistd.h>
 

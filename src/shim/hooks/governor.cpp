@@ -160,6 +160,7 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
     waited_ns = monotonic_ns() - started;
     patience_ns = patience_for(account, size);
   }
+  if (granted) own_book.count_granted_wait();
   own_book.end_waiting();
   return granted;
 }

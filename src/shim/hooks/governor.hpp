@@ -1,6 +1,6 @@
 // Who decides, inside a governed process: the workload's book, the devices it grants, and the one way to be admitted.
 // Used by every hook. Promises: nothing before the first driver call; no thread, no signal handler, no output; a
-// process whose book cannot be used is refused all memory rather than given it unlimited.
+// process whose book cannot be used is denied all memory rather than given it unlimited.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,10 @@ cuda::CUresult charged(std::uint32_t account, Bytes size, Kind kind, const char*
   for (;;) {
     if (!admit(account, size, kind, function)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
     const cuda::CUresult result = call();
-    if (result == cuda::CUDA_SUCCESS) return result;
+    if (result == cuda::CUDA_SUCCESS) {
+      if (waiting_since != 0) book().count_granted_wait();
+      return result;
+    }
     take_back(account, size, kind);
     if (result != cuda::CUDA_ERROR_OUT_OF_MEMORY || !device_was_full(account, size, function, waiting_since))
       return result;

@@ -169,7 +169,7 @@ bool enter(const Executable& executable, Bytes growth) noexcept {
 /// What the executable's last launch left is freed as its next launch would free it: the driver counts it as used till
 /// then.
 void free_what_was_left(std::uint64_t key, CUstream stream) noexcept {
-  constexpr std::size_t kMost = 512;  // beyond these the launch may be refused although it would fit
+  constexpr std::size_t kMost = 512;  // beyond these the launch may be denied although it would fit
   CUdeviceptr addresses[kMost];
   std::size_t count = 0;
   left_by.each([&](std::uint64_t address, std::uint64_t owner) {
@@ -180,7 +180,7 @@ void free_what_was_left(std::uint64_t key, CUstream stream) noexcept {
 
 /// The graph might need more than is left, or less: allocations that follow each other share bytes, and only the driver
 /// knows which. So it is asked to take the memory without running anything, under all that is left of the limit; more
-/// than that is given back at once, and the launch refused.
+/// than that is given back at once, and the launch denied.
 template <typename Call>
 CUresult run_if_it_fits(CUgraphExec handle, CUstream stream, Symbol upload, const Executable& executable,
                         const char* function, Call&& call) noexcept {

@@ -224,7 +224,7 @@ CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* fu
     loans.insert(*out, Loan{size, static_cast<std::uint32_t>(pool - pools)});
     return result;
   }
-  if (result == CUDA_SUCCESS) {  // it grew by more than could be foreseen: hand everything back and refuse
+  if (result == CUDA_SUCCESS) {  // it grew by more than could be foreseen: hand everything back and deny
     pool->map.distrust();
     real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
     real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);

@@ -487,7 +487,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
     def test_a_denial_is_explained(self):
         done = self.ration("run", NODE, "--limit", "1GiB", "--name", "small", "--", BIN / "ration-workload", "hold", "2GiB")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^ration-workload: refused 2\.00 GiB at the start: .* of 1\.00 GiB")
+        self.assertRegex(done.stderr, r"^ration-workload: denied 2\.00 GiB at the start: .* of 1\.00 GiB")
         data = self.document("why", "why", "d-1-1", "-o", "json")["data"]
         self.assertEqual((data["workload"], data["requested_bytes"], data["limit_bytes"]), ("small", 2048 * MIB, 1024 * MIB))
         self.assertIn("--limit 2.5GiB", data["fix"])

@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "node"))
 from node_case import Case, NODE  # noqa: E402
-from node_client import BIN  # noqa: E402
+from node_client import BIN, UnixConnection  # noqa: E402
 
 # What each verb that changes something would do. A verb that is in neither table fails the test.
 CHANGES = {
@@ -35,7 +35,29 @@ READS = {"ps", "top", "explain", "why", "plan", "fits", "doctor", "events", "rec
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 
-class SafeToPaste(Case):
+class Denied(Case):
+    def denied(self, name, limit, asked, *options):
+        """A workload that is denied `asked` beside what it holds, and tries again each tenth of a second."""
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, "--limit", limit, *options, "--", BIN / "ration-workload", "steps",
+                                    "1GiB:300ms", f"{asked}:300ms", "--repeat", "--block", "256MiB", "--refused", "go-on"],
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        return self.until(lambda: [event for event in self.events("denied") if event["workload"] == name], "a denial of " + name)[-1]
+
+    def fix_of(self, denial):
+        done = self.ration("why", NODE, denial)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return re.search(r"^fix      (.*)$", done.stdout, re.M).group(1)
+
+    def pasted(self, line):
+        """As a shell takes it, in a terminal that knows nothing of this one's node."""
+        command = line.split("   ")[0].replace("ration ", f"{BIN}/ration ", 1)
+        elsewhere = {key: value for key, value in self.environment.items() if not key.startswith("RATION_")}
+        done = subprocess.run(["sh", "-c", command], env=elsewhere, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, command + done.stderr)
+
+
+class SafeToPaste(Denied):
     configuration = '[[tenant]]\nname = "held"\n'
 
     def setUp(self):
@@ -89,25 +111,6 @@ class SafeToPaste(Case):
 
     # ------------------------------------------------------------------------------------------------------ what to type
 
-    def denied(self, name, limit, asked, *options):
-        """A workload that is denied `asked` beside what it holds, and tries again each tenth of a second."""
-        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, "--limit", limit, *options, "--", BIN / "ration-workload", "steps",
-                                    "1GiB:300ms", f"{asked}:300ms", "--repeat", "--block", "256MiB", "--refused", "go-on"],
-                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: (process.terminate(), process.communicate()))
-        return self.until(lambda: [event for event in self.events("denied") if event["workload"] == name], "a denial of " + name)[-1]
-
-    def fix_of(self, denial):
-        done = self.ration("why", NODE, denial)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return re.search(r"^fix      (.*)$", done.stdout, re.M).group(1)
-
-    def pasted(self, line):
-        """As a shell takes it, in a terminal that knows nothing of this one's node."""
-        command = line.split("   ")[0].replace("ration ", f"{BIN}/ration ", 1)
-        done = subprocess.run(["sh", "-c", command], env=self.environment, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, command + done.stderr)
-
     def test_every_printed_command_is_about_the_same_node(self):
         self.denied("eager", "2GiB", "3GiB")
         sim, socket = "--sim=T4:16GiB:context=64MiB", f"--socket={self.folder}/ration.sock"
@@ -126,10 +129,26 @@ class SafeToPaste(Case):
                     self.assertTrue(verb == "plan" or socket in rest, done.stdout + done.stderr)
         self.assertGreater(printed, 15)
 
+    def test_every_face_of_the_daemon_prints_commands_about_itself(self):
+        event = self.denied("eager", "2GiB", "3GiB")
+        here = f"--sim=T4:16GiB:context=64MiB --socket={self.folder}/ration.sock"
+        told = [self.get(path) for path in (f"/api/v1/denials/{event['denial']}", f"/api/v1/events/{event['id']}", f"/api/v1/events/{event['id']}/why")]
+        stream = UnixConnection(self.folder / "ration.sock")
+        self.addCleanup(stream.close)
+        stream.request("GET", "/api/v1/stream?topics=events&last_event_id=1", headers={"Accept": "text/event-stream"})
+        lines = (line.decode() for line in stream.getresponse())
+        told.append(next(one for line in lines if line.startswith("data: ") for one in [json.loads(line[6:])] if one.get("denial")))
+        for one in told:
+            self.assertIn(here, one["fix"], one)
+            self.assertIn(here, one.get("why", one)["fix"], one)
+        self.assertEqual(self.ask("GET", "/api/v1/workloads/nobody/explain")[1]["fix"], f"ration ps {here}")
+        self.assertEqual(self.get("/api/v1/session")["command_options"]["set"], here.split(" "))
+        self.assertEqual(self.get("/api/v1/session")["command_options"]["plan"], here.split(" ")[:1])
+
     def test_a_fix_fixes(self):
         event = self.denied("eager", "2GiB", "3GiB")
         fix = self.fix_of(event["denial"])
-        self.assertRegex(fix, r"^ration set --sim=T4:16GiB:context=64MiB eager --limit [\d.]+GiB$")
+        self.assertRegex(fix, rf"^ration set --sim=T4:16GiB:context=64MiB --socket={self.folder}/ration.sock eager --limit [\d.]+GiB$")
         before = self.row("eager")["limit_bytes"]
         self.pasted(fix)
         self.until(lambda: self.row("eager")["used_bytes"] > before, "more than it was denied at")
@@ -138,7 +157,7 @@ class SafeToPaste(Case):
         self.holding("promised", "1GiB", "--guarantee", "13GiB")
         event = self.denied("eager", "14GiB", "4GiB")
         fix = self.until(lambda: (found := self.fix_of(event["denial"])) and "promised is promised" in found and found, "who holds it")
-        self.assertRegex(fix, r"^ration set --sim=\S+ promised --guarantee [\d.]+GiB   \(no limit would admit more")
+        self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ promised --guarantee [\d.]+GiB   \(no limit would admit more")
         before = self.row("eager")["limit_bytes"]
         self.assertLess(before, 14 << 30, "what is in force")
         self.pasted(fix)
@@ -242,6 +261,47 @@ class SafeToPaste(Case):
         for words in ((), ("eager",), (f"{event['tenant']}/eager",)):
             self.assertRegex(self.ration("why", *words).stdout, r"^DENIED .*/eager ")
         self.assertIn(event["denial"].split("-")[1], self.ration("why", "-o", "json").stdout)
+
+
+class Obstacles(Denied):
+    """Somebody is promised memory, but it is something else that stands in the way."""
+    configuration = """
+[[tenant]]
+name = "small"
+limit = "4GiB"
+[[tenant]]
+name = "kept"
+guarantee = "6GiB"
+limit = "8GiB"
+[[policy]]
+match = { label = { class = "ruled" } }
+limit = "2GiB"
+"""
+
+    def test_behind_its_tenants_limit_that_is_named_and_raising_it_does(self):
+        event = self.denied("eager", "8GiB", "4GiB", "--tenant", "small")
+        fix = self.fix_of(event["denial"])
+        self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ small --limit [\d.]+GiB   \(no limit would admit .*: tenant small has 4\.00 GiB\)$")
+        before = self.row("eager")["limit_bytes"]
+        self.pasted(fix)
+        self.until(lambda: self.row("eager")["used_bytes"] > before, "more than it was denied at")
+
+    def test_behind_a_policy_that_is_named(self):
+        event = self.denied("eager", "8GiB", "4GiB", "--label", "class=ruled")
+        fix = self.fix_of(event["denial"])
+        self.assertRegex(fix, r"^ration config --sim=\S+ --socket=\S+ print   \(no limit would admit .*: the policy at \S+ gives 2\.00 GiB\)$")
+        self.pasted(fix)
+
+
+class Ended(Denied):
+    node = "--sim=T4:16GiB:context=64MiB*2"
+
+    def test_the_run_that_is_suggested_is_on_the_same_gpus(self):
+        self.ration("run", self.node, "--name", "late", "--gpu", "1", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        denial = self.until(lambda: self.events("denied"), "its denial")[-1]["denial"]
+        self.stop()
+        done = self.ration("why", self.node, denial)
+        self.assertRegex(done.stdout, r"(?m)^fix      ration run --sim=\S+ --gpu 1 --limit [\d.]+GiB -- \S+ hold 2GiB$", done.stderr)
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ class Metrics(unittest.TestCase):
     def test_waits_are_those_of_the_lease_that_was_granted_and_of_the_refusal_after_one(self):
         self.assertEqual(self.value("ration_wait_seconds_count", kind="queue"), 1)
         self.assertEqual(self.value("ration_wait_seconds_bucket", kind="queue", le="+Inf"), 1)
-        self.assertEqual(self.value("ration_wait_seconds_count", kind="refused"), 1)
+        self.assertEqual(self.value("ration_wait_seconds_count", kind="denied"), 1)
         waited = scene.events("waited")[0]["why"]["waited_seconds"]
-        self.assertAlmostEqual(self.value("ration_wait_seconds_sum", kind="refused"), waited)
+        self.assertAlmostEqual(self.value("ration_wait_seconds_sum", kind="denied"), waited)
         self.assertGreaterEqual(waited, 0.2)
 
     def test_counters_grow(self):

@@ -13,11 +13,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from book_layout import OFFSET  # noqa: E402
 from node_client import BIN, GIB, PATIENCE, SOURCE, UnixConnection, environment_in, until  # noqa: E402
 
 SCHEMAS = SOURCE / "share/ration/schema"
 NODE = "--sim=T4:16GiB:context=64MiB*2"
-LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book
 CONFIGURATION = """
 [daemon]
 sample = "100ms"
@@ -77,7 +77,7 @@ class Scene:
         changed = self.ration("set", "train", "--limit", "5GiB", NODE)
         assert changed.returncode == 0, changed.stderr
         with open(next((self.folder / "books").glob("serve.*.book")), "r+b") as book:
-            book.seek(LIMIT_OFFSET)
+            book.seek(OFFSET["accounts[0].limit"])
             book.write(struct.pack("<Q", 12 * GIB))
         until(lambda: self.events("violation"), "the book that was altered")
         first = datetime.datetime.now(datetime.timezone.utc).date().replace(day=1)

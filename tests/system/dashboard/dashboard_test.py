@@ -31,9 +31,9 @@ limit = "16GiB"
 [[tenant]]
 name = "jup"
 """
-# Name, tenant, GPU, limit, MiB held. The first is refused memory before the tests begin; the limit of the last is moved, as the other tenant of its GPU has a guarantee.
+# Name, tenant, GPU, limit, MiB held. The first is denied memory before the tests begin; the limit of the last is moved, as the other tenant of its GPU has a guarantee.
 WORKLOADS = (("serve", "vision", 0, "6GiB", 4096), ("train", "nlp", 0, "16GiB", 8192), ("kernel", "jup", 0, "5GiB", 1024), ("eval", "nlp", 1, "4GiB", 2048), ("sweep", "jup", 1, "40GiB", 1024))
-REFUSED = 14336  # MiB: more than any limit here leaves, and than the card has not
+DENIED = 10240  # MiB: more than the limit of who asks, less than its tenant and the card have left
 WAITED_FOR = "36GiB"
 
 
@@ -89,7 +89,7 @@ class Node:
         until(lambda: log.read_text().count("\n") > before, f"{name} does '{text}'")
 
     def deny(self, name):
-        self.order(name, f"take {REFUSED}")
+        self.order(name, f"take {DENIED}")
 
     def wait_for_room(self):
         """Somebody who wants more than is free, and waits for it."""

@@ -17,13 +17,9 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from book_layout import OFFSET  # noqa: E402
 from node.node_case import NOBODY, NODE, Case  # noqa: E402
 from node_client import BIN, GIB, MIB, PATIENCE, UnixConnection  # noqa: E402
-
-NAME_OFFSET, TENANT_OFFSET = 96, 160  # of a book's header
-ACCOUNTS_OFFSET = 76  # how many there are
-HELD_OFFSET = 4096 * 10 + 64  # of the first account of a book's first process: header, devices, denials before it
-LIMIT_OFFSET = 4096 + 16 + 56 + 16  # of the first account in a book: header page, UUID, name, two words before it
 
 
 class Watching(Case):
@@ -135,7 +131,7 @@ class Changing(Case):
         self.holding("train", "1GiB", "--limit", "3GiB")
         done = self.ration("set", "train", "--limit", "2GiB", NODE)
         self.assertEqual(done.returncode, 0, done.stderr)
-        limit = struct.unpack_from("<Q", self.book("train").read_bytes(), LIMIT_OFFSET)[0]
+        limit = struct.unpack_from("<Q", self.book("train").read_bytes(), OFFSET["accounts[0].limit"])[0]
         self.assertEqual(limit, 2 * GIB, "the book has it when the command returns")
         self.assertEqual(self.row("train")["limit_bytes"], 2 * GIB)
         event = self.events("resized")[0]
@@ -145,11 +141,11 @@ class Changing(Case):
         self.holding("train", "1GiB", "--limit", "2GiB")
         self.until(lambda: self.events("started"), "its start")
         with open(self.book("train"), "r+b") as book:
-            book.seek(LIMIT_OFFSET)
+            book.seek(OFFSET["accounts[0].limit"])
             book.write(struct.pack("<Q", 12 * GIB))
         event = self.until(lambda: self.events("violation"), "the violation")[0]
         self.assertEqual((event["old"], event["new"]), (str(12 * GIB), str(2 * GIB)))
-        self.assertEqual(struct.unpack_from("<Q", self.book("train").read_bytes(), LIMIT_OFFSET)[0], 2 * GIB)
+        self.assertEqual(struct.unpack_from("<Q", self.book("train").read_bytes(), OFFSET["accounts[0].limit"])[0], 2 * GIB)
 
     def write_book(self, name, offset, content):
         with open(self.book(name), "r+b") as book:
@@ -161,10 +157,11 @@ class Changing(Case):
         self.holding("sly", "1GiB", "--limit", "2GiB")
         self.row("sly")
         book = self.book("sly").read_bytes()
-        accounts = struct.unpack_from("<I", book, ACCOUNTS_OFFSET)[0]
+        accounts = struct.unpack_from("<I", book, OFFSET["header.account_count"])[0]
+        first, second = OFFSET["accounts[0]"], OFFSET["accounts[1]"]
         for account in range(accounts, 16):
-            self.write_book("sly", 4096 + 128 * account, book[4096:4096 + 128])
-        self.write_book("sly", ACCOUNTS_OFFSET, struct.pack("<I", 16))
+            self.write_book("sly", first + account * (second - first), book[first:second])
+        self.write_book("sly", OFFSET["header.account_count"], struct.pack("<I", 16))
         event = self.until(lambda: self.events("guard_lost"), "it is told")[0]
         self.assertIn("devices were changed", event["text"])
         self.assertEqual(set(self.rows()) & {"train", "sly"}, {"train"})
@@ -172,9 +169,9 @@ class Changing(Case):
     def test_a_book_stays_who_it_was(self):
         self.holding("train", "1GiB", "--limit", "2GiB", "--label", "team=a")
         before = self.row("train")
-        self.write_book("train", NAME_OFFSET, b"other\0")
-        self.write_book("train", NAME_OFFSET + 128, b"slice\0")
-        self.write_book("train", NAME_OFFSET + 192, b"team=b\0")
+        self.write_book("train", OFFSET["header.name"], b"other\0")
+        self.write_book("train", OFFSET["header.slice"], b"slice\0")
+        self.write_book("train", OFFSET["header.labels"], b"team=b\0")
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "two looks")
         after = self.row("train")
@@ -186,10 +183,11 @@ class Changing(Case):
         content = bytearray(path.read_bytes())
         runner = int(subprocess.run(["pgrep", "-f", f"ration run .*--name {like} "], capture_output=True, text=True).stdout.split()[0])
         start = int(pathlib.Path(f"/proc/{runner}/stat").read_text().rsplit(")", 1)[1].split()[19])
-        slot = HELD_OFFSET - 128
-        for offset, form, values in ((24, "<Q", [run]), (NAME_OFFSET, "64s", [name.encode()]), (LIMIT_OFFSET, "<QQQ", [limit, guarantee, held]),
-                                     (HELD_OFFSET, "<Q", [held]), (40, "<i", [runner]), (48, "<Q", [start]), (slot + 4, "<i", [runner]), (slot + 16, "<Q", [start])):
-            struct.pack_into(form, content, offset, *values)
+        for field, form, values in (("header.run_number", "<Q", [run]), ("header.name", "64s", [name.encode()]),
+                                    ("accounts[0].limit", "<QQQ", [limit, guarantee, held]), ("slots[0].held[0]", "<Q", [held]),
+                                    ("header.creator_pid", "<i", [runner]), ("header.creator_start_time", "<Q", [start]),
+                                    ("slots[0].pid", "<i", [runner]), ("slots[0].start_time", "<Q", [start])):
+            struct.pack_into(form, content, OFFSET[field], *values)
         fresh = self.folder / "ghost.new"
         fresh.write_bytes(content)
         fresh.rename(self.folder / f"books/{name}.{run}.book")
@@ -264,7 +262,7 @@ class Changing(Case):
         self.row("sly")
         self.stop(signal.SIGKILL)
         (self.folder / "state/limits.json").unlink()
-        self.write_book("sly", LIMIT_OFFSET, struct.pack("<QQ", 2 * GIB, 2 * GIB))
+        self.write_book("sly", OFFSET["accounts[0].limit"], struct.pack("<QQ", 2 * GIB, 2 * GIB))
         self.start()
         event = self.until(lambda: self.events("violation"), "it is told")[0]
         self.assertIn("promises itself 2.00 GiB", event["text"])
@@ -275,7 +273,7 @@ class Changing(Case):
         self.holding("boaster", "1GiB", "--limit", "2GiB")  # the first by time and by name
         self.holding("train", "1GiB", "--limit", "2GiB")
         self.row("train")
-        self.write_book("boaster", HELD_OFFSET, struct.pack("<Q", 1 << 45))
+        self.write_book("boaster", OFFSET["slots[0].held[0]"], struct.pack("<Q", 1 << 45))
         self.until(lambda: self.row("boaster")["used_bytes"] == 1 << 45, "the daemon reads it")
 
         def charged(name):
@@ -439,8 +437,8 @@ match = { users = ["nobody-of-that-name"] }
         os.chmod(self.folder, 0o755)
         self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")
         forged = bytearray(self.book("train").read_bytes())
-        forged[TENANT_OFFSET:TENANT_OFFSET + 4] = b"ops\0"
-        forged[NAME_OFFSET:NAME_OFFSET + 7] = b"forged\0"
+        struct.pack_into("4s", forged, OFFSET["header.tenant"], b"ops")
+        struct.pack_into("7s", forged, OFFSET["header.name"], b"forged")
         folder = self.folder / "theirs"
         (folder / "books").mkdir(parents=True)
         (folder / "books" / "forged.1.book").write_bytes(forged)
@@ -536,7 +534,7 @@ class Restarting(Case):
         self.assertEqual(self.ration("set", "train", "--limit", "3GiB", NODE).returncode, 0)
         self.stop(signal.SIGKILL)
         with open(self.book("train"), "r+b") as book:  # nobody watches: the tenant helps itself
-            book.seek(LIMIT_OFFSET)
+            book.seek(OFFSET["accounts[0].limit"])
             book.write(struct.pack("<Q", 12 * GIB))
         self.start()
         self.until(lambda: self.events("violation"), "the violation of the time between")

@@ -2,6 +2,7 @@
 """Why something happened, what stands in the way of it, and what is kept for whom; through the installed program."""
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -9,11 +10,9 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from book_layout import OFFSET  # noqa: E402
 from node.node_case import NODE, Case  # noqa: E402
-from node_client import BIN, GIB, MIB  # noqa: E402
-
-WAITERS_OFFSET = 820  # of a book's header
-HELD_OFFSET = 4096 * 10 + 64  # of the first account of a book's first process
+from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
 
 class Reasons(Case):
@@ -69,16 +68,41 @@ idle = { after = "1s", action = "suspend" }
         self.assertIsNone(event["denial"])
         self.assertRegex(self.why(event["id"]), "before   .*resized: ")
 
+    def test_a_denial_is_counted_by_its_reason_whatever_its_fix_says(self):
+        # More than any device has: the fix is no limit, and what denied it was its own limit all the same.
+        self.ration("run", NODE, "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "40GiB")
+        denied = self.event("denied")
+        self.assertNotIn("ration set", denied["fix"])
+        self.assertEqual(denied["why"]["reason"], "limit")
+        connection = UnixConnection(self.folder / "ration.sock")
+        self.addCleanup(connection.close)
+        connection.request("GET", "/metrics")
+        counted = re.findall(r'(?m)^ration_denied_total\{.*reason="(\w+)"\} (\d+)', connection.getresponse().read().decode())
+        self.assertEqual(counted, [("limit", "1")])
+
     def test_who_dies_waiting_got_nothing(self):
-        self.holding("patient", "1GiB", "--limit", "2GiB", "--on-deny", "wait")
-        self.row("patient")
-        with open(self.book("patient"), "r+b") as book:  # as if a second process of it waited, and then was gone
-            for waiters in (1, 0):
-                book.seek(WAITERS_OFFSET)
-                book.write(struct.pack("<I", waiters))
-                book.flush()
-                looks = self.get("/api/v1/health")["looks"]
-                self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 1, "a look at it")
+        go, pid = self.folder / "go", self.folder / "pid"
+        os.mkfifo(go)
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "patient", "--limit", "2GiB", "--on-deny", "wait", "--", "sh", "-c",
+                                    f"(read line < {go}; exec {BIN}/ration-workload hold 1500MiB) & echo $! > {pid}; exec {BIN}/ration-workload obey"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (program.terminate(), program.communicate()))
+
+        def take(mib):
+            program.stdin.write(f"take {mib}\n")
+            program.stdin.flush()
+            self.assertEqual(program.stdout.readline(), "0\n")
+        take(1024)
+        go.write_text("go\n")
+        self.until(lambda: self.rows().get("patient", {}).get("state") == "waiting", "one of the two waits for the other")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 2, "it is a wait that somebody would notice")
+        take(256)  # by the other one, meanwhile
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        take(672)  # fits when the dead one's context has been returned
+        self.until(lambda: self.rows()["patient"]["state"] == "running", "nobody waits any more")
+        looks = self.get("/api/v1/health")["looks"]
+        self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 1, "a look at it")
         self.assertEqual(self.events("waited"), [])
 
     def test_what_stands_in_the_way_of_shrinking_is_told_until_it_is_gone(self):
@@ -104,7 +128,7 @@ idle = { after = "1s", action = "suspend" }
         self.row("sly")
         with open(self.book("sly"), "r+b") as book:
             for turn in range(12):
-                book.seek(HELD_OFFSET)
+                book.seek(OFFSET["slots[0].held[0]"])
                 book.write(struct.pack("<Q", (3 if turn % 2 == 0 else 1) * GIB))
                 book.flush()
                 looks = self.get("/api/v1/health")["looks"]

@@ -2,15 +2,16 @@
 """What is asked of the daemon in a form that it cannot mean, or that somebody may not ask."""
 import json
 import os
+import struct
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from book_layout import OFFSET  # noqa: E402
 from node.node_case import NOBODY, NODE, Case  # noqa: E402
 from node_client import BIN, GIB  # noqa: E402
 
-TENANT_OFFSET, NAME_OFFSET = 160, 96  # of a book
 NO_NUMBERS = ("6", True, 1.5, 1e308, 2 ** 64, 2 ** 63, -2 ** 63, [], {})
 
 
@@ -82,8 +83,8 @@ class Strangers(Case):
         """A book as nobody's program would write it, without having asked."""
         self.holding(name, "1GiB", "--limit", "2GiB", "--tenant", "somebody")
         forged = bytearray(self.book(name).read_bytes())
-        forged[TENANT_OFFSET:TENANT_OFFSET + 9] = tenant.encode().ljust(9, b"\0")
-        forged[NAME_OFFSET:NAME_OFFSET + 7] = b"forged\0"
+        struct.pack_into("9s", forged, OFFSET["header.tenant"], tenant.encode())
+        struct.pack_into("7s", forged, OFFSET["header.name"], b"forged")
         book = self.theirs / "books" / "forged.1.book"
         book.write_bytes(forged)
         os.chown(book, NOBODY, NOBODY)

@@ -152,7 +152,7 @@ class Scenarios(Case):
         self.assertEqual(self.refused(), {"regions"})
         self.assertTrue(all(event["bytes"] >= 2 * GIB for event in self.events("denied")), "never by a small block")
         said = (self.folder / "regions.log").read_text()
-        self.assertRegex(said, r"refused 2\.00 GiB: 7\.\d+ GiB held \(4\.\d+ GiB of it free, in pieces\)")
+        self.assertRegex(said, r"denied 2\.00 GiB: 7\.\d+ GiB held \(4\.\d+ GiB of it free, in pieces\)")
 
     def test_noisy_neighbour_guarantees_are_there(self):
         self.start("noisy-neighbour", "--speed", "8", "--keep")

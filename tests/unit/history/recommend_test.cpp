@@ -67,11 +67,11 @@ TEST_F(HistoryTest, ARefusedRunRaisesTheLimitAndLowersTheConfidence) {
   EXPECT_EQ(found->confidence, "low");
   EXPECT_EQ(found->denials, 2u);
   EXPECT_EQ(found->checks[1].limit, 12_GiB);
-  EXPECT_EQ(found->checks[1].denied, 1u) << "it was refused at 12 GiB: 12 GiB would refuse it again";
+  EXPECT_EQ(found->checks[1].denied, 1u) << "it was denied at 12 GiB: 12 GiB would deny it again";
 }
 
-Event refusal(const std::string& id, TimeMs time, Bytes held, Bytes requested, Bytes limit) {
-  Event event = plain_event("denied", "refused");
+Event denial(const std::string& id, TimeMs time, Bytes held, Bytes requested, Bytes limit) {
+  Event event = plain_event("denied", "denied");
   event.time = time, event.workload = "train", event.tenant = "nlp", event.denial = id;
   event.bytes = static_cast<std::int64_t>(requested.count());
   event.why =
@@ -80,20 +80,20 @@ Event refusal(const std::string& id, TimeMs time, Bytes held, Bytes requested, B
 }
 
 // Six good runs that reach 1 GiB, and two that asked for that while they held 540 MiB, at a limit of 1200 MiB.
-TimeMs six_good_and_two_refused(History& history) {
+TimeMs six_good_and_two_denied(History& history) {
   TimeMs at = kStart;
   for (std::uint64_t run = 1; run <= 8; ++run, at += 6 * kHourMs)
     past_run(history, run, at, run <= 6 ? 1_GiB : 540_MiB, run <= 6 ? 2_GiB : 1200_MiB, run <= 6 ? 0 : 1);
   for (std::uint64_t run = 7; run <= 8; ++run)
     EXPECT_TRUE(history.append(
-        refusal("d-" + std::to_string(run) + "-1", kStart + (run - 1) * 6 * kHourMs + 1, 540_MiB, 1_GiB, 1200_MiB)));
+        denial("d-" + std::to_string(run) + "-1", kStart + (run - 1) * 6 * kHourMs + 1, 540_MiB, 1_GiB, 1200_MiB)));
   EXPECT_TRUE(history.commit());
   return at;
 }
 
 TEST_F(HistoryTest, ARefusedRunNeededAtLeastWhatItHeldAndAskedFor) {
   History history = open({2 * kHourMs, false});
-  const TimeMs at = six_good_and_two_refused(history);
+  const TimeMs at = six_good_and_two_denied(history);
   const auto found = reader().recommend(ask(at));
   ASSERT_TRUE(found);
   EXPECT_EQ(found->limit, 1792_MiB) << "1564 MiB, as ration why says";
@@ -117,15 +117,15 @@ TEST_F(HistoryTest, ARefusalIsOfTheRunThatHadItsNumberThen) {
   History history = open({2 * kHourMs, false});
   past_run(history, 3, kStart, 1_GiB, 2_GiB, 1);
   past_run(history, 3, kStart + kDayMs, 1_GiB, 2_GiB);  // after a boot
-  ASSERT_TRUE(history.append(refusal("d-3-1", kStart + 5, 1_GiB, 3_GiB, 2_GiB)));
+  ASSERT_TRUE(history.append(denial("d-3-1", kStart + 5, 1_GiB, 3_GiB, 2_GiB)));
   // Not for want of memory: a device that it was not given.
-  ASSERT_TRUE(history.append(refusal("d-3-1", kStart + kDayMs + 5, 0_B, 30_GiB, 0_B)));
+  ASSERT_TRUE(history.append(denial("d-3-1", kStart + kDayMs + 5, 0_B, 30_GiB, 0_B)));
   ASSERT_TRUE(history.commit());
-  EXPECT_EQ(reader().last_run("train")->refused.known, 0);
+  EXPECT_EQ(reader().last_run("train")->denied.known, 0);
   RecommendQuestion question = ask(kStart + 2 * kDayMs);
   question.fewest_runs = 2;
   const auto found = reader().recommend(question);
-  EXPECT_EQ(found->refused.need(), 4_GiB);
+  EXPECT_EQ(found->denied.need(), 4_GiB);
   EXPECT_EQ(found->limit, 4_GiB);
   question.fewest_runs = 5;
   EXPECT_EQ(to_text(*reader().recommend(question), question.now),
@@ -138,7 +138,7 @@ TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
   History history = open({2 * kHourMs, false});
   for (std::uint64_t run = 1; run <= 5; ++run)
     past_run(history, run, kStart + static_cast<TimeMs>(run) * 6 * kHourMs, 1_GiB, 2_GiB, run == 5 ? 1 : 0);
-  ASSERT_TRUE(history.append(refusal("d-5-1", kStart + 30 * kHourMs + 5, 1_GiB, Bytes{~std::uint64_t{0}}, 2_GiB)));
+  ASSERT_TRUE(history.append(denial("d-5-1", kStart + 30 * kHourMs + 5, 1_GiB, Bytes{~std::uint64_t{0}}, 2_GiB)));
   ASSERT_TRUE(history.commit());
   const auto found = reader().recommend(ask(kStart + 2 * kDayMs));
   EXPECT_EQ(found->limit, 1280_MiB) << "what nothing can meet says nothing about what to give";
@@ -146,7 +146,7 @@ TEST_F(HistoryTest, NoLimitGivesMoreThanTheDeviceHas) {
   EXPECT_EQ(found->checks[0].denied, 1U) << "no limit helps that one";
   EXPECT_NE(reader().last_run("train")->notes[0].find("no limit gives that"), std::string::npos);
   // It hides no other need of the same run.
-  ASSERT_TRUE(history.append(refusal("d-5-2", kStart + 30 * kHourMs + 9, 1_GiB, 3_GiB, 2_GiB)));
+  ASSERT_TRUE(history.append(denial("d-5-2", kStart + 30 * kHourMs + 9, 1_GiB, 3_GiB, 2_GiB)));
   ASSERT_TRUE(history.commit());
   EXPECT_EQ(reader().recommend(ask(kStart + 2 * kDayMs))->limit, 4_GiB);
   EXPECT_NE(reader().last_run("train")->notes[0].find("--limit 4GiB"), std::string::npos);

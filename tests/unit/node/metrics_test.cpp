@@ -39,14 +39,14 @@ TEST(Metrics, ATenantThatGrowsHasATimeToItsLimitAndOneThatDoesNotHasNone) {
 
 TEST(Metrics, WaitsAreCountedInEveryBucketThatHoldsThem) {
   Counters counted;
-  counted.refused_after.note(0.5);
-  counted.refused_after.note(59);
+  counted.denied_after.note(0.5);
+  counted.denied_after.note(59);
   MetricsOptions options;
   options.queue_waits.note(10'000);
   const std::string text = metrics_text({}, counted, options);
   for (const char* line :
-       {"_bucket{kind=\"refused\",le=\"1\"} 1\n", "_bucket{kind=\"refused\",le=\"60\"} 2\n",
-        "_bucket{kind=\"refused\",le=\"+Inf\"} 2\n", "_sum{kind=\"refused\"} 59.5\n", "_count{kind=\"refused\"} 2\n",
+       {"_bucket{kind=\"denied\",le=\"1\"} 1\n", "_bucket{kind=\"denied\",le=\"60\"} 2\n",
+        "_bucket{kind=\"denied\",le=\"+Inf\"} 2\n", "_sum{kind=\"denied\"} 59.5\n", "_count{kind=\"denied\"} 2\n",
         "_bucket{kind=\"queue\",le=\"7200\"} 0\n", "_bucket{kind=\"queue\",le=\"+Inf\"} 1\n"})
     EXPECT_NE(text.find(std::string("ration_wait_seconds") + line), std::string::npos) << line << text;
 }

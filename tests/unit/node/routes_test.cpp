@@ -22,6 +22,7 @@ class NoDaemon final : public ApiHost {
   http::EventStream& stream() override { throw std::logic_error("asked while the routes are installed"); }
   const Counters& counters() override { throw std::logic_error("asked while the routes are installed"); }
   const std::string& database() override { throw std::logic_error("asked while the routes are installed"); }
+  const CommandOptions& command_options() override { throw std::logic_error("asked while the routes are installed"); }
   [[nodiscard]] bool simulated() const override { return true; }
   void record(std::vector<history::Event>) override {}
   void look_now() override {}

@@ -38,6 +38,21 @@ TEST(LimitFix, NamesTheDeviceOnlyWhereTheWorkloadHasSeveral) {
   EXPECT_EQ(limit_fix("nlp", 7_GiB, {16_GiB, {}, 1, true}), "ration set nlp --gpu 1 --limit 8GiB");
 }
 
+TEST(LimitFix, WhereItsTenantsLimitStandsInTheWayThatIsRaised) {
+  policy::LimitRoom room{6_GiB, {}, 0, false, {"vision", 10_GiB}};
+  const std::string fix = limit_fix("serve", 7_GiB, room);
+  EXPECT_EQ(fix.rfind("ration set vision --limit 11GiB ", 0), 0U) << fix;
+  EXPECT_NE(fix.find("tenant vision has 10.0 GiB"), std::string::npos) << fix;
+}
+
+TEST(LimitFix, WhereAPolicySetsTheLimitItIsNamedAndNobodyElse) {
+  policy::LimitRoom room{6_GiB, {"nlp", 8_GiB, 2_GiB}, 0, false, {}, "the policy at ration.toml:3:9 gives 6.00 GiB"};
+  const std::string fix = limit_fix("serve", 7_GiB, room);
+  EXPECT_EQ(fix.rfind("ration config print ", 0), 0U) << fix;
+  EXPECT_NE(fix.find("the policy at ration.toml:3:9 gives 6.00 GiB"), std::string::npos) << fix;
+  EXPECT_EQ(fix.find("nlp"), std::string::npos) << fix;
+}
+
 TEST(LimitFix, WhereNoLimitWouldDoThePromiseIsNamed) {
   const std::string fix = limit_fix("serve", 7_GiB, {6_GiB, {"nlp", 8_GiB, 2_GiB}, 0, false});
   EXPECT_EQ(fix.rfind("ration set nlp --guarantee 7GiB ", 0), 0U) << fix;

@@ -46,7 +46,7 @@ TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
                                {"time", "2026-01-14T12:03:58.214Z"},
                                {"type", "denied"},
                                {"denial", "d-17-17"},
-                               {"text", "vision/serve was refused 512 MiB"}}));
+                               {"text", "vision/serve was denied 512 MiB"}}));
   const std::string text = draw(view, 80, 24, true).text(false);
   const auto lines = lines_of(text);
   EXPECT_TRUE(holds(lines[0], "ration top  node7  1 GPU · 3 tenants · 4 processes")) << lines[0];
@@ -61,7 +61,7 @@ TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
   EXPECT_TRUE(holds(text, "4411"));
   EXPECT_TRUE(holds(text, "?/python"));
   EXPECT_TRUE(holds(text, "no guard"));
-  EXPECT_TRUE(holds(text, "12:03:58 d-17-17 DENIED vision/serve was refused 512 MiB"));
+  EXPECT_TRUE(holds(text, "12:03:58 d-17-17 DENIED vision/serve was denied 512 MiB"));
   EXPECT_TRUE(holds(lines.back(), "[q quit]"));
 }
 

@@ -30,6 +30,8 @@ export interface Session {
   user: string | null;
   user_na?: string;
   version: string;
+  /** By verb of the command line, what says that a command is about this node: `{"set": ["--sim=demo"]}`. */
+  command_options: Record<string, string[]>;
 }
 
 /** The operators' token, in exchange for that of a link. */

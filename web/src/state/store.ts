@@ -22,14 +22,14 @@ export interface State {
   missed: { from: number; to: number }[];
   problem: string | null;
   /** This page was opened by a link whose token was used before, or is too old. */
-  linkRefused: boolean;
+  linkUsed: boolean;
 }
 
 const keptEvents = 2000;
 
 let state: State = {
   snapshot: null, snapshotAt: 0, host: "", simulated: false, session: null, events: [], connection: "connecting",
-  retryAt: 0, missed: [], problem: null, linkRefused: false,
+  retryAt: 0, missed: [], problem: null, linkUsed: false,
 };
 const listeners = new Set<() => void>();
 
@@ -105,7 +105,7 @@ export async function logInByLink(): Promise<void> {
   token.write(null);
   const answer = await request<Login>("/api/v1/session", { method: "POST", body: { token: once } }).catch(() => null);
   token.write(answer?.data.token ?? before);
-  change({ linkRefused: answer === null });
+  change({ linkUsed: answer === null });
 }
 
 let stop: (() => void) | null = null;

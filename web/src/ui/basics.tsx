@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatClock, formatDay, formatDuration, formatExact, formatSize } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { navigate } from "../state/route";
+import { useStore } from "../state/store";
 import { daemonText, t } from "../text";
 
 /** Unknown is said, with the reason, never shown as 0. */
@@ -81,8 +82,16 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
+/** `line` as it is about the node that is looked at, in whatever terminal it is typed. */
+function useCommand(line: string): string {
+  const options = useStore((state) => state.session?.command_options);
+  return line.replace(/^ration ([a-z]+)/, (command, verb: string) =>
+    [command, ...(options?.[verb] ?? []).filter((option) => !line.includes(` ${option.split("=")[0]}`))].join(" "));
+}
+
 /** A command to type, with a button that copies it. Without a clipboard (plain HTTP) the text is selected instead. */
-export function Command({ line }: { line: string }) {
+export function Command(props: { line: string }) {
+  const line = useCommand(props.line);
   const [done, setDone] = useState(false);
   const code = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -112,7 +121,8 @@ export interface CopyChoices {
 }
 
 /** «copy as CSV/JSON/CLI». Where the clipboard is out of reach the text is shown, selected. */
-export function CopyMenu({ name, csv, json, cli }: CopyChoices) {
+export function CopyMenu({ name, csv, json, cli: plain }: CopyChoices) {
+  const cli = useCommand(plain);
   const [open, setOpen] = useState(false);
   const [said, setSaid] = useState("");
   const [text, setText] = useState<string | null>(null);

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { request, RequestError } from "../api/client";
 import type { Denial, NodeEvent } from "../api/types";
+import { shellWord } from "../logic/export";
 import { setQuery, workloadPath } from "../state/route";
 import { daemonText, t } from "../text";
 import { Amount, Badge, Command, Link, Span, Time } from "./basics";
@@ -50,9 +51,11 @@ export function describe(cause: unknown): string {
   return [problem.id, daemonText(problem.detail ?? problem.title)].filter(Boolean).join(" · ");
 }
 
-/** The limit in the text of a fix such as `ration set serve --limit 12GiB`. */
-export function limitIn(fix: string | null): string | null {
-  return /--limit[= ](\S+)/.exec(fix ?? "")?.[1] ?? null;
+/** The limit of `workload` in the text of a fix such as `ration set serve --limit 12GiB`; null: it is about something else. */
+export function limitIn(fix: string | null, workload: string | null): string | null {
+  const words = (fix ?? "").split(" ");
+  const sets = words[1] === "set" && workload !== null && words.includes(shellWord(workload));
+  return sets ? words[words.indexOf("--limit") + 1] ?? null : null;
 }
 
 /** A workload's limit comes in bytes, a tenant's as somebody typed it. */
@@ -74,7 +77,7 @@ export function Why({ event }: { event: NodeEvent }) {
     return () => abort.abort();
   }, [event.id, event.denial]);
   const fix = denial?.fix ?? event.fix;
-  const limit = limitIn(fix);
+  const limit = limitIn(fix, event.workload);
   return (
     <article class="why" aria-labelledby="why-title">
       <h3 id="why-title"><EventBadge type={event.type} /> {event.denial ?? `#${event.id}`}</h3>

@@ -60,8 +60,8 @@ def _forward(function: Callable[[Any], None], what: str) -> None:
         return
     try:
         function(config)
-    except RuntimeError as refused:
-        warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{refused}'", stacklevel=3)
+    except RuntimeError as problem:
+        warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'", stacklevel=3)
 
 
 def _theirs(config: Any, devices: Sequence[PhysicalDevice]) -> List[Any]:

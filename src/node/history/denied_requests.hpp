@@ -1,4 +1,4 @@
-// What the refused requests of a run say about what it needed. Used by recommendations and the look back at one run,
+// What the denied requests of a run say about what it needed. Used by recommendations and the look back at one run,
 // which therefore say the same as `ration why`.
 // Promises: a need is a least one. What a run would have asked for next is not known.
 #pragma once
@@ -16,7 +16,7 @@ namespace ration::history {
 /// Limits are advised in steps of this.
 inline constexpr Bytes kAdviceStep{std::uint64_t{256} << 20};
 
-struct Refusals {
+struct DeniedRequests {
   /// Whose record is kept; the books may count more.
   std::int64_t known = 0;
   /// Of the request that would have needed most, of those that a device could have met: what was held, and what was
@@ -26,18 +26,19 @@ struct Refusals {
   Bytes impossible;
 
   [[nodiscard]] Bytes need() const { return held + requested; }
-  void add(const Refusals& other);
+  void add(const DeniedRequests& other);
 };
 
 /// The least limit at which that need would have been met.
 [[nodiscard]] constexpr Bytes least_limit(Bytes need) noexcept { return round_up(need, kAdviceStep); }
 
-/// By the id of the run: requests since `from` that were refused for want of memory. `workload` is `train` or
+/// By the id of the run: requests since `from` that were denied for want of memory. `workload` is `train` or
 /// `nlp/train`; `capacity` is that of its largest device. Inside a transaction of the caller.
-[[nodiscard]] std::map<std::int64_t, Refusals> read_refusals(Database& database, const std::string& workload,
-                                                             TimeMs from, Bytes capacity);
+[[nodiscard]] std::map<std::int64_t, DeniedRequests> read_denied_requests(Database& database,
+                                                                          const std::string& workload, TimeMs from,
+                                                                          Bytes capacity);
 
 /// `1.53 GiB (1.00 GiB on top of the 540 MiB it held)`.
-[[nodiscard]] std::string to_text(const Refusals& refusals);
+[[nodiscard]] std::string to_text(const DeniedRequests& denied);
 
 }  // namespace ration::history

@@ -1,0 +1,22 @@
+// Commands in JSON documents. Used by the command line and the daemon for what they answer.
+#pragma once
+
+#include <string>
+
+#include "base/command.hpp"
+
+namespace ration {
+
+/// Gives the commands in every `fix` of a document, nlohmann's of either kind, their node options.
+template <typename Json>
+void add_command_options(Json& document, const CommandOptions& options) {
+  if (options.empty() || !document.is_structured()) return;
+  for (auto each = document.begin(); each != document.end(); ++each) {
+    if (document.is_object() && each.key() == "fix" && each->is_string())
+      *each = with_command_options(each->template get<std::string>(), options);
+    else
+      add_command_options(*each, options);
+  }
+}
+
+}  // namespace ration

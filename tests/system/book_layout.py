@@ -1,0 +1,8 @@
+"""Where the fields of a book lie in its file, as the program was built: OFFSET["header.name"], OFFSET["accounts[0].limit"].
+Used by tests that change a book behind its back."""
+import json
+import subprocess
+
+from node_client import BIN
+
+OFFSET = json.loads(subprocess.run([BIN / "book_offsets"], check=True, capture_output=True, text=True).stdout)
