@@ -254,6 +254,8 @@ void add_daemon_verbs(CLI::App& app) {
       ->type_name("NAME");
   add_output(events, false);
 
+  add_output(add_verb(app, "dashboard", [] { return cli::dashboard(session); }), false);
+
   auto* stop = add_verb(app, "stop", [] { return cli::stop(session, typed.stop); });
   stop->add_option("workload", typed.stop.name, "its name: ration ps")->required();
   stop->add_option("--grace", typed.stop.grace, "between SIGTERM and SIGKILL; 10s if left out")->type_name("TIME");

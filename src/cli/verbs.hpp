@@ -98,6 +98,8 @@ struct StopOptions {
   std::string name, grace = "10s";
 };
 Result<int> stop(const Session& session, const StopOptions& options);
+/// A one-time link to the daemon's dashboard.
+Result<int> dashboard(const Session& session);
 Result<int> recommend(const Session& session, const std::string& workload);
 Result<int> reload(const Session& session);
 

@@ -31,7 +31,7 @@ CHANGES = {
                ["config", "reload", "--dry-run"]],
     "demo": [["demo", "--for", "1s", "--dry-run"]],
 }
-READS = {"ps", "top", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "sim", "help", "completion", "version"}
+READS = {"ps", "top", "dashboard", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "sim", "help", "completion", "version"}
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 
