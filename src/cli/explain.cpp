@@ -271,8 +271,8 @@ void show_process(const Session& session, const Explainer& explainer, const json
 
 }  // namespace
 
-Result<int> explain(const Session& session, const std::string& target, const std::string& gpu,
-                    const std::string& tenant) {
+Result<int> explain(const Session& session, const ExplainOptions& options) {
+  const auto& [target, gpu, tenant] = options;
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   Explainer explainer(session, std::move(*daemon));

@@ -11,7 +11,8 @@
 
 namespace ration::cli {
 
-Result<int> fits(const Session& session, const std::string& size, const std::string& gpu) {
+Result<int> fits(const Session& session, const FitsOptions& options) {
+  const auto& [size, gpu] = options;
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   const auto machine = session.machine();

@@ -81,6 +81,19 @@ std::string page_head(const std::string& name, int section, const std::string& s
 
 }  // namespace
 
+const CLI::App* find_verb(const CLI::App& app, const std::string& name) {
+  const auto found =
+      app.get_subcommands([&](const CLI::App* verb) { return !verb->get_group().empty() && verb->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+std::vector<std::string> long_options(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
 std::string introduction() {
   return "ration gives any program a GPU-memory limit that holds.\n\n"
          "  ration demo                                       all of it, without a GPU\n"
@@ -166,12 +179,11 @@ std::string configuration_page() {
          ".fi\n.SH SEE ALSO\n.BR ration\\-config (1),\n.BR ration\\-units (7)\n";
 }
 
-std::string overview_page(const CLI::App& app) {
+std::string overview_page() {
   std::string out = page_head("ration", 1, "GPU-memory limits that hold, for any program");
   out += ".SH SYNOPSIS\n.B ration\nVERB [OPTIONS]\n.SH VERBS\n";
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App* entry) { return !entry->get_group().empty(); })) {
-    out += fmt::format(".TP\n.BR ration\\-{} (1)\n{}\n", verb->get_name(), roff(verb_text(verb->get_name()).summary));
-  }
+  for (const VerbText& verb : verb_texts())
+    out += fmt::format(".TP\n.BR ration\\-{} (1)\n{}\n", verb.name, roff(verb.summary));
   return out + ".SH SEE ALSO\n.BR ration-exit-codes (7),\n.BR ration-env (7),\n.BR ration-enforcement (7)\n";
 }
 

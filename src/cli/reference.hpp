@@ -48,6 +48,11 @@ struct ErrorText {
 /// Every error there is, by number. A test holds it against the source.
 [[nodiscard]] const std::vector<ErrorText>& error_texts();
 
+/// Of those for people; null: there is none.
+[[nodiscard]] const CLI::App* find_verb(const CLI::App& app, const std::string& name);
+/// `--limit` and so on.
+[[nodiscard]] std::vector<std::string> long_options(const CLI::App& verb);
+
 /// What ration is, and where to begin.
 [[nodiscard]] std::string introduction();
 /// What `ration` alone prints.
@@ -61,6 +66,6 @@ struct ErrorText {
 [[nodiscard]] std::string topic_page(const Topic& topic);
 /// ration.toml(5), from the table of keys.
 [[nodiscard]] std::string configuration_page();
-[[nodiscard]] std::string overview_page(const CLI::App& app);
+[[nodiscard]] std::string overview_page();
 
 }  // namespace ration::cli

@@ -362,13 +362,14 @@ Result<int> env(const Session& session, RunOptions options) {
   return 0;
 }
 
-Result<int> simulation(const Session& session, const RunOptions& options) {
+Result<int> simulation(const Session& session, const SimulationOptions& options,
+                       const std::vector<std::string>& program) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
   Plan plan;
-  const std::string program = options.program.empty() ? "" : options.program.front();
-  if (auto good = add_simulation(session, *store, program, options.simulated_cuda, plan); !good)
+  const std::string first = program.empty() ? "" : program.front();
+  if (auto good = add_simulation(session, *store, first, options.cuda, plan); !good)
     return tl::unexpected(good.error());
   if (session.format() == Format::kJson) {
     session.print_json("sim", {{"sets", plan.sets}, {"simulation", plan.simulation}});

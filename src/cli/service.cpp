@@ -112,7 +112,9 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
       return 0;
     }
     if (auto reloaded = systemctl(session, user, {"daemon-reload"}); !reloaded || *reloaded != 0) return reloaded;
-    return systemctl(session, user, {"enable", "--now", "rationd"});
+    auto enabled = systemctl(session, user, {"enable", "--now", "rationd"});
+    if (enabled && *enabled == 0 && !session.dry_run) fmt::print("next:  ration dashboard   prints a link to it\n");
+    return enabled;
   }
   if (options.action == "uninstall") {
     (void)systemctl(session, user, {"disable", "--now", "rationd"});

@@ -49,6 +49,17 @@ const std::vector<VerbText>& verb_texts() {
         {"ration top --once", "one frame as text"},
         {"ration top --filter 'used>4GiB & denied>0'", "a part"},
         {"ration top -o json", "schema ration.top/1: the daemon's snapshot"}}},
+      {"dashboard",
+       Task::kLook,
+       kSim | kSocket,
+       "",
+       "a link to the daemon's dashboard",
+       "[OPTIONS]",
+       "Prints a link that works once, within an hour, and makes an operator of the first who opens it: for root, the "
+       "daemon's own user and members of group ration. Everybody else opens the daemon's address without a token and "
+       "sees totals.",
+       {{"ration dashboard", "of the daemon that ration service started, too"},
+        {"xdg-open $(ration dashboard)", "straight to a browser, on a machine of your own"}}},
       {"explain",
        Task::kLook,
        kSim | kSocket,

@@ -32,8 +32,13 @@ Result<int> run(const Session& session, RunOptions options);
 /// `ration env`: the variables that `run` would set, for a shell.
 Result<int> env(const Session& session, RunOptions options);
 
-/// `ration sim env`: what puts a program on the simulated node without a limit, for a shell.
-Result<int> simulation(const Session& session, const RunOptions& options);
+struct SimulationOptions {
+  std::string action;  ///< env
+  std::string cuda;    ///< as RunOptions::simulated_cuda
+};
+/// `ration sim env`: what puts a program on the simulated node without a limit, for a shell. `program`: empty: any.
+Result<int> simulation(const Session& session, const SimulationOptions& options,
+                       const std::vector<std::string>& program);
 
 struct PsOptions {
   std::string name, gpu, tenant, user;  ///< only of these; empty: of all
@@ -41,13 +46,17 @@ struct PsOptions {
   std::string every;                    ///< --watch: again each time that so long has passed; empty: once
 };
 Result<int> ps(const Session& session, const PsOptions& options);
-Result<int> explain(const Session& session, const std::string& target, const std::string& gpu,
-                    const std::string& tenant);
+
+struct ExplainOptions {
+  std::string target, gpu, tenant;  ///< one of them; all empty: GPU 0
+};
+Result<int> explain(const Session& session, const ExplainOptions& options);
 /// `what` empty: the newest denial.
 Result<int> why(const Session& session, const std::string& what);
 
 struct SetOptions {
   std::string name, limit, guarantee, gpu;
+  std::string schedule;  ///< instead of all of these: for schedule()
 };
 Result<int> set(const Session& session, const SetOptions& options);
 /// `text` empty: only shows them.
@@ -98,6 +107,8 @@ struct StopOptions {
   std::string name, grace = "10s";
 };
 Result<int> stop(const Session& session, const StopOptions& options);
+/// A one-time link to the daemon's dashboard.
+Result<int> dashboard(const Session& session);
 Result<int> recommend(const Session& session, const std::string& workload);
 Result<int> reload(const Session& session);
 
@@ -114,7 +125,10 @@ struct PlanOptions {
 };
 Result<int> plan(const Session& session, const PlanOptions& options);
 
-Result<int> fits(const Session& session, const std::string& size, const std::string& gpu);
+struct FitsOptions {
+  std::string size, gpu;
+};
+Result<int> fits(const Session& session, const FitsOptions& options);
 
 struct DoctorOptions {
   bool probe = false, strict = false;
@@ -145,9 +159,10 @@ struct DemoOptions {
 Result<int> demo(const Session& session, const DemoOptions& options);
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
-Result<int> completion(const CLI::App& app, const std::string& shell);
-/// What the completion offers: workloads, tenants, gpus, slices, scenarios or topics, one a line.
-Result<int> candidates(const Session& session, const std::string& kind);
+/// The script for a shell.
+Result<int> completion(const std::string& shell);
+/// What the last of the words after `ration` can be, one a line, a tab before what it means. The script asks.
+Result<int> candidates(const Session& session, const CLI::App& app, const std::vector<std::string>& words);
 /// Writes the manual pages of all verbs and topics into a folder.
 Result<int> manual(const CLI::App& app, const std::string& folder);
 /// What one context costs on a device, measured in a process of its own.

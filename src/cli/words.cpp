@@ -4,10 +4,25 @@
 
 #include <algorithm>
 
+#include "policy/text.hpp"
+
 namespace ration::cli {
 namespace {
 
-bool starts_programs(const std::string& verb) { return verb == "run" || verb == "sim"; }
+bool takes_program(const std::string& verb) { return verb == "run" || verb == "sim" || verb == "candidates"; }
+
+/// The options in a line that is being completed which say what node it is about. Its last word is not typed yet.
+std::vector<std::string> node_options(const std::vector<std::string>& line) {
+  std::vector<std::string> options;
+  for (std::size_t i = 0; i + 1 < line.size() && line[i] != "--"; ++i) {
+    const bool named = line[i] == "--socket" && i + 2 < line.size();
+    if (line[i].rfind("--sim=", 0) == 0 || line[i].rfind("--socket=", 0) == 0 || line[i] == "--sim")
+      options.push_back(line[i]);
+    else if (named)
+      options.push_back("--socket=" + line[++i]);
+  }
+  return options;
+}
 
 }  // namespace
 
@@ -19,10 +34,12 @@ Words words_typed(int argc, char** argv) {
   if (words.all.empty()) return words;
   words.verb = words.all.front();
   const auto mark = std::find(words.all.begin(), words.all.end(), "--");
-  if (!starts_programs(words.verb) || mark == words.all.end()) return words;
+  if (!takes_program(words.verb) || mark == words.all.end()) return words;
   words.marked = true;
   words.program.assign(mark + 1, words.all.end());
   words.all.erase(mark, words.all.end());
+  if (words.verb == "candidates")
+    for (std::string& option : node_options(words.program)) words.all.push_back(std::move(option));
   return words;
 }
 
@@ -45,6 +62,24 @@ Result<void> check_values(const Words& words, std::size_t count) {
                               words.verb.empty() ? "help" : words.verb + " --help"),
                   2);
   }
+  return {};
+}
+
+Result<void> check_before_program(const Words& words, const std::vector<std::string>& before,
+                                  const std::vector<std::string>& options) {
+  if (before.empty()) return {};
+  const std::string& first = before.front();
+  if (first.size() > 1 && first.front() == '-') {
+    const std::string meant = policy::suggestion(first.substr(0, first.find('=')), options);
+    if (words.marked)
+      return fail("E1402", fmt::format("run has no option '{}'.{}", first, meant), "ration run --help", 2);
+    return fail("E1402",
+                fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first, meant),
+                "Write: ration run --limit 4GiB -- prog --batch 64", 2);
+  }
+  if (words.marked)
+    return fail("E1402", fmt::format("'{}' before '--' is no option and no value of one; nothing was started.", first),
+                "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
   return {};
 }
 

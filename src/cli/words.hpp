@@ -11,11 +11,11 @@ namespace ration::cli {
 struct Words {
   std::string verb;                  ///< empty: nothing was typed
   std::vector<std::string> all;      ///< the verb and everything that is for it
-  std::vector<std::string> program;  ///< of `run` and `sim`: what stands behind `--`
-  bool marked = false;               ///< of `run` and `sim`: there was a `--`
+  std::vector<std::string> program;  ///< of `run`, `sim` and `candidates`: what stands behind `--`
+  bool marked = false;               ///< of these: there was a `--`
 };
 
-/// As `rationd` it is `ration serve`.
+/// As `rationd` it is `ration serve`. `candidates` is about the node that its words name.
 [[nodiscard]] Words words_typed(int argc, char** argv);
 
 /// E1001 for an empty word among those that are for ration, the first `count` of all: `--limit "$UNSET"` is not the
@@ -25,5 +25,9 @@ struct Words {
 
 /// How many words are surely for ration before they are parsed: where `run` has no `--`, none.
 [[nodiscard]] std::size_t surely_ours(const Words& words);
+
+/// E1402 where what was typed before the program of `run` would be taken for it: `before` is what no option took.
+[[nodiscard]] Result<void> check_before_program(const Words& words, const std::vector<std::string>& before,
+                                                const std::vector<std::string>& options);
 
 }  // namespace ration::cli

@@ -42,9 +42,12 @@ class ApiHost {
   virtual void look_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
-  /// The operators' token for the one-time token of the link that the start printed; none: it is not that, was used, or
-  /// is too old.
+  /// The operators' token for the one-time token of a link; none: there is no such link, it was used, or is too old.
   [[nodiscard]] virtual std::optional<std::string> log_in(std::string_view once) = 0;
+  /// `http://ADDRESS:PORT`; empty: the daemon listens on no port.
+  [[nodiscard]] virtual std::string dashboard_address() const = 0;
+  /// To the dashboard: makes an operator of the first who opens it.
+  [[nodiscard]] virtual std::string make_link() = 0;
   /// The database turned out to be damaged. From any thread.
   virtual void report_damage() = 0;
   /// `folders`: also where the books stand, which tells names of users and places.

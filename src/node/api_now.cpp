@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 
 #include "node/api.hpp"
 #include "node/explain.hpp"
 #include "node/http/asset.hpp"
 #include "node/http/problem.hpp"
+#include "node/login_token.hpp"
 #include "node/openapi.hpp"
 #include "node/people.hpp"
 
@@ -83,9 +85,21 @@ void Api::install_now(http::Server& server) {
     if (!once) return http::problem(once.error());
     const auto token = host_.log_in(*once);
     if (token) return answer("login", {{"token", *token}});
-    return http::problem({"E1518", "this link was used already, or is older than an hour",
-                          "Start the daemon again for a new one, or enter the token: its start says in which file", 5},
-                         401);
+    return http::problem(
+        {"E1518", "this link was used already, or is older than an hour", "ration dashboard   prints a new one", 5},
+        401);
+  });
+  server.route("POST", "/api/v1/session/link", [this](const Request& request) {
+    const std::string address = host_.dashboard_address();
+    if (address.empty())
+      return http::problem({"E1533", "the daemon listens on no port, so there is no dashboard.",
+                            "listen = \"127.0.0.1:7077\" under [daemon] in ration.toml, then start it again", 3});
+    if (!viewer_of(request.peer).is_operator)
+      return http::problem({"E1502", "you may not make a link for operators.",
+                            fmt::format("Open {}: it shows totals. Or ask root or a member of group ration.", address),
+                            5});
+    const auto expires = std::chrono::seconds(LoginTokens::kLifetime).count();
+    return answer("dashboard", {{"url", host_.make_link()}, {"expires_seconds", expires}}, 201);
   });
   server.route("GET", "/api/v1/snapshot", [this](const Request& request) {
     host_.look_if_stale();

@@ -67,7 +67,6 @@ std::vector<policy::Device> devices_of(const Snapshot& now) {
 namespace {
 
 /// For opening the link that the start printed.
-constexpr auto kLinkIsGood = 1h;
 
 /// Between two looks; a longer stretch was watched by nobody.
 history::TimeMs longest_step(const policy::Daemon& settings) {
@@ -115,8 +114,6 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
   if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
-  if (!daemon->server_.token().empty())
-    daemon->login_ = LoginToken(random_secret(), LoginToken::Clock::now() + kLinkIsGood);
   return daemon;
 }
 
@@ -186,27 +183,34 @@ Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, histo
 }
 
 std::optional<std::string> Daemon::log_in(std::string_view once) {
-  if (!login_.use(once, LoginToken::Clock::now())) return std::nullopt;
+  if (!login_tokens_.use(once, LoginTokens::Clock::now())) return std::nullopt;
   return server_.token();
 }
 
-std::string Daemon::greeting(bool with_link) const {
+std::string Daemon::dashboard_address() const {
+  if (server_.tcp_port() == 0) return {};
+  return fmt::format("http://{}:{}", listen_.substr(0, listen_.rfind(':')), server_.tcp_port());
+}
+
+std::string Daemon::make_link() {
+  return fmt::format("{}/?token={}", dashboard_address(), login_tokens_.make(LoginTokens::Clock::now()));
+}
+
+std::string Daemon::greeting(bool with_link) {
   const Snapshot& now = node_.snapshot();
   std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
-  if (server_.tcp_port() != 0)
-    text +=
-        fmt::format(" · http://{}:{} (this machine only)", listen_.substr(0, listen_.rfind(':')), server_.tcp_port());
+  const bool has_dashboard = !dashboard_address().empty();
+  if (has_dashboard) text += fmt::format(" · {} (this machine only)", dashboard_address());
   std::size_t set = 0;
   for (const policy::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
   text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,
                       node_.configuration().rows.size() - set, database_);
-  if (server_.tcp_port() != 0 && with_link)
-    text += fmt::format("\n dashboard: http://{}:{}/?token={}   (this link works once, within an hour)",
-                        listen_.substr(0, listen_.rfind(':')), server_.tcp_port(), login_.secret());
-  if (server_.tcp_port() != 0)
-    text +=
-        fmt::format("\n to change limits in {} dashboard: the token in {}", with_link ? "another" : "the", token_file_);
+  if (has_dashboard && with_link)
+    text += fmt::format("\n dashboard: {}   (this link works once, within an hour)", make_link());
+  if (has_dashboard)
+    text += fmt::format("\n to change limits in {} dashboard: ration dashboard prints a link, or the token in {}",
+                        with_link ? "another" : "the", token_file_);
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
 }

@@ -46,7 +46,7 @@ class Daemon final : private ApiHost {
 
   /// Lines for a person who started it by hand. `with_link`: also the link that makes an operator of whoever opens it
   /// first.
-  [[nodiscard]] std::string greeting(bool with_link) const;
+  [[nodiscard]] std::string greeting(bool with_link);
 
  private:
   Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
@@ -82,6 +82,8 @@ class Daemon final : private ApiHost {
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
   void report_damage() override { damage_ = true; }
   std::optional<std::string> log_in(std::string_view once) override;
+  std::string dashboard_address() const override;
+  std::string make_link() override;
   nlohmann::json health(bool folders) const override;
 
   DaemonOptions options_;
@@ -96,7 +98,7 @@ class Daemon final : private ApiHost {
   http::EventStream stream_;
   Api api_;
   http::Server server_;
-  LoginToken login_;
+  LoginTokens login_tokens_;
   Worker worker_;  // ends before what its jobs use
   http::Watch next_look_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
   std::uint64_t started_ns_ = 0, last_sample_ns_ = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "node/http/text.hpp"
@@ -15,10 +16,14 @@ std::string random_secret() {
   return secret;
 }
 
-bool LoginToken::use(std::string_view shown, Clock::time_point now) {
-  if (secret_.empty() || now >= until_ || !http::same_secret(shown, secret_)) return false;
-  secret_.clear();
-  return true;
+std::string LoginTokens::make(Clock::time_point now) {
+  if (tokens_.size() == kMaxTokens) tokens_.pop_front();
+  return tokens_.emplace_back(Token{random_secret(), now + kLifetime}).secret;
+}
+
+bool LoginTokens::use(std::string_view shown, Clock::time_point now) {
+  while (!tokens_.empty() && now >= tokens_.front().until) tokens_.pop_front();
+  return std::erase_if(tokens_, [&](const Token& token) { return http::same_secret(shown, token.secret); }) > 0;
 }
 
 }  // namespace ration::node

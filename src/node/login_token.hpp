@@ -1,9 +1,11 @@
-// The secret in the link that a start prints: whoever shows it first, and in time, becomes an operator. Used by the
-// daemon and POST /api/v1/session.
-// Promises: it is accepted once; never after `until`; a comparison takes as long for a wrong one as for the right one.
+// The secrets in links to the dashboard: whoever shows one first, and in time, becomes an operator. Used by the daemon
+// for its start, POST /api/v1/session and POST /api/v1/session/link. Promises: each is accepted once, and never after
+// it expires; a comparison takes as long for a wrong one as for the right one; they stand in memory only, and at most
+// kMaxTokens of them: the oldest gives way.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <string>
 #include <string_view>
 
@@ -12,21 +14,22 @@ namespace ration::node {
 /// 256 bits of the system's, in hexadecimal.
 [[nodiscard]] std::string random_secret();
 
-class LoginToken {
+class LoginTokens {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::hours kLifetime{1};
+  static constexpr std::size_t kMaxTokens = 16;
 
-  /// None: nothing is accepted.
-  LoginToken() = default;
-  LoginToken(std::string secret, Clock::time_point until) : secret_(std::move(secret)), until_(until) {}
-
-  /// Whether it was the right one, at the first time and in time.
+  [[nodiscard]] std::string make(Clock::time_point now);
+  /// Whether it was one of them, at the first time and in time.
   [[nodiscard]] bool use(std::string_view shown, Clock::time_point now);
-  [[nodiscard]] const std::string& secret() const { return secret_; }
 
  private:
-  std::string secret_;  ///< empty: none, or used
-  Clock::time_point until_;
+  struct Token {
+    std::string secret;
+    Clock::time_point until;
+  };
+  std::deque<Token> tokens_;  ///< the oldest first
 };
 
 }  // namespace ration::node

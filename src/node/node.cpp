@@ -260,23 +260,13 @@ void Node::check_promises(std::vector<Event>& events) {
 }
 
 void Node::forget(const Workload& workload) {
-  activity_.erase(workload.path);
-  idle_.forget(workload.path);
-  suspension_.forget(workload.path);
-  driver_limits_.release(workload.path);
-  returning_.erase(workload.path);
-  cannot_leave_.erase(workload.path);
-  policies_.erase(workload.path);
-  trims_.erase(workload.path);
-  waits_.erase(workload.path);
-  waits_told_.erase(workload.path);
-  unchecked_.erase(workload.path);
-  returned_.erase(workload.path);
+  const auto erase = [&](auto&... kept) { (kept.erase(workload.path), ...); };
+  erase(activity_, returning_, cannot_leave_, policies_, trims_, waits_, waits_told_, unchecked_, returned_, wanted_);
   for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account)
     shrinking_.erase({workload.path, account});
-  limits_.forget(workload.path);
-  wanted_.erase(workload.path);
-  limit_moves_.forget(workload.path);
+  driver_limits_.release(workload.path);
+  const auto forget_in = [&](auto&... parts) { (parts.forget(workload.path), ...); };
+  forget_in(idle_, suspension_, limits_, limit_moves_);
 }
 
 bool Node::anything_moves() const {

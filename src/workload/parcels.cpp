@@ -1,12 +1,12 @@
 #include "workload/parcels.hpp"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#include "base/descriptor_message.hpp"
 #include "workload/driver_calls.hpp"
 
 namespace ration::workload {
@@ -34,37 +34,12 @@ bool form_named(const std::string& name, Form& out) {
   return true;
 }
 
-bool send(int socket, const Parcel& parcel) {
-  Parcel copy = parcel;
-  iovec data{&copy, sizeof copy};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-  if (parcel.descriptor >= 0) {
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
-    cmsghdr* first = CMSG_FIRSTHDR(&message);
-    first->cmsg_level = SOL_SOCKET;
-    first->cmsg_type = SCM_RIGHTS;
-    first->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(first), &parcel.descriptor, sizeof(int));
-  }
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof copy;
-}
+bool send(int socket, const Parcel& parcel) { return send_message(socket, parcel, parcel.descriptor); }
 
 bool receive(int socket, Parcel& out) {
-  iovec data{&out, sizeof out};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof out) return false;
-  out.descriptor = -1;
-  if (const cmsghdr* first = CMSG_FIRSTHDR(&message); first != nullptr)
-    std::memcpy(&out.descriptor, CMSG_DATA(first), sizeof(int));
+  int descriptor = -1;  // the sender's number of it came with the parcel
+  if (!receive_message(socket, out, descriptor)) return false;
+  out.descriptor = descriptor;
   return true;
 }
 

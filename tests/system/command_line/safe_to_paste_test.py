@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -31,7 +32,7 @@ CHANGES = {
                ["config", "reload", "--dry-run"]],
     "demo": [["demo", "--for", "1s", "--dry-run"]],
 }
-READS = {"ps", "top", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "sim", "help", "completion", "version"}
+READS = {"ps", "top", "dashboard", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "sim", "help", "completion", "version"}
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 
@@ -188,7 +189,7 @@ class SafeToPaste(Denied):
         self.assertEqual(self.completed("run", "--slice", ""), ["a\\$b", "c"])
         self.assertIn("jupyterhub", self.completed("demo", "--scenario", ""))
         self.assertEqual(self.completed("help", "guar"), ["guarantee"])
-        self.assertEqual(self.completed("service", "st"), ["start", "stop", "status"])
+        self.assertEqual(self.completed("service", "st"), ["start", "status", "stop"])
         self.assertIn("--limit", self.completed("set", "held", "--li"))
         self.assertEqual(self.completed("run", "--", "systemct")[:1], ["systemctl"])
         for words in (("set", ""), ("config", "validate", ""), ("fits", "")):
@@ -243,6 +244,21 @@ class SafeToPaste(Denied):
         self.assertEqual((done.returncode, json.loads(done.stdout)["data"]["state"]), (0, "ended"), done.stderr)
         held.wait(60)
         self.assertEqual(self.ration("stop", "held", "--yes").returncode, 3)
+
+    def test_ps_again_and_again(self):
+        self.holding("held", "1GiB")
+        self.holding("other", "2GiB")
+        self.row("other")
+        for words in (["-w", "--sort=-used"], ["--watch", "10ms", "--sort=-used"]):
+            with self.subTest(words=words):
+                watching = subprocess.Popen([BIN / "ration", "ps", *words], env=self.environment, stdout=subprocess.PIPE, text=True)
+                self.addCleanup(lambda process=watching: (process.kill(), process.communicate()))
+                seen = []
+                while seen.count("WORKLOAD") < 3:
+                    seen.append(watching.stdout.readline().split(" ")[0].strip().split("/")[-1])
+                self.assertEqual([name for name in seen if name in ("held", "other")], ["other", "held"] * 2)
+                watching.send_signal(signal.SIGINT)
+                watching.communicate(timeout=60)
 
     def test_stop_ends_who_does_not_listen(self):
         process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "deaf", "--", "sh", "-c",

@@ -37,6 +37,7 @@ def called():
         ("GET", "/api/v1/openapi.json", None, {}, 200),
         ("GET", "/api/v1/session", None, {}, 200), ("POST", "/api/v1/session", {"token": scene.once}, {}, 200), ("POST", "/api/v1/session", {"token": scene.once}, {}, 401),
         ("POST", "/api/v1/session", {}, {}, 401), ("POST", "/api/v1/session", {"token": 5}, {}, 400), ("POST", "/api/v1/session", [], {}, 400),
+        ("POST", "/api/v1/session/link", {}, {}, 201),
         ("GET", "/api/v1/health", None, {}, 200), ("GET", "/api/v1/snapshot", None, {}, 200),
         ("GET", "/api/v1/workloads", None, {}, 200), ("GET", "/api/v1/devices", None, {}, 200), ("GET", "/api/v1/tenants", None, {}, 200),
         ("GET", "/api/v1/devices/1", None, {}, 200), ("GET", "/api/v1/devices/9", None, {}, 404),
@@ -141,6 +142,7 @@ class Contract(unittest.TestCase):
             "resume": [("resume", 0, "serve", "--dry-run"), ("resume", 0, "serve"), ("resume", 4, "serve")],
             "stop": [("stop", 0, "train", "--dry-run"), ("stop", 3, "none", "--yes"), ("stop", 4, "train")],
             "top": [("top", 0, "--once")],
+            "dashboard": [("dashboard", 0)],
             "recommend": [("recommend", 0, "train"), ("recommend", 3, "none")],
         }
         self.assertEqual(self.verbs(), set(commands), "a verb that prints JSON is not held against a schema here")

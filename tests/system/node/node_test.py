@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import signal
 import socket
@@ -694,7 +695,8 @@ class Starting(Case):
     def test_an_open_address_needs_a_token(self):
         self.refused("E1505", "--state", self.folder / "other", "--socket", self.folder / "other.sock", "--listen", "0.0.0.0:0")
 
-    def test_the_journal_gets_no_link_to_the_dashboard(self):
+    def start_under_systemd(self):
+        """Its standard output is the journal's socket. Returns what it wrote there."""
         self.stop()
         ours, journal = socket.socketpair()
         self.addCleanup(ours.close)
@@ -705,7 +707,31 @@ class Starting(Case):
             piece = ours.recv(4096)
             self.assertTrue(piece, said)
             said += piece
-        self.assertNotIn(b"?token=", said)
+        return said
+
+    def test_the_journal_gets_no_link_to_the_dashboard(self):
+        self.assertNotIn(b"?token=", self.start_under_systemd())
+
+    def test_a_daemon_without_a_terminal_gives_links_to_operators(self):
+        self.start_under_systemd()
+        first, second = (self.ration("dashboard").stdout.strip() for _ in range(2))
+        for link in (second, first):
+            token = re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=([0-9a-f]{64})", link).group(1)
+            status, answer = self.ask("POST", "/api/v1/session", {"token": token})
+            self.assertEqual((status, answer["data"]["token"]), (200, (self.folder / "state/token").read_text().strip()))
+            status, answer = self.ask("POST", "/api/v1/session", {"token": token})
+            self.assertEqual((status, answer["fix"].split("   ")[0]), (401, "ration dashboard"))
+        self.folder.chmod(0o755)
+        status, answer = self.as_nobody("POST", "/api/v1/session/link", "{}")
+        self.assertEqual((status, answer["id"]), (403, "E1502"))
+        self.assertIn(link.split("/?")[0], answer["fix"], "what everybody may open")
+
+    def test_without_a_port_there_is_no_link(self):
+        self.stop()
+        self.daemon = subprocess.Popen([BIN / "rationd", NODE, "--state", self.folder / "state", "--listen", ""], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.daemon.stdout.readline()
+        done = self.ration("dashboard")
+        self.assertEqual((done.returncode, done.stderr.split()[0], done.stdout), (3, "E1533", ""), done.stderr)
 
     def test_a_shells_limit_of_descriptors_is_not_the_nodes(self):
         self.stop()

@@ -113,7 +113,7 @@ class Scenarios(Case):
         self.assertEqual(self.refused(), {"serve"})
         first = self.events("denied")[0]
         self.assertIn("of its limit 6.00 GiB", first["text"])
-        for words in (["ps"], ["report"], ["report", "--last", "train"], ["events"], ["top", "--once"], ["trim", "--idle", "1h", "--dry-run"], ["recommend", "train"]):
+        for words in (["ps"], ["report"], ["report", "--last", "train"], ["events"], ["top", "--once"], ["trim", "--idle", "1h", "--dry-run"], ["recommend", "train"], ["dashboard"]):
             with self.subTest(verb=words):  # each joins the demo
                 done = subprocess.run([BIN / "ration", *words, "--sim=demo"], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -215,6 +215,12 @@ class Running(Case):
         self.assertIn("$ ration why d-", done.stdout)
         self.assertNotIn("\033", done.stdout)
         self.assertEqual(list(self.base.glob("ration-demo-*")), [])
+
+    def test_completion_joins_the_demo_that_the_line_names(self):
+        self.start("serving", "--keep")
+        rows = self.until(lambda rows: len(rows) == 3 and rows, "three programs")
+        done = subprocess.run([BIN / "ration", "candidates", "--", "set", "--sim=demo", ""], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.stdout.split(), sorted(rows), done.stderr)
 
     def test_two_at_once_have_a_port_each(self):
         first = self.start("serving", "--keep")

@@ -103,8 +103,9 @@ int main(int, char** argv) {
   Message message;
   for (int descriptor = -1; receive_message(socket, message, descriptor);) {
     message.order = obey(message, descriptor);
-    send_message(socket, message, descriptor);
+    const bool answered = send_message(socket, message, descriptor);
     if (descriptor >= 0) ::close(descriptor);
+    if (!answered) break;
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/descriptor_message.hpp"
 #include "book_fixture.hpp"
 #include "ledger/descriptor_label.hpp"
 #include "ledger/layout.hpp"
@@ -151,21 +152,7 @@ TEST_F(SharedTest, ADescriptorHoldsItWhereverItIs) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   {
     const FileDescriptor sent = export_as_descriptor(book, number, 6_MiB);
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
-    cmsghdr* first = CMSG_FIRSTHDR(&message);
-    first->cmsg_level = SOL_SOCKET;
-    first->cmsg_type = SCM_RIGHTS;
-    first->cmsg_len = CMSG_LEN(sizeof(int));
-    const int number_sent = sent.get();
-    std::memcpy(CMSG_DATA(first), &number_sent, sizeof number_sent);
-    ASSERT_EQ(::sendmsg(pair[0], &message, 0), 1);
+    ASSERT_TRUE(send_message(pair[0], char{0}, sent.get()));
   }
   book.give_up(number, 0, 6_MiB, Kind::kHeap);
   book.settle_shared();

@@ -9,25 +9,35 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const LoginToken::Clock::time_point kStart{1h};
+const LoginTokens::Clock::time_point kStart{1h};
 
-TEST(LoginToken, IsAcceptedOnce) {
-  LoginToken token("secret", kStart + 1h);
-  EXPECT_FALSE(token.use("secreT", kStart));
-  EXPECT_FALSE(token.use("", kStart));
-  EXPECT_TRUE(token.use("secret", kStart + 59min)) << "wrong ones do not use it up";
-  EXPECT_FALSE(token.use("secret", kStart + 59min));
-  EXPECT_FALSE(token.use("", kStart)) << "what is used up is no secret of no length";
+TEST(LoginTokens, EachIsAcceptedOnce) {
+  LoginTokens tokens;
+  const std::string first = tokens.make(kStart), second = tokens.make(kStart + 1min);
+  EXPECT_FALSE(tokens.use(random_secret(), kStart));
+  EXPECT_FALSE(tokens.use("", kStart));
+  EXPECT_TRUE(tokens.use(second, kStart + 2min)) << "wrong ones do not use it up";
+  EXPECT_FALSE(tokens.use(second, kStart + 2min));
+  EXPECT_TRUE(tokens.use(first, kStart + 59min)) << "a newer one takes nothing away";
+  EXPECT_FALSE(tokens.use("", kStart)) << "no token is accepted where none is left";
 }
 
-TEST(LoginToken, ExpiresAndIsNotThereUnlessItIsMade) {
-  LoginToken token("secret", kStart + 1h);
-  EXPECT_FALSE(token.use("secret", kStart + 1h));
-  LoginToken none;
-  EXPECT_FALSE(none.use("", kStart));
+TEST(LoginTokens, EachExpiresAnHourAfterItWasMade) {
+  LoginTokens tokens;
+  const std::string first = tokens.make(kStart), second = tokens.make(kStart + 1min);
+  EXPECT_FALSE(tokens.use(first, kStart + 1h));
+  EXPECT_TRUE(tokens.use(second, kStart + 1h));
 }
 
-TEST(LoginToken, SecretsAreLongAndDifferent) {
+TEST(LoginTokens, TheOldestGivesWayWhereThereAreTooMany) {
+  LoginTokens tokens;
+  const std::string oldest = tokens.make(kStart), next = tokens.make(kStart);
+  for (std::size_t i = 1; i < LoginTokens::kMaxTokens; ++i) (void)tokens.make(kStart);
+  EXPECT_FALSE(tokens.use(oldest, kStart));
+  EXPECT_TRUE(tokens.use(next, kStart));
+}
+
+TEST(LoginTokens, SecretsAreLongAndDifferent) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {
     const std::string secret = random_secret();

@@ -32,6 +32,8 @@ class NoDaemon final : public ApiHost {
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
   void report_damage() override {}
   std::optional<std::string> log_in(std::string_view) override { return std::nullopt; }
+  std::string dashboard_address() const override { return {}; }
+  std::string make_link() override { return {}; }
   [[nodiscard]] nlohmann::json health(bool) const override { return {}; }
 };
 

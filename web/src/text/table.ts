@@ -37,7 +37,7 @@ export const table = {
   "token.label": ["Token", "令牌"],
   "token.enter": ["Use this token", "使用此令牌"],
   "token.rejected": ["The daemon does not accept this token.", "守护进程不接受此令牌。"],
-  "token.linkUsed": ["The link that opened this page was used already, or is too old: this page shows totals only. Enter the token; the daemon's start says in which file it is.", "打开此页面的链接已被使用过或已过期：此页面只显示总量。请输入令牌；守护进程启动时会说明令牌所在的文件。"],
+  "token.linkUsed": ["The link that opened this page was used already, or is too old: this page shows totals only. ration dashboard prints a new one.", "打开此页面的链接已被使用过或已过期：此页面只显示总量。运行 ration dashboard 可获得新链接。"],
   "settings.theme": ["Theme", "主题"],
   "settings.auto": ["Auto", "自动"],
   "settings.light": ["Light", "浅色"],

@@ -1,0 +1,173 @@
+#include "cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "cli/reference.hpp"
+#include "cli/stage.hpp"
+#include "policy/plan.hpp"
+#include "policy/text.hpp"
+
+namespace ration::cli {
+namespace {
+
+/// Of a variable that is set to something.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// E1101 to E1103 for a size that no device could have: said before any device is asked.
+Result<void> check_sizes(const CLI::App& verb) {
+  for (const auto* option : verb.get_options()) {
+    if (option->get_type_name() != "SIZE") continue;
+    for (const std::string& text : option->results()) {
+      const bool step = verb.get_name() == "set" && (text.front() == '+' || text.front() == '-');
+      if (text == "none") continue;
+      if (auto size = parse_size(std::string_view(text).substr(step ? 1 : 0), kUnlimited, kUnlimited); !size)
+        if (size.error().id != "E1101" || !policy::takes_guarantee_away(text)) return tl::unexpected(size.error());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+CommandLine::CommandLine(Words typed) : words(std::move(typed)) {
+  app.name("ration");
+  app.set_help_flag();
+  app.require_subcommand(1);
+  app.add_flag_callback("-h,--help", [] {
+    fmt::print("{}", overview());
+    throw CLI::Success();
+  });
+  app.add_flag_callback("--version", [] {
+    fmt::print("ration {}\n", RATION_VERSION);
+    throw CLI::Success();
+  });
+  add_verbs(*this);
+  for (const VerbText& text : verb_texts()) {
+    CLI::App* verb = app.get_subcommand(text.name);
+    if (*text.changes != '\0') verb->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
+    add_node_options(verb, text.node);
+  }
+}
+
+Result<int> CommandLine::execute() {
+  if (auto good = check_values(words, surely_ours(words)); !good) return tl::unexpected(good.error());
+  try {
+    app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // backwards, as the parser wants them
+  } catch (const CLI::Success&) {
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return tl::unexpected(usage_error(error));
+  }
+  const std::size_t program = words.verb == "run" ? app.get_subcommand("run")->remaining_size() : 0;
+  if (auto good = check_values(words, words.all.size() - program); !good) return tl::unexpected(good.error());
+  return chosen_();
+}
+
+CLI::App* CommandLine::add_subcommand(const std::string& name, const std::string& summary, unsigned takes,
+                                      const Action& action) {
+  CLI::App* verb = app.add_subcommand(name, summary);
+  verb->set_help_flag();
+  verb->parse_complete_callback([this, verb, takes, action] {
+    choose_node(*verb, takes);
+    chosen_ = [this, verb, action]() -> Result<int> {
+      if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
+      if (auto good = check_sizes(*verb); !good) return tl::unexpected(good.error());
+      if (session.simulated_node == "demo" && verb->get_name() != "serve")  // which makes a node, and joins none
+        if (auto joined = join_demo(session); !joined) return tl::unexpected(joined.error());
+      return action();
+    };
+  });
+  return verb;
+}
+
+CLI::App* CommandLine::add_verb(const std::string& name, const Action& action) {
+  const VerbText& text = verb_text(name);
+  CLI::App* verb = add_subcommand(name, text.summary, text.node, action);
+  for (const bool everything : {false, true}) {
+    verb->add_flag_callback(
+        everything ? "--help" : "-h",
+        [verb, everything] {
+          fmt::print("{}", verb_help(*verb, everything));
+          throw CLI::Success();
+        },
+        everything ? "examples and every option" : "usage and options");
+  }
+  return verb;
+}
+
+CLI::App* CommandLine::add_hidden_verb(const std::string& name, unsigned takes, const Action& action) {
+  CLI::App* verb = add_subcommand(name, "", takes, action)->group("");
+  add_node_options(verb, takes);
+  return verb;
+}
+
+void CommandLine::add_output(CLI::App* verb, bool csv, bool lines) {
+  std::vector<std::string> forms{"text", "json"};
+  if (csv) forms.emplace_back("csv");
+  if (lines) forms.emplace_back("jsonl");
+  choice(verb, "-o,--output", session.output, "FORMAT", forms,
+         lines ? "text, json, csv or jsonl (a row a line)"
+         : csv ? "text, json or csv"
+               : "text or json");
+  verb->add_flag_callback(
+      "--json", [this] { session.output = "json"; }, "the same as -o json");
+  choice(verb, "--units", session.units, "UNITS", {"iec", "si", "bytes"}, "iec (GiB), si (GB) or bytes");
+  choice(verb, "--color", session.colour, "WHEN", {"auto", "always", "never"}, "auto, always or never");
+}
+
+void CommandLine::add_node_options(CLI::App* verb, unsigned takes) {
+  if ((takes & kSim) != 0)
+    option(verb, "--sim", session.simulated_node, "NODE",
+           verb->get_name() == "serve"
+               ? "of a simulated node: T4, T4:16GiB*2,A100-40, or a TOML file"
+               : "use a simulated node: T4, T4:16GiB*2,A100-40, a TOML file, or demo, the one of ration demo")
+        ->expected(0, 1);
+  if ((takes & kSocket) != 0)
+    option(verb, "--socket", session.socket, "PATH", "the daemon's socket, where it is not the usual one");
+}
+
+// What was typed, or what the environment says, of the node that the verb is about.
+void CommandLine::choose_node(const CLI::App& verb, unsigned takes) {
+  if ((takes & kSim) != 0) {
+    if (session.simulated_node.empty()) session.simulated_node = environment("RATION_SIM");
+    session.simulated = verb.count("--sim") > 0 || !session.simulated_node.empty();
+    if (session.simulated) session.context.simulated = session.simulated_node.empty() ? "T4" : session.simulated_node;
+  }
+  if ((takes & kSocket) == 0) return;
+  if (session.socket.empty()) session.socket = environment("RATION_SOCKET");
+  session.context.socket = session.socket;
+}
+
+// E1001 for --dry-run with what changes nothing.
+Result<void> CommandLine::check_dry_run(const CLI::App& verb) const {
+  if (!session.dry_run) return {};
+  const auto* action = verb.get_option_no_throw("action");
+  const std::string what = action != nullptr && action->count() > 0 ? action->as<std::string>() : "";
+  if (changes_state(verb_text(verb.get_name()), what)) return {};
+  const std::string whole = verb.get_name() + (what.empty() ? "" : " " + what);
+  return fail("E1001", fmt::format("{} changes nothing: --dry-run has no meaning.", whole), "ration " + whole, 2);
+}
+
+Error CommandLine::usage_error(const CLI::ParseError& error) const {
+  const std::string& name = words.verb;
+  std::vector<std::string> names;
+  for (const auto& text : verb_texts()) names.emplace_back(text.name);
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    const bool option = !name.empty() && name.front() == '-';
+    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", name, policy::suggestion(name, names)),
+            "ration help", 2};
+  }
+  std::string what = error.what();
+  const CLI::App& verb = *app.get_subcommand(name);
+  if (const auto extra = verb.remaining(); !extra.empty())
+    what = fmt::format("'{}' is not known here.{}", extra.front(),
+                       policy::suggestion(extra.front().substr(0, extra.front().find('=')), long_options(verb)));
+  return {"E1001", what, fmt::format("ration {} --help", name), 2};
+}
+
+}  // namespace ration::cli

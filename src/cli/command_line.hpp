@@ -1,0 +1,74 @@
+// The command line: every verb with its options, and what was typed. Used by main() and, to declare the verbs, by
+// verb_options.cpp. Promise: a verb runs only after everything typed has been understood.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cli/session.hpp"
+#include "cli/words.hpp"
+
+namespace ration::cli {
+
+/// What is typed for a verb without options of its own.
+struct Nothing {};
+
+class CommandLine {
+ public:
+  explicit CommandLine(Words typed);
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  CLI::App app;
+  Session session;
+  Words words;
+
+  /// A verb of the table of verbs. `perform` gets the session and what was typed into the options.
+  template <class Options, class Perform>
+  std::pair<CLI::App*, Options&> add(const std::string& name, Perform perform) {
+    auto typed = std::make_shared<Options>();
+    return {add_verb(name, [this, typed, perform] { return perform(session, *typed); }), *typed};
+  }
+  /// One that other programs call: in no help. `takes`: of NodeOption.
+  template <class Options, class Perform>
+  std::pair<CLI::App*, Options&> add_hidden(const std::string& name, unsigned takes, Perform perform) {
+    auto typed = std::make_shared<Options>();
+    return {add_hidden_verb(name, takes, [this, typed, perform] { return perform(session, *typed); }), *typed};
+  }
+  /// -o, --json, --units and --color.
+  void add_output(CLI::App* verb, bool csv = false, bool lines = false);
+  /// What was typed, done; its exit code. E1001 and others of usage.
+  [[nodiscard]] Result<int> execute();
+
+ private:
+  using Action = std::function<Result<int>()>;
+
+  CLI::App* add_subcommand(const std::string& name, const std::string& summary, unsigned takes, const Action& action);
+  CLI::App* add_verb(const std::string& name, const Action& action);
+  CLI::App* add_hidden_verb(const std::string& name, unsigned takes, const Action& action);
+  void add_node_options(CLI::App* verb, unsigned takes);
+  void choose_node(const CLI::App& verb, unsigned takes);
+  [[nodiscard]] Result<void> check_dry_run(const CLI::App& verb) const;
+  [[nodiscard]] Error usage_error(const CLI::ParseError& error) const;
+
+  Action chosen_;
+};
+
+/// `type`: the word that stands for the value in help; completion knows from it what to list.
+template <class Value>
+CLI::Option* option(CLI::App* verb, const char* names, Value& value, const char* type, const char* meaning) {
+  return verb->add_option(names, value, meaning)->type_name(type);
+}
+
+inline CLI::Option* choice(CLI::App* verb, const char* names, std::string& value, const char* type,
+                           const std::vector<std::string>& choices, const char* meaning) {
+  return option(verb, names, value, type, meaning)->check(CLI::IsMember(choices));
+}
+
+/// Declares every verb (verb_options.cpp).
+void add_verbs(CommandLine& line);
+
+}  // namespace ration::cli
