@@ -104,12 +104,11 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
 
 namespace {
 
-/// Whether the workload is of the node that the session is about.
-bool is_of(const node::Workload& workload, const Session& session, const Result<policy::Machine>& machine) {
-  if (!session.simulated) return workload.book.simulation.empty();
+/// Whether the workload runs on a device of that machine.
+bool is_of(const node::Workload& workload, const policy::Machine& machine) {
   const auto& accounts = workload.book.accounts;
-  return !machine || std::any_of(accounts.begin(), accounts.end(), [&](const auto& account) {
-    return std::any_of(machine->devices.begin(), machine->devices.end(),
+  return std::any_of(accounts.begin(), accounts.end(), [&](const auto& account) {
+    return std::any_of(machine.devices.begin(), machine.devices.end(),
                        [&](const policy::Device& device) { return device.bytes == account.device; });
   });
 }
@@ -127,8 +126,9 @@ Result<DirectLook> look_at_books(const Session& session, const Result<policy::Ma
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   DirectLook look;
-  look.registry.set_node_rule(
-      [session, machine](const node::Workload& workload) { return is_of(workload, session, machine); });
+  if (session.simulated && machine)
+    look.registry.set_node_rule(
+        [machine = *machine](const node::Workload& workload) { return is_of(workload, machine); });
   if (auto good = look.registry.adopt(store->folder(), ::getuid()); !good) return tl::unexpected(good.error());
   look.registry.refresh();
   look.now = node::look(look.registry, machine, {}, 0);

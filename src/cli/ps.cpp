@@ -61,6 +61,7 @@ std::string device_line(const Session& session, const json& device, std::vector<
 std::string remark(const Session& session, const json& row) {
   const std::string state = row.value("state", "running");
   if (state == "shrinking" || state == "waiting" || state == "suspended") return session.painted(state, 33);
+  if (state == "ended") return "ended; descriptors elsewhere keep its memory";
   if (row.contains("held_back_by"))
     return fmt::format("of {}: {}", session.size(bytes_of(row, "configured_limit_bytes")),
                        row["held_back_by"].get<std::string>());
@@ -120,18 +121,21 @@ void print_queue(const Session& session, const json& queue) {
   table.print(session.format());
 }
 
-// What runs on other nodes than the one that is shown, each with the command that shows it.
-void print_other_nodes(const Session& session, const json& devices) {
+// What runs on simulated nodes that are not shown, each with the command that shows it.
+void print_other_nodes(const Session& session, const json& devices, const json& rows) {
   const auto store = session.store();
   if (!store) return;
   std::map<std::string, int> workloads;  // by simulated node
   for (const auto& stored : store->list()) {
-    const auto& accounts = stored.contents.accounts;
-    const bool shown = std::any_of(accounts.begin(), accounts.end(), [&](const auto& account) {
+    const ledger::BookSnapshot& book = stored.contents;
+    const bool of_shown_device = std::any_of(book.accounts.begin(), book.accounts.end(), [&](const auto& account) {
       return std::any_of(devices.begin(), devices.end(),
                          [&](const json& device) { return device.at("uuid") == policy::uuid_text(account.device); });
     });
-    if (stored.live && !shown && !stored.contents.simulation.empty()) ++workloads[stored.contents.simulation];
+    const bool shown = of_shown_device || std::any_of(rows.begin(), rows.end(), [&](const json& row) {
+                         return row.value("simulation", "") == book.simulation;
+                       });
+    if (stored.live && !shown && !book.simulation.empty()) ++workloads[book.simulation];
   }
   for (const auto& [simulation, count] : workloads)
     fmt::print("{} more on simulated GPUs:  {}\n", count, command({"ps", "--sim=" + simulation}));
@@ -245,28 +249,35 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     for (const json& device : devices)
       fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
   }
-  Table table({{"WORKLOAD", "workload"},
-               {"PID", "pid"},
-               {"GPU", "gpu"},
-               {"USED", "used_bytes", true},
-               {"LIMIT", "limit_bytes", true},
-               {"PEAK", "peak_bytes", true},
-               {"DENIED", "denials", true},
-               {"GOVERNED", "governed"},
-               {"", "remark"}});
-  for (const json& row : rows) {
-    if (governed(row))
-      add_governed(session, table, row);
+  // Simulated runs stand apart from those of the machine, unless they are all that was asked for.
+  const bool all_of_one_node = session.simulated || snapshot->contains("queue") || session.format() == Format::kCsv;
+  std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
+  for (const json& row : rows) nodes[all_of_one_node ? "" : row.value("simulation", "")].push_back(&row);
+  for (const auto& [simulation, shown] : nodes) {
+    Table table({{"WORKLOAD", "workload"},
+                 {"PID", "pid"},
+                 {"GPU", "gpu"},
+                 {"USED", "used_bytes", true},
+                 {"LIMIT", "limit_bytes", true},
+                 {"PEAK", "peak_bytes", true},
+                 {"DENIED", "denials", true},
+                 {"GOVERNED", "governed"},
+                 {"", "remark"}});
+    for (const json* row : shown) {
+      if (governed(*row))
+        add_governed(session, table, *row);
+      else
+        add_ungoverned(session, table, *row);
+    }
+    if (!simulation.empty()) fmt::print("\nsimulated: {}\n", command({"ps", "--sim=" + simulation}));
+    if (!table.empty() || session.format() == Format::kCsv)
+      table.print(session.format());
     else
-      add_ungoverned(session, table, row);
+      fmt::print("nothing runs under a limit.  {}\n", session.hint("ration run --limit 4GiB -- python train.py"));
   }
-  if (!table.empty() || session.format() == Format::kCsv)
-    table.print(session.format());
-  else
-    fmt::print("nothing runs under a limit.  {}\n", session.hint("ration run --limit 4GiB -- python train.py"));
   if (session.format() != Format::kText) return 0;
   if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
-  print_other_nodes(session, all_devices);
+  print_other_nodes(session, all_devices, rows);
   return 0;
 }
 

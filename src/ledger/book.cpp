@@ -152,7 +152,7 @@ Bytes Book::used(std::uint32_t account) const noexcept {
 
 Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {
   if (account >= account_count_ || own_ == nullptr) return Bytes{0};
-  return Bytes{own_->held[account].load(kRelaxed)};
+  return Bytes{own_->parts[account].held.load(kRelaxed)};
 }
 
 Bytes Book::headroom(std::uint32_t account) const noexcept {

@@ -21,6 +21,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,11 +127,25 @@ struct AccountSnapshot {
 };
 
 struct ProcessSnapshot {
+  std::uint32_t slot = 0;
   ProcessIdentity identity;
   std::string command;
   std::uint64_t attached_ns = 0;
   std::vector<Bytes> held, context, pooled;  // by account
   std::vector<Bytes> shared;                 // by account: what it holds that others may hold, too, whoever is charged
+};
+
+/// Memory that several processes may hold, as the book has it. Processes go by their slot.
+struct SharedSnapshot {
+  std::uint64_t number = 0;
+  std::uint64_t part_of = 0;  ///< the number of what lives while this piece is held; 0: it stands for itself
+  std::uint32_t account = 0;
+  std::optional<std::uint32_t> maker;  ///< who is charged what it lends; absent: it has ended
+  Bytes lent;
+  Bytes given_up;  ///< of what is lent
+  Bytes kept;      ///< charged to nobody in particular
+  std::vector<std::uint32_t> holders;
+  std::uint64_t control_device = 0, control_inode = 0;  ///< of the file of its descriptors; see layout.hpp
 };
 
 /// Everything in a book at one moment, copied with bounds checks: safe to take from a file somebody else writes.
@@ -147,7 +162,15 @@ struct BookSnapshot {
   std::vector<Bytes> wanted;  ///< by account: the largest charge that sleeps until bytes come back
   std::vector<ProcessSnapshot> processes;
   std::vector<Denial> denials;  // oldest first
+  std::vector<SharedSnapshot> shared_memory;
+  std::string control_path;  ///< the file that exported descriptors are of
 };
+
+/// Bytes that the workload still has on each device besides what living processes are charged: what others hold of
+/// memory that those gave up, or that have ended. Less than nothing where living processes are charged for what nobody
+/// has any more. The processes of `book` are the living. As Book::reap() and Book::settle_shared() would find it; the
+/// book stays as it is, so its file may be anybody's.
+[[nodiscard]] std::vector<std::int64_t> held_besides(const BookSnapshot& book);
 
 /// A book read again and again without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only
 /// the slots ever used, and the denials only when there are new ones. Not thread-safe.
@@ -293,19 +316,26 @@ class Book {
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
   enum class Step { kCharge, kForce, kRefund };
-  enum class Outcome { kMade, kOverLimit, kStuck };
+  /// kNoTurn, kHasTurn: not made at the first attempt, which had to wait for its turn or has it.
+  enum class Outcome { kMade, kNoTurn, kHasTurn, kOverLimit, kStuck };
   struct Changed {
     Outcome outcome;
     std::uint64_t used;
   };
   struct Amounts;
+  struct Place;
 
   static Amounts amounts_after(Step step, std::uint64_t size, std::uint64_t used, std::uint64_t held,
                                std::uint64_t limit) noexcept;
-  bool attempt(std::uint32_t slot, std::uint32_t account, std::uint64_t& seen, Amounts after) noexcept;
-  Changed change(std::uint32_t slot, Step step, std::uint32_t account, std::uint64_t size) noexcept;
-  Changed change_contended(std::uint32_t slot, Step step, std::uint32_t account, std::uint64_t size,
-                           std::uint64_t seen) noexcept;
+  [[nodiscard]] Place own_place(std::uint32_t account) const noexcept;
+  [[nodiscard]] Place common_place(std::uint32_t account) const noexcept;
+  bool attempt(const Place& place, std::uint64_t& seen, Amounts after) noexcept;
+  Changed first_attempt(const Place& place, Step step, std::uint64_t size) noexcept;
+  Changed change_after(Outcome first, const Place& place, Step step, std::uint64_t size) noexcept;
+  Changed change(const Place& place, Step step, std::uint64_t size) noexcept;
+  Charged charge_after(Outcome first, std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept;
+  Charged note_charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from, std::uint64_t used) noexcept;
+  void refund_after(Outcome first, std::uint32_t account, Bytes size, Kind kind) noexcept;
   void confirm(std::uint32_t account, std::uint64_t usage) noexcept;
   [[nodiscard]] Word& part_of(std::uint32_t account, Kind kind) noexcept;
   [[nodiscard]] static std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;

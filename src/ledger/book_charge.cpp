@@ -65,9 +65,9 @@ constexpr timespec kTurnNap{0, 100'000};
   return false;
 }
 
-bool take_turn(Word& change) noexcept {
+[[gnu::always_inline]] inline bool take_turn(Word& change) noexcept {
   std::uint64_t none = kNoChange;
-  return change.compare_exchange_strong(none, kPreparing, std::memory_order_acquire, kRelaxed) || wait_for_turn(change);
+  return change.compare_exchange_strong(none, kPreparing, std::memory_order_acquire, kRelaxed);
 }
 
 }  // namespace
@@ -85,7 +85,8 @@ bool take_turn(Word& change) noexcept {
     if (!made_by(usage, index, number)) return;
   }
   // The announcement was read after the word: only if the word still stands do they belong together.
-  if (layout_->accounts[account].usage.load(std::memory_order_acquire) == usage) raise(slot.confirmed[account], number);
+  if (layout_->accounts[account].usage.load(std::memory_order_acquire) == usage)
+    raise(slot.parts[account].confirmed, number);
 }
 
 /// What an account and this process's part of it become, or that they stay.
@@ -97,7 +98,7 @@ struct Book::Amounts {
 [[gnu::always_inline]] inline Book::Amounts Book::amounts_after(Step step, std::uint64_t size, std::uint64_t used,
                                                                 std::uint64_t held, std::uint64_t limit) noexcept {
   if (step == Step::kRefund) {
-    const std::uint64_t returned = std::min({size, held, used});
+    const std::uint64_t returned = std::min(size, std::min(held, used));
     return {used - returned, held - returned, true};
   }
   if (step == Step::kForce) size = std::min(size, kMaxUsed - used);
@@ -105,90 +106,125 @@ struct Book::Amounts {
   return {used + size, held + size, used <= most && size <= most - used};
 }
 
+/// Where a change is made: in an account, and in the part of it that a slot holds.
+struct Book::Place {
+  AccountRecord& account;
+  SlotRecord& slot;
+  Part& part;
+  std::uint32_t account_index, slot_index;
+};
+
+[[gnu::always_inline]] inline Book::Place Book::own_place(std::uint32_t account) const noexcept {
+  return {layout_->accounts[account], *own_, own_->parts[account], account, slot_};
+}
+
+Book::Place Book::common_place(std::uint32_t account) const noexcept {
+  SlotRecord& slot = layout_->slots[kCommonSlot];
+  return {layout_->accounts[account], slot, slot.parts[account], account, kCommonSlot};
+}
+
 /// One attempt at a change, by the thread that has the turn. `seen`: the usage word that it replaces; if another stands
 /// there, that one afterwards.
-[[gnu::always_inline]] inline bool Book::attempt(std::uint32_t index, std::uint32_t account, std::uint64_t& seen,
-                                                 Amounts after) noexcept {
-  SlotRecord& slot = layout_->slots[index];
-  const std::uint64_t number = slot.changes[account].load(kRelaxed) + 1;
-  slot.change_held.store(after.held, kRelaxed);
-  slot.change.store(announced(number, account), std::memory_order_release);
-  Word& usage = layout_->accounts[account].usage;
-  if (!usage.compare_exchange_strong(seen, usage_word(after.used, index, number))) return false;
-  slot.held[account].store(after.held, kRelaxed);
-  slot.changes[account].store(number, kRelaxed);
-  slot.change.store(kNoChange, std::memory_order_release);
+[[gnu::always_inline]] inline bool Book::attempt(const Place& place, std::uint64_t& seen, Amounts after) noexcept {
+  const std::uint64_t number = place.part.changes.load(kRelaxed) + 1;
+  place.slot.change_held.store(after.held, kRelaxed);
+  place.slot.change.store(announced(number, place.account_index), std::memory_order_release);
+  if (!place.account.usage.compare_exchange_strong(seen, usage_word(after.used, place.slot_index, number)))
+    return false;
+  place.part.held.store(after.held, kRelaxed);
+  place.part.changes.store(number, kRelaxed);
+  place.slot.change.store(kNoChange, std::memory_order_release);
   return true;
 }
 
-/// Makes one change of `account` in the name of that slot: this process's, or the common one under the lock of the
-/// shared part. The first attempt, nearly always the only one, stands apart
-/// from the others: every register that is saved on the way to a locked instruction costs as much as the instruction.
-[[gnu::always_inline]] inline Book::Changed Book::change(std::uint32_t index, Step step, std::uint32_t account,
-                                                         std::uint64_t size) noexcept {
-  SlotRecord& slot = layout_->slots[index];
-  if (!take_turn(slot.change)) [[unlikely]]
-    return {Outcome::kStuck, 0};
-  const AccountRecord& record = layout_->accounts[account];
-  std::uint64_t seen = record.usage.load(std::memory_order_seq_cst);
-  const std::uint64_t used = used_bytes(seen);
-  const Amounts after = amounts_after(step, size, used, slot.held[account].load(kRelaxed), record.limit.load(kRelaxed));
-  if (!after.allowed) [[unlikely]] {
-    slot.change.store(kNoChange, std::memory_order_release);
-    return {Outcome::kOverLimit, used};
-  }
-  if (last_slot(seen) != index || !attempt(index, account, seen, after)) [[unlikely]]
-    return change_contended(index, step, account, size, seen);
-  return {Outcome::kMade, after.used};
+/// The first attempt at a change, nearly always the only one. It calls nothing, and what it can read before its turn it
+/// reads before: a register that is saved on the way to a locked instruction, or a load behind one, costs as much as
+/// the instruction itself. A usage word that was read too early has changed by then, and is not replaced.
+[[gnu::always_inline]] inline Book::Changed Book::first_attempt(const Place& place, Step step,
+                                                                std::uint64_t size) noexcept {
+  std::uint64_t seen = place.account.usage.load(std::memory_order_seq_cst);
+  const std::uint64_t used = used_bytes(seen), limit = place.account.limit.load(kRelaxed);
+  if (!take_turn(place.slot.change)) [[unlikely]]
+    return {Outcome::kNoTurn, 0};
+  const Amounts after = amounts_after(step, size, used, place.part.held.load(kRelaxed), limit);
+  const bool made = after.allowed && last_slot(seen) == place.slot_index && attempt(place, seen, after);
+  return {made ? Outcome::kMade : Outcome::kHasTurn, after.used};
 }
 
-[[gnu::noinline]] Book::Changed Book::change_contended(std::uint32_t index, Step step, std::uint32_t account,
-                                                       std::uint64_t size, std::uint64_t seen) noexcept {
-  SlotRecord& slot = layout_->slots[index];
+/// Makes a change after the first attempt at it, which has the turn or has not.
+[[gnu::noinline]] Book::Changed Book::change_after(Outcome first, const Place& place, Step step,
+                                                   std::uint64_t size) noexcept {
+  if (first == Outcome::kNoTurn && !wait_for_turn(place.slot.change)) return {Outcome::kStuck, 0};
+  std::uint64_t seen = place.account.usage.load(std::memory_order_seq_cst);
   for (;;) {
-    const Amounts after = amounts_after(step, size, used_bytes(seen), slot.held[account].load(kRelaxed),
-                                        layout_->accounts[account].limit.load(std::memory_order_acquire));
+    const Amounts after = amounts_after(step, size, used_bytes(seen), place.part.held.load(kRelaxed),
+                                        place.account.limit.load(std::memory_order_acquire));
     if (!after.allowed) {
-      slot.change.store(kNoChange, std::memory_order_release);
+      place.slot.change.store(kNoChange, std::memory_order_release);
       return {Outcome::kOverLimit, used_bytes(seen)};
     }
-    if (last_slot(seen) != index) confirm(account, seen);
-    if (attempt(index, account, seen, after)) return {Outcome::kMade, after.used};
+    if (last_slot(seen) != place.slot_index) confirm(place.account_index, seen);
+    if (attempt(place, seen, after)) return {Outcome::kMade, after.used};
   }
+}
+
+Book::Changed Book::change(const Place& place, Step step, std::uint64_t size) noexcept {
+  const Changed first = first_attempt(place, step, size);
+  return first.outcome == Outcome::kMade ? first : change_after(first.outcome, place, step, size);
 }
 
 Word& Book::part_of(std::uint32_t account, Kind kind) noexcept {
-  return kind == Kind::kContext ? own_->context[account] : own_->pooled[account];
+  Part& part = own_->parts[account];
+  return kind == Kind::kContext ? part.context : part.pooled;
 }
 
 Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept {
   if (account >= account_count_) return Charged::kNoAccount;
   if (own_ == nullptr) return Charged::kBroken;
-  const Changed changed = change(slot_, Step::kCharge, account, size.count());
-  if (changed.outcome != Outcome::kMade) [[unlikely]]
-    return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
-  if (changed.used > layout_->accounts[account].peak.load(kRelaxed)) [[unlikely]] {
-    const std::uint64_t before = raise(layout_->accounts[account].peak, changed.used);
-    if (before < changed.used && raised_from != nullptr) *raised_from = Bytes{before};
-  }
+  const Changed first = first_attempt(own_place(account), Step::kCharge, size.count());
+  if (first.outcome != Outcome::kMade) [[unlikely]]
+    return charge_after(first.outcome, account, size, kind, raised_from);
+  if (kind != Kind::kHeap || first.used > layout_->accounts[account].peak.load(kRelaxed)) [[unlikely]]
+    return note_charge(account, size, kind, raised_from, first.used);
+  return Charged::kGranted;
+}
+
+[[gnu::noinline]] Charged Book::charge_after(Outcome first, std::uint32_t account, Bytes size, Kind kind,
+                                             Bytes* raised_from) noexcept {
+  const Changed changed = change_after(first, own_place(account), Step::kCharge, size.count());
+  if (changed.outcome == Outcome::kMade) return note_charge(account, size, kind, raised_from, changed.used);
+  return changed.outcome == Outcome::kOverLimit ? Charged::kOverLimit : Charged::kBroken;
+}
+
+[[gnu::noinline]] Charged Book::note_charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from,
+                                            std::uint64_t used) noexcept {
+  const std::uint64_t before = raise(layout_->accounts[account].peak, used);
+  if (before < used && raised_from != nullptr) *raised_from = Bytes{before};
   if (kind != Kind::kHeap) part_of(account, kind).fetch_add(size.count(), kRelaxed);
   return Charged::kGranted;
 }
 
 void Book::charge_unconditionally(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account >= account_count_ || own_ == nullptr) return;
-  const Changed changed = change(slot_, Step::kForce, account, size.count());
-  if (changed.outcome != Outcome::kMade) return;
-  raise(layout_->accounts[account].peak, changed.used);
-  if (kind != Kind::kHeap) part_of(account, kind).fetch_add(size.count(), kRelaxed);
+  const Changed changed = change(own_place(account), Step::kForce, size.count());
+  if (changed.outcome == Outcome::kMade) (void)note_charge(account, size, kind, nullptr, changed.used);
 }
 
 void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (account >= account_count_ || own_ == nullptr) return;
-  if (change(slot_, Step::kRefund, account, size.count()).outcome != Outcome::kMade) return;
-  if (kind != Kind::kHeap) lower(part_of(account, kind), size.count(), 0);
+  const Changed first = first_attempt(own_place(account), Step::kRefund, size.count());
   // Whoever began to wait before the change finds the bytes; whoever did later has counted itself by now.
-  if (layout_->header.waiters.load(std::memory_order_seq_cst) != 0) wake_waiters();
+  const bool done = first.outcome == Outcome::kMade && kind == Kind::kHeap &&
+                    layout_->header.waiters.load(std::memory_order_seq_cst) == 0;
+  if (!done) [[unlikely]]
+    refund_after(first.outcome, account, size, kind);
+}
+
+[[gnu::noinline]] void Book::refund_after(Outcome first, std::uint32_t account, Bytes size, Kind kind) noexcept {
+  if (first != Outcome::kMade) first = change_after(first, own_place(account), Step::kRefund, size.count()).outcome;
+  if (first != Outcome::kMade) return;
+  if (kind != Kind::kHeap) lower(part_of(account, kind), size.count(), 0);
+  wake_waiters();
 }
 
 // Whoever raised the peak since then did so on top of these bytes.
@@ -199,12 +235,13 @@ void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from)
 }
 
 void Book::charge_common(std::uint32_t account, std::uint64_t granules) noexcept {
-  if (account < account_count_ && granules > 0) change(kCommonSlot, Step::kForce, account, granules * kGranule.count());
+  if (account < account_count_ && granules > 0)
+    change(common_place(account), Step::kForce, granules * kGranule.count());
 }
 
 void Book::refund_common(std::uint32_t account, std::uint64_t granules) noexcept {
   if (account >= account_count_ || granules == 0) return;
-  change(kCommonSlot, Step::kRefund, account, granules * kGranule.count());
+  change(common_place(account), Step::kRefund, granules * kGranule.count());
   wake_waiters();
 }
 
@@ -213,7 +250,7 @@ void Book::refund_common(std::uint32_t account, std::uint64_t granules) noexcept
 /// The number of the change that refunds what a dead process held: one more than any that it announced.
 std::uint64_t Book::last_number(const SlotRecord& slot, std::uint32_t account) noexcept {
   const std::uint64_t change = slot.change.load(std::memory_order_acquire);
-  const std::uint64_t made = slot.changes[account].load(kRelaxed);
+  const std::uint64_t made = slot.parts[account].changes.load(kRelaxed);
   return std::max(made, is_announced(change, account) ? change_number(change) : 0) + 1;
 }
 
@@ -225,11 +262,11 @@ Bytes Book::refund_dead(std::uint32_t index, std::uint32_t account, std::uint64_
   std::uint64_t seen = usage.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t last = last_number(slot, account), change = slot.change.load(std::memory_order_acquire);
-    const std::uint64_t confirmed = slot.confirmed[account].load(std::memory_order_acquire);
+    const std::uint64_t confirmed = slot.parts[account].confirmed.load(std::memory_order_acquire);
     if (made_by(seen, index, last) || confirmed >= last) return {};
     const bool made = is_announced(change, account) &&
                       (made_by(seen, index, change_number(change)) || confirmed >= change_number(change));
-    const std::uint64_t held = (made ? slot.change_held : slot.held[account]).load(std::memory_order_acquire);
+    const std::uint64_t held = (made ? slot.change_held : slot.parts[account].held).load(std::memory_order_acquire);
     if (slot.state.load(std::memory_order_acquire) != state || held == 0) return {};
     confirm(account, seen);
     const std::uint64_t returned = std::min(held, used_bytes(seen));

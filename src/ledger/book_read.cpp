@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -33,9 +34,9 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
   process.command = text(slot.command);
   process.attached_ns = plain(slot.attached_ns);
   for (std::uint32_t account = 0; account < accounts; ++account) {
-    process.held.push_back(bytes(slot.held[account]));
-    process.context.push_back(bytes(slot.context[account]));
-    process.pooled.push_back(bytes(slot.pooled[account]));
+    process.held.push_back(bytes(slot.parts[account].held));
+    process.context.push_back(bytes(slot.parts[account].context));
+    process.pooled.push_back(bytes(slot.parts[account].pooled));
     process.shared.emplace_back();
   }
   return process;
@@ -121,25 +122,45 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     const Bytes used{used_bytes(plain(record.usage))};
     snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
                                  bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
-                                 plain(record.denials), bytes(layout.slots[kCommonSlot].held[account]), Bytes{0}});
+                                 plain(record.denials), bytes(layout.slots[kCommonSlot].parts[account].held),
+                                 Bytes{0}});
   }
 }
 
-// `processes`: which of the snapshot's each slot is, or none.
-void copy_shared(const BookLayout& layout, const std::vector<std::size_t>& processes, BookSnapshot& snapshot) {
+std::vector<std::uint32_t> holders_of(const SharedRecord& record) {
+  std::vector<std::uint32_t> holders;
+  for (std::uint32_t word = 0; word < kMaxProcesses / 64; ++word)
+    for (std::uint64_t bits = plain(record.holders[word]); bits != 0; bits &= bits - 1)
+      holders.push_back(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+  return holders;
+}
+
+void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
+  snapshot.control_path = text(layout.shared.control_path);
   const auto bound = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
   for (std::uint32_t index = 0; index < bound; ++index) {
     const SharedRecord& record = layout.shared.records[index];
     if (plain(record.number) == 0 || record.account >= snapshot.accounts.size()) continue;
-    const std::uint64_t word = plain(record.bytes);
-    const Bytes lent = kGranule * lent_granules(word), all = lent + kGranule * kept_granules(word);
-    snapshot.accounts[record.account].shared += all;
+    SharedSnapshot shared;
+    shared.number = plain(record.number);
+    shared.part_of = plain(record.part_of);
+    shared.account = record.account;
     const std::uint32_t maker = record.maker.load(std::memory_order_relaxed);
-    for (std::size_t slot = 0; slot < processes.size(); ++slot) {
-      if (processes[slot] >= snapshot.processes.size()) continue;
-      const bool holds = (plain(record.holders[slot / 64]) >> slot % 64 & 1) != 0;
-      snapshot.processes[processes[slot]].shared[record.account] += holds ? all : maker == slot + 1 ? lent : Bytes{0};
+    if (maker != 0 && maker <= kMaxProcesses) shared.maker = maker - 1;
+    const std::uint64_t word = plain(record.bytes);
+    shared.lent = kGranule * lent_granules(word);
+    shared.kept = kGranule * kept_granules(word);
+    shared.given_up = kGranule * std::min(plain(record.waived), lent_granules(word));
+    shared.holders = holders_of(record);
+    shared.control_device = plain(record.control_device);
+    shared.control_inode = plain(record.control_inode);
+    const Bytes all = shared.lent + shared.kept;
+    snapshot.accounts[record.account].shared += all;
+    for (ProcessSnapshot& process : snapshot.processes) {
+      const bool holds = std::binary_search(shared.holders.begin(), shared.holders.end(), process.slot);
+      process.shared[record.account] += holds ? all : shared.maker == process.slot ? shared.lent : Bytes{0};
     }
+    snapshot.shared_memory.push_back(std::move(shared));
   }
 }
 
@@ -218,14 +239,12 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
   copy_accounts(layout, snapshot);
-  constexpr std::size_t kNone = kMaxProcesses;
-  std::vector<std::size_t> processes(slots, kNone);
   for (std::uint32_t index = 0; index < slots; ++index) {
     if (!is_used(layout.slots[index])) continue;
-    processes[index] = snapshot.processes.size();
     snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
+    snapshot.processes.back().slot = index;
   }
-  copy_shared(layout, processes, snapshot);
+  copy_shared(layout, snapshot);
   if (snapshot.denial_count != denials_known || !unfinished_.empty()) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
     std::vector<std::uint64_t> unfinished;

@@ -103,14 +103,15 @@ void Book::recover_shared() noexcept {
   });
   for (std::uint32_t account = 0; account < account_count_; ++account) {
     const std::uint64_t number = change_number(change), usage = layout_->accounts[account].usage.load();
-    if (is_announced(change, account) && (made_by(usage, kCommonSlot, number) || common.confirmed[account] >= number)) {
-      common.held[account].store(common.change_held);
-      common.changes[account].store(number);
+    Part& part = common.parts[account];
+    if (is_announced(change, account) && (made_by(usage, kCommonSlot, number) || part.confirmed >= number)) {
+      part.held.store(common.change_held);
+      part.changes.store(number);
     }
   }
   common.change.store(kNoChange, std::memory_order_release);
   for (std::uint32_t account = 0; account < account_count_; ++account) {
-    const std::uint64_t now = common.held[account].load(kRelaxed) / kGranule.count();
+    const std::uint64_t now = common.parts[account].held.load(kRelaxed) / kGranule.count();
     if (sums[account] > now) charge_common(account, sums[account] - now);
     if (sums[account] < now) refund_common(account, now - sums[account]);
   }

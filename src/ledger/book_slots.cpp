@@ -74,9 +74,9 @@ void Book::prepare(std::uint32_t index) noexcept {
     // The low bits of a number stand in the usage word: those of the next ones must not be there already.
     const std::uint64_t usage = layout_->accounts[account].usage.load(std::memory_order_acquire);
     while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
-    slot.changes[account].store(number, kRelaxed);
-    for (Word* amount : {&slot.held[account], &slot.context[account], &slot.pooled[account]})
-      amount->store(0, kRelaxed);
+    Part& part = slot.parts[account];
+    part.changes.store(number, kRelaxed);
+    for (Word* amount : {&part.held, &part.context, &part.pooled}) amount->store(0, kRelaxed);
   }
   slot.change.store(kNoChange, kRelaxed);
   slot.waiting.store(0, kRelaxed);

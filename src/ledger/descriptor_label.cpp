@@ -95,13 +95,17 @@ bool control_file_of(int descriptor, ControlFile& out) noexcept {
   return true;
 }
 
-bool LabelSearch::lives(std::uint64_t number, const ControlFile& of) noexcept {
+bool LabelSearch::can_tell(const ControlFile& of) noexcept {
   if (!tried_) {
     tried_ = true;
     file_ = open_control_file(path_);
     if (!file_ || !control_file_of(file_.get(), opened_)) opened_ = {};
   }
-  if (!file_ || opened_.device != of.device || opened_.inode != of.inode) return true;
+  return file_ && opened_.device == of.device && opened_.inode == of.inode;
+}
+
+bool LabelSearch::lives(std::uint64_t number, const ControlFile& of) noexcept {
+  if (!can_tell(of)) return true;
   struct flock lock = range(F_WRLCK, number, 1);
   return ::fcntl(file_.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }

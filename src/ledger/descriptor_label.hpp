@@ -42,6 +42,8 @@ bool control_file_of(int descriptor, ControlFile& out) noexcept;
 class LabelSearch {
  public:
   explicit LabelSearch(const char* path) noexcept : path_(path) {}
+  /// Whether the file is there, and is the one that those descriptors are of.
+  [[nodiscard]] bool can_tell(const ControlFile& of) noexcept;
   /// Whether a descriptor with that label is open somewhere. True, too, where that cannot be told.
   [[nodiscard]] bool lives(std::uint64_t number, const ControlFile& of) noexcept;
 

@@ -88,7 +88,17 @@ constexpr bool is_announced(std::uint64_t change, std::uint32_t account) noexcep
   return change_number(change) != 0 && ((change >> 1) & 0x7f) == account;
 }
 
-/// One process of the workload. Written by that process; `confirmed` by everybody, `state` by whoever finds it dead.
+/// What one process holds of one account, and how far its changes of it have come.
+struct Part {
+  Word held;       // bytes charged, everything included
+  Word changes;    // number of its newest change that was made; never starts again, even in a next life
+  Word confirmed;  // newest of its changes that somebody saw made before replacing it
+  Word context;    // of what it holds: CUDA contexts
+  Word pooled;     // of what it holds: reserved by the driver's memory pools
+};
+
+/// One process of the workload. Written by that process; `confirmed` of its parts by everybody, `state` by whoever
+/// finds it dead.
 struct alignas(64) SlotRecord {  // no two processes on one cache line
   Word state;                    // state_word()
   std::int32_t pid;
@@ -99,12 +109,8 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
   std::atomic<std::uint32_t> waiting;  // threads of it that sleep until bytes come back
   Word change;                         // kNoChange, kPreparing or announced()
   Word change_held;                    // what it holds of that account once the announced change is made
-  Word held[kMaxAccounts];             // bytes charged, everything included
-  Word context[kMaxAccounts];          // of these: CUDA contexts
-  Word pooled[kMaxAccounts];           // of these: reserved by the driver's memory pools
-  Word changes[kMaxAccounts];    // number of its newest change that was made; never starts again, even in a next life
-  Word confirmed[kMaxAccounts];  // newest of its changes that somebody saw made before replacing it
-  char command[88];              // first words of its command line
+  Part parts[kMaxAccounts];
+  char command[88];  // first words of its command line
 };
 static_assert(sizeof(SlotRecord) % 64 == 0);
 

@@ -129,8 +129,11 @@ Changes Registry::refresh() {
   for (auto each = workloads_.begin(); each != workloads_.end(); ++is_readable) {
     leave_out_the_dead(each->second, source->second);
     const ledger::BookSnapshot& book = each->second.book;
+    const bool holds =
+        std::any_of(each->second.used.begin(), each->second.used.end(), [](Bytes bytes) { return bytes > Bytes{0}; });
     const bool creator_gone = book.ended_ns != 0 || source->second.creator_dead || source->second.reader.deleted();
-    if (*is_readable && (!creator_gone || !book.processes.empty())) {
+    each->second.ended = creator_gone && book.processes.empty();
+    if (*is_readable && (!each->second.ended || holds)) {
       ++each, ++source;
       continue;
     }
@@ -248,6 +251,7 @@ bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   book.name = first.name;
   book.slice = first.slice;
   book.labels = first.labels;
+  book.simulation = first.simulation;
   book.run_number = first.run_number;
   book.created_ns = first.created_ns;
   book.creator = first.creator;
@@ -291,11 +295,12 @@ void Registry::leave_out_the_dead(Workload& workload, Source& source) {
                         [&](const auto& process) { return process.identity.same_as(dead); });
   });
   std::erase_if(processes, [&](const auto& process) { return contains(source.dead, process.identity); });
+  const std::vector<std::int64_t> besides = ledger::held_besides(workload.book);
   workload.used.clear();
-  for (const auto& account : workload.book.accounts) workload.used.push_back(account.kept);
-  for (const auto& process : processes) {
-    for (std::size_t account = 0; account < workload.used.size(); ++account)
-      workload.used[account] += process.held[account];
+  for (std::size_t account = 0; account < besides.size(); ++account) {
+    std::int64_t used = besides[account];
+    for (const auto& process : processes) used += static_cast<std::int64_t>(process.held[account].count());
+    workload.used.emplace_back(static_cast<std::uint64_t>(std::max<std::int64_t>(used, 0)));
   }
 }
 

@@ -94,6 +94,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.slice = book.slice;
   view.labels = book.labels;
   view.command = book.command;
+  view.simulation = book.simulation;
   view.run = book.run_number;
   view.started_ns = book.created_ns;
   view.device = entry.device_name;
@@ -105,6 +106,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.denials = entry.denials;
   view.last_denial = book.denial_count;
   view.waiting = book.waiting > 0;
+  view.ended = workload.ended;
   view.contexts_counted = book.account_mode == ledger::AccountMode::kDevice;
   if (known != nullptr) {
     if (account < known->limits.size()) view.limit = known->limits[account];
@@ -131,8 +133,9 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
 }  // namespace
 
 Bytes AccountView::credible() const {
-  const bool nothing_there = std::all_of(processes.begin(), processes.end(),
-                                         [](const ProcessView& each) { return each.driver_used == Bytes{0}; });
+  const bool nothing_there =
+      !processes.empty() && std::all_of(processes.begin(), processes.end(),
+                                        [](const ProcessView& each) { return each.driver_used == Bytes{0}; });
   return nothing_there ? Bytes{0} : used;
 }
 

@@ -34,6 +34,7 @@ struct AccountView {
   std::string path;           ///< of its book
   std::uint32_t account = 0;  ///< in its book
   std::string workload, tenant, user, slice, labels, command;
+  std::string simulation;  ///< the simulated node that it runs on; empty: the machine itself
   std::uint32_t owner = 0;
   ProcessIdentity creator;  ///< its `ration run`
   std::uint64_t run = 0, started_ns = 0;
@@ -44,6 +45,7 @@ struct AccountView {
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
   bool waiting = false;
+  bool ended = false;            ///< and what it made is held elsewhere
   bool by_driver = false;        ///< the driver holds its limit as well, over its cgroup
   bool contexts_counted = true;  ///< false: its book enters allocations only
   bool suspended = false;        ///< its memory is not on the device: `used` is 0, `away` says how much it was

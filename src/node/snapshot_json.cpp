@@ -44,6 +44,7 @@ const char* name_of(ProcessState state) {
 }
 
 const char* state_of(const AccountView& account) {
+  if (account.ended) return "ended";
   if (account.suspended) return account.comes_back ? "resuming" : "suspended";
   if (account.shrinking()) return "shrinking";
   if (account.waiting) return "waiting";
@@ -146,6 +147,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
     row.number("gpu", static_cast<std::uint64_t>(*account.gpu)).text("uuid", account.uuid);
   else
     row.unknown("gpu", "the device is not on this machine");
+  if (!account.simulation.empty()) row.text("simulation", account.simulation);
   if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
   if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
   if (!viewer.may_see(account.owner)) {

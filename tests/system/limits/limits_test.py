@@ -377,6 +377,10 @@ class Shared(Scene):
         device = json.loads(told.stdout)["devices"][0]
         return (device["total_bytes"] - device["free_bytes"]) // MIB
 
+    def rows(self):
+        told = self.ration("ps", f"--sim={self.NODE}", "--json")
+        return {row["workload"]: row for row in json.loads(told.stdout)["data"]}
+
     def used_mib(self, name):
         return self.used(name) // MIB
 
@@ -454,6 +458,29 @@ class Shared(Scene):
         os.close(copy)
         self.assertEqual(one("take 512"), 0)
         self.assertEqual((self.used_mib("one"), self.truly_used()), (64 + 512, 64 + 512))
+
+    def test_a_row_tells_what_is_held_before_anybody_takes_more(self):
+        here, there = self.pair()
+        taker = self.member("both", "1GiB", there)
+        giver = self.second(taker, here)
+        self.assertEqual([giver("descriptor 512"), taker("receive")], [0, 0])
+        giver.end()
+        self.assertEqual((self.used_mib("both"), self.truly_used()), (64 + 512, 64 + 512))
+        taker.end()
+        self.assertEqual(self.rows(), {})
+
+    def test_who_has_ended_stays_charged_while_a_descriptor_lives(self):
+        here, there = self.pair()
+        giver = self.member("giver", "1GiB", here)
+        self.assertEqual(giver("descriptor 512"), 0)
+        _, received, *_ = socket.recv_fds(there, 4096, 1)
+        giver.end()
+        row = self.rows()["giver"]
+        self.assertEqual((row["state"], row["used_bytes"] // MIB, row["processes"]), ("ended", 512, []))
+        self.assertEqual(self.truly_used(), 512)
+        self.assertIn("ended; descriptors elsewhere keep its memory", self.ration("ps", f"--sim={self.NODE}").stdout)
+        os.close(received[0])
+        self.assertEqual((self.rows(), self.truly_used()), ({}, 0))
 
     def test_what_came_from_a_program_without_a_limit_is_charged_once(self):
         here, there = self.pair()

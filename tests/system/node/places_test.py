@@ -216,10 +216,10 @@ class NoDaemon(Machine):
     def test_simulated_runs_are_kept_apart(self):
         self.holding("first")
         self.holding("second", node=OTHER_NODE)
-        plain = self.ration("ps")
-        self.assertNotRegex(plain.stdout, "first|second")
-        self.assertIn(f"1 more on simulated GPUs:  ration ps {NODE}\n", plain.stdout)
-        self.assertIn(f"1 more on simulated GPUs:  ration ps {OTHER_NODE}\n", plain.stdout)
+        apart = "nothing runs under a limit.*\n\nsimulated: ration ps {}\nWORKLOAD.*\n.*second.*\n\nsimulated: ration ps {}\nWORKLOAD.*\n.*first.*\n$"
+        self.assertRegex(self.ration("ps").stdout, apart.format(OTHER_NODE, NODE))
+        rows = json.loads(self.ration("ps", "-o", "json").stdout)["data"]
+        self.assertEqual({row["workload"]: row["simulation"] for row in rows}, {"first": NODE[6:], "second": OTHER_NODE[6:]})
         shown = self.ration("ps", NODE).stdout
         self.assertIn("first", shown)
         self.assertNotIn("second", shown)

@@ -128,7 +128,7 @@ idle = { after = "1s", action = "suspend" }
         self.row("sly")
         with open(self.book("sly"), "r+b") as book:
             for turn in range(12):
-                book.seek(OFFSET["slots[0].held[0]"])
+                book.seek(OFFSET["slots[0].parts[0].held"])
                 book.write(struct.pack("<Q", (3 if turn % 2 == 0 else 1) * GIB))
                 book.flush()
                 looks = self.get("/api/v1/health")["looks"]

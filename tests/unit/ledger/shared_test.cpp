@@ -116,6 +116,39 @@ TEST_F(SharedTest, OfADeadLenderStaysChargedUntilTheLastHolderHasGone) {
   EXPECT_EQ(book.used(0), 0_B);
 }
 
+TEST_F(SharedTest, WhoWatchesSeesWhatSettlingWillFind) {
+  Book book = attached();
+  const pid_t lender = start_with_book([&](Book& own) {
+    lend(own, 6_MiB, kKey);
+    const std::uint64_t number = lend(own, 4_MiB, kKey + 1);
+    const FileDescriptor exported = export_as_descriptor(own, number, 4_MiB);
+    ::pause();
+    return 0;
+  });
+  Book::SharedMemory found, exported;
+  while (!book.join(kKey + 1, exported)) ::sched_yield();
+  while (snapshot().shared_memory.back().control_inode == 0) ::sched_yield();
+  ASSERT_TRUE(book.join(kKey, found));
+  book.leave(exported.number);
+  const auto seen = [&](bool lender_lives) {
+    BookSnapshot now = snapshot();
+    if (!lender_lives) std::erase_if(now.processes, [&](const auto& each) { return each.identity.pid == lender; });
+    std::int64_t sum = held_besides(now)[0];
+    for (const ProcessSnapshot& each : now.processes) sum += static_cast<std::int64_t>(each.held[0].count());
+    return Bytes{static_cast<std::uint64_t>(sum)};
+  };
+  EXPECT_EQ(seen(true), 10_MiB);
+  ::kill(lender, SIGKILL);
+  finish(lender);
+  EXPECT_EQ(seen(false), 6_MiB) << "its descriptor went with it, what was joined stays";
+  EXPECT_EQ(book.used(0), 10_MiB) << "nothing was written";
+  book.reap();
+  EXPECT_EQ(book.used(0), 6_MiB);
+  EXPECT_EQ(seen(false), 6_MiB);
+  book.leave(found.number);
+  EXPECT_EQ(seen(false), 0_B);
+}
+
 TEST_F(SharedTest, ADeadHolderHoldsNothing) {
   Book book = attached();
   const std::uint64_t number = lend(book, 6_MiB, kKey);

@@ -71,7 +71,7 @@ export interface Process {
   used_bytes?: number;
 }
 
-export type WorkloadState = "running" | "waiting" | "shrinking" | "suspended" | "resuming";
+export type WorkloadState = "running" | "waiting" | "shrinking" | "suspended" | "resuming" | "ended";
 
 /** One workload on one device; `workload` is null for what was not started through ration. */
 export interface WorkloadRow {

@@ -74,6 +74,7 @@ export const table = {
   "state.idleFor": ["idle {time}", "空闲 {time}"],
   "state.suspended": ["suspended", "已挂起"],
   "state.resuming": ["resuming", "恢复中"],
+  "state.ended": ["ended, held elsewhere", "已结束，内存被他处持有"],
   "state.ungoverned": ["ungoverned", "未受管"],
   "process.managed": ["managed", "受管"],
   "process.violator": ["over its book", "超出账面"],

@@ -34,7 +34,7 @@ const idleWorthSaying = 300;
 export function StateBadge({ row }: { row: WorkloadRow }) {
   if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: daemonText(row.workload_na) } : {})}>{t("state.ungoverned")}</Badge>;
   if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
-  if (row.state === "suspended" || row.state === "resuming") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
+  if (row.state === "suspended" || row.state === "resuming" || row.state === "ended") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
   if ((shareOf(row) ?? 0) >= 1) return <Badge tone="bad">{t("device.atLimit")}</Badge>;
   if ((row.idle_seconds ?? 0) >= idleWorthSaying) return <Badge tone="plain">{t("state.idleFor", { time: formatDuration(row.idle_seconds ?? 0) })}</Badge>;
   return <span class="faint">{t("state.running")}</span>;
