@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/gpu_models.hpp"
+#include "base/own_folder.hpp"
 #include "base/printable.hpp"
 #include "node/people.hpp"
 
@@ -102,12 +103,12 @@ Result<policy::Machine> Session::machine() const {
   if (!folder) return tl::unexpected(folder.error());
   auto machine = policy::look_at_machine(*folder);
   if (!machine && simulated) {
-    const char* kept = std::getenv("RATION_SIM_DIR");
-    if (kept != nullptr && *kept != '\0' && ::access(kept, W_OK | X_OK) != 0)
-      return fail("E1417", fmt::format("the simulated node cannot be kept in {}: {}.", kept, std::strerror(errno)),
-                  "RATION_SIM_DIR=/a/folder/of/yours", 1);
     const char* spec = std::getenv("RATION_SIM");
-    return fail("E1417", fmt::format("'{}' does not describe a simulated node.", spec == nullptr ? "" : spec),
+    const std::string described = spec != nullptr && *spec != '\0' ? spec : "T4";
+    if (const auto node = simulated_node_folder(described); !node.problem.empty())
+      return fail("E1417", fmt::format("the simulated node cannot be kept: {}: {}.", node.path, node.problem),
+                  "RATION_SIM_DIR=/a/folder/of/yours", 1);
+    return fail("E1417", fmt::format("'{}' does not describe a simulated node.", described),
                 fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other with its size: NAME:24GiB",
                             gpu_model_names()),
                 2);

@@ -150,6 +150,56 @@ class OneDaemon(Machine):
         self.assertEqual((done.returncode, done.stderr.split()[0]), (125, "E1405"))
         self.assertIn("belongs to uid 0", done.stderr)
 
+    def test_a_simulated_node_that_somebody_else_prepared_is_not_used(self):
+        """Who guesses the name of the folder puts a link there, in a folder or a folder of links that anybody can write."""
+        secret = self.folder / "tmp/secret"
+        secret.write_text("root's")
+        secret.chmod(0o600)
+        self.environment.pop("RATION_SIM_DIR")
+        self.assertEqual(self.ration("explain", NODE).returncode, 0)
+        (made,) = (self.folder / "tmp/ration-sim-0").iterdir()
+        number = made.name
+        shutil.rmtree(made.parent)
+        links = lambda at: [(at / name).symlink_to("/tmp/secret") for name in ("state", "memory0")]  # noqa: E731
+        theirs = self.folder / "tmp/ration-sim-0"
+        for own, mode in ((NOBODY, 0o777), (0, 0o777)):
+            with self.subTest(owner=own):
+                (theirs / number).mkdir(parents=True)
+                links(theirs / number)
+                for path in (theirs, theirs / number):
+                    os.chown(path, own, own)
+                    path.chmod(mode)
+                for _ in range(2):
+                    done = self.ration("explain", NODE)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(secret.read_text(), "root's")
+                (aside,) = (self.folder / "tmp").glob("ration-sim-0.*")
+                self.assertEqual((aside.stat().st_uid, self.mode(aside)), (0, "0o700"))
+                shutil.rmtree(theirs)
+                shutil.rmtree(aside)
+        shared = self.folder / "tmp/shared"
+        (shared / number).mkdir(parents=True)
+        links(shared / number)
+        done = self.ration("explain", NODE, RATION_SIM_DIR="/tmp/shared")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1417"), done.stderr)
+        self.assertIn("not a plain file", done.stderr)
+        self.assertEqual(secret.read_text(), "root's")
+
+    def test_a_simulated_node_of_somebody_else_is_said_to_be_theirs(self):
+        self.ration("explain", NODE)
+        (self.folder / "sim").chmod(0o777)
+        done = self.ration("explain", NODE, user=NOBODY)
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1417"), done.stderr)
+        self.assertRegex(done.stderr, "Permission denied")
+
+    def test_a_runtime_folder_of_somebody_else_is_not_used(self):
+        """`sudo -E` keeps the user's XDG_RUNTIME_DIR, in which that user can exchange every folder."""
+        self.environment.pop("RATION_SIM_DIR")
+        os.chown(self.folder / "home", NOBODY, NOBODY)
+        done = self.ration("explain", NODE, XDG_RUNTIME_DIR=str(self.folder / "home"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in (self.folder / "home").iterdir()], ["ration.toml"])
+
     def test_a_history_that_is_damaged_while_nobody_asks_is_seen(self):
         first = self.daemon()
         self.looks()
