@@ -249,6 +249,7 @@ void Daemon::look_soon() {
 void Daemon::look() {
   const double before = monotonic_seconds();
   const std::uint64_t now = unix_time_ns();
+  if (!history_.in_place()) commit();  // which begins a new one: /health is never older than a look
   node_.note_queue(leases_.waiting());
   std::vector<Event> events = node_.look(now);
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
