@@ -107,7 +107,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1504", "another daemon is there already", "stop it, or give this one another --socket"},
       {"E1505", "an address that others can reach needs a token", "the message shows how to make one"},
       {"E1506", "the token file can be read by others, or is none", "chmod 600 it"},
-      {"E1507", "the daemon cannot listen there", "give another --listen or --socket"},
+      {"E1507", "the daemon cannot listen there", "give another --listen or --socket; --listen 127.0.0.1:0 takes a free port"},
       {"E1508", "the daemon did not answer", "ration doctor; its log says more"},
       {"E1510", "not a request of HTTP/1.1", "curl --unix-socket … http://localhost/api/v1/snapshot"},
       {"E1511", "no such path", "docs/http-api.md lists them"},

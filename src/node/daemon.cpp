@@ -75,10 +75,45 @@ history::TimeMs longest_step(const policy::Daemon& settings) {
 
 }  // namespace
 
+namespace {
+
+/// How many ports after the default one are tried: other daemons may have theirs there.
+constexpr std::uint16_t kFurtherPorts = 100;
+
+http::ServerOptions places_of(const DaemonOptions& options, const policy::Daemon& settings) {
+  http::ServerOptions places;
+  places.socket_path = !options.socket.empty()                ? options.socket
+                       : !settings.socket.origin.is_default() ? settings.socket.value
+                                                              : options.folders.front().first + "/ration.sock";
+  places.tcp_address = options.listen.value_or(settings.listen.value);
+  // Nobody asked for this port: whoever took it first must not keep the daemon from its work.
+  if (!options.listen && settings.listen.origin.is_default()) places.further_ports = kFurtherPorts;
+  places.token_file = settings.token_file.value;
+  return places;
+}
+
+/// All that others can be in the way of. A daemon that cannot start has changed nothing then.
+Result<http::Places> take_all(const http::ServerOptions& wanted, const std::string& folder) {
+  if (!wanted.tcp_address.empty())
+    if (const auto endpoint = policy::parse_listen(wanted.tcp_address); !endpoint)
+      return tl::unexpected(endpoint.error());
+  if (!wanted.token_file.empty())
+    if (const auto token = http::read_token(wanted.token_file); !token) return tl::unexpected(token.error());
+  auto places = http::take_places(wanted);
+  if (FolderClaims claims; places)
+    if (auto alone = claims.own(folder); !alone) return tl::unexpected(alone.error());
+  return places;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   auto configuration = policy::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   const policy::Daemon& settings = configuration->daemon;
+  http::ServerOptions wanted = places_of(options, settings);
+  auto places = take_all(wanted, options.folders.front().first);
+  if (!places) return tl::unexpected(places.error());
   std::string state = !options.state.empty()                ? options.state
                       : !settings.state.origin.is_default() ? settings.state.value
                                                             : policy::default_state_folder();
@@ -86,32 +121,23 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
   }
-  const std::string listen = options.listen ? *options.listen : settings.listen.value;
-  std::string token_file = settings.token_file.value;
-  if (token_file.empty() && !listen.empty()) {
-    const auto endpoint = policy::parse_listen(listen);
-    if (!endpoint) return tl::unexpected(endpoint.error());
-    if (endpoint->loopback) {
-      auto own = own_token_file(state);
-      if (!own) return tl::unexpected(own.error());
-      token_file = std::move(*own);
-    }
+  if (wanted.token_file.empty() && places->tcp) {  // on loopback: elsewhere a token is needed before
+    auto own = own_token_file(state);
+    if (!own) return tl::unexpected(own.error());
+    wanted.token_file = std::move(*own);
   }
-  std::string socket = !options.socket.empty()                ? options.socket
-                       : !settings.socket.origin.is_default() ? settings.socket.value
-                                                              : options.folders.front().first + "/ration.sock";
   history::Options keeping;
   keeping.longest_step = longest_step(settings);
   auto past = history::History::open(state + "/history.db", keeping);
   if (!past) return tl::unexpected(past.error());
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past),
-                                            std::move(state), std::move(socket), listen, std::move(token_file)));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(std::move(options), std::move(*configuration), std::move(*past), std::move(state), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
     // Of somebody with very many folders some are left out: their programs register again when they start.
     if (auto good = daemon->node_.adopt(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
-  if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
+  if (auto listening = daemon->server_.listen(std::move(*places)); !listening) return tl::unexpected(listening.error());
   if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
   if (!daemon->server_.token().empty())
@@ -125,15 +151,6 @@ http::StreamOptions stream_options(const std::string& database) {
   http::StreamOptions options;
   if (auto reader = history::Reader::open(database))
     if (const auto kept = reader->kept_events()) options.newest_id = static_cast<std::uint64_t>(kept->second);
-  return options;
-}
-
-http::ServerOptions server_options(const std::string& socket, const std::string& listen,
-                                   const std::string& token_file) {
-  http::ServerOptions options;
-  options.socket_path = socket;
-  options.tcp_address = listen;
-  options.token_file = token_file;
   return options;
 }
 
@@ -156,19 +173,19 @@ NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, 
 }  // namespace
 
 Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
-               std::string socket, std::string listen, std::string token_file)
+               const http::ServerOptions& places)
     : options_(std::move(options)),
       state_(std::move(state)),
-      socket_(std::move(socket)),
-      listen_(std::move(listen)),
-      token_file_(std::move(token_file)),
+      socket_(places.socket_path),
+      listen_(places.tcp_address),
+      token_file_(places.token_file),
       database_(history.path()),
       history_(std::move(history)),
       node_(node_options(options_, state_, database_), std::move(configuration)),
       leases_(state_ + "/leases.json"),
       stream_(loop_, stream_options(database_)),
       api_(*this),
-      server_(loop_, server_options(socket_, listen_, token_file_)),
+      server_(loop_, places),
       started_ns_(unix_time_ns()) {
   api_.install(server_);
   stream_.on_subscribers([this](std::size_t) { schedule_look(); });
@@ -179,23 +196,33 @@ std::optional<std::string> Daemon::log_in(std::string_view once) {
   return server_.token();
 }
 
+std::string Daemon::address() const {
+  return fmt::format("http://{}:{}", listen_.substr(0, listen_.rfind(':')), server_.tcp_port());
+}
+
+/// Empty: the port is the one that was wanted.
+std::string Daemon::other_port() const {
+  if (server_.tcp_problem().empty()) return "";
+  return server_.tcp_port() != 0 ? fmt::format("{}; the address is {}", server_.tcp_problem(), address())
+                                 : fmt::format("{}; only the socket answers", server_.tcp_problem());
+}
+
 std::string Daemon::greeting(bool with_link) const {
   const Snapshot& now = node_.snapshot();
   std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
-  if (server_.tcp_port() != 0)
-    text +=
-        fmt::format(" · http://{}:{} (this machine only)", listen_.substr(0, listen_.rfind(':')), server_.tcp_port());
+  if (server_.tcp_port() != 0) text += fmt::format(" · {} (this machine only)", address());
   std::size_t set = 0;
   for (const policy::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
   text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,
                       node_.configuration().rows.size() - set, database_);
   if (server_.tcp_port() != 0 && with_link)
-    text += fmt::format("\n dashboard: http://{}:{}/?token={}   (this link works once, within an hour)",
-                        listen_.substr(0, listen_.rfind(':')), server_.tcp_port(), login_.secret());
+    text +=
+        fmt::format("\n dashboard: {}/?token={}   (this link works once, within an hour)", address(), login_.secret());
   if (server_.tcp_port() != 0)
     text +=
         fmt::format("\n to change limits in {} dashboard: the token in {}", with_link ? "another" : "the", token_file_);
+  if (const std::string other = other_port(); !other.empty()) text += "\n " + other;
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
 }
@@ -209,6 +236,7 @@ void Daemon::run(const std::function<void()>& ready) {
     commit();
   });
   publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
+  if (const std::string other = other_port(); !other.empty()) publish({plain_event("daemon", other)});
   look();
   for (const policy::Problem& broken :  // who has promised too much is governed all the same
        policy::broken_promises(node_.configuration(), devices_of(node_.snapshot())))
@@ -473,6 +501,7 @@ json Daemon::health(bool with_folders) const {
   const std::string& history = problem.empty() ? set_aside_ : problem;
   check("disk.history", history.empty(), history.empty() ? "recorded" : history);
   check("socket", unreachable_.empty(), unreachable_.empty() ? socket_ : unreachable_);
+  if (!listen_.empty()) check("port", other_port().empty(), other_port().empty() ? address() : other_port());
   check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;

@@ -48,7 +48,7 @@ class Daemon final : private ApiHost {
 
  private:
   Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
-         std::string socket, std::string listen, std::string token_file);
+         const http::ServerOptions& places);
 
   void look();
   void schedule_look();
@@ -79,6 +79,8 @@ class Daemon final : private ApiHost {
   void report_damage() override { damage_ = true; }
   std::optional<std::string> log_in(std::string_view once) override;
   nlohmann::json health(bool folders) const override;
+  [[nodiscard]] std::string address() const;
+  [[nodiscard]] std::string other_port() const;
 
   DaemonOptions options_;
   std::string state_, socket_, listen_, token_file_, database_;
