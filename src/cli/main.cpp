@@ -366,6 +366,7 @@ void add_verbs(CLI::App& app) {
   split->add_option("--ratio", typed.split.ratio, "40:60")->type_name("RATIO");
   split->add_option("--names", typed.split.names, "a,b,c instead of 0.0,0.1,0.2")->type_name("NAMES");
   split->add_flag("--off", typed.split.off, "make it whole again");
+  split->add_flag("-y,--yes", session.yes, "do not ask");
   add_output(split, true);
 
   auto* plan = add_verb(app, "plan", [] { return cli::plan(session, typed.plan); });

@@ -221,4 +221,12 @@ bool confirmed(const Session& session, const std::string& question) {
   return answer == 'y' || answer == 'Y';
 }
 
+Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
+                             const std::string& again) {
+  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be denied until it is under {}.\n",
+             who, session.size(used), session.size(used - limit), session.size(limit));
+  if (confirmed(session, "Proceed?")) return {};
+  return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.", again, 4);
+}
+
 }  // namespace ration::cli
