@@ -219,8 +219,10 @@ Result<void> Node::may_promise(const DeviceView& device, const std::string& tena
       "E1502",
       fmt::format("{} of GPU {} may not be kept from others for {}: it is guaranteed {} there{}.", format_size(more),
                   device.device.index, tenant, most == Bytes{0} ? "nothing" : format_size(most), kept),
-      fmt::format("Leave --guarantee or --slice out, or ask root or a member of group ration: {}",
-                  command({"set", tenant, "--guarantee", exact_size(own + more)})),
+      fmt::format(
+          "Leave --guarantee or --slice out, or ask root or a member of group ration for a [[tenant]] in ration.toml "
+          "with guarantee = \"{}\" and match = {{ users }} that names you",
+          exact_size(own + more)),
       5);
 }
 
