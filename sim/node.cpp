@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/own_folder.hpp"
 #include "node_state.hpp"
 #include "shared_blocks.hpp"
 
@@ -23,18 +24,6 @@ namespace {
 
 // Another layout is another number: a state left by an older simulator is begun anew.
 constexpr std::uint64_t kReady = 0x31306d69736e6f69 ^ sizeof(NodeState);
-
-std::string node_folder(const std::string& spec) {
-  const char* base = std::getenv("RATION_SIM_DIR");
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  std::string folder = base != nullptr ? base
-                                       : std::string(runtime != nullptr ? runtime : "/tmp") + "/ration-sim-" +
-                                             std::to_string(::getuid());
-  ::mkdir(folder.c_str(), 0700);
-  folder += "/" + std::to_string(std::hash<std::string>{}(spec)&0xffffffff);
-  ::mkdir(folder.c_str(), 0700);
-  return folder;
-}
 
 // The whole device at an address where granules are aligned as they are on the device.
 char* map_window(int file, std::uint64_t size) {
@@ -74,8 +63,10 @@ bool Node::open() {
     std::fprintf(stderr, "ration-sim: RATION_SIM='%s': %s\n", spec.c_str(), problem.c_str());
     return false;
   }
-  folder_ = node_folder(spec);
-  const int file = ::open((folder_ + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const auto folder = simulated_node_folder(spec);
+  if (!folder.problem.empty()) return false;
+  folder_ = folder.path;
+  const int file = ::open((folder_ + "/state").c_str(), kOpenFlags, 0600);
   if (file < 0) return false;
   ::flock(file, LOCK_EX);  // one process makes the node, the others find it made
   std::uint64_t ready = 0;
@@ -105,7 +96,7 @@ bool Node::open_memory() {
     bool good = true;
     for (std::size_t device = 0; good && device < models().size(); ++device) {
       const std::string path = folder_ + "/memory" + std::to_string(device);
-      files_[device] = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      files_[device] = ::open(path.c_str(), kOpenFlags, 0600);
       const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
       good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
       windows_[device] = good ? map_window(files_[device], size) : nullptr;

@@ -4,6 +4,8 @@
 // next shortage or question; a device takes no host memory until its contents are written.
 #pragma once
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -73,6 +75,9 @@ struct Granules {
     return scattered.empty() ? first + index : scattered[index];
   }
 };
+
+/// How the node's files are opened: whoever can write in its folder must not lead elsewhere.
+inline constexpr int kOpenFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
 
 /// This process's view of the node. Thread-safe.
 class Node {

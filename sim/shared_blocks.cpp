@@ -73,15 +73,14 @@ SharedBlocks* SharedBlocks::get() {
 bool SharedBlocks::open() {
   folder_ = Node::get()->folder() + "/shared";
   ::mkdir(folder_.c_str(), 0700);
-  const int file =
-      ::open((folder_ + "/table" + std::to_string(sizeof(SharedTable))).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int file = ::open((folder_ + "/table" + std::to_string(sizeof(SharedTable))).c_str(), kOpenFlags, 0600);
   if (file < 0) return false;
   const bool sized = ::ftruncate(file, sizeof(SharedTable)) == 0;
   void* address =
       sized ? ::mmap(nullptr, sizeof(SharedTable), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   ::close(file);
   if (address != MAP_FAILED) table_ = static_cast<SharedTable*>(address);
-  control_ = ::open((folder_ + "/control").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  control_ = ::open((folder_ + "/control").c_str(), kOpenFlags, 0600);
   return table_ != nullptr && control_ >= 0;
 }
 
@@ -106,7 +105,7 @@ std::uint64_t SharedBlocks::publish(int device, const Granules& granules, std::u
   if (index == kMaxShared) return 0;
   SharedRecord& record = table_->records[index];
   const std::uint64_t id = ++table_->last_id;
-  const int file = ::open(path_of(id).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const int file = ::open(path_of(id).c_str(), kOpenFlags | O_EXCL, 0600);
   if (file < 0) return 0;
   const FileHeader header{kMagic, id, size, static_cast<std::uint32_t>(device), granules.count};
   std::vector<std::uint32_t> list;
@@ -127,7 +126,7 @@ std::uint64_t SharedBlocks::publish(int device, const Granules& granules, std::u
 }
 
 bool SharedBlocks::read_block(const std::string& path, SharedBlock& out) {
-  const int data = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int data = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (data < 0) return false;
   FileHeader header{};
   const bool read = ::read(data, &header, sizeof header) == sizeof header && header.magic == kMagic;
@@ -147,7 +146,7 @@ int SharedBlocks::hold(std::uint64_t id, SharedBlock& out) {
   // Under the node's lock, so that it cannot be freed between the look and the lock.
   const NodeGuard guard(*Node::get());
   if (find(id) == nullptr || !read_block(path_of(id), out)) return -1;
-  const int file = ::open((folder_ + "/control").c_str(), O_RDWR | O_CLOEXEC);
+  const int file = ::open((folder_ + "/control").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   struct flock lock = lock_of(F_RDLCK, id);
   if (file < 0 || ::fcntl(file, F_OFD_SETLK, &lock) != 0 || ::lseek(file, static_cast<off_t>(id), SEEK_SET) < 0) {
     if (file >= 0) ::close(file);

@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
 #include "base/gpu_models.hpp"
+#include "base/own_folder.hpp"
 #include "base/printable.hpp"
 #include "node/people.hpp"
 
@@ -92,12 +93,12 @@ Result<policy::Machine> Session::machine() const {
   if (!folder) return tl::unexpected(folder.error());
   auto machine = policy::look_at_machine(*folder);
   if (!machine && simulated) {
-    const char* kept = std::getenv("RATION_SIM_DIR");
-    if (kept != nullptr && *kept != '\0' && ::access(kept, W_OK | X_OK) != 0)
-      return fail("E1417", fmt::format("the simulated node cannot be kept in {}: {}.", kept, std::strerror(errno)),
-                  "RATION_SIM_DIR=/a/folder/of/yours", 1);
     const char* spec = std::getenv("RATION_SIM");
-    return fail("E1417", fmt::format("'{}' does not describe a simulated node.", spec == nullptr ? "" : spec),
+    const std::string described = spec != nullptr && *spec != '\0' ? spec : "T4";
+    if (const auto node = simulated_node_folder(described); !node.problem.empty())
+      return fail("E1417", fmt::format("the simulated node cannot be kept: {}: {}.", node.path, node.problem),
+                  "RATION_SIM_DIR=/a/folder/of/yours", 1);
+    return fail("E1417", fmt::format("'{}' does not describe a simulated node.", described),
                 fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other with its size: NAME:24GiB",
                             gpu_model_names()),
                 2);
@@ -208,6 +209,14 @@ bool confirmed(const Session& session, const std::string& question) {
   fmt::print(stderr, "{} [y/N] ", question);
   const int answer = std::getchar();
   return answer == 'y' || answer == 'Y';
+}
+
+Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
+                             const std::string& again) {
+  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be denied until it is under {}.\n",
+             who, session.size(used), session.size(used - limit), session.size(limit));
+  if (confirmed(session, "Proceed?")) return {};
+  return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.", again, 4);
 }
 
 }  // namespace ration::cli

@@ -96,4 +96,8 @@ class Table {
 /// Asks on a terminal; elsewhere only --yes is an answer.
 [[nodiscard]] bool confirmed(const Session& session, const std::string& question);
 
+/// Asks before `who` may hold less than it does; `again`: the command that says yes. E1205.
+[[nodiscard]] Result<void> agree_to_shrink(const Session& session, const std::string& who, Bytes used, Bytes limit,
+                                           const std::string& again);
+
 }  // namespace ration::cli

@@ -86,13 +86,9 @@ void print_shrinking(const Session& session, const std::string& name, Bytes used
 }
 
 Result<void> agree_to_shrink(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
-  fmt::print(stderr, "{} uses {}, {} more than the new limit. New allocations will be denied until it is under {}.\n",
-             options.name, session.size(used), session.size(used - limit), session.size(limit));
-  if (confirmed(session, "Proceed?")) return {};
-  return fail("E1205", "shrinking below what is used was not confirmed; nothing was changed.",
-              command({"set", options.name, "--limit", options.limit, options.gpu.empty() ? "" : "--gpu", options.gpu,
-                       "--yes"}),
-              4);
+  return agree_to_shrink(session, options.name, used, limit,
+                         command({"set", options.name, "--limit", options.limit, options.gpu.empty() ? "" : "--gpu",
+                                  options.gpu, "--yes"}));
 }
 
 /// Asks wherever more is held than the new limit. E1205.

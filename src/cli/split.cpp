@@ -5,6 +5,7 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "policy/configuration_values.hpp"
@@ -44,17 +45,47 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
   return slices;
 }
 
-/// Guarantees of tenants and of what runs, and what is kept free; nothing without a daemon.
-Result<Bytes> promised_by_the_daemon(const Session& session, const policy::Device& device) {
+/// What the daemon says of the device.
+struct Watched {
+  Bytes promised;  ///< guarantees of tenants and of what runs, slices, and what is kept free
+  Bytes bursting;  ///< what is held beyond guarantees
+};
+
+/// Nothing without a daemon. E1502: under this one, only an operator keeps memory from others.
+Result<Watched> ask_the_daemon(const Session& session, const policy::Device& device) {
+  Watched found;
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  if (!*daemon) return Bytes{0};
+  if (!*daemon) return found;
+  const auto self = (*daemon)->get("/api/v1/session");
+  if (!self) return tl::unexpected(self.error());
+  if (self->at("role") != "operator")
+    return fail("E1502", fmt::format("you may not keep slices of GPU {} from others.", device.index),
+                fmt::format("Ask root or a member of group ration: {}, or [[device]] slices in ration.toml",
+                            command({"split", std::to_string(device.index), "--into", "4"})),
+                5);
   const auto rows = (*daemon)->get("/api/v1/devices");
   if (!rows) return tl::unexpected(rows.error());
   for (const auto& row : *rows)
     if (row.at("uuid") == device.uuid)
-      return Bytes{row.at("promised_bytes").get<std::uint64_t>() + row.at("keep_free_bytes").get<std::uint64_t>()};
-  return Bytes{0};
+      found.promised = bytes_in(row, "promised_bytes") + bytes_in(row, "keep_free_bytes");
+  const auto held = (*daemon)->get("/api/v1/workloads");
+  if (!held) return tl::unexpected(held.error());
+  for (const auto& row : *held) {
+    if (!row.at("governed").get<bool>() || row.value("uuid", std::string()) != device.uuid) continue;
+    const Bytes used = bytes_in(row, "used_bytes");
+    found.bursting += used - std::min(used, bytes_in(row, "guarantee_bytes"));
+  }
+  return found;
+}
+
+/// The same command with a yes.
+std::string said_yes(const SplitOptions& options) {
+  const auto [how, value] = options.into != 0
+                                ? std::pair<std::string, std::string>{"--into", std::to_string(options.into)}
+                            : !options.sizes.empty() ? std::pair<std::string, std::string>{"--sizes", options.sizes}
+                                                     : std::pair<std::string, std::string>{"--ratio", options.ratio};
+  return command({"split", options.gpu, how, value, options.names.empty() ? "" : "--names", options.names, "--yes"});
 }
 
 Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOptions& options) {
@@ -164,10 +195,10 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     slices = std::move(*made);
     Bytes needed;
     for (const auto& slice : slices) needed += slice.size;
-    const auto elsewhere = promised_by_the_daemon(session, device);
-    if (!elsewhere) return tl::unexpected(elsewhere.error());
+    const auto watched = ask_the_daemon(session, device);
+    if (!watched) return tl::unexpected(watched.error());
     // What is cut anew was promised already; the daemon's number has these slices in it.
-    const Bytes promised = std::max(policy::promises_on(device, *store).total, *elsewhere) - slices_now;
+    const Bytes promised = std::max(policy::promises_on(device, *store).total, watched->promised) - slices_now;
     if (needed > slices_now && needed + promised > device.total) {
       return fail("E1304",
                   fmt::format("slices of {} cannot be promised: others were promised {} of GPU {}'s {}.",
@@ -175,6 +206,12 @@ Result<int> split(const Session& session, const SplitOptions& options) {
                   fmt::format("Slices of {} together would fit, or end one of them: ration ps",
                               session.size(device.total - std::min(device.total, promised))),
                   4);
+    }
+    const Bytes left = device.total - std::min(device.total, needed + promised);
+    if (!session.dry_run && watched->bursting > left) {
+      const std::string who = fmt::format("what runs on GPU {} beyond guarantees", device.index);
+      if (auto agreed = agree_to_shrink(session, who, watched->bursting, left, said_yes(options)); !agreed)
+        return tl::unexpected(agreed.error());
     }
   }
   if (!session.dry_run) {

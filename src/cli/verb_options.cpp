@@ -178,6 +178,7 @@ void add_planning(CommandLine& line) {
   option(split, "--ratio", to_split.ratio, "RATIO", "40:60");
   option(split, "--names", to_split.names, "NAMES", "a,b,c instead of 0.0,0.1,0.2");
   split->add_flag("--off", to_split.off, "make it whole again");
+  add_yes(line, split);
   line.add_output(split, true);
 
   auto [plan, to_plan] = line.add<PlanOptions>("plan", cli::plan);

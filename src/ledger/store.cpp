@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/own_folder.hpp"
+
 namespace ration::ledger {
 namespace {
 
@@ -18,48 +20,11 @@ constexpr std::size_t kEndedKept = 32;
 /// The folder of the machine's daemon. Everybody finds its socket there; the books in it are root's.
 constexpr const char* kMachineFolder = "/run/ration";
 
-/// Makes the folder where it is not there. Empty: it can be used; else why not. What somebody else put there is left
-/// alone: who owns a folder can exchange every file in it.
-std::string unusable(const std::string& folder, mode_t mode) {
-  const bool made = ::mkdir(folder.c_str(), mode) == 0;
-  struct stat status {};
-  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot be made: {}", std::strerror(errno));
-  if (S_ISLNK(status.st_mode)) return "is a symbolic link";
-  if (!S_ISDIR(status.st_mode)) return "is no folder";
-  if (status.st_uid != ::getuid()) return fmt::format("belongs to uid {}", status.st_uid);
-  // Whatever the umask is, and whoever made it.
-  if ((made || folder == kMachineFolder) && (status.st_mode & mode) != mode) ::chmod(folder.c_str(), mode);
-  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot be written";
-}
-
 std::string unusable_for_books(const std::string& folder) {
   const mode_t mode = ::getuid() == 0 ? 0755 : 0700;
-  std::string why = unusable(folder, mode);
-  return why.empty() ? unusable(folder + "/books", 0700) : why;
-}
-
-/// This user's own one of the folders `/tmp/ration-UID.XXXXXX`; empty: there is none.
-std::string unguessable_folder() {
-  const std::string prefix = fmt::format("ration-{}.", ::getuid());
-  std::string found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error)) {
-    struct stat status {};
-    if (each->path().filename().string().rfind(prefix, 0) != 0 || ::lstat(each->path().c_str(), &status) != 0 ||
-        !S_ISDIR(status.st_mode) || status.st_uid != ::getuid())
-      continue;
-    if (found.empty() || each->path() < found) found = each->path();
-  }
-  return found;
-}
-
-/// Where nothing else is left. A name that everybody can guess somebody else can take first.
-std::string folder_in_tmp() {
-  if (std::string found = unguessable_folder(); !found.empty()) return found;
-  std::string folder = fmt::format("/tmp/ration-{}", ::getuid());
-  if (unusable(folder, 0700).empty()) return folder;
-  std::string pattern = folder + ".XXXXXX";
-  return ::mkdtemp(pattern.data()) == nullptr ? folder : pattern;
+  if (std::string why = make_own_folder(folder, mode); !why.empty()) return why;
+  if (folder == kMachineFolder) ::chmod(folder.c_str(), mode);  // whoever made it
+  return make_own_folder(folder + "/books", 0700);
 }
 
 bool is_live(const BookSnapshot& book) {
@@ -83,9 +48,9 @@ Result<Store> Store::open() {
     if (is_usable(std::filesystem::absolute(given, error))) return store;
   } else {
     if (is_usable(kMachineFolder)) return store;
-    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    if (runtime != nullptr && is_usable(std::string(runtime) + "/ration")) return store;
-    if (is_usable(folder_in_tmp())) return store;
+    const std::string runtime = own_runtime_folder();
+    if (!runtime.empty() && is_usable(runtime + "/ration")) return store;
+    if (is_usable(own_folder_in_tmp("ration"))) return store;
   }
   return fail("E1405", fmt::format("no folder for the books: {} {}.", store.folder_, why),
               "export RATION_RUNTIME_DIR=<a folder of yours>", 125);

@@ -166,6 +166,9 @@ void Api::install_changes(http::Server& server) {
       if (!wants_promises) break;
       const auto more = guarantees->find(device.device.uuid);
       if (more == guarantees->end()) continue;
+      if (!viewer_of(request.peer).is_operator)
+        if (auto good = host_.node().may_promise(device, assigned->tenant, more->second, slice); !good)
+          return http::problem(good.error());
       if (auto good = host_.node().can_promise(device, assigned->tenant, more->second, "", slice); !good)
         return http::problem(good.error());
     }

@@ -67,6 +67,12 @@ void Api::install_leases(http::Server& server) {
     const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, wish.tenant, ""));
     if (!assigned) return http::problem(assigned.error());
     wish.tenant = assigned->tenant;
+    if (wish.guarantee > Bytes{0} && !viewer_of(request.peer).is_operator) {
+      Result<void> somewhere;
+      for (const DeviceView& device : host_.node().snapshot().devices)
+        if (somewhere = host_.node().may_promise(device, wish.tenant, wish.guarantee, ""); somewhere) break;
+      if (!somewhere) return http::problem(somewhere.error());
+    }
     for (const policy::Tenant& tenant : host_.node().configuration().tenants)
       if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
     // A person may let others go first; only an operator may go before others of the tenant's priority.

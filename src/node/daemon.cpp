@@ -66,11 +66,41 @@ std::vector<policy::Device> devices_of(const Snapshot& now) {
 
 namespace {
 
-/// For opening the link that the start printed.
-
 /// Between two looks; a longer stretch was watched by nobody.
 history::TimeMs longest_step(const policy::Daemon& settings) {
   return 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
+}
+
+}  // namespace
+
+namespace {
+
+/// How many ports after the default one are tried: other daemons may have theirs there.
+constexpr std::uint16_t kFurtherPorts = 100;
+
+http::ServerOptions places_of(const DaemonOptions& options, const policy::Daemon& settings) {
+  http::ServerOptions places;
+  places.socket_path = !options.socket.empty()                ? options.socket
+                       : !settings.socket.origin.is_default() ? settings.socket.value
+                                                              : options.folders.front().first + "/ration.sock";
+  places.tcp_address = options.listen.value_or(settings.listen.value);
+  // Nobody asked for this port: whoever took it first must not keep the daemon from its work.
+  if (!options.listen && settings.listen.origin.is_default()) places.further_ports = kFurtherPorts;
+  places.token_file = settings.token_file.value;
+  return places;
+}
+
+/// All that others can be in the way of. A daemon that cannot start has changed nothing then.
+Result<http::Places> take_all(const http::ServerOptions& wanted, const std::string& folder) {
+  if (!wanted.tcp_address.empty())
+    if (const auto endpoint = policy::parse_listen(wanted.tcp_address); !endpoint)
+      return tl::unexpected(endpoint.error());
+  if (!wanted.token_file.empty())
+    if (const auto token = http::read_token(wanted.token_file); !token) return tl::unexpected(token.error());
+  auto places = http::take_places(wanted);
+  if (FolderClaims claims; places)
+    if (auto alone = claims.own(folder); !alone) return tl::unexpected(alone.error());
+  return places;
 }
 
 }  // namespace
@@ -79,6 +109,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   auto configuration = policy::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   const policy::Daemon& settings = configuration->daemon;
+  http::ServerOptions wanted = places_of(options, settings);
+  auto places = take_all(wanted, options.folders.front().first);
+  if (!places) return tl::unexpected(places.error());
   std::string state = !options.state.empty()                ? options.state
                       : !settings.state.origin.is_default() ? settings.state.value
                                                             : policy::default_state_folder();
@@ -86,32 +119,23 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
   }
-  const std::string listen = options.listen ? *options.listen : settings.listen.value;
-  std::string token_file = settings.token_file.value;
-  if (token_file.empty() && !listen.empty()) {
-    const auto endpoint = policy::parse_listen(listen);
-    if (!endpoint) return tl::unexpected(endpoint.error());
-    if (endpoint->loopback) {
-      auto own = own_token_file(state);
-      if (!own) return tl::unexpected(own.error());
-      token_file = std::move(*own);
-    }
+  if (wanted.token_file.empty() && places->tcp) {  // on loopback: elsewhere a token is needed before
+    auto own = own_token_file(state);
+    if (!own) return tl::unexpected(own.error());
+    wanted.token_file = std::move(*own);
   }
-  std::string socket = !options.socket.empty()                ? options.socket
-                       : !settings.socket.origin.is_default() ? settings.socket.value
-                                                              : options.folders.front().first + "/ration.sock";
   history::Options keeping;
   keeping.longest_step = longest_step(settings);
   auto past = history::History::open(state + "/history.db", keeping);
   if (!past) return tl::unexpected(past.error());
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past),
-                                            std::move(state), std::move(socket), listen, std::move(token_file)));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(std::move(options), std::move(*configuration), std::move(*past), std::move(state), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
     // Of somebody with very many folders some are left out: their programs register again when they start.
     if (auto good = daemon->node_.adopt(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
-  if (auto listening = daemon->server_.listen(); !listening) return tl::unexpected(listening.error());
+  if (auto listening = daemon->server_.listen(std::move(*places)); !listening) return tl::unexpected(listening.error());
   if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
   return daemon;
@@ -135,14 +159,9 @@ void say_which_node(http::Response& response, const CommandOptions& options) {
   response.body = document.dump() + (response.body.back() == '\n' ? "\n" : "");
 }
 
-http::ServerOptions server_options(const std::string& socket, const std::string& listen, const std::string& token_file,
-                                   const CommandOptions& commands) {
-  http::ServerOptions options;
-  options.socket_path = socket;
-  options.tcp_address = listen;
-  options.token_file = token_file;
-  options.complete = [&commands](http::Response& response) { say_which_node(response, commands); };
-  return options;
+http::ServerOptions server_options(http::ServerOptions places, const CommandOptions& commands) {
+  places.complete = [&commands](http::Response& response) { say_which_node(response, commands); };
+  return places;
 }
 
 NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, const std::string& database) {
@@ -164,19 +183,19 @@ NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, 
 }  // namespace
 
 Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
-               std::string socket, std::string listen, std::string token_file)
+               const http::ServerOptions& places)
     : options_(std::move(options)),
       state_(std::move(state)),
-      socket_(std::move(socket)),
-      listen_(std::move(listen)),
-      token_file_(std::move(token_file)),
+      socket_(places.socket_path),
+      listen_(places.tcp_address),
+      token_file_(places.token_file),
       database_(history.path()),
       history_(std::move(history)),
       node_(node_options(options_, state_, database_), std::move(configuration)),
       leases_(state_ + "/leases.json"),
       stream_(loop_, stream_options(database_)),
       api_(*this),
-      server_(loop_, server_options(socket_, listen_, token_file_, options_.command_options)),
+      server_(loop_, server_options(places, options_.command_options)),
       started_ns_(unix_time_ns()) {
   api_.install(server_);
   stream_.on_subscribers([this](std::size_t) { schedule_look(); });
@@ -196,6 +215,13 @@ std::string Daemon::make_link() {
   return fmt::format("{}/?token={}", dashboard_address(), login_tokens_.make(LoginTokens::Clock::now()));
 }
 
+/// Empty: the port is the one that was wanted.
+std::string Daemon::other_port() const {
+  if (server_.tcp_problem().empty()) return "";
+  return server_.tcp_port() != 0 ? fmt::format("{}; the address is {}", server_.tcp_problem(), dashboard_address())
+                                 : fmt::format("{}; only the socket answers", server_.tcp_problem());
+}
+
 std::string Daemon::greeting(bool with_link) {
   const Snapshot& now = node_.snapshot();
   std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
@@ -211,6 +237,7 @@ std::string Daemon::greeting(bool with_link) {
   if (has_dashboard)
     text += fmt::format("\n to change limits in {} dashboard: ration dashboard prints a link, or the token in {}",
                         with_link ? "another" : "the", token_file_);
+  if (const std::string other = other_port(); !other.empty()) text += "\n " + other;
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
 }
@@ -224,6 +251,7 @@ void Daemon::run(const std::function<void()>& ready) {
     commit();
   });
   publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
+  if (const std::string other = other_port(); !other.empty()) publish({plain_event("daemon", other)});
   look();
   for (const policy::Problem& broken :  // who has promised too much is governed all the same
        policy::broken_promises(node_.configuration(), devices_of(node_.snapshot())))
@@ -264,6 +292,7 @@ void Daemon::look_soon() {
 void Daemon::look() {
   const double before = monotonic_seconds();
   const std::uint64_t now = unix_time_ns();
+  if (!history_.in_place()) commit();  // which begins a new one: /health is never older than a look
   node_.note_queue(leases_.waiting());
   std::vector<Event> events = node_.look(now);
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
@@ -493,6 +522,8 @@ json Daemon::health(bool with_folders) const {
   const std::string& history = problem.empty() ? set_aside_ : problem;
   check("disk.history", history.empty(), history.empty() ? "recorded" : history);
   check("socket", unreachable_.empty(), unreachable_.empty() ? "listens on " + socket_ : unreachable_);
+  if (!listen_.empty())
+    check("port", other_port().empty(), other_port().empty() ? "listens on " + dashboard_address() : other_port());
   check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;

@@ -50,7 +50,7 @@ class Daemon final : private ApiHost {
 
  private:
   Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
-         std::string socket, std::string listen, std::string token_file);
+         const http::ServerOptions& places);
 
   void look();
   void schedule_look();
@@ -85,6 +85,7 @@ class Daemon final : private ApiHost {
   std::string dashboard_address() const override;
   std::string make_link() override;
   nlohmann::json health(bool folders) const override;
+  [[nodiscard]] std::string other_port() const;
 
   DaemonOptions options_;
   std::string state_, socket_, listen_, token_file_, database_;

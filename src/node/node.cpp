@@ -238,13 +238,15 @@ void Node::check_promises(std::vector<Event>& events) {
     if (guarantee == Bytes{0}) continue;
     const auto device = std::find_if(snapshot_.devices.begin(), snapshot_.devices.end(),
                                      [&](const DeviceView& each) { return each.device.index == *account.gpu; });
-    const auto possible = can_promise(*device, account.tenant, guarantee, account.path);  // its slice is taken: by it
+    const Workload& workload = registry_.workloads().at(account.path);
+    const bool was_away = returned_.count(account.path) != 0;
+    auto possible = can_promise(*device, account.tenant, guarantee, account.path);  // its slice is taken: by it
+    if (possible && !was_away && !is_operator(workload.owner))
+      possible = may_promise(*device, account.tenant, guarantee, "");
     if (possible) {
       account.guarantee = guarantee;
       continue;
     }
-    const Workload& workload = registry_.workloads().at(account.path);
-    const bool was_away = returned_.count(account.path) != 0;
     const std::string who = account.tenant + "/" + account.workload, why = possible.error().what;
     tell_moves_of(workload, events);
     events.push_back(event_of(

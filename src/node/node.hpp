@@ -158,6 +158,10 @@ class Node {
   void let_return(const std::string& path) { returning_.insert(path); }
   /// By tenant and device, of those that the configuration gives a limit or a guarantee.
   [[nodiscard]] Leases::Shares shares() const;
+  /// Whether somebody who is no operator may keep `more` from others: within what the tenant is guaranteed, or in a
+  /// slice that an operator made. E1502.
+  [[nodiscard]] Result<void> may_promise(const DeviceView& device, const std::string& tenant, Bytes more,
+                                         const std::string& slice) const;
   /// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each
   /// tenant its own guarantee, or those of its workloads where they are more. `except`: a workload that is not counted;
   /// `slice`: the one that it is for, which is its own room. E1304.

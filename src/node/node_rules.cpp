@@ -208,6 +208,24 @@ Result<void> Node::can_promise(const DeviceView& device, const std::string& tena
                   promised[tenant] == own);
 }
 
+Result<void> Node::may_promise(const DeviceView& device, const std::string& tenant, Bytes more,
+                               const std::string& slice) const {
+  if (more <= slice_on(device, slice)) return {};
+  std::map<std::string, Bytes> promised = promises_on(device, ""), configured = guarantees_on(device.device);
+  const Bytes own = promised[tenant], most = configured[tenant];
+  if (own + more <= most) return {};
+  const std::string kept = own == Bytes{0} ? "" : fmt::format(", of which {} is taken", format_size(own));
+  return fail(
+      "E1502",
+      fmt::format("{} of GPU {} may not be kept from others for {}: it is guaranteed {} there{}.", format_size(more),
+                  device.device.index, tenant, most == Bytes{0} ? "nothing" : format_size(most), kept),
+      fmt::format(
+          "Leave --guarantee or --slice out, or ask root or a member of group ration for a [[tenant]] in ration.toml "
+          "with guarantee = \"{}\" and match = {{ users }} that names you",
+          exact_size(own + more)),
+      5);
+}
+
 Result<void> Node::can_guarantee(const DeviceView& device, const std::string& tenant, Bytes guarantee) const {
   std::map<std::string, Bytes> promised = promises_on(device, "");
   const bool less_would_do = guarantee >= promised[tenant];

@@ -315,7 +315,9 @@ std::string to_text(const Balanced& balanced) {
     case LimitReason::kTenantLimit:
       return "its tenant's limit";
     case LimitReason::kGivingBack:
-      return fmt::format("has to give back what is guaranteed to {}", balanced.because_of);
+      return balanced.because_of.empty()
+                 ? "has to give back what is sliced or kept free"
+                 : fmt::format("has to give back what is guaranteed to {}", balanced.because_of);
     case LimitReason::kGuarantees:
       break;
   }

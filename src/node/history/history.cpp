@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 
 #include "node/history/schema.hpp"
@@ -60,7 +61,9 @@ Result<Database> History::open_file(const std::string& path, std::vector<std::st
   }
 }
 
-Result<History> History::open(const std::string& path, const Options& options) {
+namespace {
+
+Result<FileDescriptor> take_lock(const std::string& path) {
   FileDescriptor lock{::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (!lock) {
     return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path, std::strerror(errno)),
@@ -70,11 +73,31 @@ Result<History> History::open(const std::string& path, const Options& options) {
     return fail("E1913", fmt::format("another daemon writes the history at {}.", path),
                 "Stop it first, or give this one a folder of its own.");
   }
+  return lock;
+}
+
+/// The folder of the history, and a lock in it, where somebody removed it.
+Result<void> make_folder_again(const std::string& path, FileDescriptor& lock) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!std::filesystem::create_directories(folder, error)) return {};
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  auto fresh = take_lock(path);
+  if (!fresh) return tl::unexpected(fresh.error());
+  lock = std::move(*fresh);
+  return {};
+}
+
+}  // namespace
+
+Result<History> History::open(const std::string& path, const Options& options) {
+  auto lock = take_lock(path);
+  if (!lock) return tl::unexpected(lock.error());
   std::vector<std::string> notices;
   auto database = open_file(path, notices, false);
   if (!database) return tl::unexpected(database.error());
   History history(std::move(*database), options);
-  history.lock_ = std::move(lock);
+  history.lock_ = std::move(*lock);
   history.path_ = path;
   history.notices_ = std::move(notices);
   if (auto good = history.load(); !good) {
@@ -127,22 +150,31 @@ Result<void> History::load() {
   return database_.outcome();
 }
 
-// Sets a file that turned out to be damaged aside. What is not committed yet goes into the new one.
+// Sets a file that turned out to be damaged, or is not the one that was written, aside. What is not committed yet goes
+// into the new one.
 Result<void> History::start_afresh() {
   (void)database_.outcome();
   database_ = Database{};
-  const bool removed = identity() == Identity{};
+  const bool removed = identity() == Identity{}, damaged = in_place();
   const std::string aside = removed ? "" : set_aside(path_);
   if (aside.empty() && !removed) {
     return fail("E1912", fmt::format("the history at {} is damaged and cannot be set aside.", path_),
                 "Look at the rights of its folder.");
   }
-  notices_.push_back(
-      removed ? fmt::format("the history at {} was removed, and a new one begun.", path_)
-              : fmt::format("the history at {} was damaged: it was kept as {}, and a new one begun.", path_, aside));
+  if (auto folder = make_folder_again(path_, lock_); !folder) return folder;
   auto database = open_file(path_, notices_, true);
   if (!database) return tl::unexpected(database.error());
   database_ = std::move(*database);
+  left_ = {};
+  unusable_.reset();
+  notices_.push_back(
+      removed ? fmt::format("the history at {} was removed, and a new one begun.", path_)
+      : damaged
+          ? fmt::format("the history at {} was damaged: it was kept as {}, and a new one begun.", path_, aside)
+          : fmt::format("the history at {} was exchanged for another file: that was kept as {}, and a new one begun.",
+                        path_, aside));
+  // Nothing before is in the new file: as far as it goes, watching began with what is not committed yet.
+  integrator_.begin_anew(committed_to_);
   for (auto& [key, run] : runs_) run.stored = false;
   for (auto& [uuid, device] : devices_) device.stored = false;
   for (auto& [name, line] : lines_) line.stored = false;
@@ -234,12 +266,14 @@ void History::run_ended(const RunKey& run, TimeMs ended, int exit_code) { ended_
 
 Result<void> History::transaction(const std::function<void()>& write) {
   for (bool again = false;; again = true) {
+    if (unusable_) return tl::unexpected(*unusable_);
     database_.run("BEGIN IMMEDIATE");
     write();
     database_.run("COMMIT");
     auto good = database_.outcome();
     if (good) {
-      left_ = identity();
+      // What goes into a file that is removed or exchanged is lost: commit() has to see that it is.
+      if (in_place()) left_ = identity();
       return good;
     }
     if (!database_.damaged() || again) {
@@ -290,13 +324,15 @@ History::Identity History::identity() const {
   return {status.st_ino, status.st_size, status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
 }
 
+bool History::in_place() const { return left_ == Identity{} || identity().inode == left_.inode; }
+
 void History::check_if_changed() {
   if (left_ == Identity{} || identity() == left_) return;
   if (check()) left_ = identity();
 }
 
 bool History::check() {
-  bool damaged = identity() == Identity{};
+  bool damaged = identity() == Identity{} || !in_place();
   if (auto fresh = Database::open(path_, Database::Access::kRead);
       fresh && !damaged) {  // with no page of before at hand
     {
@@ -307,7 +343,7 @@ bool History::check() {
     damaged = damaged || fresh->damaged();
   }
   if (!damaged) return true;  // what cannot be read now is not damaged for that
-  if (auto fresh = start_afresh(); !fresh) notices_.push_back(fresh.error().what);
+  if (auto fresh = start_afresh(); !fresh) unusable_ = fresh.error();
   return false;
 }
 

@@ -8,8 +8,9 @@
 //    = capacity × time, in whole byte-milliseconds.
 //  - The number of an event is never used again, and an event is stored when append() returns, or as soon as the disk
 //    has room again.
-//  - A damaged file is set aside (PATH.damaged-TIME) and a new one begun; a file of a newer ration is left alone
-//  (E1911).
+//  - A damaged file is set aside (PATH.damaged-TIME) and a new one begun, and so it is where somebody removed the file:
+//  in
+//    the new one, watching began there. A file of a newer ration is left alone (E1911).
 // Not promised: that the last second before a power cut is there (SQLite in write-ahead mode without a sync per
 // commit). Not thread-safe: one thread owns it.
 #pragma once
@@ -18,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +99,8 @@ class History {
   [[nodiscard]] bool check();
   /// The same, where the file was changed by anybody but this.
   void check_if_changed();
+  /// Whether whoever opens the path finds the file that is written; the next commit() begins a new one where not.
+  [[nodiscard]] bool in_place() const;
 
   /// Of Options, from the next sample on.
   void set_longest_step(TimeMs step) { integrator_.set_longest_step(step); }
@@ -164,6 +168,7 @@ class History {
   };
   [[nodiscard]] Identity identity() const;
   Identity left_;
+  std::optional<Error> unusable_;  // no new file could be begun yet; commit() tries again
   std::map<RunKey, Run> runs_;
   std::map<std::string, Device> devices_;
   std::map<LineName, Numbered> lines_;

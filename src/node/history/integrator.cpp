@@ -176,4 +176,14 @@ Recorded Integrator::take(Instant now) {
   return outcome;
 }
 
+void Integrator::begin_anew(TimeMs from) {
+  for (auto& device : last_.devices) device.begins = std::max(device.begins, from);
+  std::map<Pending::SpanKey, TimeMs> spans;
+  for (const auto& [key, ends] : pending_.spans) {
+    TimeMs& end = spans[{key.device, std::max(key.begins, from)}];
+    end = std::max(end, ends);
+  }
+  pending_.spans = std::move(spans);
+}
+
 }  // namespace ration::history

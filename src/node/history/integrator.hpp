@@ -99,6 +99,9 @@ class Integrator {
 
   [[nodiscard]] Recorded take(Instant now);
 
+  /// Where what was stored is lost: devices are watched since `from` at the earliest.
+  void begin_anew(TimeMs from);
+
   [[nodiscard]] Pending& pending() noexcept { return pending_; }
   /// The last sample; its time is the mark up to which everything is counted.
   [[nodiscard]] const Instant& last() const noexcept { return last_; }

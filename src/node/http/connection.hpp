@@ -49,6 +49,8 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   [[nodiscard]] const Peer& peer() const noexcept { return peer_; }
+  /// Whether no whole request waits for its answer, and no stream goes to it.
+  [[nodiscard]] bool idle() const noexcept { return state_ != State::kHandling && state_ != State::kStreaming; }
   [[nodiscard]] const std::string& local_address() const noexcept { return local_address_; }
 
   /// For the request that is being handled; ignored where there is none.

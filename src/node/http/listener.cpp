@@ -153,8 +153,13 @@ Result<TcpListener> open_tcp(const TcpAddress& address) {
   socklen_t size = place.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   if (!listener.socket || ::bind(socket, reinterpret_cast<sockaddr*>(&place), size) != 0 ||
       ::listen(socket, kBacklog) != 0 || ::getsockname(socket, reinterpret_cast<sockaddr*>(&place), &size) != 0)
-    return unusable(shown, std::strerror(errno),
-                    errno == EADDRINUSE ? fmt::format("ss -ltnp 'sport = :{}'", address.port) : "");
+    return unusable(
+        shown, std::strerror(errno),
+        errno == EADDRINUSE
+            ? fmt::format("ration serve --listen {}:0    (any free port; who has this one: ss -ltnp "
+                          "'sport = :{}')",
+                          place.ss_family == AF_INET6 ? "[" + address.host + "]" : address.host, address.port)
+            : "");
   listener.port = ntohs(place.ss_family == AF_INET ? four->sin_port : six->sin6_port);
   return listener;
 }

@@ -34,36 +34,30 @@ std::string address_text(const sockaddr_storage& address) {
   return ::inet_ntop(address.ss_family, place, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// One host has a whole /64 of IPv6: its addresses are counted together.
+/// One host has a whole /64 of IPv6, and this one all of 127.0.0.0/8: its addresses are counted together.
 std::string network_of(const sockaddr_storage& address) {
-  if (address.ss_family != AF_INET6) return address_text(address);
+  if (address.ss_family != AF_INET6) {
+    const std::string text = address_text(address);
+    return text.rfind("127.", 0) == 0 ? "127.0.0.0/8" : text;
+  }
   sockaddr_storage network = address;
   auto& bytes = reinterpret_cast<sockaddr_in6&>(network).sin6_addr.s6_addr;
   std::fill(std::begin(bytes) + 8, std::end(bytes), static_cast<std::uint8_t>(0));
   return address_text(network);
 }
 
-/// Keys of clients that are not counted by who they are.
-constexpr const char *kWithToken = "token", *kOnTrial = "on trial";
-/// Who takes a place that is kept for bearers of the token has so long to show it.
-constexpr milliseconds kTrial{5'000};
-
-Response no_place() {
-  auto response =
-      problem({"E1517", "too many clients are connected", "Try again in 5 s; who they are: ss -xp", 1}, 503);
-  response.headers.emplace_back("Retry-After", "5");
-  return response;
-}
+/// The key of clients that are not counted by who they are.
+constexpr const char* kWithToken = "token";
 
 /// Says it and closes, without ever keeping the connection.
 void turn_away(int socket) {
-  const auto response = no_place();
+  const auto response =
+      problem({"E1517", "too many clients are connected", "Try again in 5 s; who they are: ss -xp", 1}, 503);
   const std::string text = fmt::format(
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}: {}\r\nCache-Control: "
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: {}\r\nRetry-After: 5\r\nCache-Control: "
       "no-store\r\n"
       "Connection: close\r\n\r\n{}",
-      response.content_type, response.body.size(), response.headers.front().first, response.headers.front().second,
-      response.body);
+      response.content_type, response.body.size(), response.body);
   [[maybe_unused]] const auto sent = ::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -74,7 +68,41 @@ tl::unexpected<Error> token_needed(const std::string& address) {
               2);
 }
 
+/// The port that is wanted, else the next one that is free.
+Result<void> take_port(const ServerOptions& options, Places& places) {
+  const auto address = parse_tcp_address(options.tcp_address);
+  if (!address) return tl::unexpected(address.error());
+  if (!address->loopback && options.token_file.empty()) return token_needed(options.tcp_address);
+  places.tcp_host = address->host;
+  for (int next = 0; next <= options.further_ports && !places.tcp; ++next) {
+    TcpAddress place = *address;
+    place.port = static_cast<std::uint16_t>(place.port + next);
+    auto tcp = open_tcp(place);
+    if (tcp) {
+      places.tcp = std::move(*tcp);
+    } else if (options.further_ports == 0) {
+      return tl::unexpected(tcp.error());
+    } else if (places.tcp_problem.empty()) {
+      places.tcp_problem = tcp.error().what;
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<Places> take_places(const ServerOptions& options) {
+  Places places;
+  // First: who is told that a daemon runs here already learns more than that its port is taken.
+  if (!options.socket_path.empty()) {
+    auto socket = UnixListener::open(options.socket_path, options.socket_mode);
+    if (!socket) return tl::unexpected(socket.error());
+    places.socket = std::move(*socket);
+  }
+  if (!options.tcp_address.empty())
+    if (auto taken = take_port(options, places); !taken) return tl::unexpected(taken.error());
+  return places;
+}
 
 struct Server::ListenerCallbacks {
   static void on_unix(evconnlistener*, int socket, sockaddr*, int, void* server) {
@@ -90,8 +118,6 @@ void Server::FreeListener::operator()(evconnlistener* listener) const noexcept {
 
 Server::Server(EventLoop& loop, ServerOptions options) : loop_(loop), options_(std::move(options)) {
   for (const std::string& name : options_.host_names) rules_.host_names.push_back(lower(name));
-  trial_limits_ = options_.limits;
-  trial_limits_.idle = std::min(trial_limits_.idle, kTrial);
 }
 
 Server::~Server() {
@@ -113,28 +139,24 @@ void Server::add(std::string method, std::string_view pattern, Route route) {
 }
 
 Result<void> Server::listen() {
+  auto places = take_places(options_);
+  return places ? listen(std::move(*places)) : tl::unexpected(places.error());
+}
+
+Result<void> Server::listen(Places places) {
   if (!options_.token_file.empty()) {
     auto token = read_token(options_.token_file);
     if (!token) return tl::unexpected(token.error());
     rules_.token = std::move(*token);
   }
-  if (!options_.tcp_address.empty()) {
-    const auto address = parse_tcp_address(options_.tcp_address);
-    if (!address) return tl::unexpected(address.error());
-    if (!address->loopback && rules_.token.empty()) return token_needed(options_.tcp_address);
-    auto tcp = open_tcp(*address);
-    if (!tcp) return tl::unexpected(tcp.error());
-    rules_.host_names.push_back(address->host);
-    tcp_port_ = tcp->port;
-    tcp_ = std::move(*tcp);
-  }
-  if (!options_.socket_path.empty()) {
-    auto place = UnixListener::open(options_.socket_path, options_.socket_mode);
-    if (!place) return tl::unexpected(place.error());
-    unix_ = std::move(*place);
-  }
+  unix_ = std::move(places.socket);
+  tcp_ = std::move(places.tcp);
+  tcp_problem_ = std::move(places.tcp_problem);
   if (unix_) accept_on(unix_->get(), false);
-  if (tcp_) accept_on(tcp_->socket.get(), true);
+  if (tcp_) {
+    rules_.host_names.push_back(places.tcp_host);
+    accept_on(tcp_->socket.get(), true);
+  }
   return {};
 }
 
@@ -197,32 +219,41 @@ void Server::on_accept(int socket, bool tcp) {
   }
   const std::size_t most = favoured ? options_.connections
                                     : options_.connections - std::min(options_.connections, options_.connections_kept);
-  const std::size_t others = connections_.size() - count_of(kWithToken) - count_of(kOnTrial);
-  const bool full = others >= most || count_of(key) >= options_.connections_each;
-  if (full && (!tcp || rules_.token.empty() || options_.connections_on_trial == 0)) {
+  const bool room = (count_of(key) < options_.connections_each || dismiss_idle(key)) &&
+                    (connections_.size() - count_of(kWithToken) < most || dismiss_idle(most_crowded()));
+  if (!room) {
     ++counters_.turned_away;
     turn_away(socket);
     return;
-  }
-  if (full) {  // whoever is at this address, one that has the token gets in; the newest of those who may have it
-    key = kOnTrial;
-    if (count_of(key) >= options_.connections_on_trial) {
-      const auto on_trial = [](const auto& entry) {
-        return entry.second.key == kOnTrial ? entry.second.number : ~0ULL;
-      };
-      std::min_element(connections_.begin(), connections_.end(), [&](const auto& one, const auto& other) {
-        return on_trial(one) < on_trial(other);
-      })->first->abandon();
-      ++counters_.turned_away;
-    }
   }
   ++counters_.accepted;
   ConnectionOwner& owner = *this;
   ++counts_[key];
   auto connection = std::make_unique<Connection>(owner, loop_, std::move(accepted), std::move(peer), std::move(local),
-                                                 full ? trial_limits_ : options_.limits);
+                                                 options_.limits);
   Connection* place = connection.get();
-  connections_.emplace(place, Client{std::move(connection), std::move(key), counters_.accepted});
+  connections_.emplace(place, Client{std::move(connection), std::move(key), ++activity_, favoured});
+}
+
+bool Server::dismiss_idle(const std::string& key) {
+  auto longest = connections_.end();
+  for (auto each = connections_.begin(); each != connections_.end(); ++each) {
+    if (each->second.key != key || !each->first->idle()) continue;
+    if (longest == connections_.end() || each->second.active < longest->second.active) longest = each;
+  }
+  if (longest == connections_.end()) return false;
+  ++counters_.turned_away;
+  longest->first->abandon();
+  return true;
+}
+
+std::string Server::most_crowded() const {
+  std::map<std::string, std::size_t> idle;
+  for (const auto& [connection, client] : connections_)
+    if (!client.favoured && client.key != kWithToken && connection->idle()) ++idle[client.key];
+  const auto most = std::max_element(idle.begin(), idle.end(),
+                                     [](const auto& one, const auto& other) { return one.second < other.second; });
+  return most == idle.end() ? "" : most->first;
 }
 
 std::size_t Server::count_of(const std::string& key) const {
@@ -235,16 +266,6 @@ void Server::recount(Client& client, const char* key) {
   if (--count->second == 0) counts_.erase(count);
   client.key = key;
   ++counts_[client.key];
-}
-
-bool Server::keeps_place(Connection& connection, bool token_accepted) {
-  Client& client = connections_.at(&connection);
-  if (client.key == kWithToken) return true;
-  if (token_accepted && count_of(kWithToken) < options_.connections_with_token) {
-    recount(client, kWithToken);
-    return true;
-  }
-  return client.key != kOnTrial;
 }
 
 void Server::complete(Response& response) {
@@ -289,20 +310,18 @@ void Server::stop(milliseconds patience, std::function<void()> done) {
 
 void Server::handle(Connection& connection, Request request) {
   ++counters_.requests;
+  Client& client = connections_.at(&connection);
+  client.active = ++activity_;
   auto found = router_.find(request.method, request.path);
   const bool strict = found.route && routes_[*found.route].access == Access::kSameOriginOnly;
   // Before a path is told to be unknown: who may not ask learns nothing.
   if (auto refusal = refused(request, rules_, connection.local_address(), strict)) {
     ++counters_.refused;
-    if (!keeps_place(connection, false)) connection.finish();
     return connection.answer(std::move(*refusal));
   }
-  if (!keeps_place(connection, request.peer.kind == Peer::Kind::kTcp && request.peer.token_accepted)) {
-    ++counters_.refused;
-    ++counters_.turned_away;
-    connection.finish();
-    return connection.answer(no_place());
-  }
+  if (request.peer.kind == Peer::Kind::kTcp && request.peer.token_accepted && client.key != kWithToken &&
+      count_of(kWithToken) < options_.connections_with_token)
+    recount(client, kWithToken);
   if (!found.route) {
     ++counters_.refused;
     if (found.allowed.empty())

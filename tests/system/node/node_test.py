@@ -690,7 +690,10 @@ class Starting(Case):
 
     def test_only_one_daemon_has_the_place(self):
         self.assertIn(str(self.daemon.pid), self.refused("E1504", "--state", self.folder / "other", "--listen", "").stderr)
-        self.refused("E1913", "--state", self.folder / "state", "--socket", self.folder / "other.sock", "--listen", "")
+        other = ("--state", self.folder / "state", "--socket", self.folder / "other.sock", "--listen", "")
+        self.refused("E1504", *other)
+        self.environment["RATION_RUNTIME_DIR"] = str(self.folder / "other-books")
+        self.refused("E1913", *other)
 
     def test_an_open_address_needs_a_token(self):
         self.refused("E1505", "--state", self.folder / "other", "--socket", self.folder / "other.sock", "--listen", "0.0.0.0:0")

@@ -6,10 +6,12 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from node_client import BIN, GIB, UnixConnection, until  # noqa: E402
@@ -43,13 +45,14 @@ class Machine(unittest.TestCase):
         return subprocess.run(self.words(BIN / "ration", *arguments, user=user), env=dict(self.environment, **env), capture_output=True,
                               text=True, timeout=100)
 
-    def daemon(self, *options, state="state", node=NODE, preexec=None, **env):
-        process = subprocess.Popen(self.words(BIN / "rationd", *([node] if node else []), "--listen", "", "--state", self.folder / state, *options),
+    def daemon(self, *options, state="state", node=NODE, listen=("--listen", ""), preexec=None, **env):
+        process = subprocess.Popen(self.words(BIN / "rationd", *([node] if node else []), *listen, "--state", self.folder / state, *options),
                                    env=dict(self.environment, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    preexec_fn=preexec)
         self.addCleanup(lambda: (process.send_signal(signal.SIGTERM), process.communicate()))
         line = process.stdout.readline()
         self.assertIn("ration", line, process.stderr.read() if not line else "")
+        process.greeting = line
         return process
 
     def holding(self, name, *options, size="1GiB", node=NODE, **env):
@@ -150,6 +153,56 @@ class OneDaemon(Machine):
         self.assertEqual((done.returncode, done.stderr.split()[0]), (125, "E1405"))
         self.assertIn("belongs to uid 0", done.stderr)
 
+    def test_a_simulated_node_that_somebody_else_prepared_is_not_used(self):
+        """Who guesses the name of the folder puts a link there, in a folder or a folder of links that anybody can write."""
+        secret = self.folder / "tmp/secret"
+        secret.write_text("root's")
+        secret.chmod(0o600)
+        self.environment.pop("RATION_SIM_DIR")
+        self.assertEqual(self.ration("explain", NODE).returncode, 0)
+        (made,) = (self.folder / "tmp/ration-sim-0").iterdir()
+        number = made.name
+        shutil.rmtree(made.parent)
+        links = lambda at: [(at / name).symlink_to("/tmp/secret") for name in ("state", "memory0")]  # noqa: E731
+        theirs = self.folder / "tmp/ration-sim-0"
+        for own, mode in ((NOBODY, 0o777), (0, 0o777)):
+            with self.subTest(owner=own):
+                (theirs / number).mkdir(parents=True)
+                links(theirs / number)
+                for path in (theirs, theirs / number):
+                    os.chown(path, own, own)
+                    path.chmod(mode)
+                for _ in range(2):
+                    done = self.ration("explain", NODE)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(secret.read_text(), "root's")
+                (aside,) = (self.folder / "tmp").glob("ration-sim-0.*")
+                self.assertEqual((aside.stat().st_uid, self.mode(aside)), (0, "0o700"))
+                shutil.rmtree(theirs)
+                shutil.rmtree(aside)
+        shared = self.folder / "tmp/shared"
+        (shared / number).mkdir(parents=True)
+        links(shared / number)
+        done = self.ration("explain", NODE, RATION_SIM_DIR="/tmp/shared")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1417"), done.stderr)
+        self.assertIn("not a plain file", done.stderr)
+        self.assertEqual(secret.read_text(), "root's")
+
+    def test_a_simulated_node_of_somebody_else_is_said_to_be_theirs(self):
+        self.ration("explain", NODE)
+        (self.folder / "sim").chmod(0o777)
+        done = self.ration("explain", NODE, user=NOBODY)
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1417"), done.stderr)
+        self.assertRegex(done.stderr, "Permission denied")
+
+    def test_a_runtime_folder_of_somebody_else_is_not_used(self):
+        """`sudo -E` keeps the user's XDG_RUNTIME_DIR, in which that user can exchange every folder."""
+        self.environment.pop("RATION_SIM_DIR")
+        os.chown(self.folder / "home", NOBODY, NOBODY)
+        done = self.ration("explain", NODE, XDG_RUNTIME_DIR=str(self.folder / "home"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in (self.folder / "home").iterdir()], ["ration.toml"])
+
     def test_a_history_that_is_damaged_while_nobody_asks_is_seen(self):
         first = self.daemon()
         self.looks()
@@ -164,6 +217,73 @@ class OneDaemon(Machine):
         def check():
             return next(check for check in self.get("/api/v1/health")["checks"] if check["id"] == "disk.history")
         self.assertIn(".damaged-", until(lambda: check()["status"] == "warn" and check()["text"], "it is told"))
+
+
+class TakenPort(Machine):
+    """Whoever listens on the daemon's port first."""
+
+    def setUp(self):
+        super().setUp()
+        self.taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.taken.close)
+        self.port = self.taken.getsockname()[1]
+        try:
+            self.addCleanup(socket.create_server(("127.0.0.1", 7077)).close)
+        except OSError:
+            pass  # somebody else has it: so much the better
+
+    def test_the_port_that_nobody_asked_for_is_not_needed(self):
+        daemon = self.daemon(listen=())
+        port = int(re.search(r"http://127\.0\.0\.1:(\d+)", daemon.greeting).group(1))
+        self.assertNotEqual(port, 7077)
+        (check,) = [check for check in self.get("/api/v1/health")["checks"] if check["id"] == "port"]
+        self.assertEqual(check["status"], "warn")
+        self.assertRegex(check["text"], rf"cannot listen on 127\.0\.0\.1:7077: .*; the address is http://127\.0\.0\.1:{port}$")
+        self.assertIn(check["text"], self.events("daemon"))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health") as answer:
+            self.assertEqual(json.load(answer)["data"]["pid"], self.get("/api/v1/health")["pid"])
+        lines = [daemon.stdout.readline() for _ in range(4)]
+        self.assertTrue(any(f"http://127.0.0.1:{port}/?token=" in line for line in lines), lines)
+        self.assertIn(" " + check["text"] + "\n", lines)
+
+    def test_one_that_was_asked_for_is(self):
+        (self.folder / "state").mkdir()
+        (self.folder / "state/history.db").write_text("no database")
+        configuration = (self.folder / "home/ration.toml").read_text()
+        for typed in (True, False):
+            for state in ("state", "new"):
+                with self.subTest(typed=typed, state=state):
+                    (self.folder / "home/ration.toml").write_text(configuration + ("" if typed else f'listen = "127.0.0.1:{self.port}"\n'))
+                    done = subprocess.run(self.words(BIN / "rationd", NODE, *(["--listen", f"127.0.0.1:{self.port}"] if typed else []),
+                                                     "--state", self.folder / state), env=self.environment, capture_output=True, text=True, timeout=60)
+                    self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1507"), done.stderr)
+                    self.assertRegex(done.stderr, r"ration serve .*--listen 127\.0\.0\.1:0 ")
+        self.assertEqual([path.name for path in (self.folder / "state").iterdir()], ["history.db"])
+        self.assertFalse((self.folder / "new").exists())
+
+    def test_a_second_daemon_leaves_nothing(self):
+        self.daemon()
+        second = subprocess.run(self.words(BIN / "rationd", NODE, "--state", self.folder / "new"), env=self.environment, capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual((second.returncode, second.stderr.split()[0]), (1, "E1504"), second.stderr)
+        self.assertFalse((self.folder / "new").exists())
+
+
+class RemovedHistory(Machine):
+    def test_a_history_that_was_removed_is_begun_anew_and_said_so(self):
+        self.daemon()
+        self.holding("train")
+        for remove in (lambda: (self.folder / "state/history.db").unlink(), lambda: shutil.rmtree(self.folder / "state")):
+            self.looks()
+            remove()
+            self.looks()
+            (check,) = [check for check in self.get("/api/v1/health")["checks"] if check["id"] == "disk.history"]
+            self.assertEqual(check["status"], "warn")
+            self.assertIn("was removed, and a new one begun", check["text"])
+            done = self.ration("report", "--window", "1h")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("The lines add up", done.stdout)
+            self.assertIn("before that nobody watched", done.stdout)
 
 
 class TwoDaemons(Machine):

@@ -79,9 +79,9 @@ class Strangers(Case):
         for path in (self.theirs, self.theirs / "books"):
             os.chown(path, NOBODY, NOBODY)
 
-    def lay(self, name, tenant):
+    def lay(self, name, tenant, *options):
         """A book as nobody's program would write it, without having asked."""
-        self.holding(name, "1GiB", "--limit", "2GiB", "--tenant", "somebody")
+        self.holding(name, "1GiB", "--limit", "2GiB", "--tenant", "somebody", *options)
         forged = bytearray(self.book(name).read_bytes())
         struct.pack_into("9s", forged, OFFSET["header.tenant"], tenant.encode())
         struct.pack_into("7s", forged, OFFSET["header.name"], b"forged")
@@ -109,6 +109,54 @@ class Strangers(Case):
                                        RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs)))
         self.assertIn("priority 100 counts as 0", done.stderr)
         self.assertNotIn("counts as", self.ration("run", NODE, "--wait", "--limit", "1GiB", "--priority", "100", "--", "true").stderr)
+
+    def as_them(self, *arguments):
+        return subprocess.run([BIN / "ration", *map(str, arguments)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                              env=dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs),
+                                       RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs)))
+
+    def test_nobody_keeps_memory_from_others_by_himself(self):
+        uuid = self.get("/api/v1/devices")[0]["uuid"]
+        body = json.dumps({"folder": str(self.theirs), "guarantees": {uuid: 8 * GIB}})
+        status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
+        self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
+        self.assertIn("kept from others for nobody: it is guaranteed nothing there", problem["detail"])
+        self.assertTrue(problem["fix"])
+        status, problem = self.as_nobody("POST", "/api/v1/leases", json.dumps({"bytes": 8 * GIB, "guarantee": 8 * GIB}))
+        self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
+        done = self.as_them("split", NODE, "0", "--into", "1")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (5, "E1502"), done.stderr)
+        self.assertIn("you may not keep slices of GPU 0 from others", done.stderr)
+        self.assertEqual(self.as_them("split", NODE).returncode, 0, "to look is not to cut")
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
+        self.stop()
+        (self.folder / "ration.toml").write_text('[[tenant]]\nname = "lab"\nmatch = { users = ["nobody"] }\nguarantee = "8GiB"\n')
+        self.start()
+        os.chmod(self.folder / "ration.sock", 0o666)
+        status, answer = self.as_nobody("POST", "/api/v1/workloads", body)
+        self.assertEqual(status, 200, answer)
+        more = json.dumps({"folder": str(self.theirs), "guarantees": {uuid: 9 * GIB}})
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", more)[1]["id"], "E1502")
+
+    def test_nor_by_a_book_that_keeps_memory(self):
+        self.lay("train", "nobody", "--guarantee", "2GiB")
+        self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)
+        told = self.until(lambda: self.events("violation"), "it is told")[0]["text"]
+        self.assertIn("forged promises itself 2.00 GiB: 2.00 GiB of GPU 0 may not be kept from others for nobody", told)
+        self.assertEqual(self.row("forged")["guarantee_bytes"], 0)
+
+    def test_a_split_asks_before_it_takes_away(self):
+        self.holding("train", "10GiB", "--limit", "12GiB")
+        self.row("train")
+        done = self.ration("split", NODE, "0", "--sizes", "12GiB", "--names", "mine")
+        self.assertEqual((done.returncode, "E1205" in done.stderr), (4, True), done.stderr)
+        self.assertRegex(done.stderr, "ration split .*--sizes 12GiB --names mine --yes")
+        self.assertIn("no slices", self.ration("split", NODE).stdout)
+        self.assertEqual(self.ration("split", NODE, "0", "--sizes", "4GiB").returncode, 0, "there is room beside it")
+        self.assertEqual(self.ration("split", NODE, "0", "--sizes", "12GiB", "--yes").returncode, 0)
+        self.until(lambda: self.row("train")["shrinking"], "it gives back")
+        for event in self.events("rebalanced"):
+            self.assertNotRegex(event["text"], "guaranteed to *($|[.;,])")
 
     def test_nor_by_a_book_that_names_one(self):
         self.lay("train", "root")

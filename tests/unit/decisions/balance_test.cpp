@@ -94,6 +94,12 @@ TEST(Balance, BurstsGiveBackWhatAGuaranteeAsksForAndNotMore) {
   EXPECT_EQ(all.at("big").effective, 12_GiB) << "8 for what is unused of the guarantee, however much is asked for";
 }
 
+TEST(Balance, WhatMakesRoomForSlicesSaysSo) {
+  Balanced balanced;
+  balanced.reason = LimitReason::kGivingBack;
+  EXPECT_EQ(to_text(balanced), "has to give back what is sliced or kept free");
+}
+
 TEST(Balance, ATenantsWorkloadsTogetherStayWithinItsLimit) {
   BalanceInput input{
       40_GiB, {account("a", 20_GiB, 0_GiB, 2_GiB), account("b", 20_GiB, 0_GiB, 2_GiB)}, {{"t", 24_GiB, 0_GiB}}};

@@ -118,6 +118,66 @@ TEST_F(HistoryTest, DamageThatNobodyReadsIsFoundByTheNextCommit) {
   EXPECT_NE(history.take_notices().at(0).find("was removed"), std::string::npos);
 }
 
+TEST_F(HistoryTest, WhereTheFileWasRemovedWatchingBeginsAnew) {
+  for (const bool whole_folder : {false, true}) {
+    History history = open();
+    const auto look = [&](TimeMs at) {
+      ASSERT_TRUE(history.record(sample_at(at, {workload(1, "train", 1_GiB)})));
+      ASSERT_TRUE(history.commit());
+    };
+    for (TimeMs at = kStart; at < kStart + 5000; at += 1000) look(at);
+    ASSERT_TRUE(history.record(sample_at(kStart + 5000, {workload(1, "train", 1_GiB)})));
+    if (whole_folder)
+      std::filesystem::remove_all(folder_);
+    else
+      std::filesystem::remove(path_);
+    EXPECT_FALSE(history.in_place());
+    Event event;
+    event.type = "daemon";
+    ASSERT_TRUE(history.append(event)) << "before anybody noticed";
+    EXPECT_FALSE(history.in_place());
+    look(kStart + 6000);
+    EXPECT_TRUE(history.in_place());
+    EXPECT_NE(history.take_notices().at(0).find("was removed"), std::string::npos);
+    look(kStart + 7000);
+    const auto report = reader().usage(whole_window());
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(report->adds_up);
+    EXPECT_EQ(report->recorded_from, kStart + 4000) << "what was not committed is in the new file";
+    EXPECT_EQ(byte_seconds(find_row(*report, "nlp")->used), seconds(1_GiB, 3000));
+    EXPECT_FALSE(History::open(path_)) << "it still holds the lock";
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+}
+
+TEST_F(HistoryTest, AFileThatWasExchangedIsNotTakenForItsOwn) {
+  History history = open();
+  ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.commit());
+  std::filesystem::rename(path_, path_ + ".before");
+  std::filesystem::copy_file(path_ + ".before", path_);
+  ASSERT_TRUE(history.commit());
+  EXPECT_NE(history.take_notices().at(0).find("exchanged"), std::string::npos);
+  EXPECT_TRUE(history.in_place());
+}
+
+TEST_F(HistoryTest, WhereNoNewFileCanBeBegunEveryWriteFailsUntilOneCan) {
+  History history = open();
+  ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));
+  ASSERT_TRUE(history.commit());
+  std::filesystem::remove_all(folder_);
+  std::ofstream(folder_) << "in the way";
+  for (int times = 0; times < 2; ++times) {
+    const auto failed = history.commit();
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().id, "E1912");
+  }
+  EXPECT_TRUE(history.take_notices().empty());
+  std::filesystem::remove(folder_);
+  EXPECT_TRUE(history.commit());
+}
+
 TEST_F(HistoryTest, AFailedCommitKeepsWhatItHadForTheNextOne) {
   History history = open();
   ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));

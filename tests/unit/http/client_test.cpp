@@ -38,12 +38,16 @@ class OddDaemon {
 
 TEST_F(HttpTest, AClientThatFoundNoPlaceComesAgain) {
   options.connections_each = 1;
-  start();
-  std::optional<Wire> before = by_socket();
-  ASSERT_EQ(before->ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200);
+  std::optional<Responder> unanswered;
+  start([&](Server& routes) {
+    routes.route_deferred("GET", "/later", [&](const Request&, const Responder& responder) { unanswered = responder; });
+  });
+  const Wire before = by_socket();
+  before.say("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  while (!in_loop([&] { return unanswered.has_value(); })) std::this_thread::yield();
   auto answer = std::async(std::launch::async, [&] { return Client(options.socket_path).get("/hello"); });
   while (in_loop([&] { return server->counters().turned_away; }) == 0) std::this_thread::yield();
-  before.reset();
+  unanswered->respond(Response{.body = "at last"});
   const auto got = answer.get();
   ASSERT_TRUE(got) << got.error().what;
   EXPECT_EQ(got->status, 200);

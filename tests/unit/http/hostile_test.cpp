@@ -148,7 +148,7 @@ TEST_F(HttpTest, AClientThatDoesNotTakeItsAnswersIsLetGo) {
   EXPECT_LE(in_loop([&] { return server->counters().requests; }), 2u);
 }
 
-TEST_F(HttpTest, ConnectionsAreBoundedInAllAndForEachUser) {
+TEST_F(HttpTest, WhoHasBeenIdleLongestLeavesForTheNext) {
   options.connections = 12;
   options.connections_each = 8;
   options.connections_kept = 2;
@@ -158,39 +158,66 @@ TEST_F(HttpTest, ConnectionsAreBoundedInAllAndForEachUser) {
     wires.push_back(by_tcp());
     ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
   }
-  const Reply ninth = by_tcp().reply();
-  EXPECT_TRUE(ninth.status == 503 && ninth.headers.get("retry-after") == "5") << "one address has 8";
-  wires.push_back(by_socket());
-  EXPECT_EQ(wires.back().ask(kStillThere).status, 200) << "another user is let in";
-  for (int i = 0; i < 3; ++i) {
-    wires.push_back(by_socket());
-    ASSERT_EQ(wires.back().ask(kStillThere).status, 200) << "the last places are kept for us";
-  }
-  EXPECT_EQ(by_socket().reply().status, 503) << "12 in all";
-  wires.clear();
-  while (in_loop([&] { return server->connections(); }) > 0) std::this_thread::yield();
+  ASSERT_EQ(wires[0].ask(kStillThere).status, 200) << "so the second has been idle longest";
   wires.push_back(by_tcp());
-  EXPECT_EQ(wires.back().ask(kStillThere).status, 200) << "places that were left are free again";
-  for (int i = 0; i < 7; ++i) {
-    wires.push_back(by_tcp());
-    ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
+  EXPECT_EQ(wires.back().ask(kStillThere).status, 200) << "one host has 8";
+  EXPECT_FALSE(wires[1].more());
+  EXPECT_EQ(wires[0].ask(kStillThere).status, 200);
+  for (int i = 0; i < 4; ++i) {
+    wires.push_back(by_socket());
+    ASSERT_EQ(wires.back().ask(kStillThere).status, 200) << "another user is let in, the last places are kept for us";
   }
+  wires.push_back(by_socket());
+  EXPECT_EQ(wires.back().ask(kStillThere).status, 200) << "whoever has most gives one away";
+  EXPECT_FALSE(wires[2].more());
+  EXPECT_EQ(in_loop([&] { return server->connections(); }), 12u);
 }
 
-TEST_F(HttpTest, TheLastPlacesAreNotForStrangers) {
-  options.connections = 4;
-  options.connections_kept = 2;
-  start();
+TEST_F(HttpTest, WhoseRequestIsAnsweredDoesNotLeave) {
+  options.connections_each = 2;
+  std::vector<Responder> waiting;
+  start([&](Server& routes) {
+    routes.route_deferred("GET", "/later", [&](const Request&, Responder responder) { waiting.push_back(responder); });
+  });
   std::vector<Wire> wires;
-  for (int i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < 2; ++i) {
     wires.push_back(by_tcp());
-    ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
+    wires.back().say(get("Host: localhost\r\n", "/later"));
+    while (in_loop([&] { return waiting.size(); }) <= i) std::this_thread::yield();
   }
-  EXPECT_EQ(by_tcp().reply().status, 503);
-  EXPECT_EQ(by_socket().ask(kStillThere).status, 200);
+  const Reply third = by_tcp().reply();
+  EXPECT_TRUE(third.status == 503 && third.headers.get("retry-after") == "5");
+  in_loop([&] {
+    for (Responder& each : waiting) each.respond(Response{.body = "here"});
+    return 0;
+  });
+  for (Wire& wire : wires) EXPECT_EQ(wire.reply().status, 200);
 }
 
-TEST_F(HttpTest, WhoHasTheTokenGetsInHoweverManyOthersThereAre) {
+TEST_F(HttpTest, WhoSendsAWholeRequestGetsInHoweverManySendNone) {
+  options.connections = 40;
+  options.connections_each = 30;
+  options.connections_kept = 2;
+  start([](Server& routes) {
+    routes.route("POST", "/once", [](const Request& request) { return Response{.body = request.body}; });
+  });
+  std::vector<Wire> slow;
+  for (int i = 0; i < 300; ++i) {
+    slow.push_back(by_tcp());
+    slow.back().say("GET /hel");
+    if (i % 30 != 29) continue;
+    EXPECT_EQ(by_tcp().ask(kStillThere).status, 200);
+    EXPECT_EQ(by_socket().ask(kStillThere).status, 200);
+    EXPECT_EQ(by_tcp()
+                  .ask("POST /once HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+                       "2\r\n\r\n{}")
+                  .body,
+              "{}");
+  }
+  EXPECT_LE(in_loop([&] { return server->connections(); }), 40u);
+}
+
+TEST_F(HttpTest, WhoHasShownTheTokenStaysHoweverManyOthersThereAre) {
   options.token_file = folder.file("token");
   const FileDescriptor file(::open(options.token_file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::write(file.get(), "sixteen-letters-and-more", 24), 24);
@@ -198,23 +225,18 @@ TEST_F(HttpTest, WhoHasTheTokenGetsInHoweverManyOthersThereAre) {
   options.connections_each = 4;
   options.connections_kept = 2;
   options.connections_with_token = 2;
-  options.connections_on_trial = 2;
   start();
   const std::string with_token = get("Host: localhost\r\nAuthorization: Bearer sixteen-letters-and-more\r\n");
+  Wire first = by_tcp(), second = by_tcp(), third = by_tcp();
+  for (Wire* each : {&first, &second, &third}) EXPECT_EQ(each->ask(with_token).status, 200);
   std::vector<Wire> wires;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 9; ++i) {
     wires.push_back(by_tcp());
     ASSERT_EQ(wires.back().ask(kStillThere).status, 200);
   }
-  Wire other = by_tcp();
-  EXPECT_EQ(other.ask(kStillThere).status, 503) << "the address has its 4";
-  EXPECT_FALSE(other.more()) << "and no place is kept for it";
-  for (int i = 0; i < 5; ++i) wires.push_back(by_tcp());  // silent: as if each were about to show a token
-  Wire first = by_tcp(), second = by_tcp();
   EXPECT_EQ(first.ask(with_token).status, 200);
   EXPECT_EQ(second.ask(with_token).status, 200);
-  EXPECT_EQ(by_tcp().ask(with_token).status, 503) << "the bearers have their bound";
-  EXPECT_EQ(first.ask(with_token).status, 200);
+  EXPECT_FALSE(third.more()) << "the bearers have their bound, and it is a client like others";
   EXPECT_LE(in_loop([&] { return server->connections(); }), 8u);
 }
 

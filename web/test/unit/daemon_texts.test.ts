@@ -46,7 +46,7 @@ const told = [
 /** Of these the sentences that stand in an event or a reason; most of what they say is the answer to a request. */
 const partly: Record<string, RegExp> = {
   "node/api.cpp": /holds memory|not yours|driver did not say|no limit is set|does not name/, "node/api_leases.cpp": /waits for|its turn|taken out of the queue/,
-  "node/webhook.cpp": /alerts could|keep up|answers with/, "node/history/store.cpp": /events from/, "node/history/history.cpp": /was damaged/, "node/api_now.cpp": /on TCP nobody/,
+  "node/webhook.cpp": /alerts could|keep up|answers with/, "node/history/store.cpp": /events from/, "node/history/history.cpp": /was (damaged|removed|exchanged)/, "node/api_now.cpp": /on TCP nobody/,
 };
 /** Refusals that an event quotes. */
 const quoted = /^(E1304|E1411|E1541|E1542|E1543|E1544|E1545|E1547)$/;
@@ -54,7 +54,7 @@ const withQuoted = ["node/node_idle.cpp", "node/node_rules.cpp", "node/limits.cp
 
 /** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
 const notShown = [
-  /^\n /, /^ · http/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^Its container /, /^ {3}shows who/, /^Trim instead/, /^Run the daemon/, /^It computes/, /^Start it again/, /^ {3}or start it again$/,
+  /^\n /, /^ · \{\}/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^Its container /, /^ {3}shows who/, /^Trim instead/, /^Run the daemon/, /^It computes/, /^Start it again/, /^ {3}or start it again$/,
   /^'\w+' is no object$/, /^it is no (list|object)$/, / belongs to \{\}\.$/, /^\{\}, or: ration set/, /^look at$/, /   \(who (holds|it)/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
 ];
 

@@ -1,0 +1,98 @@
+#include "base/own_folder.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+namespace ration {
+namespace {
+
+bool is_own(const std::string& folder) {
+  struct stat status {};
+  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::getuid();
+}
+
+bool others_can_write(const std::string& folder) {
+  struct stat status {};
+  return ::lstat(folder.c_str(), &status) != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+/// This user's own one of the folders `/tmp/NAME.XXXXXX`; empty: there is none.
+std::string unguessable_folder(const std::string& name) {
+  std::string found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error)) {
+    if (each->path().filename().string().rfind(name + ".", 0) != 0 || !is_own(each->path())) continue;
+    if (found.empty() || each->path() < found) found = each->path();
+  }
+  return found;
+}
+
+/// Makes the folder where it is not there, whoever it belongs to. Empty: it can be used; else why not.
+std::string make_trusted_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
+  return ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+}
+
+}  // namespace
+
+std::string make_own_folder(const std::string& folder, mode_t mode) {
+  const bool made = ::mkdir(folder.c_str(), mode) == 0;
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot be made: {}", std::strerror(errno));
+  if (S_ISLNK(status.st_mode)) return "is a symbolic link";
+  if (!S_ISDIR(status.st_mode)) return "is no folder";
+  if (status.st_uid != ::getuid()) return fmt::format("belongs to uid {}", status.st_uid);
+  if (made && (status.st_mode & mode) != mode) ::chmod(folder.c_str(), mode);
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot be written";
+}
+
+std::string own_folder_in_tmp(const std::string& prefix) {
+  const std::string name = fmt::format("{}-{}", prefix, ::getuid());
+  if (std::string found = unguessable_folder(name); !found.empty()) return found;
+  std::string folder = "/tmp/" + name;
+  if (make_own_folder(folder, 0700).empty() && !others_can_write(folder)) return folder;
+  std::string pattern = folder + ".XXXXXX";
+  return ::mkdtemp(pattern.data()) == nullptr ? folder : pattern;
+}
+
+std::string own_runtime_folder() {
+  const char* given = std::getenv("XDG_RUNTIME_DIR");
+  return given != nullptr && is_own(given) ? given : "";
+}
+
+SimulatedNodeFolder simulated_node_folder(const std::string& description) {
+  SimulatedNodeFolder node;
+  const std::string name = "/" + std::to_string(std::hash<std::string>{}(description)&0xffffffff);
+  if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') {
+    for (const std::string& folder : {std::string(given), given + name}) {
+      node.path = folder;
+      node.problem = make_trusted_folder(folder);
+      if (!node.problem.empty()) return node;
+    }
+  } else {
+    const std::string runtime = own_runtime_folder();
+    node.path =
+        runtime.empty() ? own_folder_in_tmp("ration-sim") : fmt::format("{}/ration-sim-{}", runtime, ::getuid());
+    node.problem = make_own_folder(node.path, 0700);
+    if (!node.problem.empty()) return node;
+    node.path += name;
+    node.problem = make_own_folder(node.path, 0700);
+    if (!node.problem.empty()) return node;
+  }
+  const std::string state = node.path + "/state";
+  struct stat status {};
+  if (::lstat(state.c_str(), &status) != 0) return node;
+  if (!S_ISREG(status.st_mode)) node.problem = "state is not a plain file";
+  if (S_ISREG(status.st_mode) && ::access(state.c_str(), R_OK | W_OK) != 0)
+    node.problem = fmt::format("state belongs to uid {}: {}", status.st_uid, std::strerror(errno));
+  return node;
+}
+
+}  // namespace ration

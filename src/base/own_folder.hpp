@@ -1,0 +1,34 @@
+// Folders that nobody but this user can change, also below /tmp, where everybody can take a name first. Used by the
+// store of the books, the simulated GPU and the command line. Promises: nobody else's folder and no symbolic link is
+// used.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace ration {
+
+/// Makes the folder where it is not there, with that mode whatever the umask is. Empty: it can be used; else why not.
+/// What somebody else put there is left alone: who owns a folder can exchange every file in it.
+[[nodiscard]] std::string make_own_folder(const std::string& folder, mode_t mode);
+
+/// `/tmp/PREFIX-UID`, or `/tmp/PREFIX-UID.XXXXXX` where somebody else has that or can write there; a later process of
+/// this user finds the same. Made where it is not there; make_own_folder() says whether it can be used.
+[[nodiscard]] std::string own_folder_in_tmp(const std::string& prefix);
+
+/// $XDG_RUNTIME_DIR where it is this user's, as the XDG specification demands; `sudo -E` hands on another's. Empty:
+/// there is none.
+[[nodiscard]] std::string own_runtime_folder();
+
+/// The folder of one simulated node.
+struct SimulatedNodeFolder {
+  std::string path;
+  std::string problem;  ///< empty: it can be used
+};
+
+/// Where the processes of the node that RATION_SIM describes meet: in RATION_SIM_DIR, which is trusted as it is, else
+/// in a folder of this user. Made where it is not there.
+[[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);
+
+}  // namespace ration
