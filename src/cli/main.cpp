@@ -109,7 +109,7 @@ CLI::App* add_verb(CLI::App& app, const std::string& name, const std::function<R
     chosen = [action, verb]() -> Result<int> {
       if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
       if (auto good = check_sizes(*verb); !good) return tl::unexpected(good.error());
-      if (session.simulated_node == "demo" && verb->get_name() != "serve")  // which makes a node, and joins none
+      if (cli::names_demo(session.simulated_node) && verb->get_name() != "serve")  // which makes a node, and joins none
         if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
       return action();
     };
@@ -471,7 +471,7 @@ void add_verbs(CLI::App& app) {
   candidates->parse_complete_callback([candidates] {
     choose_node(candidates->count("--sim") > 0, cli::kSim | cli::kSocket);
     chosen = []() -> Result<int> {
-      if (session.simulated_node == "demo")
+      if (cli::names_demo(session.simulated_node))
         if (auto joined = cli::join_demo(session); !joined) return tl::unexpected(joined.error());
       return cli::candidates(session, typed.target);
     };
@@ -562,6 +562,9 @@ int main(int argc, char** argv) {
   }
   const Result<int> outcome = chosen();
   if (outcome) return *outcome;
-  session.print_error(verb, outcome.error());
-  return outcome.error().exit_code;
+  Error error = outcome.error();
+  if (error.exit_code == 125 && verb != "run")
+    error.exit_code = 1;  // there it tells ration's failure from the program's
+  session.print_error(verb, error);
+  return error.exit_code;
 }
