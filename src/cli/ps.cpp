@@ -218,6 +218,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
         std::remove_if(rows.begin(), rows.end(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); }),
         rows.end());
   }
+  const std::size_t all = rows.size();
   std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
     const auto other = [&](const char* field, const std::string& wanted) {
       return !wanted.empty() && (!row.contains(field) || row[field] != wanted);
@@ -262,6 +263,15 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   }
   if (!table.empty() || session.format() == Format::kCsv)
     table.print(session.format());
+  else if (!options.tenant.empty() || !options.user.empty())
+    fmt::print("nothing of{}{} is here, {} of others {}.  {}\n",
+               options.tenant.empty() ? "" : fmt::format(" tenant '{}'", options.tenant),
+               options.user.empty() ? "" : fmt::format(" user '{}'", options.user), all, all == 1 ? "is" : "are",
+               session.hint("ration ps"));
+  else if (all_devices.empty() && snapshot->contains("warnings"))
+    fmt::print("nothing runs under a limit, and no GPU is known: {}\n  {}\n",
+               snapshot->at("warnings").at(0).at("message").get<std::string>(),
+               session.hint(snapshot->at("warnings").at(0).at("fix").get<std::string>()));
   else
     fmt::print("nothing runs under a limit.  {}\n", session.hint("ration run --limit 4GiB -- python train.py"));
   if (session.format() != Format::kText) return 0;

@@ -53,8 +53,8 @@ Result<int> would_serve(const Session& session, const ServeOptions& options, con
   const auto machine = session.machine();
   const std::string configured = configuration->daemon.listen.value;
   const std::string listen = options.listen_given ? options.listen : configured;
-  fmt::print("would watch {} GPUs and the books in {}{}\n", machine ? machine->devices.size() : 0, store.folder(),
-             listen.empty() ? "" : ", and listen on " + listen);
+  fmt::print("would watch {} and the books in {}{}\n", counted(machine ? machine->devices.size() : 0, "GPU"),
+             store.folder(), listen.empty() ? "" : ", and listen on " + listen);
   return 0;
 }
 

@@ -181,7 +181,7 @@ std::optional<std::string> Daemon::log_in(std::string_view once) {
 
 std::string Daemon::greeting(bool with_link) const {
   const Snapshot& now = node_.snapshot();
-  std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
+  std::string text = fmt::format("ration {}: {} ({}) · socket {}", RATION_VERSION, counted(now.devices.size(), "GPU"),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
   if (server_.tcp_port() != 0)
     text +=
