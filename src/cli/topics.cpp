@@ -211,7 +211,10 @@ const std::vector<Topic>& topics() {
        "([[tenant]]), with "
        "a limit and\na guarantee over all of their workloads on a GPU, a priority and a price; a workload's tenant is "
        "the one "
-       "whose match fits it,\nor the one that ration run --tenant asks for.\n\n"
+       "whose match fits it,\nor the one that ration run --tenant asks for. Where "
+       "nothing says so it is the user with a daemon,\nwhich knows who asks, and 'default' without one, where all "
+       "books are "
+       "one user's.\n\n"
        "  ration ps --tenant nlp                 what runs of it\n  ration set nlp --limit 20GiB           change its "
        "limit\n"
        "  ration report --by tenant              what it used\n"},

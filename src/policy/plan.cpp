@@ -230,7 +230,9 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
   if (is_number_of_something(wish.name))
     return fail("E1409",
                 fmt::format("'{}' cannot be the name of a workload: it is a number of something else.", wish.name),
-                command({"run", "--name", "job-" + wish.name}) + " …   so that ration why can tell them apart", 2);
+                command({"run", "--name", "job-" + wish.name}) +
+                    " …   is not taken for an event, a denial or a place in the queue",
+                2);
   if (!wish.account.empty() && wish.account != "device" && wish.account != "heap") {
     return fail("E1416", fmt::format("account '{}' is unknown.", wish.account),
                 "--account device (contexts count) or heap (allocations only)", 2);

@@ -151,6 +151,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.ration("set", "w", NODE, "--limit", "-1GiB").returncode, 0)
 
     def test_a_name_is_no_number_of_something_else(self):
+        self.assertIn("'default' without one", self.ration("help", "tenant").stdout)
         for name in ("42", "q-1", "e-7", "d-1-1"):
             self.refused(2, "E1409", "run", NODE, "--name", name, "--", "true")
         self.assertEqual(self.ration("run", NODE, "--name", "d-2", "--", "true").returncode, 0)

@@ -118,6 +118,7 @@ export const sentences: [string, string][] = [
   ["{} was taken out of the queue by {}.", "{2} 将 {1} 移出了队列。"],
   ["to come back to its device: {}", "等待回到其设备：{1!}"],
   ["best is GPU {}: {} of {} is neither held nor promised", "GPU {1} 最合适：{3} 中有 {2} 既未被占用也未被承诺"],
+  ["without a limit", "无上限的进程"],
   ["about to start on GPU {}", "即将在 GPU {1} 上启动"],
   ["GPU {} has {} left, kept for {} which comes first", "GPU {1} 剩余 {2}，为排在前面的 {3} 保留"],
   ["GPU {} has {} left, {} of it kept for {} (guarantees)", "GPU {1} 剩余 {2}，其中 {3} 为 {4} 保留（保障）"],
