@@ -57,7 +57,9 @@ Result<Bytes> parse_size(std::string_view text, Bytes device_total, Bytes device
                   fmt::format("Write {:g}% (of the GPU) or 512MiB.", number * 100), 2);
     }
     return fail("E1101", fmt::format("'{}' has no unit.", text),
-                fmt::format("Write {}MiB (TensorFlow's unit), 4GiB, or 50%.", text), 2);
+                number > 0 ? fmt::format("Write {}MiB (TensorFlow's unit), 4GiB, or 50%.", text)
+                           : std::string("Write a size, such as 4GiB, or 50%."),
+                2);
   }
   for (const auto& [name, factor] : kUnits) {
     if (unit != name) continue;
@@ -96,6 +98,10 @@ std::string format_size(Bytes size, Units units) {
   while (value >= 999.5 && unit + 1 < names.size()) value /= step, ++unit;
   const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f} {}", value, digits, names[unit]);
+}
+
+std::string counted(std::size_t number, std::string_view thing) {
+  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
 }
 
 std::string format_duration(std::uint64_t nanoseconds) {

@@ -27,4 +27,7 @@ enum class Units { kIec, kSi, kBytes };
 /// `1h 02m`, `12m 41s`, `8s`: the two largest parts.
 [[nodiscard]] std::string format_duration(std::uint64_t nanoseconds);
 
+/// `1 GPU`, `2 GPUs`.
+[[nodiscard]] std::string counted(std::size_t number, std::string_view thing);
+
 }  // namespace ration

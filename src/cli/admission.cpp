@@ -7,6 +7,8 @@
 #include <random>
 #include <thread>
 
+#include "cli/fields.hpp"
+
 namespace ration::cli {
 namespace {
 
@@ -23,32 +25,10 @@ std::string gpus_of(const json& lease) {
   return fmt::format("{}", fmt::join(numbers, ","));
 }
 
-/// Whether that device is one of those that are waited for: `auto`, or their numbers (other names are not told apart).
-bool is_wanted(const std::string& wanted, const json& gpu) {
-  if (wanted.find_first_not_of("0123456789,") != std::string::npos || !gpu.is_number()) return true;
-  return ("," + wanted + ",").find(fmt::format(",{},", gpu.get<int>())) != std::string::npos;
-}
-
-std::string holders_line(NodeClient& daemon, const std::string& wanted) {
-  const auto snapshot = daemon.get("/api/v1/snapshot");
-  if (!snapshot) return {};
-  std::vector<std::string> parts;
-  for (const json& row : snapshot->at("workloads")) {
-    if (!row.at("used_bytes").is_number_unsigned() || row["used_bytes"] == 0) continue;
-    if (!is_wanted(wanted, row.at("gpu"))) continue;
-    const std::string size = format_size(Bytes{row["used_bytes"].get<std::uint64_t>()});
-    parts.push_back(
-        row.at("workload").is_string()
-            ? fmt::format("{}/{} {}", row.at("tenant").get<std::string>(), row["workload"].get<std::string>(), size)
-            : fmt::format("ungoverned pid {} {}", row.at("processes").at(0).at("pid").get<int>(), size));
-  }
-  return parts.empty() ? "" : fmt::format("      held by  {}\n", fmt::join(parts, " · "));
-}
-
-void tell_of_waiting(NodeClient& daemon, const json& lease, Bytes bytes) {
+void tell_of_waiting(const Session& session, const json& lease, Bytes bytes) {
   fmt::print(stderr, "ration: waiting for {} on {} - {}\n{}", format_size(bytes),
              lease.at("gpu") == "auto" ? "any GPU" : "GPU " + lease["gpu"].get<std::string>(),
-             lease.value("reason", "its turn"), holders_line(daemon, lease["gpu"].get<std::string>()));
+             lease.value("reason", "its turn"), takers_line(session, lease, "      taken by  "));
   const json& estimate = lease.at("estimate_seconds");
   fmt::print(stderr, "      position {} of {} · usual wait here {} · Ctrl-C to leave the queue\n",
              lease.at("position").get<int>(), lease.at("of").get<int>(),
@@ -57,10 +37,6 @@ void tell_of_waiting(NodeClient& daemon, const json& lease, Bytes bytes) {
                                lease.at("estimate_of").get<int>())
                  : "n/a (" + lease.value("estimate_seconds_na", "not known") + ")");
 }
-
-}  // namespace
-
-namespace {
 
 json devices_of(const std::vector<policy::PlannedAccount>& accounts) {
   json uuids = json::array();
@@ -90,7 +66,25 @@ Result<json> ask_for_place(NodeClient& daemon, const json& wish, std::optional<C
 
 }  // namespace
 
-Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes) {
+std::string takers_line(const Session& session, const json& lease, std::string_view begin) {
+  constexpr std::size_t kMostNamed = 8;
+  const auto takers = lease.find("taken_by");
+  if (takers == lease.end() || takers->empty()) return {};
+  std::vector<std::string> parts;
+  for (const json& row : *takers) {
+    if (parts.size() == kMostNamed) {
+      parts.push_back(fmt::format("and {} more", takers->size() - kMostNamed));
+      break;
+    }
+    const Bytes taken = bytes_in(row, "taken_bytes");
+    const auto used = known_bytes(row, "used_bytes");
+    parts.push_back(fmt::format("{} {}{}", row.at("who").get<std::string>(), session.size(taken),
+                                used && *used < taken ? fmt::format(" (promised; {} used)", session.size(*used)) : ""));
+  }
+  return fmt::format("{}{}\n", begin, fmt::join(parts, " · "));
+}
+
+Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options, Bytes bytes) {
   json wish{{"bytes", bytes.count()},
             {"gpu", options.wish.gpu.empty() ? "auto" : options.wish.gpu},
             {"tenant", options.wish.tenant},
@@ -133,7 +127,7 @@ Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Byte
       return fail("E1309", fmt::format("{} were not free within {}.", format_size(bytes), options.wait),
                   "ration ps   shows who holds it; --wait without a time waits for ever", 124);
     }
-    if (!told) tell_of_waiting(daemon, *lease, bytes);
+    if (!told) tell_of_waiting(session, *lease, bytes);
     told = true;
     std::this_thread::sleep_for(kAskedEvery);
     auto answer = daemon.get("/api/v1/leases/" + id);

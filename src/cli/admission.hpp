@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -17,7 +18,11 @@ struct Lease {
 
 /// Waits in the queue until `bytes` are free for it; says on standard error what it waits for. Exit code 124 (E1309)
 /// when `wait` has passed; E1501 without a daemon.
-[[nodiscard]] Result<Lease> wait_for_lease(NodeClient& daemon, const RunOptions& options, Bytes bytes);
+[[nodiscard]] Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options,
+                                           Bytes bytes);
+
+/// A line that begins with `begin`: who holds what a lease waits for, or was promised it. Empty: nobody is known.
+[[nodiscard]] std::string takers_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
 /// Tells the daemon of the book about to be made; returns the tenant that is charged. E1532: it governs other
 /// devices than these.

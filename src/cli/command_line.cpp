@@ -77,7 +77,7 @@ CLI::App* CommandLine::add_subcommand(const std::string& name, const std::string
     chosen_ = [this, verb, action]() -> Result<int> {
       if (auto good = check_dry_run(*verb); !good) return tl::unexpected(good.error());
       if (auto good = check_sizes(*verb); !good) return tl::unexpected(good.error());
-      if (session.simulated_node == "demo" && verb->get_name() != "serve")  // which makes a node, and joins none
+      if (names_demo(session.simulated_node) && verb->get_name() != "serve")  // which makes a node, and joins none
         if (auto joined = join_demo(session); !joined) return tl::unexpected(joined.error());
       return action();
     };

@@ -53,7 +53,7 @@ std::string moments_text(const Scenario& scenario) {
 
 /// A command as it can be typed in another terminal.
 std::vector<std::string> of_demo(std::vector<std::string> words) {
-  words.emplace_back("--sim=demo");
+  words.emplace_back("--sim=" + Stage::name());
   return words;
 }
 
@@ -66,14 +66,15 @@ class Play {
     const auto snapshot = daemon_.get("/api/v1/snapshot");
     std::map<std::string, int> tenants;
     for (const ScenarioProgram& program : scenario_.programs) ++tenants[program.tenant];
-    say("ration demo: {}, {} tenants, {} programs, seed {} - nothing on this machine is touched, no GPU is needed",
-        snapshot ? devices_text(*snapshot) : scenario_.node, tenants.size(), scenario_.programs.size(), options_.seed);
+    say("ration demo: {}, {}, {}, seed {} - nothing on this machine is touched, no GPU is needed",
+        snapshot ? devices_text(*snapshot) : scenario_.node, counted(tenants.size(), "tenant"),
+        counted(scenario_.programs.size(), "program"), options_.seed);
     say("  {}: {}", scenario_.name, scenario_.about);
     say("  dashboard  {}", stage_.link());
     say("             (that link works once; to change limits in another browser: token {})", stage_.token());
-    say("  terminal   ration ps --sim=demo");
+    say("  terminal   ration ps --sim={}", Stage::name());
     if (!scenario_.moments.empty()) say("  {}", moments_text(scenario_));
-    if (!scenario_.try_this.empty()) say("  try:  {} --sim=demo", scenario_.try_this);
+    if (!scenario_.try_this.empty()) say("  try:  {} --sim={}", scenario_.try_this, Stage::name());
     say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed, fmt::join(scenario_names(), "|"));
   }
 
@@ -211,8 +212,8 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
     end = scenario->length;
   }
   if (outer.dry_run) {
-    fmt::print("would play {} on simulated GPUs ({}) with {} programs: {}\n", scenario->name, scenario->node,
-               scenario->programs.size(), scenario->about);
+    fmt::print("would play {} on simulated GPUs ({}) with {}: {}\n", scenario->name, scenario->node,
+               counted(scenario->programs.size(), "program"), scenario->about);
     return 0;
   }
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, [](int) { interrupted = 1; });

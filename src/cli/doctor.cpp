@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -63,8 +64,8 @@ Finding check_driver(const Session& session) {
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
   const std::string what = fmt::format(
-      "driver {}, {} GPU{}: {}", machine->driver_version.empty() ? "n/a (it does not say)" : machine->driver_version,
-      machine->devices.size(), machine->devices.size() == 1 ? "" : "s", machine->devices.front().name);
+      "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it does not say)" : machine->driver_version,
+      counted(machine->devices.size(), "GPU"), machine->devices.front().name);
   if (machine->management) return ok(what);
   return warn(what + ", but no NVML: memory by process is n/a, contexts are charged by estimate",
               "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
@@ -118,14 +119,14 @@ std::optional<Bytes> limit_in_book(const Session& session, const std::string& na
 
 // A daemon may lower the limit of the trial, and raise it again, for the sake of others.
 bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
-  return in_book == asked ? seen == asked : seen > Bytes{0} && seen <= std::max(asked, in_book);
+  return in_book == asked ? seen == asked : seen <= std::max(asked, in_book);
 }
 
 Finding check_preload(const Session& session) {
   const std::string name = fmt::format("doctor-{}", ::getpid());
   const auto done =
       self(with_sim(session, {"run", "--limit", "64%", "--name", name, "--", companion("ration-workload"), "total"}));
-  if (done.exit_code != 0)
+  if (done.exit_code != 0 || done.text.empty() || std::isdigit(static_cast<unsigned char>(done.text.front())) == 0)
     return bad("a program under a limit could not be started: " + first_line(done.text),
                "ration run --limit 1GiB -- ration-workload total");
   const auto machine = session.machine();
@@ -185,7 +186,7 @@ Finding check_slices(const Session& session) {
   if (!store) return bad(store.error());
   const auto slices = policy::read_slices(*store);
   if (!slices) return bad(slices.error());
-  return ok(slices->empty() ? "no slices" : fmt::format("{} slices", slices->size()));
+  return ok(slices->empty() ? "no slices" : counted(slices->size(), "slice"));
 }
 
 Finding check_config() {
@@ -370,10 +371,11 @@ const char* word(Verdict verdict) {
   return verdict == Verdict::kOk ? "OK" : verdict == Verdict::kWarn ? "WARN" : "FAIL";
 }
 
+bool covers(const std::string& name, const std::string& id) { return id == name || id.rfind(name + ".", 0) == 0; }
+
 bool selected(const DoctorOptions& options, const std::string& id) {
   const auto named = [&](const std::vector<std::string>& list) {
-    return std::any_of(list.begin(), list.end(),
-                       [&](const std::string& name) { return id == name || id.rfind(name + ".", 0) == 0; });
+    return std::any_of(list.begin(), list.end(), [&](const std::string& name) { return covers(name, id); });
   };
   return (options.only.empty() || named(options.only)) && !named(options.skip);
 }
@@ -399,7 +401,12 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"mem.orphaned", [&] { return check_orphaned(session); }},
                             {"sim.selftest", check_simulator},
                             {"sim.cuda", check_simulated_cuda}};
-  if (options.probe) checks.push_back({"enforce.probe", [&] { return probe(session); }});
+  checks.push_back({"enforce.probe", [&] { return probe(session); }});
+  for (const auto* list : {&options.only, &options.skip})
+    for (const std::string& name : *list)
+      if (std::none_of(checks.begin(), checks.end(), [&](const Check& check) { return covers(name, check.id); }))
+        return fail("E1421", fmt::format("no check is named '{}'.", name), "ration doctor   lists them", 2);
+  if (!options.probe) checks.pop_back();
   int counts[3] = {};
   auto rows = nlohmann::json::array();
   Table table({{"CHECK", "check"}, {"RESULT", "result"}, {"TEXT", "message"}, {"FIX", "fix"}});
@@ -420,7 +427,9 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
     if (!finding.fix.empty()) fmt::print("{:24}→ {}\n", "", finding.fix);
     std::fflush(stdout);
   }
-  if (rows.empty()) return fail("E1421", "no check has that name.", "ration doctor   lists them", 2);
+  if (rows.empty())
+    return fail("E1421", "nothing is left to check.", "ration doctor   lists the checks; enforce.probe needs --probe",
+                2);
   if (session.format() == Format::kJson)
     session.print_json("doctor", rows);
   else if (session.format() == Format::kCsv)

@@ -65,6 +65,9 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
     return 0;
   }
   if (topic.size() == 2 && topic[0] == "schema") return print_schema(topic[1]);
+  if (topic.size() > 1)
+    return fail("E1422", fmt::format("'{}' is one word too many: help is on one thing.", topic[1]),
+                "ration help " + topic.front(), 2);
   const std::string& name = topic.front();
   const bool is_topic =
       name == "env" || name == "config";  // topics that share a verb's name: ration VERB --help is the verb
@@ -76,6 +79,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
     if (name != entry.name) continue;
     fmt::print("{}", entry.text);
     if (name == "schema") fmt::print("\n{}", schema_list());
+    if (is_topic) fmt::print("\nThe verb of that name: ration {} --help\n", name);
     return 0;
   }
   for (const ErrorText& error : error_texts()) {

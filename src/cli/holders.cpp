@@ -56,13 +56,24 @@ std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vect
   return found;
 }
 
-std::string holders_sentence(const Session& session, const policy::Device& device, const std::vector<Holder>& holders) {
+std::string shares_sentence(const Session& session, const std::vector<DeviceShare>& shares) {
   std::vector<std::string> parts;
-  for (const Holder& holder : holders) {
-    if (holder.entry().device == device.bytes && holder.entry().used > Bytes{0}) {
-      parts.push_back(fmt::format("{} {}", holder.book.name, session.size(holder.entry().used)));
-    }
+  for (const DeviceShare& share : shares) {
+    if (share.away || std::max(share.used, share.guarantee) == Bytes{0}) continue;
+    parts.push_back(
+        fmt::format("{} {}{}", share.who, session.size(share.used),
+                    share.guarantee > share.used ? fmt::format(" (promised {})", session.size(share.guarantee)) : ""));
   }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string holders_sentence(const Session& session, const policy::Device& device, const std::vector<Holder>& holders) {
+  std::vector<DeviceShare> shares;
+  for (const Holder& holder : holders)
+    if (holder.entry().device == device.bytes)
+      shares.push_back({holder.book.name, holder.entry().used, holder.entry().guarantee});
+  std::vector<std::string> parts;
+  if (std::string governed = shares_sentence(session, shares); !governed.empty()) parts.push_back(std::move(governed));
   for (const Ungoverned& process : ungoverned(device, holders)) {
     parts.push_back(fmt::format("not governed: pid {} {} ({}) {}", process.pid, process.command, process.user,
                                 session.size(process.held, "the driver does not say")));

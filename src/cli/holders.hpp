@@ -33,6 +33,15 @@ struct Ungoverned {
 };
 [[nodiscard]] std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders);
 
+/// What somebody has of a device.
+struct DeviceShare {
+  std::string who;
+  Bytes used, guarantee{};
+  bool away = false;  ///< suspended: it holds nothing, and is kept nothing
+};
+/// `vision 10.0 GiB, nlp 3.80 GiB (promised 6.00 GiB)`, or empty.
+[[nodiscard]] std::string shares_sentence(const Session& session, const std::vector<DeviceShare>& shares);
+
 /// `vision 10.0 GiB, nlp 3.80 GiB, not governed: pid 6001 python (carol) 1.60 GiB`, or empty.
 [[nodiscard]] std::string holders_sentence(const Session& session, const policy::Device& device,
                                            const std::vector<Holder>& holders);

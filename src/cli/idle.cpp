@@ -153,6 +153,10 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
   if (!newest) return tl::unexpected(newest.error());
   const auto asked = daemon.post(path_of(name, action), json::object());
   if (!asked) return tl::unexpected(asked.error());
+  if (std::string_view(action) == "resume")  // it may have to wait for room, as long as that takes
+    fmt::print(stderr,
+               "ration: {} comes back as soon as there is room (ration ps shows who waits); ^C stops only this\n",
+               name);
   return wait_for_event(daemon, asked->at("workload"), *newest, answers);
 }
 

@@ -21,6 +21,9 @@ int main(int argc, char** argv) {
   const auto good = verb == "doctor" || verb == "help" ? Result<void>() : policy::check_variables(environ);
   const Result<int> outcome = good ? line.execute() : tl::unexpected(good.error());
   if (outcome) return *outcome;
-  line.session.print_error(verb, outcome.error());
-  return outcome.error().exit_code;
+  Error error = outcome.error();
+  if (error.exit_code == 125 && verb != "run")
+    error.exit_code = 1;  // there it tells ration's failure from the program's
+  line.session.print_error(verb, error);
+  return error.exit_code;
 }

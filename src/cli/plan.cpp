@@ -7,8 +7,10 @@
 #include <optional>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "cli/verbs.hpp"
 #include "node/decisions/plan_json.hpp"
+#include "policy/configuration_values.hpp"
 
 namespace ration::cli {
 namespace {
@@ -133,6 +135,9 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
   std::vector<node::PlanTenant> tenants;
   for (const std::string& text : options.tenants) {
     const auto tenant = node::parse_plan_tenant(text, *devices);
+    if (tenant && !policy::is_name(tenant->name))
+      return fail("E1409", fmt::format("'{}' cannot be a name.", printable(tenant->name)),
+                  "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
     if (!tenant) return tl::unexpected(tenant.error());
     const bool twice = std::any_of(tenants.begin(), tenants.end(),
                                    [&](const node::PlanTenant& other) { return other.name == tenant->name; });

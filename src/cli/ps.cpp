@@ -222,6 +222,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
         std::remove_if(rows.begin(), rows.end(), [&](const json& row) { return row.at("gpu") != chosen.at("gpu"); }),
         rows.end());
   }
+  const std::size_t all = rows.size();
   std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
     const auto other = [&](const char* field, const std::string& wanted) {
       return !wanted.empty() && (!row.contains(field) || row[field] != wanted);
@@ -249,6 +250,18 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     for (const json& device : devices)
       fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
   }
+  const auto why_empty = [&] {
+    if (!options.tenant.empty() || !options.user.empty())
+      return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
+                         options.tenant.empty() ? "" : fmt::format(" tenant '{}'", options.tenant),
+                         options.user.empty() ? "" : fmt::format(" user '{}'", options.user), all,
+                         all == 1 ? "is" : "are", session.hint("ration ps"));
+    if (all_devices.empty() && snapshot->contains("warnings"))
+      return fmt::format("nothing runs under a limit, and no GPU is known: {}\n  {}",
+                         snapshot->at("warnings").at(0).at("message").get<std::string>(),
+                         session.hint(snapshot->at("warnings").at(0).at("fix").get<std::string>()));
+    return "nothing runs under a limit.  " + session.hint("ration run --limit 4GiB -- python train.py");
+  };
   // Simulated runs stand apart from those of the machine, unless they are all that was asked for.
   const bool all_of_one_node = session.simulated || snapshot->contains("queue") || session.format() == Format::kCsv;
   std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
@@ -272,8 +285,8 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     if (!simulation.empty()) fmt::print("\nsimulated: {}\n", command({"ps", "--sim=" + simulation}));
     if (!table.empty() || session.format() == Format::kCsv)
       table.print(session.format());
-    else
-      fmt::print("nothing runs under a limit.  {}\n", session.hint("ration run --limit 4GiB -- python train.py"));
+    else if (simulation.empty())
+      fmt::print("{}\n", why_empty());
   }
   if (session.format() != Format::kText) return 0;
   if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));

@@ -243,7 +243,9 @@ Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook&
   const BookStatus status = Book::create(path.c_str(), contents);
   if (status == BookStatus::kOk) return path;
   return fail("E1405", fmt::format("no book could be made at {}: {}.", path, ledger::describe(status)),
-              "Free some space there, or export RATION_RUNTIME_DIR=<another folder>.", 125);
+              status == BookStatus::kNoSpace ? "Free some space there, or export RATION_RUNTIME_DIR=<another folder>."
+                                             : "export RATION_RUNTIME_DIR=<a folder of yours>",
+              125);
 }
 
 nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
@@ -306,7 +308,7 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   for (const auto& account : plan->accounts) bytes = std::max(bytes, account.limit);
   if (wanted.wish.limit.empty() || bytes >= kUnlimited)
     return fail("E1310", "--wait needs to know for how much.", "ration run --wait --limit 20GiB -- …", 2);
-  const auto lease = wait_for_lease(*daemon, wanted, bytes);
+  const auto lease = wait_for_lease(session, *daemon, wanted, bytes);
   if (!lease) return tl::unexpected(lease.error());
   options.wish.gpu = lease->gpus;
   options.wish.guarantee = exact_size(bytes);

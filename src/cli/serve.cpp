@@ -55,14 +55,14 @@ Result<int> would_serve(const Session& session, const ServeOptions& options, con
   const auto machine = session.machine();
   const std::string configured = configuration->daemon.listen.value;
   const std::string listen = options.listen_given ? options.listen : configured;
-  fmt::print("would watch {} GPUs and the books in {}{}\n", machine ? machine->devices.size() : 0, store.folder(),
-             listen.empty() ? "" : ", and listen on " + listen);
+  fmt::print("would watch {} and the books in {}{}\n", counted(machine ? machine->devices.size() : 0, "GPU"),
+             store.folder(), listen.empty() ? "" : ", and listen on " + listen);
   return 0;
 }
 
 /// How a terminal elsewhere finds the daemon that is started here.
 Result<Context> context_elsewhere(const Session& session, const ledger::Store& store) {
-  if (is_in_demo()) return Context{"demo", ""};
+  if (auto demo = enclosing_demo()) return Context{std::move(*demo), ""};
   namespace fs = std::filesystem;
   std::error_code error;
   Context context = session.context;

@@ -31,7 +31,7 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
     for (std::size_t i = 0; i < shares.size(); ++i) names.push_back(fmt::format("{}.{}", device.index, i));
   }
   if (names.size() != shares.size()) {
-    return fail("E1607", fmt::format("{} names for {} slices.", names.size(), shares.size()),
+    return fail("E1607", fmt::format("{} for {}.", counted(names.size(), "name"), counted(shares.size(), "slice")),
                 "Give one name a slice: --names a,b", 2);
   }
   std::vector<policy::Slice> slices;
@@ -89,11 +89,11 @@ std::string said_yes(const SplitOptions& options) {
 }
 
 Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOptions& options) {
-  const int ways = (options.into != 0) + !options.sizes.empty() + !options.ratio.empty();
+  const int ways = options.into.has_value() + !options.sizes.empty() + !options.ratio.empty();
   if (ways != 1)
     return fail("E1609", "say how to cut it: one of --into, --sizes, --ratio.", "ration split 0 --into 4", 2);
   if (!options.sizes.empty()) return policy::parse_shares(device, options.sizes);
-  return options.ratio.empty() ? policy::equal_shares(device, options.into)
+  return options.ratio.empty() ? policy::equal_shares(device, *options.into)
                                : policy::ratio_shares(device, options.ratio);
 }
 
@@ -157,7 +157,8 @@ Result<int> split(const Session& session, const SplitOptions& options) {
   const auto alone = store->lock();
   auto present = policy::read_slices(*store);
   if (!present) return tl::unexpected(present.error());
-  const bool change = options.off || options.into != 0 || !options.sizes.empty() || !options.ratio.empty();
+  const bool change =
+      options.off || options.into || !options.sizes.empty() || !options.ratio.empty() || !options.names.empty();
   if (options.gpu.empty() || !change) {
     if (change) return fail("E1609", "which GPU?", "ration split 0 --into 4", 2);
     if (!options.gpu.empty()) {

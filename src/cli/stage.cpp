@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -33,7 +34,7 @@ using namespace std::chrono_literals;
 constexpr int kFirstPort = 7077, kPortsTried = 100;
 constexpr auto kPatience = 30s;         // with a daemon that starts
 constexpr auto kGracious = 3s;          // with processes that were told to end
-constexpr const char* kMark = "/demo";  // in the folder: the node's description
+constexpr const char* kMark = "/demo";  // in the folder: the node's description, its name, what it plays
 constexpr const char* kPrefix = "ration-demo-";
 
 std::string base_folder() {
@@ -125,6 +126,8 @@ Result<std::unique_ptr<Stage>> Stage::open(const Scenario& scenario) {
   return stage;
 }
 
+std::string Stage::name() { return fmt::format("demo:{}", ::getpid()); }
+
 Result<void> Stage::make_folder(const Scenario& scenario) {
   std::string pattern = base_folder() + "/" + kPrefix + "XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr)
@@ -133,7 +136,7 @@ Result<void> Stage::make_folder(const Scenario& scenario) {
   folder_ = pattern;
   node_ = scenario.node;
   std::ofstream(folder_ + "/ration.toml") << scenario.configuration;
-  std::ofstream(folder_ + kMark) << node_ << "\n";
+  std::ofstream(folder_ + kMark) << node_ << "\n" << name() << "\n" << scenario.name << "\n";
   marked_ = FileDescriptor(::open((folder_ + kMark).c_str(), O_RDONLY | O_CLOEXEC));
   ::flock(marked_.get(), LOCK_EX);
   return {};
@@ -242,50 +245,73 @@ std::string Stage::last_words(const std::string& name) const {
 
 namespace {
 
-/// The node of a demo that runs in that folder of this user's.
-std::optional<std::string> node_of(const fs::path& folder) {
+struct RunningDemo {
+  std::string folder, node, name, scenario;
+};
+
+/// The demo that runs in that folder of this user's.
+std::optional<RunningDemo> demo_in(const fs::path& folder) {
   struct stat status {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid())
     return std::nullopt;
   const FileDescriptor mark{::open((folder.string() + kMark).c_str(), O_RDONLY | O_CLOEXEC)};
   if (!mark || ::flock(mark.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  RunningDemo demo;
+  demo.folder = folder;
   std::ifstream file(folder.string() + kMark);
-  std::string node;
-  std::getline(file, node);
-  return node;
+  std::getline(file, demo.node);
+  std::getline(file, demo.name);
+  std::getline(file, demo.scenario);
+  return demo;
+}
+
+std::vector<RunningDemo> running_demos() {
+  std::vector<RunningDemo> found;
+  std::error_code error;
+  for (fs::directory_iterator each(base_folder(), error), end; !error && each != end; each.increment(error)) {
+    if (each->path().filename().string().rfind(kPrefix, 0) != 0) continue;
+    if (auto demo = demo_in(each->path()); demo) found.push_back(std::move(*demo));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& one, const auto& two) { return one.name < two.name; });
+  return found;
+}
+
+std::string listed(const std::vector<RunningDemo>& demos) {
+  std::vector<std::string> parts;
+  for (const RunningDemo& demo : demos) parts.push_back(fmt::format("{} ({})", demo.name, demo.scenario));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace
 
-bool is_in_demo() {
+std::optional<std::string> enclosing_demo() {
   const char* here = std::getenv("RATION_RUNTIME_DIR");
-  return here != nullptr && node_of(here).has_value();
+  const auto demo = here != nullptr ? demo_in(here) : std::nullopt;
+  return demo ? std::optional(demo->name) : std::nullopt;
 }
 
+bool names_demo(const std::string& node) { return node == "demo" || node.rfind("demo:", 0) == 0; }
+
 Result<void> join_demo(Session& session) {
-  std::error_code error;
-  auto newest = fs::file_time_type::min();
-  std::string folder, node;
-  // Inside a demo that one is meant, whichever began last.
-  if (const char* here = std::getenv("RATION_RUNTIME_DIR"); here != nullptr) {
-    if (const auto found = node_of(here); found) folder = here, node = *found;
+  const std::string wanted = session.simulated_node == "demo" ? "" : session.simulated_node;
+  const char* here = std::getenv("RATION_RUNTIME_DIR");
+  std::optional<RunningDemo> demo;
+  if (here != nullptr) demo = demo_in(here);
+  if (!demo || (!wanted.empty() && demo->name != wanted)) {
+    std::vector<RunningDemo> all = running_demos();
+    if (all.empty()) return fail("E1444", "no demo of yours is running.", "ration demo   in another terminal", 3);
+    const std::string others = listed(all);
+    if (!wanted.empty()) std::erase_if(all, [&](const RunningDemo& each) { return each.name != wanted; });
+    if (all.empty())
+      return fail("E1444", fmt::format("no demo of yours is {}; there is {}.", wanted, others),
+                  "--sim=demo   where only one runs, or one of these", 3);
+    if (all.size() > 1)
+      return fail("E1445", fmt::format("{} demos of yours are running: {}.", all.size(), others),
+                  fmt::format("--sim={}   or another of them", all.front().name), 3);
+    demo = std::move(all.front());
   }
-  const bool inside = !folder.empty();
-  for (fs::directory_iterator each(base_folder(), error), end; !inside && !error && each != end;
-       each.increment(error)) {
-    if (each->path().filename().string().rfind(kPrefix, 0) != 0) continue;
-    const auto found = node_of(each->path());
-    std::error_code vanished;
-    // The mark is written once: the folder itself changes with every run that starts.
-    const auto time = fs::last_write_time(each->path() / "demo", vanished);
-    if (!found || vanished || time < newest) continue;
-    newest = time;
-    folder = each->path();
-    node = *found;
-  }
-  if (folder.empty()) return fail("E1444", "no demo of yours is running.", "ration demo   in another terminal", 3);
-  enter(folder, node);
-  session.simulated_node = node;
+  enter(demo->folder, demo->node);
+  session.simulated_node = demo->node;
   return {};
 }
 

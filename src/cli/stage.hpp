@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ class Stage {
   [[nodiscard]] std::string last_words(const std::string& name) const;
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
+  /// As --sim takes it, from any terminal.
+  [[nodiscard]] static std::string name();
   [[nodiscard]] std::string socket() const { return folder_ + "/ration.sock"; }
   /// To the dashboard; makes an operator of whoever opens it first.
   [[nodiscard]] const std::string& link() const { return link_; }
@@ -56,10 +59,14 @@ class Stage {
   std::map<std::string, pid_t> running_;
 };
 
-/// Whether this process belongs to a demo of this user.
-[[nodiscard]] bool is_in_demo();
+/// The name (`demo:4711`) of the demo of this user that this process belongs to, if it belongs to one.
+[[nodiscard]] std::optional<std::string> enclosing_demo();
 
-/// `--sim=demo`: the verb looks at the newest demo of this user that runs. E1444: there is none.
+/// Whether a node's description means a demo that runs: `demo`, or `demo:4711` by the process of its `ration demo`.
+[[nodiscard]] bool names_demo(const std::string& node);
+
+/// The verb looks at that demo of this user: inside a demo at that one, else at the only one. E1444: it does not run;
+/// E1445: several do, and none is named.
 [[nodiscard]] Result<void> join_demo(Session& session);
 
 }  // namespace ration::cli

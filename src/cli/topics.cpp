@@ -47,7 +47,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1102", "not a size", "write 4GiB, 512MiB, 50%, 50%free, max-1GiB"},
       {"E1103", "a fraction", "write 50% (of the GPU) or 512MiB"},
       {"E1104", "more than the GPU has", "use --limit max, or another --gpu"},
-      {"E1105", "less than one granule of device memory, 2 MiB", "give at least 512MiB"},
+      {"E1105", "less than one granule of device memory, 2 MiB", "give more than a CUDA context takes: 1GiB"},
       {"E1106", "not a duration", "write 500ms, 30s, 5m or 2h"},
       {"E1204", "the limit is less than one CUDA context costs on this driver", "give at least what the message says"},
       {"E1205", "leaving less than is held needs a yes",
@@ -100,7 +100,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1441", "a scenario of ration demo cannot be used", "the message names the line"},
       {"E1442", "not a step of a program", "2GiB:10s, 2GiB:30s:idle, or one block more: +1GiB:5s"},
       {"E1443", "the demo could not be started", "the message says what the daemon said"},
-      {"E1444", "--sim=demo, and no demo of this user runs", "ration demo in another terminal"},
+      {"E1444", "--sim=demo, and no demo of this user runs, or not that one", "ration demo in another terminal"},
+      {"E1445", "--sim=demo, and several demos run", "name one: --sim=demo:4711, as it prints it"},
       {"E1500", "the daemon failed at a request: a bug", "look at its log; nothing was changed"},
       {"E1501", "no daemon runs", "ration serve, or ration service install --now"},
       {"E1502", "not yours to do", "the message says whom to ask; of a tenant: leave --tenant out"},
@@ -112,7 +113,7 @@ const std::vector<ErrorText>& error_texts() {
        "give another --listen or --socket; --listen 127.0.0.1:0 takes a free port"},
       {"E1508", "the daemon did not answer", "ration doctor; its log says more"},
       {"E1510", "not a request of HTTP/1.1", "curl --unix-socket … http://localhost/api/v1/snapshot"},
-      {"E1511", "no such path", "docs/http-api.md lists them"},
+      {"E1511", "no such path", "GET /openapi.json lists them"},
       {"E1512", "the path is there, but not with that method", "the answer's Allow header lists them"},
       {"E1513", "a Host that is not the daemon's", "use the address it was started with"},
       {"E1514", "a page of another origin asks", "open the daemon's own dashboard"},
@@ -213,16 +214,18 @@ const std::vector<Topic>& topics() {
        "([[tenant]]), with "
        "a limit and\na guarantee over all of their workloads on a GPU, a priority and a price; a workload's tenant is "
        "the one "
-       "whose match fits it,\nor the one that ration run --tenant asks for.\n\n"
+       "whose match fits it,\nor the one that ration run --tenant asks for. Where "
+       "nothing says so it is the user with a daemon,\nwhich knows who asks, and 'default' without one, where all "
+       "books are "
+       "one user's.\n\n"
        "  ration ps --tenant nlp                 what runs of it\n  ration set nlp --limit 20GiB           change its "
        "limit\n"
        "  ration report --by tenant              what it used\n"},
       {"exit-codes", "what the exit codes mean",
        "  0    done; the check passed\n  1    the operation failed, and the message says why\n  2    wrong usage, or "
        "configuration that cannot be used\n"
-       "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, plan, split, set, guarantees)\n  5   "
-       " "
-       "permission\n"
+       "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, plan, split, set, guarantees), "
+       "or nobody confirmed it (set, stop)\n  5    permission\n"
        "  6    the limit would not hold for this program and --require-enforced was given\n\n"
        "ration run ends with the program's own code, or 128 + the signal that killed it; 125 ration itself failed;\n"
        "124 --wait=TIME was over; another number of the table above if ration did not start it;\n"

@@ -280,7 +280,8 @@ const std::vector<VerbText>& verb_texts() {
        "programs of several tenants under limits: denials and their reasons, limits that move, idle programs. Needs "
        "no "
        "GPU, no root, no network; nothing on this machine is touched, and nothing is left behind. Other verbs look at "
-       "it with --sim=demo. What is played is a TOML file: the tables of ration.toml beside [scenario], [[program]], "
+       "it with --sim=demo; each demo prints its own name, --sim=demo:4711, for where several run. What is played is a "
+       "TOML file: the tables of ration.toml beside [scenario], [[program]], "
        "[[command]] and [[moment]]; share/ration/scenarios has those that come with ration.",
        {{"ration demo", "until Ctrl-C"},
         {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one card, twice as fast"},

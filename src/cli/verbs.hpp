@@ -114,7 +114,7 @@ Result<int> reload(const Session& session);
 
 struct SplitOptions {
   std::string gpu, sizes, ratio, names;
-  int into = 0;
+  std::optional<int> into;
   bool off = false;
 };
 Result<int> split(const Session& session, const SplitOptions& options);

@@ -1,5 +1,6 @@
-// What a workload still has on its devices when processes of it have ended, found without changing the book: for whoever
-// watches. Its own processes settle that as they go (book_shared.cpp), but only when they take or give back memory.
+// What a workload still has on its devices when processes of it have ended, found without changing the book: for
+// whoever watches. Its own processes settle that as they go (book_shared.cpp), but only when they take or give back
+// memory.
 #include <algorithm>
 #include <set>
 

@@ -74,20 +74,26 @@ FileDescriptor Store::try_lock() const {
   return file;
 }
 
+namespace {
+
+tl::unexpected<Error> not_written(const std::string& path, int problem) {
+  const bool full = problem == ENOSPC || problem == EDQUOT;
+  return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(problem)),
+              full ? "Free some space there, or export RATION_RUNTIME_DIR=<another folder>"
+                   : "export RATION_RUNTIME_DIR=<a folder of yours>",
+              125);
+}
+
+}  // namespace
+
 Result<std::uint64_t> Store::next_run() const {
   const std::string path = folder_ + "/last-run";
   const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   std::uint64_t number = 0;
-  if (!file || ::flock(file.get(), LOCK_EX) != 0) {
-    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
-                "free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
-  }
+  if (!file || ::flock(file.get(), LOCK_EX) != 0) return not_written(path, errno);
   if (::pread(file.get(), &number, sizeof number, 0) != sizeof number) number = 0;
   ++number;
-  if (::pwrite(file.get(), &number, sizeof number, 0) != sizeof number) {
-    return fail("E1405", fmt::format("{} cannot be written: {}.", path, std::strerror(errno)),
-                "free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
-  }
+  if (::pwrite(file.get(), &number, sizeof number, 0) != sizeof number) return not_written(path, errno);
   return number;
 }
 

@@ -109,6 +109,13 @@ json series_json(const history::Series& series, const json& gpu, const std::stri
           {"capacity_bytes", series.capacity}};
 }
 
+/// What is told to owners to ask operators for is told to these as it is typed.
+void fix_for(const Viewer& viewer, json& row) {
+  if (!viewer.is_operator || !row["fix"].is_string()) return;
+  const std::string& fix = row["fix"].get_ref<const std::string&>();
+  if (fix.rfind(kAskOperator, 0) == 0) row["fix"] = fix.substr(kAskOperator.size());
+}
+
 Result<std::int64_t> event_number(const std::string& text) {
   std::int64_t id = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
@@ -120,6 +127,7 @@ Result<std::int64_t> event_number(const std::string& text) {
 
 void Api::install_past(http::Server& server) {
   server.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
+    host_.look_if_stale();  // what happened just before the question belongs to the answer
     history::EventQuestion question;
     const auto since = number(request, "since", 0, std::numeric_limits<std::int64_t>::max());
     const auto limit = number(request, "limit", 200, 10'000);
@@ -159,11 +167,13 @@ void Api::install_past(http::Server& server) {
       json before = json::array();
       for (const auto& each : *causes) before.push_back(event_json(each, may_see_details(each, viewer)));
       row["before"] = std::move(before);
+      fix_for(viewer, row);
       return row;
     });
   });
 
   server.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
+    host_.look_if_stale();
     const std::string asker = request.peer.uid ? user_name(*request.peer.uid) : "";
     ask_history(responder, "why",
                 [id = request.captures.at("id"), viewer = viewer_of(request.peer),
@@ -182,6 +192,7 @@ void Api::install_past(http::Server& server) {
                   }
                   // While it runs: what would be granted now, not then.
                   if (!fix.empty() && event->user == asker) row["fix"] = fix;
+                  fix_for(viewer, row);
                   row.erase("why");
                   return row;
                 });

@@ -224,7 +224,7 @@ std::string Daemon::other_port() const {
 
 std::string Daemon::greeting(bool with_link) {
   const Snapshot& now = node_.snapshot();
-  std::string text = fmt::format("ration {}: {} GPUs ({}) · socket {}", RATION_VERSION, now.devices.size(),
+  std::string text = fmt::format("ration {}: {} ({}) · socket {}", RATION_VERSION, counted(now.devices.size(), "GPU"),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
   const bool has_dashboard = !dashboard_address().empty();
   if (has_dashboard) text += fmt::format(" · {} (this machine only)", dashboard_address());

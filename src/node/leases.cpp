@@ -276,9 +276,9 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     drop(id);
     each = entries_.erase(each);
   }
-  std::set<int> devices;
+  std::map<int, std::vector<Taker>> devices;
   for (const DeviceView& device : snapshot.devices) {
-    devices.insert(device.device.index);
+    devices[device.device.index] = takers_of(device, snapshot);
     // What runs without a lease counts with what it holds, or was promised where that is more.
     Bytes promised = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
     for (const AccountView& account : snapshot.accounts) {
@@ -287,7 +287,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     }
     queue_.update_device(device.device.index, capacity_of(device), promised);
   }
-  for (const int gone : devices_)
+  for (const auto& [gone, takers] : devices_)
     if (devices.count(gone) == 0) queue_.remove_device(gone);
   devices_ = std::move(devices);
   queue_.forget_tenants();
@@ -324,6 +324,44 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
   return events;
 }
 
+std::vector<Leases::Taker> Leases::takers_of(const DeviceView& device, const Snapshot& snapshot) const {
+  std::vector<Taker> takers;
+  for (const AccountView& account : snapshot.accounts) {
+    if (account.gpu != device.device.index || account.suspended) continue;
+    const auto leased = std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) {
+      return each.second.granted && each.second.workload == account.path;
+    });
+    const Bytes taken = leased == entries_.end() ? spoken_for(account, device)
+                                                 : std::max(leased->second.wish.bytes, leased->second.wish.guarantee);
+    takers.push_back({account.tenant + "/" + account.workload, taken, account.credible()});
+  }
+  for (const auto& [id, entry] : entries_) {
+    if (!entry.granted || !entry.workload.empty()) continue;
+    const auto& gpus = entry.granted->gpus;
+    if (std::find(gpus.begin(), gpus.end(), device.device.index) != gpus.end())
+      takers.push_back({entry.wish.tenant + "/" + id, std::max(entry.wish.bytes, entry.wish.guarantee), std::nullopt});
+  }
+  const Bytes outside = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
+  takers.push_back({"without a limit", outside, outside});
+  takers.push_back({"slices", device.sliced, std::nullopt});
+  takers.push_back({"kept free", device.keep_free, std::nullopt});
+  std::erase_if(takers, [](const Taker& taker) { return taker.taken == Bytes{0}; });
+  std::stable_sort(takers.begin(), takers.end(),
+                   [](const Taker& one, const Taker& two) { return one.taken > two.taken; });
+  return takers;
+}
+
+json Leases::takers_json(int gpu) const {
+  json rows = json::array();
+  const auto found = devices_.find(gpu);
+  if (found == devices_.end()) return rows;
+  for (const Taker& taker : found->second) {
+    rows.push_back({{"who", taker.who}, {"taken_bytes", taker.taken.count()}});
+    if (taker.used) rows.back()["used_bytes"] = taker.used->count();
+  }
+  return rows;
+}
+
 json Leases::describe(const std::string& id, const Viewer& viewer) const {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return nullptr;
@@ -354,9 +392,11 @@ json Leases::describe(const std::string& id, const Viewer& viewer) const {
     row["state"] = "waiting";
     row["position"] = queue_.position(id);
     row["of"] = queue_.waiting();
-    if (const auto reason = queue_.reason(id))
+    if (const auto reason = queue_.reason(id)) {
       row["reason"] = (entry.because.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.because)) +
                       to_text(*reason);
+      if (reason->kind != WaitReason::Kind::kTenant) row["taken_by"] = takers_json(reason->gpu);
+    }
     const WaitEstimate estimate = queue_.estimate();
     if (estimate.median_ns) {
       row["estimate_seconds"] = *estimate.median_ns / kSecond;
@@ -371,7 +411,10 @@ json Leases::describe(const std::string& id, const Viewer& viewer) const {
 
 json Leases::describe_waiting(const Viewer& viewer) const {
   json rows = json::array();
-  for (const LeaseRequest& request : queue_.requests()) rows.push_back(describe(request.id, viewer));
+  for (const LeaseRequest& request : queue_.requests()) {
+    rows.push_back(describe(request.id, viewer));
+    rows.back().erase("taken_by");  // the rows of the devices say it once for all
+  }
   return rows;
 }
 

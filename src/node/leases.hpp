@@ -71,7 +71,7 @@ class Leases {
   [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
   /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.
   [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
-  /// Null where there is none of that id.
+  /// Null where there is none of that id. Of one that waits also who keeps the device from it.
   [[nodiscard]] nlohmann::json describe(const std::string& id, const Viewer& viewer) const;
   /// Those that wait, in the order in which they will go.
   [[nodiscard]] nlohmann::json describe_waiting(const Viewer& viewer) const;
@@ -88,16 +88,25 @@ class Leases {
     std::string because{};   ///< why it comes back; empty: it starts
   };
 
+  /// Who keeps how much of a device from those who wait: what it was promised, or holds where that is more.
+  struct Taker {
+    std::string who;
+    Bytes taken;
+    std::optional<Bytes> used;  ///< absent: nobody is there to use it
+  };
+
   /// Of the one that was asked for before; empty: none.
   [[nodiscard]] std::string id_of(const LeaseWish& wish) const;
   void drop(const std::string& id);
   void queue_again(std::uint64_t now_ns);
+  [[nodiscard]] std::vector<Taker> takers_of(const DeviceView& device, const Snapshot& snapshot) const;
+  [[nodiscard]] nlohmann::json takers_json(int gpu) const;
   void save();
 
   std::string file_, saved_, lost_;    // lost: what is to be told of a damaged file
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   LeaseQueue queue_;
-  std::set<int> devices_;  // of the last step
+  std::map<int, std::vector<Taker>> devices_;  // of the last step, and by whom they are taken
   struct Cancelled {
     std::string id, by;
     std::uint32_t owner = 0;

@@ -187,6 +187,7 @@ class Node {
   void note_started(const Workload& workload, std::vector<history::Event>& events);
   void note_ended(const Workload& workload, std::vector<history::Event>& events);
   void note_denials(const Workload& workload, std::vector<history::Event>& events);
+  [[nodiscard]] std::optional<Bytes> held_back_from(const Workload& workload, const ledger::Denial& denial) const;
   void tell_who_has_it(const Workload& workload, const ledger::Denial& denial,
                        policy::DenialExplained& explained) const;
   void note_ungoverned(std::vector<history::Event>& events);

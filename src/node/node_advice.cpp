@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "node/node.hpp"
+#include "node/people.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -91,11 +92,16 @@ std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::u
 
 policy::DenialExplained Node::explained(const Workload& workload, const ledger::Denial& denial) const {
   const bool by_limit = denial.reason == ledger::DenialReason::kLimit;
-  auto explained = policy::explain_denial(
-      denial, workload.book, true,
-      by_limit ? room_for(workload, denial.account, denial.used + denial.requested) : std::nullopt,
-      [this](const auto& device) { return gpu_of(device); });
+  const auto room = by_limit ? room_for(workload, denial.account, denial.used + denial.requested) : std::nullopt;
+  auto explained =
+      policy::explain_denial(denial, workload.book, true, room, [this](const auto& device) { return gpu_of(device); });
   tell_who_has_it(workload, denial, explained);
+  // Owners may lower what is theirs, and nothing else.
+  const auto holder = registry_.named(room ? room->promise.name : "", workload.owner);
+  const bool lowers_own =
+      explained.fix.find(" --guarantee ") != std::string::npos && holder && (*holder)->owner == workload.owner;
+  if (explained.fix.rfind("ration set ", 0) == 0 && !lowers_own && !is_operator(workload.owner))
+    explained.fix.insert(0, kAskOperator);
   return explained;
 }
 

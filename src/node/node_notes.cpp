@@ -67,19 +67,27 @@ void Node::note_ended(const Workload& workload, std::vector<Event>& events) {
                     told ? workload.book.exit_status : -1});
 }
 
+/// The limit that a workload would have beside nobody, where what others are promised held it back at the denial.
+std::optional<Bytes> Node::held_back_from(const Workload& workload, const ledger::Denial& denial) const {
+  const OwnedWorkload* owned = limits_.find(workload.path);
+  if (denial.reason != ledger::DenialReason::kLimit || owned == nullptr || denial.account >= owned->accounts.size())
+    return std::nullopt;
+  const OwnedLimit& mine = owned->accounts[denial.account];
+  if (mine.held_back_by.empty() || denial.limit >= mine.configured) return std::nullopt;
+  return mine.configured;
+}
+
 // A book does not know who holds the device, or for whom its own limit was lowered.
 void Node::tell_who_has_it(const Workload& workload, const ledger::Denial& denial,
                            policy::DenialExplained& explained) const {
   if (denial.account >= workload.book.accounts.size()) return;
   const auto gpu = gpu_of(workload.book.accounts[denial.account].device);
-  const OwnedWorkload* owned = limits_.find(workload.path);
-  if (denial.reason == ledger::DenialReason::kLimit && owned != nullptr && denial.account < owned->accounts.size()) {
-    const OwnedLimit& mine = owned->accounts[denial.account];
-    if (mine.held_back_by.empty() || denial.limit >= mine.configured) return;
-    explained.because = fmt::format("{} held {} and might hold {} of its limit {} at that moment: {}",
-                                    workload.book.name, format_size(denial.used), format_size(denial.limit),
-                                    format_size(mine.configured), mine.held_back_by);
-    if (denial.used + denial.requested <= mine.configured &&
+  if (const auto configured = held_back_from(workload, denial); configured) {
+    explained.because =
+        fmt::format("{} held {} and might hold {} of its limit {} at that moment: {}", workload.book.name,
+                    format_size(denial.used), format_size(denial.limit), format_size(*configured),
+                    limits_.find(workload.path)->accounts[denial.account].held_back_by);
+    if (denial.used + denial.requested <= *configured &&
         explained.fix.rfind(command({"set", workload.book.name}) + " ", 0) == 0)
       explained.fix = fmt::format("{}   (who holds what, and for whom the rest is kept); --on-deny wait",
                                   gpu ? command({"explain", "--gpu", std::to_string(*gpu)}) : command({"explain"}));
@@ -109,12 +117,16 @@ void Node::note_denials(const Workload& workload, std::vector<Event>& events) {
     if (time_ns < first_look_ns_ && options_.recorded(explained.id, history::to_ms(denial.time_ns))) continue;
     tell_moves_of(workload, events);
     const std::string who = workload.book.tenant + "/" + workload.book.name;
-    Event event =
-        event_of(workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
-                 denial.reason == ledger::DenialReason::kNoAccount
-                     ? fmt::format("{} was denied {}: {}", who, denial.function, explained.because)
-                     : fmt::format("{} was denied {}: it held {} of its limit {}", who, format_size(denial.requested),
-                                   format_size(denial.used), format_size(denial.limit)));
+    const auto held_back = held_back_from(workload, denial);
+    Event event = event_of(
+        workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
+        denial.reason == ledger::DenialReason::kNoAccount
+            ? fmt::format("{} was denied {}: {}", who, denial.function, explained.because)
+        : held_back ? fmt::format("{} was denied {}: it held {} and might hold {} of its limit {} at that moment", who,
+                                  format_size(denial.requested), format_size(denial.used), format_size(denial.limit),
+                                  format_size(*held_back))
+                    : fmt::format("{} was denied {}: it held {} of its limit {}", who, format_size(denial.requested),
+                                  format_size(denial.used), format_size(denial.limit)));
     event.time = history::to_ms(time_ns);
     event.pid = denial.pid;
     event.bytes = static_cast<std::int64_t>(denial.requested.count());

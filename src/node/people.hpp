@@ -18,6 +18,8 @@ namespace ration::node {
 
 /// Root, the daemon's own user, and members of group `ration`.
 [[nodiscard]] bool is_operator(std::uint32_t user);
+/// In front of a command that only operators may type.
+inline constexpr std::string_view kAskOperator = "Ask root or a member of group ration: ";
 
 /// Whether `name` is what another user of this machine is charged as: its name, or `uid-1004`.
 [[nodiscard]] bool names_another_user(const std::string& name, std::uint32_t user);

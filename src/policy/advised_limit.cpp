@@ -16,6 +16,11 @@ Bytes step_for(Bytes size) { return size < 4_GiB ? 256_MiB : size < 16_GiB ? 512
 
 }  // namespace
 
+Bytes round_size(Bytes most) {
+  const Bytes rounded = round_down(most, step_for(most));
+  return rounded > Bytes{0} ? rounded : round_down(most, kGranule);
+}
+
 std::optional<Bytes> advised_limit(Bytes needed, Bytes grantable) {
   const Bytes most = round_down(grantable, kGranule);
   if (needed > most) return std::nullopt;

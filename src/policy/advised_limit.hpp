@@ -13,6 +13,9 @@ namespace ration::policy {
 /// not even `needed` would be.
 [[nodiscard]] std::optional<Bytes> advised_limit(Bytes needed, Bytes grantable);
 
+/// The largest size not above `most` that somebody would type, in the same steps; whole granules where that is nothing.
+[[nodiscard]] Bytes round_size(Bytes most);
+
 /// Who is promised memory that stands in the way, on one device.
 struct Promise {
   std::string name;  ///< as `ration set` takes it; empty: nobody's, or giving it up would not help

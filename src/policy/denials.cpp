@@ -112,4 +112,11 @@ std::optional<DenialId> parse_denial_id(const std::string& text) {
   return id;
 }
 
+bool is_number_of_something(const std::string& text) {
+  const bool marked = text.rfind("e-", 0) == 0 || text.rfind("q-", 0) == 0;
+  const std::string number = text.substr(marked ? 2 : 0);
+  const bool digits = !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+  return digits || parse_denial_id(text);
+}
+
 }  // namespace ration::policy

@@ -35,4 +35,7 @@ struct DenialId {
 /// `d-17-3`; absent: it is none.
 [[nodiscard]] std::optional<DenialId> parse_denial_id(const std::string& text);
 
+/// What `ration why` takes for a number, and therefore for no workload: `d-17-3`, `q-5`, `e-42`, `42`.
+[[nodiscard]] bool is_number_of_something(const std::string& text);
+
 }  // namespace ration::policy

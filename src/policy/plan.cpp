@@ -9,6 +9,7 @@
 #include "base/printable.hpp"
 #include "base/units.hpp"
 #include "policy/configuration_values.hpp"
+#include "policy/denials.hpp"
 #include "policy/slices.hpp"
 #include "policy/text.hpp"
 
@@ -146,7 +147,7 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
     return fail("E1105",
                 fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would deny everything.",
                             what, text),
-                "Give at least 512MiB, or leave it out for all of the GPU.", 2);
+                "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
   }
   return size;
 }
@@ -156,7 +157,11 @@ Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes
   const auto step = parse_size(std::string_view(text).substr(1), device.total, device.free);
   if (!step) return step;
   const Bytes from = std::min(now, device.total);
-  const Bytes wanted = text.front() == '+' ? from + *step : from - std::min(from, *step);
+  if (text.front() == '-' && *step >= from)
+    return fail("E1105",
+                fmt::format("{} less than the limit {} leaves nothing.", format_size(*step), format_size(from)),
+                "Give the new limit itself: --limit 1GiB", 2);
+  const Bytes wanted = text.front() == '+' ? from + *step : from - *step;
   return size_on(device, fmt::format("{}B", wanted.count()));
 }
 
@@ -222,6 +227,12 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
     return fail("E1409", fmt::format("'{}' cannot be a name.", printable(*name)),
                 "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
   }
+  if (is_number_of_something(wish.name))
+    return fail("E1409",
+                fmt::format("'{}' cannot be the name of a workload: it is a number of something else.", wish.name),
+                command({"run", "--name", "job-" + wish.name}) +
+                    " …   is not taken for an event, a denial or a place in the queue",
+                2);
   if (!wish.account.empty() && wish.account != "device" && wish.account != "heap") {
     return fail("E1416", fmt::format("account '{}' is unknown.", wish.account),
                 "--account device (contexts count) or heap (allocations only)", 2);

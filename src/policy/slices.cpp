@@ -22,7 +22,8 @@ Result<std::vector<Bytes>> fitting(const Device& device, std::vector<Bytes> shar
   for (Bytes& share : shares) {
     share = round_down(share, kGranule);
     if (share == Bytes{0})
-      return fail("E1602", "a slice of nothing.", "Give each slice at least 512MiB, or make fewer of them.", 2);
+      return fail("E1602", "a slice of nothing.",
+                  "Give each slice more than a CUDA context takes, such as 1GiB, or make fewer of them.", 2);
     sum += share;
   }
   if (sum > device.total) {
@@ -109,8 +110,12 @@ Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string&
     const bool rest = entry == "rest";
     if (rest && at <= text.size())
       return fail("E1602", "'rest' can only be the last slice.", "--sizes 6GiB,6GiB,rest", 2);
-    const Result<Bytes> share = rest ? Result<Bytes>(sum < device.total ? device.total - sum : Bytes{0})
-                                     : parse_size(entry, device.total, device.free);
+    if (rest && sum >= device.total)
+      return fail("E1602",
+                  fmt::format("nothing is left for 'rest': the slices before it need {}, GPU {} has {}.",
+                              format_size(sum), device.index, format_size(device.total)),
+                  "Make them smaller, or leave 'rest' out.", 2);
+    const Result<Bytes> share = rest ? Result<Bytes>(device.total - sum) : parse_size(entry, device.total, device.free);
     if (!share) return tl::unexpected(share.error());
     shares.push_back(*share);
     sum += round_down(*share, kGranule);
@@ -120,7 +125,7 @@ Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string&
 
 Result<std::vector<Bytes>> equal_shares(const Device& device, int into) {
   if (into < 1 || into > 64)
-    return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 2 to 64", 2);
+    return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 1 to 64", 2);
   return fitting(device, std::vector<Bytes>(static_cast<std::size_t>(into),
                                             Bytes{device.total.count() / static_cast<unsigned>(into)}));
 }

@@ -245,9 +245,14 @@ int steps(const Options& options) {
              : 1;
 }
 
+/// Without a context: a device that is full has a total, too.
 int total() {
-  if (!start_driver()) return 1;
-  fmt::print("{}\n", memory_now().total);
+  CUdevice device = 0;
+  std::size_t bytes = 0;
+  if (!open_driver() || !step(DRIVER(cuDeviceGet)(&device, 0), "cuDeviceGet") ||
+      !step(DRIVER(cuDeviceTotalMem_v2)(&bytes, device), "cuDeviceTotalMem"))
+    return 1;
+  fmt::print("{}\n", bytes);
   return 0;
 }
 

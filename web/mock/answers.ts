@@ -345,5 +345,5 @@ export function answer(world: World, asked: Asked): Answer {
     const found = pattern.exec(`${asked.method} ${asked.path}`);
     if (found) return answering(world, asked, decodeURIComponent(found[1] ?? ""));
   }
-  return refuse(404, "E1511", "Not Found", `there is no ${asked.path}`, "docs/http-api.md lists what there is");
+  return refuse(404, "E1511", "Not Found", `there is no ${asked.path}`, "GET /openapi.json lists what there is");
 }

@@ -32,14 +32,14 @@ Bytes for_its_tenant(const LeaseRequest& request) { return request.held ? *reque
 std::string to_text(const WaitReason& reason) {
   switch (reason.kind) {
     case WaitReason::Kind::kNoRoom:
-      return fmt::format("best is GPU {}: {} free of {}", reason.gpu, format_size(reason.free),
+      return fmt::format("best is GPU {}: {} of {} is neither held nor promised", reason.gpu, format_size(reason.free),
                          format_size(reason.capacity));
     case WaitReason::Kind::kBehind:
       if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
-      return fmt::format("GPU {} has {} free, kept for {} which comes first", reason.gpu, format_size(reason.free),
+      return fmt::format("GPU {} has {} left, kept for {} which comes first", reason.gpu, format_size(reason.free),
                          reason.behind);
     case WaitReason::Kind::kPromised:
-      return fmt::format("GPU {} has {} free, {} of it kept for {} (guarantees)", reason.gpu, format_size(reason.free),
+      return fmt::format("GPU {} has {} left, {} of it kept for {} (guarantees)", reason.gpu, format_size(reason.free),
                          format_size(reason.kept), reason.behind);
     case WaitReason::Kind::kTooLarge:
       return fmt::format("more than GPU {} can give: {}", reason.gpu, format_size(reason.capacity));

@@ -76,7 +76,7 @@ struct WaitReason {
   Bytes needed, free, capacity, kept;
   std::string behind;
 };
-/// `best is GPU 1: 14.2 GiB free of 47.5 GiB`.
+/// `best is GPU 1: 14.2 GiB of 47.5 GiB is neither held nor promised`.
 [[nodiscard]] std::string to_text(const WaitReason& reason);
 
 /// How long others waited here; or why that is not known.

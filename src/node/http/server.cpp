@@ -326,7 +326,7 @@ void Server::handle(Connection& connection, Request request) {
     ++counters_.refused;
     if (found.allowed.empty())
       return connection.answer(
-          problem({"E1511", "there is no " + request.path, "docs/http-api.md lists what there is", 3}, 404));
+          problem({"E1511", "there is no " + request.path, "GET /openapi.json lists what there is", 3}, 404));
     if (std::find(found.allowed.begin(), found.allowed.end(), "GET") != found.allowed.end())
       found.allowed.push_back("HEAD");
     const std::string allowed = fmt::format("{}", fmt::join(found.allowed, ", "));

@@ -33,8 +33,8 @@ struct ServerOptions {
   /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one
   /// is needed.
   std::uint16_t further_ports = 0;
-  std::string token_file;               ///< "": none
-  std::vector<std::string> host_names;  ///< further names by which browsers may come
+  std::string token_file;                   ///< "": none
+  std::vector<std::string> host_names;      ///< further names by which browsers may come
   std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
   ConnectionLimits limits;
   /// Where a place is wanted and none is free, whoever has been idle longest leaves; an unfinished request is idle.

@@ -144,6 +144,29 @@ class CommandLine(unittest.TestCase):
                     self.assertEqual(self.ration("run", NODE, "--", "true").returncode, 0)
         self.assertEqual(os.listdir(self.folder / "books"), [name for name in os.listdir(self.folder / "books") if name.startswith("true")])
 
+    def test_a_fix_for_a_limit_of_nothing_is_a_limit(self):
+        self.assertNotIn("0MiB", self.refused(2, "E1101", "run", NODE, "--limit", "0", "--", "true"))
+        self.holding("w", "1GiB", "--limit", "4GiB")
+        self.assertIn("100 GiB less than the limit 4.00 GiB leaves nothing", self.refused(2, "E1105", "set", "w", NODE, "--limit", "-100GiB"))
+        self.assertEqual(self.ration("set", "w", NODE, "--limit", "-1GiB").returncode, 0)
+
+    def test_a_name_is_no_number_of_something_else(self):
+        self.assertIn("'default' without one", self.ration("help", "tenant").stdout)
+        for name in ("42", "q-1", "e-7", "d-1-1"):
+            self.refused(2, "E1409", "run", NODE, "--name", name, "--", "true")
+        self.assertEqual(self.ration("run", NODE, "--name", "d-2", "--", "true").returncode, 0)
+
+    def test_one_is_not_several(self):
+        self.assertIn("1 GPU:", self.ration("doctor", NODE, "--only", "gpu.driver").stdout)
+        self.assertEqual(self.ration("split", NODE, "0", "--into", "1").returncode, 0)
+        self.assertIn("1 slice\n", self.ration("doctor", NODE, "--only", "books.slices").stdout)
+
+    def test_no_word_is_passed_over_by_help_and_doctor(self):
+        self.refused(2, "E1422", "help", "resume", "run")
+        self.assertIn("ration env --help", self.ration("help", "env").stdout)
+        self.assertIn("'enforce.nosuch'", self.refused(2, "E1421", "doctor", NODE, "--only", "gpu.driver,enforce.nosuch"))
+        self.assertIn("nothing is left", self.refused(2, "E1421", "doctor", NODE, "--only", "gpu.driver", "--skip", "gpu.driver"))
+
     def test_bad_devices_and_nodes(self):
         self.refused(3, "E1407", "run", NODE, "--gpu", "7", "--", "true")
         self.refused(3, "E1407", "run", NODE, "--gpu", "GPU-ffff", "--", "true")
@@ -155,6 +178,9 @@ class CommandLine(unittest.TestCase):
         if self.ration("fits", "1GiB").returncode != 3:
             self.skipTest("this machine has a GPU")
         self.assertIn("--sim", self.refused(3, "E1403", "run", "--limit", "1GiB", "--", "true"))
+        shown = self.ration("ps").stdout
+        self.assertRegex(shown, r"no GPU is known: .*\n  .*--sim")
+        self.assertNotIn("--limit 4GiB -- python", shown)
 
     def test_bad_options(self):
         self.assertIn("--limit", self.refused(2, "E1402", "run", "--limt", "4GiB", "--", "true"))
@@ -198,6 +224,8 @@ class CommandLine(unittest.TestCase):
         (self.folder / "file").write_text("")
         self.refused(125, "E1405", "run", NODE, "--", "true", env={"RATION_RUNTIME_DIR": str(self.folder / "file")})
         self.refused(125, "E1405", "run", NODE, "--", "true", env={"RATION_RUNTIME_DIR": "/proc/none"})
+        for verb in (["ps"], ["fits", "1GiB"], ["split"]):
+            self.refused(1, "E1405", *verb, NODE, env={"RATION_RUNTIME_DIR": "/proc/none"})
 
     def test_a_disk_that_is_full(self):
         full = self.folder / "full"
@@ -348,6 +376,9 @@ class CommandLine(unittest.TestCase):
         self.refused(4, "E1602", "split", NODE, "0", "--sizes", "10GiB,8GiB")
         self.refused(2, "E1609", "split", NODE, "0", "--into", "2", "--ratio", "1:1")
         self.refused(2, "E1602", "split", NODE, "0", "--ratio", "a:b")
+        self.refused(2, "E1602", "split", NODE, "0", "--into", "0")
+        self.refused(2, "E1609", "split", NODE, "0", "--names", "a,b")
+        self.assertIn("nothing is left for 'rest'", self.refused(2, "E1602", "split", NODE, "0", "--sizes", "20GiB,rest"))
         self.assertEqual(self.ration("split", NODE, "0", "--sizes", "6GiB,4GiB,rest", "--names", "a,b,c").returncode, 0)
         rows = self.document("split", "split", NODE, "-o", "json")["data"]
         self.assertEqual([(row["slice"], row["limit_bytes"]) for row in rows], [("a", 6144 * MIB), ("b", 4096 * MIB), ("c", 6144 * MIB)])
@@ -419,6 +450,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
                 self.assertEqual(self.ration("plan", "--gpu", gpu, "--tenant", "a=1GiB").returncode, 2)
         self.refused(2, "E1308", "plan", "--gpu", "T5", "--tenant", "a=1GiB")
         self.refused(2, "E1307", "plan", "--gpu", "T4", "--tenant", "a")
+        self.refused(2, "E1409", "plan", "--gpu", "T4", "--tenant", "a b=1GiB")
         self.refused(2, "E1307", "plan", "--gpu", "T4", "--tenant", "a=1GiB", "--tenant", "a=2GiB")
         self.refused(2, "E1305", "plan", "--gpu", "T4", "--tenant", "a=2GiB:1GiB")
         self.refused(2, "E1101", "plan", "--gpu", "T4", "--tenant", "a=2")
@@ -458,6 +490,29 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.assertIn("nlp 1.06 GiB", self.refused(4, "E1302", "fits", NODE, "15GiB"))
         csv = self.ration("ps", NODE, "-o", "csv").stdout.splitlines()
         self.assertEqual(dict(zip(csv[0].split(","), csv[1].split(",")))["used_bytes"], str(1088 * MIB))
+
+    def test_a_filter_that_leaves_nothing_says_what_was_asked_for(self):
+        self.holding("nlp", "1GiB", "--limit", "2GiB", "--tenant", "research")
+        self.assertIn("nothing of tenant 'nosuch' is here, 1 of others is.", self.ration("ps", NODE, "--tenant", "nosuch").stdout)
+        self.assertIn("nothing of user 'nosuch' is here, 1 of others is.", self.ration("ps", NODE, "--user", "nosuch").stdout)
+        self.assertIn("nlp", self.ration("ps", NODE, "--tenant", "research").stdout)
+
+    def test_what_never_fits_is_not_waited_for(self):
+        never = self.refused(4, "E1104", "fits", NODE, "100GiB")
+        self.assertIn("100 GiB never fits: the largest is GPU 0 with 16.0 GiB", never)
+        self.assertIn("ration fits", never)
+        self.assertNotIn("wait", never)
+        self.holding("hog", "1GiB", "--limit", "15GiB", "--guarantee", "15GiB")
+        full = self.refused(4, "E1302", "fits", NODE, "4GiB")
+        self.assertIn("hog 1.06 GiB (promised 15.0 GiB)", full)
+        self.assertIn("1GiB   would", full)
+
+    def test_the_workload_of_the_readme_leaves_what_tensorflow_leaves(self):
+        done = self.ration("run", "--sim=T4:16GiB", "--limit", "3GiB", "--name", "grab", "--summary", f"json:{self.folder}/grab.json", "--", BIN / "ration-workload", "grab")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        peak = json.loads((self.folder / "grab.json").read_text())["accounts"][0]["peak_bytes"]
+        self.assertTrue(3 * 1024 - 1050 - 2 <= peak // MIB <= 3 * 1024 - 1050, peak)
+        self.assertIn("all but 1,050 MiB of the 3 GiB", (SOURCE / "README.md").read_text())
 
     def test_a_tenant_is_explained_over_all_of_its_workloads(self):
         self.holding("train", "1GiB", "--limit", "2GiB", "--tenant", "nlp")

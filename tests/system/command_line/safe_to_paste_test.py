@@ -217,7 +217,7 @@ class SafeToPaste(Denied):
     def test_the_variables_do_what_help_says(self):
         done = self.ration("fits", "99GiB", env={"RATION_SIM": "T4:8GiB"})
         self.assertIn("--sim=T4:8GiB", done.stderr)
-        self.assertIn("of 8.00 GiB", done.stderr)
+        self.assertIn("with 8.00 GiB", done.stderr)
         done = self.ration("ps", env={"RATION_SOCKET": str(self.folder / "nowhere")})
         self.assertEqual((done.returncode, done.stderr[:5]), (3, "E1501"), done.stderr)
 

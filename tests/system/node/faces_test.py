@@ -45,6 +45,13 @@ class Doctor(Faces):
         self.assertRegex(check["message"], r"\d GiB")
         self.assertNotRegex(check["message"], r"\d{6}", "sizes are for people")
 
+    def test_a_device_that_is_promised_to_the_last_byte_has_a_guard_as_well(self):
+        self.assertEqual(self.ration("split", "0", "--sizes", "4GiB", self.node).returncode, 0)
+        self.holding("serve", "1GiB", "--tenant", "big", "--limit", "12GiB", "--guarantee", "12GiB")
+        self.until(lambda: self.get("/api/v1/devices")[0]["available_bytes"] == 0, "nothing is left")
+        check = self.checks("--only", "enforce.preload")["enforce.preload"]
+        self.assertEqual(check["result"], "OK", check)
+
     def test_the_configuration_in_use_is_named(self):
         message = self.checks("--only", "config.file")["config.file"]["message"]
         self.assertIn(str(self.folder / "ration.toml"), message)
@@ -174,7 +181,13 @@ class Explain(Faces):
             self.row(name)
         done = self.ration("run", "--wait=200ms", self.node, "--limit", "12GiB", "--gpu", "1", "--", "true")
         self.assertEqual(done.returncode, 124, done.stderr)
-        self.assertRegex(done.stderr, r"held by  \S*/second 8\.06 GiB\n")
+        self.assertRegex(done.stderr, r"best is GPU 1: 7\.94 GiB of 16\.0 GiB is neither held nor promised\n +taken by  \S*/second 8\.06 GiB\n")
+        process = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "promised", "--limit", "7GiB", "--guarantee", "7GiB", "--gpu", "1", "--", BIN / "ration-workload", "hold", "1GiB"],
+                                   env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        process.stdout.readline()
+        done = self.ration("run", "--wait=200ms", self.node, "--limit", "12GiB", "--gpu", "1", "--", "true")
+        self.assertRegex(done.stderr, r"taken by  \S*/second 8\.06 GiB · \S*/promised 7\.00 GiB \(promised; 1\.06 GiB used\)\n")
 
     def test_without_a_daemon_its_policy_is_not_known(self):
         process = self.outsider("1GiB")
@@ -215,7 +228,7 @@ class Explain(Faces):
 
     def test_what_is_not_known_has_a_row_of_its_own(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
-        account = self.document("explain", "train", NODE)["data"][0]
+        account = self.document("explain", "train", self.node)["data"][0]
         self.assertEqual(account, self.get("/api/v1/workloads/train/explain")[0], "one document on every way")
         for each in ({row["id"]: row for row in rows} for rows in (account["rows"], account["processes"][0]["rows"])):
             self.assertEqual(list(each), ["allocated", "pooled", "framework_free", "context", "modules", "unexplained"])

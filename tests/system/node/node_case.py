@@ -16,6 +16,7 @@ NOBODY = 65534
 
 
 class Case(unittest.TestCase):
+    pace = "100ms"  # from one look to the next that nobody asked for
     configuration = ""
     node = NODE
 
@@ -23,7 +24,7 @@ class Case(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        (self.folder / "ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n' + self.configuration)
+        (self.folder / "ration.toml").write_text(f'[daemon]\nsample = "{self.pace}"\nsample_idle = "{self.pace}"\n' + self.configuration)
         self.environment = environment_in(self.folder)
         self.daemon = None
         self.start()
@@ -89,7 +90,7 @@ class Case(unittest.TestCase):
                               text=True, timeout=120, **options)
 
     def holding(self, name, size, *options):
-        process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
+        process = subprocess.Popen([BIN / "ration", "run", self.node, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
         line = process.stdout.readline()

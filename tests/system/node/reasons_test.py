@@ -136,6 +136,22 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(len(self.events("shrinking")), 2, "over, and under again")
 
 
+class BetweenTwoLooks(Case):
+    pace = "1m"
+
+    def test_a_denial_is_explained_as_soon_as_the_run_is_over(self):
+        for name in ("first", "second", "third"):
+            self.ration("run", NODE, "--name", name, "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+            self.assertRegex(self.ration("why").stdout, f"(?m)^DENIED .*/{name} ")
+            self.ration("run", NODE, "--name", name + "-again", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+            self.assertRegex(self.ration("why", name + "-again").stdout, f"(?m)^DENIED .*/{name}-again ")
+        self.assertIn("third-again", self.ration("events").stdout)
+
+    def test_the_daemon_looks_before_it_says_what_was_denied(self):
+        self.ration("run", NODE, "--name", "late", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        self.assertEqual([event["workload"] for event in self.events("denied")], ["late"])
+
+
 class Promises(Case):
     configuration = """
 [[device]]
@@ -198,6 +214,7 @@ limit = "14GiB"
         program.stdin.close()
         self.assertEqual(program.wait(60), 0)  # it is over before anybody looks
         denied = self.until(lambda: self.events("denied"), "it is told")[-1]
+        self.assertIn("might hold 6.00 GiB of its limit 10.0 GiB at that moment", denied["text"])
         text = self.ration("why", denied["id"]).stdout
         self.assertRegex(text, r"because  plain held .* and might hold 6\.00 GiB of its limit 10\.0 GiB at that moment: ")
         self.assertNotIn("ration set plain", text)
@@ -207,9 +224,9 @@ limit = "14GiB"
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
         lease = self.until(lambda: self.get("/api/v1/leases"), "it waits")[0]
-        self.assertEqual(lease["reason"], "GPU 0 has 12.0 GiB free, 6.00 GiB of it kept for nlp (guarantees)")
+        self.assertEqual(lease["reason"], "GPU 0 has 12.0 GiB left, 6.00 GiB of it kept for nlp (guarantees)")
         done = self.ration("why", lease["lease"])
-        self.assertRegex(done.stdout, r"WAITING .*10\.0 GiB\nbecause  GPU 0 has 12\.0 GiB free.*\nposition 1 of 1\nestimate n/a \(")
+        self.assertRegex(done.stdout, r"WAITING .*10\.0 GiB\nbecause  GPU 0 has 12\.0 GiB left.*\ntaken by slices 3\.00 GiB · kept free 1\.00 GiB\nposition 1 of 1\nestimate n/a \(")
         self.assertEqual(self.ration("set", "nlp", "--guarantee", "2GiB").returncode, 0)
         self.assertEqual(process.wait(60), 0)
 
@@ -304,7 +321,7 @@ limit = "12GiB"
     def test_a_guarantee_can_be_taken_away(self):
         self.assertIn("tenant nlp: guarantee 6GiB → none (now).", self.ration("set", "nlp", "--guarantee", "none").stdout)
         text = self.ration("fits", "5GiB", NODE).stderr
-        self.assertIn("16.0 GiB are free, but 0 B are promised and 12.0 GiB kept free", text)
+        self.assertIn("5.00 GiB never fits: the largest is GPU 0 with 16.0 GiB, 12.0 GiB of it kept free", text)
         self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", "nlp", "--guarantee", "2GiB")
         self.row("train")
         self.assertIn("E1102", self.ration("set", "train", "--guarantee", "unlimited").stderr)

@@ -158,6 +158,22 @@ class Strangers(Case):
         for event in self.events("rebalanced"):
             self.assertNotRegex(event["text"], "guaranteed to *($|[.;,])")
 
+    def test_a_fix_is_one_that_its_reader_may_type(self):
+        (device,) = (each.parent for each in self.folder.glob("*/shared"))  # the daemon's, which only root may use else
+        for path in (device, *device.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        environment = dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs), HOME=str(self.theirs))
+        nobody = dict(user=NOBODY, group=NOBODY, extra_groups=[], text=True, env=environment)
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "mine", "--limit", "1GiB", "--", BIN / "ration-workload", "obey"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, **nobody)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+        program.stdin.write("take 2048\n")
+        program.stdin.flush()
+        self.assertNotEqual(program.stdout.readline(), "0\n")
+        theirs = subprocess.run([BIN / "ration", "why", "mine"], capture_output=True, **nobody)
+        self.assertRegex(theirs.stdout, r"(?m)^fix +Ask root or a member of group ration: ration set .*mine", theirs.stderr)
+        self.assertRegex(self.ration("why", "mine").stdout, r"(?m)^fix +ration set .*mine")
+
     def test_nor_by_a_book_that_names_one(self):
         self.lay("train", "root")
         self.assertEqual(self.as_nobody("POST", "/api/v1/workloads", json.dumps({"folder": str(self.theirs)}))[0], 200)

@@ -122,6 +122,9 @@ idle = { after = "1s", action = "suspend" }
         looks = self.get("/api/v1/health")["looks"]
         self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 5, "five looks")
         self.assertEqual(self.row("notebook")["state"], "suspended", "its work does not bring it back")
+        self.holding("neighbour", "1GiB", "--limit", "2GiB")
+        full = self.ration("fits", "16GiB", NODE).stderr
+        self.assertIn("Held by neighbour 1.06 GiB.", full, "who is suspended holds nothing")
         done = self.ration("suspend", "notebook")
         self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1546"))
         done = self.ration("resume", "notebook")

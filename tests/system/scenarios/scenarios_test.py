@@ -229,6 +229,32 @@ class Running(Case):
         self.assertEqual(second.returncode, 0, second.stdout + second.stderr)
         self.assertNotEqual(re.search(r"http://\S+", first).group(), re.search(r"http://\S+", second.stdout).group())
 
+    def test_each_of_two_prints_commands_that_reach_itself(self):
+        def outside(*words):
+            return subprocess.run([BIN / "ration", *words], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+
+        self.start("serving", "--keep")
+        while "try: " not in (line := self.demo.stdout.readline()):
+            self.assertTrue(line, "what to try is printed")
+        try_first = line.split("ration ")[1].split()
+        self.until(lambda rows: "serve" in rows, "somebody runs")
+        alone = outside("ps", "--sim=demo")
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        second = subprocess.Popen([BIN / "ration", "demo", "--scenario", "fragmentation", "--keep"], env=self.environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=os.setpgrp)
+        self.addCleanup(lambda: (second.terminate(), second.communicate(timeout=PATIENCE)))
+        while "token " not in (line := second.stdout.readline()):
+            self.assertTrue(line, "the second one starts")
+        self.assertEqual(try_first[-1], f"--sim=demo:{self.demo.pid}")
+        done = outside(*try_first)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        which = outside("ps", "--sim=demo")
+        self.assertEqual((which.returncode, which.stderr.split()[0]), (3, "E1445"))
+        for pid, scenario in ((self.demo.pid, "serving"), (second.pid, "fragmentation")):
+            self.assertIn(f"demo:{pid} ({scenario})", which.stderr)
+            self.assertEqual(outside("ps", f"--sim=demo:{pid}").returncode, 0)
+        self.assertIn("E1444", outside("ps", "--sim=demo:1").stderr)
+
     def test_without_a_demo_that_is_said(self):
         done = subprocess.run([BIN / "ration", "ps", "--sim=demo"], env=self.environment, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr.split()[0]), (3, "E1444"))

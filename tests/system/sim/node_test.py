@@ -115,7 +115,7 @@ class Node(unittest.TestCase):
         with self.assertRaises(subprocess.TimeoutExpired):
             subprocess.run([BIN / "ration-workload", "hold", "99MiB"], env=dict(self.environment, RATION_SIM_FAULT="cuMemAlloc:above=99MiB"),
                            stdout=subprocess.DEVNULL, timeout=2)
-        self.assertEqual(self.workload("total", RATION_SIM_FAULT="context:error=46").returncode, 1)
+        self.assertEqual(self.workload("hold", "1MiB", RATION_SIM_FAULT="context:error=46").returncode, 1)
 
     def test_what_cannot_be_understood_is_never_ignored(self):
         for variable, value in (("RATION_SIM_LATENCY", "contxt=200ms"), ("RATION_SIM_LATENCY", "cuMemAlloc=fast"), ("RATION_SIM_FAULT", "cuMemAloc:call=1"),

@@ -150,7 +150,7 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
     ASSERT_EQ(granted(queue, 2), Names{id});
     queue.release(id);
   }
-  EXPECT_EQ(to_text(*queue.reason("large")), "best is GPU 0: 8.00 GiB free of 16.0 GiB");
+  EXPECT_EQ(to_text(*queue.reason("large")), "best is GPU 0: 8.00 GiB of 16.0 GiB is neither held nor promised");
   queue.update_device(0, 16_GiB, 2_GiB);
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }
