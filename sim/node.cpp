@@ -278,11 +278,15 @@ Bytes Node::used_locked(int device) const {
   return kGranule * record.used_granules + Bytes{record.context_bytes} + model.reserved + model.orphaned;
 }
 
-// What the dead held is no part of a peak: looked for only when there would be a new one.
+// What the dead held is no part of a peak: looked for only when there would be a new one, and others hold a part of it.
 void Node::note_peak(int device) {
-  std::uint64_t& peak = state_->devices[device].peak_bytes;
+  DeviceRecord& record = state_->devices[device];
+  std::uint64_t& peak = record.peak_bytes;
   if (used_locked(device).count() <= peak) return;
-  reap();
+  const int own = own_process->record;
+  if (own == 0 || record.used_granules != state_->processes[own - 1].granules[device] ||
+      record.context_bytes != state_->processes[own - 1].contexts[device])
+    reap();
   peak = std::max(peak, used_locked(device).count());
 }
 

@@ -345,6 +345,8 @@ TEST_F(DriverTest, AHandleThatIsNoContextIsRefused) {
 }
 
 TEST_F(DriverTest, TheHeapOfKernelsTakesTheLargestThatWasSetInWholeGranules) {
+  CUcontext context = nullptr;
+  ASSERT_EQ(CU(cuCtxCreate_v2)(&context, 0, 0), CUDA_SUCCESS);
   const std::size_t before = free_bytes();
   const auto set = [](std::size_t bytes) { return CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, bytes); };
   for (std::size_t steps = 1; steps <= 32; ++steps) {
@@ -360,6 +362,10 @@ TEST_F(DriverTest, TheHeapOfKernelsTakesTheLargestThatWasSetInWholeGranules) {
   EXPECT_EQ(before - free_bytes(), 4 * kMiB) << "taken once, and kept";
   EXPECT_EQ(set(std::size_t{1} << 60), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(before - free_bytes(), 4 * kMiB);
+  ASSERT_EQ(CU(cuCtxDestroy_v2)(context), CUDA_SUCCESS);
+  CUcontext primary = nullptr;
+  ASSERT_EQ(CU(cuDevicePrimaryCtxRetain)(&primary, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCtxSetCurrent)(primary), CUDA_SUCCESS);
 }
 
 }  // namespace
