@@ -10,13 +10,18 @@ namespace {
 
 using namespace cuda;
 
+struct Limit {
+  std::size_t value = 0;
+  std::uint64_t taken = 0;  // of device memory, beyond what every context has
+};
+
 auto& limits() {
-  static auto* map = new std::map<std::pair<Context*, int>, std::size_t>;  // leaked: called from atexit handlers
+  static auto* map = new std::map<std::pair<Context*, int>, Limit>;  // leaked: called from atexit handlers
   return *map;
 }
 
-CUresult in_context(const char* function = __builtin_FUNCTION()) {
-  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+CUresult in_context(std::uint64_t bytes = 0, const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(bytes, function); state != CUDA_SUCCESS) return state;
   return current() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
@@ -36,7 +41,29 @@ std::size_t default_limit(int limit) {
 std::size_t limit_of(Context* context, int limit) {
   const std::lock_guard guard(driver().mutex);
   const auto found = limits().find({context, limit});
-  return found != limits().end() ? found->second : default_limit(limit);
+  return found != limits().end() ? found->second.value : default_limit(limit);
+}
+
+/// Sets the memory for the malloc() or the printf() of kernels. A real driver takes it at the next launch that needs
+/// it; here at once. What a context has it keeps until it ends: a smaller limit takes nothing away.
+CUresult set_memory_limit(Context* context, int kind, std::size_t value) {
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  if (!context->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::uint64_t usual = default_limit(kind);
+  const std::uint64_t beyond =
+      std::min<std::uint64_t>(value, kUnlimited.count()) - std::min<std::uint64_t>(value, usual);
+  const std::uint64_t needed = round_up(Bytes{beyond}, kGranule).count();
+  Limit& limit = limits().try_emplace({context, kind}, Limit{usual}).first->second;
+  if (needed > limit.taken) {
+    Block block;
+    if (!take_block(context->device, needed - limit.taken, block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    block.context = context;
+    state.blocks.emplace(block.address, std::move(block));
+    limit.taken = needed;
+  }
+  limit.value = value;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -60,20 +87,12 @@ RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int fla
 }
 
 RATION_ENTRY cuCtxSetLimit(CUlimit limit, std::size_t value) {
-  if (const CUresult state = in_context(); state != CUDA_SUCCESS) return state;
+  const bool takes_memory = limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+  if (const CUresult state = in_context(takes_memory ? value : 0); state != CUDA_SUCCESS) return state;
   if (limit < 0 || limit > 8) return static_cast<CUresult>(215);  // CUDA_ERROR_UNSUPPORTED_LIMIT
-  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
-    // A real driver takes it at the next launch that needs it; here at once. It goes with the context.
-    const std::size_t before = std::max(limit_of(current(), limit), default_limit(limit));
-    CUdeviceptr address = 0;
-    if (value > before) {
-      if (const CUresult taken = allocate_linear(&address, value - before, "cuCtxSetLimit"); taken != CUDA_SUCCESS)
-        return taken;
-    }
-    if (value < before) return CUDA_SUCCESS;  // what was taken stays
-  }
+  if (takes_memory) return set_memory_limit(current(), limit, value);
   const std::lock_guard guard(driver().mutex);
-  limits()[{current(), limit}] = value;
+  limits()[{current(), limit}].value = value;
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuCtxGetLimit(std::size_t* out, CUlimit limit) {

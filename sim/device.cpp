@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 
 #include "driver.hpp"
 #include "graph_memory.hpp"
@@ -106,8 +107,38 @@ cuda::CUresult activate(Context& context) {
     if (const cuda::CUresult told = gate("context", 0); told != cuda::CUDA_SUCCESS) return told;
   }
   if (!Node::get()->take_context(context.device)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
+  context.record = own_process->record;
   context.alive = true;
   return cuda::CUDA_SUCCESS;
+}
+
+/// Whether this process has made that context. A child by the clone system call itself makes one of its own, as it has
+/// a record of its own in the node.
+bool is_made(const Context& context) {
+  return context.alive && (context.record == own_process->record || !Node::get()->attach());
+}
+
+/// The contexts that programs may name: all that were ever made.
+class Contexts {
+ public:
+  void add(const Context& context) {
+    const std::lock_guard guard(lock_);
+    known_.insert(&context);
+  }
+  /// Null: there never was such a context.
+  Context* find(cuda::CUcontext handle) {
+    auto* context = reinterpret_cast<Context*>(handle);
+    const std::lock_guard guard(lock_);
+    return known_.count(context) != 0 ? context : nullptr;
+  }
+
+ private:
+  std::mutex lock_;
+  std::unordered_set<const Context*> known_;
+};
+Contexts& contexts() {
+  static auto* all = new Contexts;  // leaked: called from atexit handlers
+  return *all;
 }
 
 /// False: it is closed already, or another thread closes it.
@@ -157,6 +188,7 @@ RATION_ENTRY cuInit(unsigned int flags) {
   for (std::size_t i = 0; i < state.visible.size(); ++i) {
     Context& context = primary_of(static_cast<CUdevice>(i)).context;
     context.device = state.visible[i], context.primary = true;
+    contexts().add(context);
   }
   ::pthread_atfork(nullptr, nullptr, [] { driver().forked = true; });
   state.initialised = true;
@@ -227,7 +259,7 @@ RATION_ENTRY cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   auto& [lock, context] = primary_of(device);
   const std::lock_guard guard(lock);
-  if (!context.alive) {
+  if (!is_made(context)) {
     if (const CUresult state = activate(context); state != CUDA_SUCCESS) return state;
   }
   ++context.retained;
@@ -275,6 +307,7 @@ RATION_ENTRY cuCtxCreate_v2(CUcontext* out, unsigned int, CUdevice device) {
     delete context;
     return state;
   }
+  contexts().add(*context);
   context_stack.push_back(context);
   *out = reinterpret_cast<CUcontext>(context);
   return CUDA_SUCCESS;
@@ -284,7 +317,7 @@ RATION_ENTRY cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {
 }
 
 RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
-  auto* context = reinterpret_cast<Context*>(handle);
+  Context* context = contexts().find(handle);
   // The record of a destroyed one stays: another thread may still name it.
   return context != nullptr && !context->primary && close(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
@@ -292,8 +325,10 @@ RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); 
 
 RATION_ENTRY cuCtxSetCurrent(CUcontext handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  Context* context = contexts().find(handle);
+  if (handle != nullptr && context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!context_stack.empty()) context_stack.pop_back();
-  if (handle != nullptr) context_stack.push_back(reinterpret_cast<Context*>(handle));
+  if (context != nullptr) context_stack.push_back(context);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuCtxGetCurrent(CUcontext* out) {
@@ -303,8 +338,9 @@ RATION_ENTRY cuCtxGetCurrent(CUcontext* out) {
 }
 RATION_ENTRY cuCtxPushCurrent_v2(CUcontext handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
-  if (handle == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return context_stack.push_back(reinterpret_cast<Context*>(handle)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  Context* context = contexts().find(handle);
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return context_stack.push_back(context) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 RATION_ENTRY cuCtxPopCurrent_v2(CUcontext* out) {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

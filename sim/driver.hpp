@@ -24,6 +24,7 @@ struct Context {
   bool primary = false;
   std::atomic<bool> alive = false;  // what lives in it is taken under driver().mutex while it is, and cleared after
   int retained = 0;                 // of a primary one, under its device's lock
+  int record = 0;                   // of the process that made it, in the node
 };
 
 /// Whole granules of one device at an address of this process.

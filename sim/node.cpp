@@ -1,9 +1,8 @@
 #include "node.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
 #include "node_state.hpp"
 #include "shared_blocks.hpp"
@@ -22,8 +22,25 @@ namespace ration::sim {
 
 namespace {
 
-// Another layout is another number: a state left by an older simulator is begun anew.
-constexpr std::uint64_t kReady = 0x31306d69736e6f69 ^ sizeof(NodeState);
+// Made under another name and put in its place whole: nobody waits for who is stopped while it makes one.
+bool make_state(const std::string& path) {
+  std::string unfinished = path + ".XXXXXX";
+  const FileDescriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
+  if (!file) return false;
+  bool good = ::ftruncate(file.get(), sizeof(NodeState)) == 0;
+  void* address =
+      good ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
+  good = address != MAP_FAILED;
+  if (good) {
+    const Mapping mapping{address, sizeof(NodeState)};
+    auto* state = static_cast<NodeState*>(address);
+    state->lock.make();
+    for (Turnstile& turnstile : state->turnstiles) make_turnstile(turnstile);
+    good = ::link(unfinished.c_str(), path.c_str()) == 0 || errno == EEXIST;  // another was faster
+  }
+  ::unlink(unfinished.c_str());
+  return good;
+}
 
 // The whole device at an address where granules are aligned as they are on the device.
 char* map_window(int file, std::uint64_t size) {
@@ -66,29 +83,21 @@ bool Node::open() {
   const auto folder = simulated_node_folder(spec);
   if (!folder.problem.empty()) return false;
   folder_ = folder.path;
-  const int file = ::open((folder_ + "/state").c_str(), kOpenFlags, 0600);
-  if (file < 0) return false;
-  ::flock(file, LOCK_EX);  // one process makes the node, the others find it made
-  std::uint64_t ready = 0;
-  const bool stale = ::pread(file, &ready, sizeof ready, 0) == sizeof ready && ready != kReady;
-  bool good = (!stale || ::ftruncate(file, 0) == 0) && ::ftruncate(file, sizeof(NodeState)) == 0;
-  void* address = good ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  good = address != MAP_FAILED;
-  if (good) {
-    state_ = static_cast<NodeState*>(address);
-    if (state_->ready != kReady) {
-      pthread_mutexattr_t attributes;
-      ::pthread_mutexattr_init(&attributes);
-      ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-      ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-      ::pthread_mutex_init(&state_->lock, &attributes);
-      for (Turnstile& turnstile : state_->turnstiles) make_turnstile(turnstile);
-      state_->ready = kReady;
-    }
-  }
-  ::flock(file, LOCK_UN);
-  ::close(file);
-  return good;
+  // The name tells the layout: the state of another simulator is none.
+  state_path_ = folder_ + "/state" + std::to_string(sizeof(NodeState));
+  FileDescriptor file = reopen();
+  if (!file && make_state(state_path_)) file = reopen();
+  void* address =
+      file ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
+  if (address == MAP_FAILED) return false;
+  state_ = static_cast<NodeState*>(address);
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for the lock, where Yama lets parents trace only
+  return true;
+}
+
+// With an open file description of its own; also after the program has closed every descriptor.
+FileDescriptor Node::reopen() const {
+  return FileDescriptor{::open(state_path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
 }
 
 bool Node::open_memory() {
@@ -124,12 +133,14 @@ void Node::uuid(int device, unsigned char (&out)[16]) const {
 }
 
 void Node::lock() {
-  if (::pthread_mutex_lock(&state_->lock) != EOWNERDEAD) return;
+  std::uint64_t pid_namespace = own_process->pid_namespace.load(std::memory_order_relaxed);
+  if (pid_namespace == 0) own_process->pid_namespace = pid_namespace = own_pid_namespace();
+  if (state_->lock.lock(pid_namespace)) return;
   recount();
-  ::pthread_mutex_consistent(&state_->lock);
+  state_->lock.mark_consistent();
 }
 
-void Node::unlock() { ::pthread_mutex_unlock(&state_->lock); }
+void Node::unlock() { state_->lock.unlock(); }
 
 // The owner table and the contexts of the processes are the truth; the sums are read off them.
 void Node::recount() {
@@ -153,12 +164,25 @@ void Node::recount() {
   }
 }
 
+bool Node::lives(const FileDescriptor& state_file, int index) const {
+  return !state_file || index + 1 == own_process->record ||
+         byte_is_locked(state_file.get(), static_cast<std::uint32_t>(index));
+}
+
 void Node::reap() {
+  std::vector<int> dead;
+  {
+    const FileDescriptor file = reopen();
+    for (int index = 0; index < static_cast<int>(state_->process_bound); ++index) {
+      if (state_->processes[index].in_use != 0 && !lives(file, index)) dead.push_back(index);
+    }
+  }
   SharedBlocks* shared = SharedBlocks::get();
+  for (const int index : dead) {
+    if (shared != nullptr) shared->leave(state_->processes[index].identity);
+  }
   if (shared != nullptr) shared->reclaim();
-  for (int index = 0; index < kMaxProcesses; ++index) {
-    ProcessRecord& process = state_->processes[index];
-    if (process.in_use == 0 || liveness(process.identity) != Liveness::kDead) continue;
+  for (const int index : dead) {
     for (std::size_t device = 0; device < models().size(); ++device) {
       DeviceRecord& record = state_->devices[device];
       for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
@@ -175,19 +199,17 @@ void Node::reap() {
         record.managed[granule] = 0;
       }
     }
-    process = {};
-    recount();
+    state_->processes[index] = {};
   }
+  if (!dead.empty()) recount();
 }
 
 void Node::leave() {
   lock();
   left_ = true;
   own_process->turnstile = nullptr;
-  if (const int own = own_process->record.exchange(0); own > 0) {
-    if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr)
-      shared->leave(state_->processes[own - 1].identity);
-    state_->processes[own - 1].identity.pid = 0;  // nobody's, so taken back like a dead process's
+  if (own_process->record.exchange(0) > 0) {
+    own_process->presence = Mapping{};  // as if it were dead
     reap();
   }
   unlock();
@@ -195,19 +217,15 @@ void Node::leave() {
 
 // The system is asked without the lock: many processes that start together and ask must not queue for it.
 void Node::reap_if_anybody_died() {
-  std::vector<ProcessIdentity> others;
+  std::vector<int> others;
   lock();
-  for (int index = 0; index < kMaxProcesses; ++index) {
-    if (state_->processes[index].in_use == 1 && index + 1 != own_process->record)
-      others.push_back(state_->processes[index].identity);
+  for (int index = 0; index < static_cast<int>(state_->process_bound); ++index) {
+    if (state_->processes[index].in_use != 0) others.push_back(index);
   }
   unlock();
   if (others.empty()) return;
-  const std::uint64_t own_namespace = own_pid_namespace();
-  if (std::none_of(others.begin(), others.end(), [own_namespace](const ProcessIdentity& process) {
-        return liveness(process, own_namespace) == Liveness::kDead;
-      }))
-    return;
+  const FileDescriptor file = reopen();
+  if (std::all_of(others.begin(), others.end(), [&](int index) { return lives(file, index); })) return;
   lock();
   reap();
   unlock();
@@ -217,15 +235,24 @@ void Node::reap_if_anybody_died() {
 int Node::slot() {
   if (const int own = own_process->record.load(std::memory_order_relaxed); own > 0) return own - 1;
   if (left_) return -1;
+  const ProcessIdentity self = current_process();
+  const std::string group = own_group();
+  // What this process held before it executed this program must not be taken for what it holds now.
+  if (std::any_of(std::begin(state_->processes), std::end(state_->processes),
+                  [&](const ProcessRecord& process) { return process.in_use != 0 && process.identity.same_as(self); }))
+    reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
-    for (int index = 0; index < kMaxProcesses; ++index) {
+    const FileDescriptor file = reopen();
+    for (int index = 0; file && index < kMaxProcesses; ++index) {
       ProcessRecord& process = state_->processes[index];
-      if (process.in_use != 0) continue;
+      if (process.in_use != 0 || !lock_byte(file.get(), static_cast<std::uint32_t>(index))) continue;
+      own_process->presence = keep_open(file.get());
+      if (own_process->presence.get() == nullptr) return -1;
       process = {};
-      process.identity = current_process();
-      const std::string group = own_group();
+      process.identity = self;
       std::memcpy(process.group, group.c_str(), group.size() + 1);
       process.in_use = 1;
+      state_->process_bound = std::max(state_->process_bound, static_cast<std::uint32_t>(index) + 1);
       Turnstile& turnstile = state_->turnstiles[index];
       turnstile.state = turnstile.moving = kRunning;
       turnstile.locker = 0;
@@ -244,8 +271,15 @@ Bytes Node::used_locked(int device) const {
   return kGranule * record.used_granules + Bytes{record.context_bytes} + model.reserved + model.orphaned;
 }
 
+// What the dead held is no part of a peak: looked for only when there would be a new one, and others hold a part of it.
 void Node::note_peak(int device) {
-  std::uint64_t& peak = state_->devices[device].peak_bytes;
+  DeviceRecord& record = state_->devices[device];
+  std::uint64_t& peak = record.peak_bytes;
+  if (used_locked(device).count() <= peak) return;
+  const int own = own_process->record;
+  if (own == 0 || record.used_granules != state_->processes[own - 1].granules[device] ||
+      record.context_bytes != state_->processes[own - 1].contexts[device])
+    reap();
   peak = std::max(peak, used_locked(device).count());
 }
 

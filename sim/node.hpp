@@ -1,7 +1,8 @@
 // One simulated machine: its devices' memory and the processes that hold it, shared by every process that uses the same
 // node through a memory-mapped state file and one sparse memory file a device.
-// Used by the simulated driver and the simulated NVML. Promises: bytes of a process that was killed come back at the
-// next shortage or question; a device takes no host memory until its contents are written.
+// Used by the simulated driver and the simulated NVML. Promises: bytes of a process that was killed, or executed
+// another program, come back at the next shortage or question, and are no part of a new peak; a device takes no host
+// memory until its contents are written.
 #pragma once
 
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/file.hpp"
 #include "base/process.hpp"
 #include "node_spec.hpp"
 
@@ -151,8 +153,10 @@ class Node {
 
  private:
   bool open();
+  [[nodiscard]] FileDescriptor reopen() const;
   int slot();
   void recount();
+  [[nodiscard]] bool lives(const FileDescriptor& state_file, int index) const;
   void reap();
   void reap_if_anybody_died();
   [[nodiscard]] Bytes used_locked(int device) const;
@@ -169,7 +173,7 @@ class Node {
   Move change(Turnstile& turnstile, const ProcessIdentity& process, std::uint32_t state, Change&& step);
 
   NodeSpec spec_;
-  std::string folder_;
+  std::string folder_, state_path_;
   NodeState* state_ = nullptr;
   std::once_flag memory_opened_;
   bool memory_usable_ = false;

@@ -11,10 +11,11 @@ Turnstile* Node::find_process(int pid, ProcessIdentity& out) {
   const std::uint64_t own_namespace = current_process().pid_namespace;
   Turnstile* found = nullptr;
   lock();
+  const FileDescriptor file = reopen();
   for (int index = 0; index < kMaxProcesses && found == nullptr; ++index) {
     const ProcessRecord& process = state_->processes[index];
     if (process.in_use != 1 || process.identity.pid != pid || process.identity.pid_namespace != own_namespace) continue;
-    if (liveness(process.identity) == Liveness::kDead) continue;
+    if (!lives(file, index)) continue;
     out = process.identity;
     found = &state_->turnstiles[index];
   }

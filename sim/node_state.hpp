@@ -3,6 +3,7 @@
 #pragma once
 
 #include "node.hpp"
+#include "node_lock.hpp"
 #include "turnstile.hpp"
 
 namespace ration::sim {
@@ -10,6 +11,8 @@ namespace ration::sim {
 inline constexpr std::size_t kMaxGroupPath = 512;
 inline constexpr std::uint32_t kMaxGroups = 256;
 
+/// Its process lives, and runs the program that took it, while the byte of the state file with its index is locked
+/// (base/byte_lock.hpp): as long as a real driver's files would be open.
 struct ProcessRecord {
   std::uint32_t in_use;
   ProcessIdentity identity;
@@ -39,9 +42,9 @@ struct GroupRecord {
 };
 
 struct NodeState {
-  std::uint64_t ready;
-  pthread_mutex_t lock;
+  NodeLock lock;
   std::uint32_t groups_in_use;
+  std::uint32_t process_bound;  // no record from here on was ever in use
   GroupRecord groups[kMaxGroups];
   ProcessRecord processes[kMaxProcesses + 1];  // the last is no process: what only descriptors hold
   Turnstile turnstiles[kMaxProcesses];         // of the process in the same slot

@@ -7,8 +7,9 @@
 
 #include <cerrno>
 #include <climits>
-#include <ctime>
 #include <new>
+
+#include "node_lock.hpp"
 
 namespace ration::sim {
 
@@ -45,27 +46,14 @@ bool got(Turnstile& turnstile, int result) {
 }  // namespace
 
 void make_turnstile(Turnstile& turnstile) {
-  pthread_mutexattr_t attributes;
-  ::pthread_mutexattr_init(&attributes);
-  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  ::pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
   // Not for the priorities: such a mutex is handed over when it is given up, where another goes to whoever is first.
-  ::pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
-  if (::pthread_mutex_init(&turnstile.mutex, &attributes) != 0) {
-    ::pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_NONE);
-    ::pthread_mutex_init(&turnstile.mutex, &attributes);
-  }
-  ::pthread_mutexattr_destroy(&attributes);
+  if (make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT) != 0)
+    make_robust_mutex(turnstile.mutex, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
 }
 
 bool hold(Turnstile& turnstile, unsigned timeout_ms) {
   if (timeout_ms == 0) return got(turnstile, ::pthread_mutex_lock(&turnstile.mutex));
-  timespec until{};
-  ::clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += timeout_ms / 1000;
-  until.tv_nsec += static_cast<long>(timeout_ms % 1000) * 1'000'000;
-  if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
+  const timespec until = time_in(timeout_ms);
   return got(turnstile, ::pthread_mutex_timedlock(&turnstile.mutex, &until));
 }
 

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/file.hpp"
+
 namespace ration::sim {
 
 /// Values of `Turnstile::state`: CUprocessState, as the driver numbers it.
@@ -30,8 +32,10 @@ void make_turnstile(Turnstile& turnstile);
 /// What the node knows of the calling process. In every child, also in one made by the clone system call itself, all of
 /// it is zero again.
 struct OwnProcess {
-  std::atomic<Turnstile*> turnstile;  // null before cuInit and when the process ends
-  std::atomic<int> record;            // the number of its record in the node, from 1; 0: it has none
+  std::atomic<Turnstile*> turnstile;         // null before cuInit and when the process ends
+  std::atomic<int> record;                   // the number of its record in the node, from 1; 0: it has none
+  Mapping presence;                          // keeps that record's lock; under the node's lock
+  std::atomic<std::uint64_t> pid_namespace;  // 0: not asked for yet
 };
 extern OwnProcess* own_process;  // never null
 

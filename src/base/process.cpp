@@ -75,6 +75,13 @@ std::optional<ProcessIdentity> identity_of(std::int32_t pid) noexcept {
   return ProcessIdentity{stat.start_time, own_pid_namespace(), pid, folder.st_uid};
 }
 
+bool is_stopped(std::int32_t thread) noexcept {
+  char path[32];
+  ProcessStat stat;
+  std::snprintf(path, sizeof path, "/proc/%d/stat", thread);
+  return read_stat(path, stat) && stat.state == 'T';
+}
+
 Liveness liveness(const ProcessIdentity& process) noexcept { return liveness(process, own_pid_namespace()); }
 
 Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept {
@@ -87,6 +94,7 @@ Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) n
     // A hidden /proc (hidepid) looks like an absent process: ask the kernel as well.
     return ::kill(process.pid, 0) != 0 && errno == ESRCH ? Liveness::kDead : Liveness::kUnknown;
   }
+  if (process.start_time == 0) return Liveness::kUnknown;
   if (stat.start_time != process.start_time) return Liveness::kDead;
   if ((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1) return Liveness::kDead;
   return Liveness::kAlive;

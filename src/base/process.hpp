@@ -1,5 +1,5 @@
 // Who a process is, beyond its number: a reused pid is never taken for the process that had it before.
-// Used by the ledger and by the command line. Promises: no allocation, reads only /proc.
+// Used by the ledger, the simulator and the command line. Promises: no allocation, reads only /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 namespace ration {
 
 /// A process for the lifetime of the machine. `start_time` is field 22 of /proc/PID/stat (clock ticks since boot),
-/// `pid_namespace` the inode of /proc/PID/ns/pid (0 where it could not be read).
+/// `pid_namespace` the inode of /proc/PID/ns/pid. Either is 0 where it could not be read.
 struct ProcessIdentity {
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;
@@ -25,7 +25,7 @@ struct ProcessIdentity {
 enum class Liveness {
   kAlive,
   kDead,
-  kUnknown,  ///< it lives in a pid namespace that the caller cannot see into
+  kUnknown,  ///< it is in a pid namespace that the caller cannot see into, or could not read its own start time
 };
 
 /// The calling process.
@@ -38,6 +38,9 @@ enum class Liveness {
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process) noexcept;
 /// The same for many, with own_pid_namespace() asked once.
 [[nodiscard]] Liveness liveness(const ProcessIdentity& process, std::uint64_t own_namespace) noexcept;
+
+/// Whether that thread of the caller's pid namespace is stopped by a signal (not by a debugger).
+[[nodiscard]] bool is_stopped(std::int32_t thread) noexcept;
 
 /// Of the calling process; 0: it cannot be read. It stays while the process lives; a child may have another.
 [[nodiscard]] std::uint64_t own_pid_namespace() noexcept;

@@ -81,8 +81,7 @@ Result<Watched> ask_the_daemon(const Session& session, const policy::Device& dev
 
 /// The same command with a yes.
 std::string said_yes(const SplitOptions& options) {
-  const auto [how, value] = options.into != 0
-                                ? std::pair<std::string, std::string>{"--into", std::to_string(options.into)}
+  const auto [how, value] = options.into ? std::pair<std::string, std::string>{"--into", std::to_string(*options.into)}
                             : !options.sizes.empty() ? std::pair<std::string, std::string>{"--sizes", options.sizes}
                                                      : std::pair<std::string, std::string>{"--ratio", options.ratio};
   return command({"split", options.gpu, how, value, options.names.empty() ? "" : "--names", options.names, "--yes"});

@@ -341,7 +341,7 @@ class Book {
   [[nodiscard]] static std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
   Bytes refund_dead(std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
   Bytes bury(std::uint32_t slot, std::uint64_t state) noexcept;
-  void prepare(std::uint32_t slot) noexcept;
+  void prepare(std::uint32_t slot, const ProcessIdentity& self) noexcept;
   [[nodiscard]] FileDescriptor reopen() const noexcept;
   [[nodiscard]] std::uint32_t slots_in_use() const noexcept;
   void forget_dead_waiters() noexcept;

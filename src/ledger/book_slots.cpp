@@ -1,15 +1,13 @@
 // The processes of a workload: who has a slot, who of them lives, and what becomes of a dead one's.
 //
-// A process lives as long as the lock on its slot's byte of the book's file is held. It is a lock of an open file
-// description, which the kernel drops with the last reference to it; that reference is a mapping which no child
-// inherits. So it holds in every pid namespace, is never taken for a later process's, and survives a program that
-// closes all descriptors.
+// A process lives as long as the lock on its slot's byte of the book's file is held (base/byte_lock.hpp).
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_lock.hpp"
 #include "base/clock.hpp"
 #include "ledger/book.hpp"
 #include "ledger/descriptor_label.hpp"
@@ -27,35 +25,7 @@ void read_own_command(char (&target)[sizeof(SlotRecord::command)]) noexcept {
   }
 }
 
-struct flock slot_range(std::uint32_t index) noexcept {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = index;
-  range.l_len = 1;
-  return range;
-}
-
-bool set_lock(int file, std::uint32_t index, short type) noexcept {
-  struct flock range = slot_range(index);
-  range.l_type = type;
-  return ::fcntl(file, F_OFD_SETLK, &range) == 0;
-}
-
-/// Keeps the open file description of `file`, and so its locks, until this process ends or executes another program.
-Mapping keep_open(int file) noexcept {
-  void* address = ::mmap(nullptr, 4096, PROT_NONE, MAP_SHARED, file, 0);
-  if (address == MAP_FAILED) return {};
-  Mapping kept{address, 4096};
-  return ::madvise(address, 4096, MADV_DONTFORK) == 0 ? std::move(kept) : Mapping{};
-}
-
 }  // namespace
-
-bool slot_is_locked(int file, std::uint32_t index) noexcept {
-  struct flock range = slot_range(index);
-  return ::fcntl(file, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
-}
 
 /// The book's file again, with an open file description of its own. None: it is no longer where it was.
 FileDescriptor Book::reopen() const noexcept {
@@ -67,7 +37,7 @@ FileDescriptor Book::reopen() const noexcept {
 
 /// Readies a free slot for a process. What it counts goes on from its former lives, so that nothing of those is ever
 /// taken for a change of this one.
-void Book::prepare(std::uint32_t index) noexcept {
+void Book::prepare(std::uint32_t index, const ProcessIdentity& self) noexcept {
   SlotRecord& slot = layout_->slots[index];
   for (std::uint32_t account = 0; account < kMaxAccounts; ++account) {
     std::uint64_t number = last_number(slot, account);
@@ -80,7 +50,6 @@ void Book::prepare(std::uint32_t index) noexcept {
   }
   slot.change.store(kNoChange, kRelaxed);
   slot.waiting.store(0, kRelaxed);
-  const ProcessIdentity self = current_process();
   slot.pid = self.pid;
   slot.user = self.user;
   slot.start_time = self.start_time;
@@ -96,20 +65,21 @@ void Book::prepare(std::uint32_t index) noexcept {
 bool Book::attach() noexcept {
   if (layout_ == nullptr) return false;
   if (slot_ != kNoSlot) return true;
+  const ProcessIdentity self = current_process();  // before the book is open: there may be one descriptor left
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) reap();
     const FileDescriptor file = reopen();
     for (std::uint32_t index = 0; file && index < kCommonSlot; ++index) {
       Word& state = layout_->slots[index].state;
       const auto is_free = [&] { return life_of(state.load(std::memory_order_acquire)) == SlotLife::kFree; };
-      if (!is_free() || !set_lock(file.get(), index, F_WRLCK)) continue;
+      if (!is_free() || !lock_byte(file.get(), index)) continue;
       if (!is_free()) {  // somebody had it, and ended, between the two
-        set_lock(file.get(), index, F_UNLCK);
+        unlock_byte(file.get(), index);
         continue;
       }
       slot_lock_ = keep_open(file.get());
       if (slot_lock_.get() == nullptr) return false;
-      prepare(index);
+      prepare(index, self);
       state.store(state_word(generation_of(state.load(kRelaxed)), SlotLife::kUsed), std::memory_order_release);
       slot_ = index;
       own_ = &layout_->slots[index];
@@ -164,7 +134,7 @@ Bytes Book::reap() noexcept {
   const std::uint32_t bound = slots_in_use();
   const auto lives = [&](std::uint32_t index) {
     return life_of(layout_->slots[index].state.load(std::memory_order_acquire)) == SlotLife::kUsed &&
-           (index == slot_ || slot_is_locked(file.get(), index));
+           (index == slot_ || byte_is_locked(file.get(), index));
   };
   LabelSearch labels(layout_->shared.control_path);
   for (std::uint32_t index = 0; index < bound; ++index) {

@@ -214,10 +214,6 @@ struct BookLayout {
 /// Whether a header is one of this version and within its bounds: what it says is not believed before that.
 [[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
 
-/// Whether the process of that slot lives; `file`: the book's, opened for this question or for more, but not for the
-/// slot's own lock. True where the kernel does not say.
-[[nodiscard]] bool slot_is_locked(int file, std::uint32_t slot) noexcept;
-
 static_assert(offsetof(BookLayout, accounts) == 4096);
 static_assert(sizeof(BookLayout) % 4096 == 0);
 

@@ -23,7 +23,7 @@ using namespace cuda;
 struct Context {
   std::uint64_t number = 0;
   std::uint64_t overhead = 0;
-  std::uint64_t set_aside[2] = {};  // charged for the printf() and the malloc() of kernels, beyond the defaults
+  std::uint64_t set_aside[2] = {};  // charged for the printf() and the malloc() of kernels, beyond the usual
   std::uint32_t account = kNoAccount;
   std::uint32_t attached = 0;  // by cuCtxAttach(), beyond its making
   CUdevice device = -1;
@@ -298,7 +298,7 @@ RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
 
 // Memory for the malloc() and the printf() of kernels: the driver takes it at the next launch that needs it, and keeps
 // it as long as the context lives. Charged when it is asked for, beyond what every context has (CUDA 4.0 to 13: 8 MiB
-// and 1 MiB, part of the context's own cost).
+// and 1 MiB, part of the context's own cost): in all the largest that each was ever set to, in whole granules.
 RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const auto call = [&] { return real<cuCtxSetLimit_t>(Symbol::cuCtxSetLimit)(limit, value); };
   const bool heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;
@@ -317,12 +317,16 @@ RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const Bytes growth = beyond > before ? beyond - before : Bytes{0};
   if (growth == Bytes{0}) return call();
   const CUresult result = charged(place.account, growth, Kind::kHeap, "cuCtxSetLimit", call);
-  if (result == CUDA_SUCCESS) {
-    contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& entry) {
-      entry.set_aside[heap] += growth.count();
-      return entry.account != kNoAccount;
-    });
-  }
+  if (result != CUDA_SUCCESS) return result;
+  Bytes used;  // another thread may have set it meanwhile, or ended the context
+  contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& entry) {
+    const Bytes now{entry.set_aside[heap]};
+    if (entry.account == kNoAccount) return false;
+    used = now < beyond ? std::min(beyond - now, growth) : Bytes{0};
+    entry.set_aside[heap] += used.count();
+    return true;
+  });
+  give_back(place.account, growth - used, Kind::kHeap);
   return result;
 }
 

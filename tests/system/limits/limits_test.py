@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -74,9 +75,15 @@ class Scene(unittest.TestCase):
         return subprocess.run([BIN / "ration", *arguments], env=self.environment, capture_output=True, text=True,
                               timeout=120, **options)
 
-    def used(self, name):
-        listed = json.loads(self.ration("ps", "--json").stdout)
+    def used(self, name, node="T4:16GiB:context=64MiB"):
+        listed = json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)
         return next(entry["used_bytes"] for entry in listed["data"] if entry["workload"] == name)
+
+    def truly_used(self, node):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node),
+                              capture_output=True, text=True, check=True)
+        device = json.loads(told.stdout)["devices"][0]
+        return device["total_bytes"] - device["free_bytes"]
 
 
 class Governed(Scene):
@@ -137,6 +144,34 @@ class Governed(Scene):
             file.close()
         open(pipes["gate"], "w").close()
         self.assertEqual(program.wait(timeout=60), 1, "as read does at the end of a file")
+
+    def governed_actor(self, node, name):
+        actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--limit", "1GiB", "--name", name, "--"])
+        self.addCleanup(actor.kill)
+        return actor
+
+    def test_a_child_by_the_clone_system_call_has_a_context_of_its_own(self):
+        node = "T4:16GiB:context=64MiB"
+        actor = self.governed_actor(node, "cloned")
+        self.assertEqual((actor.ask("init"), actor.ask("clone")), (0, 0))
+        self.assertEqual((self.used("cloned"), self.truly_used(node)), (128 * MIB, 128 * MIB))
+
+    def test_a_program_that_executes_itself_holds_what_it_takes_afterwards(self):
+        node = "T4:16GiB:context=64MiB"
+        actor = self.governed_actor(node, "again")
+        self.assertEqual((actor.ask("init"), actor.ask("take", 900)), (0, 0))
+        self.assertEqual([actor.ask("execute"), actor.ask("init"), actor.ask("take", 900), actor.ask("take", 100)], [0, 0, 0, 2])
+        self.assertEqual((self.used("again"), self.truly_used(node)), (964 * MIB, 964 * MIB))
+
+    def test_too_few_descriptors_let_nothing_past_the_limit_and_end_no_program(self):
+        node = "T4:16GiB:context=64MiB"
+        for few in range(3, 10):
+            with self.subTest(descriptors=few):
+                actor = self.governed_actor(node, f"few-{few}")
+                errors = actor.ask("descriptors", few)
+                if errors == [0] * 4:
+                    self.assertEqual(self.used(f"few-{few}"), 128 * MIB)
+                actor.kill()
 
     def test_random_calls_of_every_kind_never_pass_the_limit_and_leave_nothing(self):
         """Three threads in each of three processes, and the limit moved up and down meanwhile."""
@@ -278,6 +313,40 @@ class Governed(Scene):
         self.assertEqual(ask("leave"), 0)
         self.assertEqual(self.used("heap"), 64 * MIB, "the primary context")
 
+    def test_memory_for_kernels_is_charged_as_it_is_taken_whatever_the_order_of_limits(self):
+        """Random limits of both kinds in several contexts, up and down, refused by the limit and by a full device."""
+        node = "T4:1GiB:context=32MiB"
+        environment = dict(self.environment, RATION_SIM=node, LD_LIBRARY_PATH=str(BIN.parent / "sim"))
+        other = Actor(environment)
+        self.addCleanup(other.kill)
+        self.assertEqual(other.ask("init"), 0)
+        actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--limit", "512MiB", "--name", "kernels", "--"])
+        self.addCleanup(actor.kill)
+        self.assertEqual(actor.ask("init"), 0)
+        contexts, choice, answers = 1, random.Random(1), set()
+        for step in range(150):
+            while step == 75 and other.ask("take", 32) == 0:
+                pass
+            kind = choice.randrange(10)
+            if kind == 0 and contexts < 4:
+                done = ("context",)
+            elif kind == 1 and contexts > 1:
+                done = ("end", choice.randrange(1, contexts))
+            elif kind == 2:
+                done = ("enter", choice.randrange(contexts))
+            else:
+                done = ("set_limit", choice.choice((1, 2)), choice.randrange(1 << choice.randrange(16, 30)))
+            answer = actor.ask(*done)
+            self.assertIn(answer, (0, 2), done)
+            answers.add((done[0], answer))
+            if answer == 0:
+                contexts += {"context": 1, "end": -1}.get(done[0], 0)
+            told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=environment, capture_output=True, text=True, check=True)
+            truly = {process["pid"]: process["bytes"] for process in json.loads(told.stdout)["devices"][0]["processes"]}
+            truly.pop(other.pid)
+            self.assertEqual(self.used("kernels", node), sum(truly.values()), (step, done))
+        self.assertLessEqual({("set_limit", 0), ("set_limit", 2), ("end", 0)}, answers)
+
     def test_a_checkpoint_gives_bytes_back_and_a_restore_must_fit(self):
         ask = self.steered("one", "1GiB")
         self.assertEqual([ask("take 512"), ask("checkpoint")], [0, 0])
@@ -372,10 +441,7 @@ class Shared(Scene):
         return one
 
     def truly_used(self):
-        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.NODE),
-                              capture_output=True, text=True, check=True)
-        device = json.loads(told.stdout)["devices"][0]
-        return (device["total_bytes"] - device["free_bytes"]) // MIB
+        return super().truly_used(self.NODE) // MIB
 
     def rows(self):
         told = self.ration("ps", f"--sim={self.NODE}", "--json")

@@ -1,10 +1,13 @@
 """A process on the simulated node that does what it is told, line by line, and answers each line with one line of JSON.
 
-Actor, for tests: starts one, `ask()` tells it something and waits, `tell()` only tells. Run as a program, it is the process.
+Actor, for tests: starts one, behind the words of `launcher` if there are any; `ask()` tells it something and waits, `tell()` only
+tells. Run as a program, it is the process.
 """
 import ctypes
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 
@@ -28,8 +31,8 @@ class Process(ctypes.Structure):
 
 
 class Actor:
-    def __init__(self, environment):
-        self.process = subprocess.Popen([sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, environment, launcher=()):
+        self.process = subprocess.Popen([*launcher, sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
     def tell(self, *words):
@@ -55,12 +58,56 @@ class Obedient:
 
     def __init__(self):
         self.blocks = []
+        self.contexts = []
 
     def init(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")
         context = ctypes.c_void_p()
         error = self.cuda.cuInit(0) or self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or self.cuda.cuCtxSetCurrent(context)
+        self.contexts.append(context)
         return error
+
+    def execute(self):
+        """This program again, in this process: it answers the next command."""
+        print(0, flush=True)
+        os.execv(sys.executable, [sys.executable, __file__])
+
+    def clone(self):
+        """What follows is answered by a child that the clone system call made, with no hook of libc's fork()."""
+        child = ctypes.CDLL(None).syscall(56, signal.SIGCHLD, 0, 0, 0, 0)  # SYS_clone on x86-64
+        if child:
+            os.waitpid(child, 0)
+            os._exit(0)
+        return self.init()
+
+    def descriptors(self, count):
+        """At most so many from now on: error numbers of what follows until they are enough again."""
+        few, many = int(count), resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, many[1]))
+        context, address = ctypes.c_void_p(0x1000), ctypes.c_uint64()
+        errors = [self.cuda.cuInit(0), self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), self.cuda.cuCtxSetCurrent(context),
+                  self.cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64 * MIB))]
+        resource.setrlimit(resource.RLIMIT_NOFILE, many)
+        return errors
+
+    def context(self):
+        """Another context, the current one from now on."""
+        context = ctypes.c_void_p()
+        error = self.cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+        if error == 0:
+            self.contexts.append(context)
+        return error
+
+    def enter(self, number):
+        return self.cuda.cuCtxSetCurrent(self.contexts[int(number)])
+
+    def end(self, number):
+        """Enters the first one, then ends that one."""
+        return self.enter(0) or self.cuda.cuCtxDestroy_v2(self.contexts.pop(int(number)))
+
+    def set_limit(self, kind, size):
+        return self.cuda.cuCtxSetLimit(int(kind), ctypes.c_size_t(int(size)))
 
     def load(self):
         """Only the library: a checkpoint needs no cuInit."""

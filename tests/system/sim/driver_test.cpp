@@ -336,5 +336,37 @@ TEST_F(DriverTest, AContextTakesItsCostAndGivesItBackWithAllThatLivedInIt) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+TEST_F(DriverTest, AHandleThatIsNoContextIsRefused) {
+  auto* const none = reinterpret_cast<CUcontext>(0x1000);
+  EXPECT_EQ(CU(cuCtxSetCurrent)(none), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(CU(cuCtxPushCurrent_v2)(none), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(CU(cuCtxDestroy_v2)(none), CUDA_ERROR_INVALID_CONTEXT);
+  (void)free_bytes();  // the current one still is
+}
+
+TEST_F(DriverTest, TheHeapOfKernelsTakesTheLargestThatWasSetInWholeGranules) {
+  CUcontext context = nullptr;
+  ASSERT_EQ(CU(cuCtxCreate_v2)(&context, 0, 0), CUDA_SUCCESS);
+  const std::size_t before = free_bytes();
+  const auto set = [](std::size_t bytes) { return CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, bytes); };
+  for (std::size_t steps = 1; steps <= 32; ++steps) {
+    ASSERT_EQ(set(8 * kMiB + steps * 65536), CUDA_SUCCESS);
+    EXPECT_EQ(before - free_bytes(), 2 * kMiB) << steps;
+  }
+  ASSERT_EQ(set(10 * kMiB + 1), CUDA_SUCCESS);
+  ASSERT_EQ(set(kMiB), CUDA_SUCCESS);
+  std::size_t told = 0;
+  ASSERT_EQ((call<std::size_t*, int>("cuCtxGetLimit", &told, CU_LIMIT_MALLOC_HEAP_SIZE)), CUDA_SUCCESS);
+  EXPECT_EQ(told, kMiB);
+  ASSERT_EQ(set(8 * kMiB + 1), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 4 * kMiB) << "taken once, and kept";
+  EXPECT_EQ(set(std::size_t{1} << 60), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(before - free_bytes(), 4 * kMiB);
+  ASSERT_EQ(CU(cuCtxDestroy_v2)(context), CUDA_SUCCESS);
+  CUcontext primary = nullptr;
+  ASSERT_EQ(CU(cuDevicePrimaryCtxRetain)(&primary, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuCtxSetCurrent)(primary), CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace ration::testing

@@ -3,11 +3,14 @@
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+
+from actor import Actor
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SIM = BIN.parent / "sim"
@@ -55,6 +58,11 @@ class Node(unittest.TestCase):
     def truth(self):
         return json.loads(self.run_program(BIN / "ration-sim-truth", "--json").stdout)["devices"]
 
+    def actor(self):
+        actor = Actor(self.environment)
+        self.addCleanup(actor.kill)
+        return actor
+
     def names(self, **more):
         return [line.rsplit(" ", 1)[0] if line[0] != "e" else line for line in self.run_program(sys.executable, "-c", NAMES, **more).stdout.splitlines()]
 
@@ -70,6 +78,56 @@ class Node(unittest.TestCase):
             process.send_signal(signal.SIGKILL)
             process.wait()
             self.assertEqual(self.truth()[0]["free_bytes"], 1024 * MIB)
+
+    def test_the_peak_counts_nobody_that_has_died(self):
+        for _ in range(5):
+            actor = self.actor()
+            self.assertEqual((actor.ask("init"), actor.ask("take", 300)), (0, 0))
+            actor.kill()
+        self.assertEqual(self.truth()[0]["peak_bytes"], 364 * MIB)
+
+    def test_a_process_that_executes_another_program_gives_everything_back(self):
+        actor = self.actor()
+        self.assertEqual([actor.ask("init"), actor.ask("take", 600), actor.ask("take", 200), actor.ask("publish")], [0] * 4)
+        self.assertEqual((actor.ask("execute"), actor.ask("load")), (0, 0))
+        self.assertEqual(self.truth()[0]["free_bytes"], 1024 * MIB, "it does not use the driver")
+        self.assertEqual([actor.ask("init"), actor.ask("take", 800), actor.ask("publish")], [0] * 3)
+        self.assertEqual([actor.ask("execute"), actor.ask("init"), actor.ask("take", 500), actor.ask("publish")], [0] * 4)
+        device, = self.truth()
+        self.assertEqual([(entry["pid"], entry["bytes"]) for entry in device["processes"]], [(actor.pid, 564 * MIB)])
+        self.assertEqual((device["free_bytes"], device["peak_bytes"]), (460 * MIB, 864 * MIB))
+
+    def test_a_process_stopped_in_the_middle_of_a_call_holds_nobody_up(self):
+        """Stopped at random instants, many of them within the node's lock. It stays stopped, and goes on when it is told to."""
+        self.environment["RATION_SIM"] = "A100-80"
+        churning = []
+        for _ in range(8):
+            churning.append(subprocess.Popen([BIN / "ration-workload", "replay", "medium_512_inference", "--loops", "1000000"],
+                                             env=self.environment, stdout=subprocess.DEVNULL))
+            self.addCleanup(lambda process: (process.kill(), process.wait()), churning[-1])
+        while len(self.truth()[0]["processes"]) < len(churning):
+            pass
+
+        def stat(process):
+            return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+        def until(holds):
+            while not holds():
+                pass
+
+        other, choice = self.actor(), random.Random(1)
+        self.assertEqual(other.ask("init"), 0)
+        for _ in range(300):
+            one = choice.choice(churning)
+            one.send_signal(signal.SIGSTOP)
+            until(lambda: stat(one)[0] == "T")
+            self.assertEqual(other.ask("churn", 500), 0)
+            until(lambda: stat(one)[0] == "T")  # whoever helped it out of the lock has left it
+            one.send_signal(signal.SIGCONT)
+        for one in churning:
+            self.assertIsNone(one.poll())
+            before = stat(one)[11:13]
+            until(lambda: stat(one)[11:13] != before)
 
     def test_a_large_device_costs_the_host_nothing_until_written(self):
         before = sum(path.stat().st_blocks for path in self.folder.rglob("*") if path.is_file()) * 512
