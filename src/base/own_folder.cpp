@@ -34,10 +34,24 @@ std::string unguessable_folder(const std::string& name) {
   return found;
 }
 
-/// Makes the folder where it is not there, whoever it belongs to. Empty: it can be used; else why not.
-std::string make_trusted_folder(const std::string& folder) {
+/// Makes the folder where it is not there, whoever it belongs to. Empty: it can be used like that; else why not.
+std::string make_trusted_folder(const std::string& folder, int use) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
-  return ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+  return ::access(folder.c_str(), use) == 0 ? "" : std::strerror(errno);
+}
+
+/// Why a process of this user cannot join a node whose state lies in that folder; empty: it can.
+std::string unusable_state(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    const std::string name = each->path().filename();  // the end of it tells the layout
+    struct stat status {};
+    if (name.rfind("state", 0) != 0 || ::lstat(each->path().c_str(), &status) != 0) continue;
+    if (!S_ISREG(status.st_mode)) return name + " is not a plain file";
+    if (::access(each->path().c_str(), R_OK | W_OK) != 0)
+      return fmt::format("{} belongs to uid {}: {}", name, status.st_uid, std::strerror(errno));
+  }
+  return "";
 }
 
 }  // namespace
@@ -71,11 +85,12 @@ SimulatedNodeFolder simulated_node_folder(const std::string& description) {
   SimulatedNodeFolder node;
   const std::string name = "/" + std::to_string(std::hash<std::string>{}(description)&0xffffffff);
   if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') {
-    for (const std::string& folder : {std::string(given), given + name}) {
-      node.path = folder;
-      node.problem = make_trusted_folder(folder);
-      if (!node.problem.empty()) return node;
-    }
+    node.path = given;
+    node.problem = make_trusted_folder(node.path, X_OK);
+    if (!node.problem.empty()) return node;
+    node.path += name;
+    node.problem = make_trusted_folder(node.path, R_OK | W_OK | X_OK);
+    if (!node.problem.empty()) return node;
   } else {
     const std::string runtime = own_runtime_folder();
     node.path =
@@ -86,12 +101,7 @@ SimulatedNodeFolder simulated_node_folder(const std::string& description) {
     node.problem = make_own_folder(node.path, 0700);
     if (!node.problem.empty()) return node;
   }
-  const std::string state = node.path + "/state";
-  struct stat status {};
-  if (::lstat(state.c_str(), &status) != 0) return node;
-  if (!S_ISREG(status.st_mode)) node.problem = "state is not a plain file";
-  if (S_ISREG(status.st_mode) && ::access(state.c_str(), R_OK | W_OK) != 0)
-    node.problem = fmt::format("state belongs to uid {}: {}", status.st_uid, std::strerror(errno));
+  node.problem = unusable_state(node.path);
   return node;
 }
 

@@ -75,8 +75,8 @@ class Scene(unittest.TestCase):
         return subprocess.run([BIN / "ration", *arguments], env=self.environment, capture_output=True, text=True,
                               timeout=120, **options)
 
-    def used(self, name, node="T4:16GiB:context=64MiB"):
-        listed = json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)
+    def used(self, name):
+        listed = json.loads(self.ration("ps", "--json").stdout)
         return next(entry["used_bytes"] for entry in listed["data"] if entry["workload"] == name)
 
     def truly_used(self, node):
@@ -344,7 +344,7 @@ class Governed(Scene):
             told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=environment, capture_output=True, text=True, check=True)
             truly = {process["pid"]: process["bytes"] for process in json.loads(told.stdout)["devices"][0]["processes"]}
             truly.pop(other.pid)
-            self.assertEqual(self.used("kernels", node), sum(truly.values()), (step, done))
+            self.assertEqual(self.used("kernels"), sum(truly.values()), (step, done))
         self.assertLessEqual({("set_limit", 0), ("set_limit", 2), ("end", 0)}, answers)
 
     def test_a_checkpoint_gives_bytes_back_and_a_restore_must_fit(self):

@@ -336,7 +336,7 @@ class NoDaemon(Machine):
     def test_simulated_runs_are_kept_apart(self):
         self.holding("first")
         self.holding("second", node=OTHER_NODE)
-        apart = "nothing runs under a limit.*\n\nsimulated: ration ps {}\nWORKLOAD.*\n.*second.*\n\nsimulated: ration ps {}\nWORKLOAD.*\n.*first.*\n$"
+        apart = "nothing runs under a limit.*\n.*\n\nsimulated: ration ps {}\nWORKLOAD.*\n.*second.*\n\nsimulated: ration ps {}\nWORKLOAD.*\n.*first.*\n$"
         self.assertRegex(self.ration("ps").stdout, apart.format(OTHER_NODE, NODE))
         rows = json.loads(self.ration("ps", "-o", "json").stdout)["data"]
         self.assertEqual({row["workload"]: row["simulation"] for row in rows}, {"first": NODE[6:], "second": OTHER_NODE[6:]})
