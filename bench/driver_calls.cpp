@@ -1,5 +1,5 @@
 // What the shim adds to the driver's calls: the same measurements with and without it, in turn, in one run.
-//   ration-bench            prints the table
+//   ration-bench [calls | book]    prints the table, or that part of it
 // Every round starts a fresh process for each side; the figure is the median over the rounds of (with - without).
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -282,9 +282,7 @@ int print_uuid() {
   return ::write(STDOUT_FILENO, uuid.bytes, sizeof uuid.bytes) == sizeof uuid.bytes ? 0 : 1;
 }
 
-void compare_all() {
-  const std::string scratch = std::filesystem::temp_directory_path() / ("ration-bench-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(scratch);
+void compare_all(const std::string& scratch) {
   ::setenv("RATION_SIM", kNode, 1);
   ::setenv("RATION_SIM_DIR", scratch.c_str(), 1);
   const std::string folder = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
@@ -356,8 +354,6 @@ void compare_all() {
   print("/bin/true, a program without CUDA", median(plain_true), median(shim_true),
         median(shim_true) - median(plain_true), 2, "ms");
   std::fflush(stdout);
-  ration::bench::print_book_rows(scratch);
-  std::filesystem::remove_all(scratch);
 }
 
 }  // namespace
@@ -369,6 +365,11 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "start") == 0) return only_start();
   if (argc > 1 && std::strcmp(argv[1], "uuid") == 0) return print_uuid();
   if (argc > 1 && std::strcmp(argv[1], "total") == 0) return print_total();
-  compare_all();
+  const std::string scratch = std::filesystem::temp_directory_path() / ("ration-bench-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(scratch);
+  if (argc == 1 || std::strcmp(argv[1], "calls") == 0) compare_all(scratch);
+  // Books lie below /run: what a disk does to a page that is written is not theirs.
+  if (argc == 1 || std::strcmp(argv[1], "book") == 0) ration::bench::print_book_rows("/dev/shm");
+  std::filesystem::remove_all(scratch);
   return 0;
 }
