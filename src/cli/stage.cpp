@@ -80,8 +80,13 @@ std::vector<pid_t> others_in_group(pid_t group) {
       for (const pid_t pid : left) ::kill(pid, SIGKILL);
     std::this_thread::sleep_for(10ms);
   }
+  // A verb that somebody typed at this moment may make a file meanwhile, which stops the removal half-way.
   std::error_code error;
-  fs::remove_all(folder, error);
+  constexpr int kTries = 100;
+  for (int tries = 0; tries < kTries && fs::exists(folder, error); ++tries) {
+    fs::remove_all(folder, error);
+    if (error) std::this_thread::sleep_for(10ms);
+  }
   ::_exit(0);
 }
 
