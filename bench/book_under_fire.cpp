@@ -150,16 +150,17 @@ void kill_row(const std::string& path) {
       kKills, hangs, left, slowest_ms, good ? "ok" : "MISSED");
 }
 
-// Eight processes charge without a pause. Some stand still for 50 ms each, some are killed and replaced, at random
-// instants; meanwhile this process charges, and the longest of its charges is told. A charge in whose time the
-// scheduler took the processor away measures the scheduler: it is counted, not timed. One that waited by itself would
-// be timed.
+/// How often the scheduler took the processor from this thread.
 long preemptions() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nivcsw;
 }
 
+// Eight processes charge without a pause. Some stand still for 50 ms each, some are killed and replaced, at random
+// instants; meanwhile this process charges, and the longest of its charges is told. A charge in whose time the
+// scheduler took the processor away measures the scheduler: it is counted, not timed. One that waited by itself would
+// be timed.
 void storm_row(const std::string& path) {
   constexpr int kWorkers = 8, kMaxStopped = 6, kActions = 10'000;
   constexpr auto kStoppedFor = std::chrono::milliseconds(50);

@@ -199,13 +199,56 @@ Result<void> sort_rows(json& rows, const std::string& text) {
   return {};
 }
 
+/// Where there is no row: why, and what to type. `all`: rows before they were chosen from.
+std::string nothing_runs(const Session& session, const PsOptions& options, const json& snapshot, std::size_t all) {
+  if (!options.tenant.empty() || !options.user.empty())
+    return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
+                       options.tenant.empty() ? "" : fmt::format(" tenant '{}'", options.tenant),
+                       options.user.empty() ? "" : fmt::format(" user '{}'", options.user), all,
+                       all == 1 ? "is" : "are", session.hint("ration ps"));
+  if (snapshot.at("devices").empty() && snapshot.contains("warnings")) {
+    const json& warning = snapshot["warnings"].at(0);
+    return fmt::format("nothing runs under a limit, and no GPU is known: {}\n  {}",
+                       warning.at("message").get<std::string>(), session.hint(warning.at("fix").get<std::string>()));
+  }
+  return "nothing runs under a limit.  " + session.hint("ration run --limit 4GiB -- python train.py");
+}
+
+/// Simulated runs stand apart from those of the machine, unless all are of the one node that was asked for.
+void print_rows(const Session& session, const json& rows, bool of_one_node, const std::string& without) {
+  std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
+  const bool together = of_one_node || session.format() == Format::kCsv;
+  for (const json& row : rows) nodes[together ? "" : row.value("simulation", "")].push_back(&row);
+  for (const auto& [simulation, shown] : nodes) {
+    Table table({{"WORKLOAD", "workload"},
+                 {"PID", "pid"},
+                 {"GPU", "gpu"},
+                 {"USED", "used_bytes", true},
+                 {"LIMIT", "limit_bytes", true},
+                 {"PEAK", "peak_bytes", true},
+                 {"DENIED", "denials", true},
+                 {"GOVERNED", "governed"},
+                 {"", "remark"}});
+    for (const json* row : shown) {
+      if (governed(*row))
+        add_governed(session, table, *row);
+      else
+        add_ungoverned(session, table, *row);
+    }
+    if (!simulation.empty()) fmt::print("\nsimulated: {}\n", command({"ps", "--sim=" + simulation}));
+    if (!table.empty() || session.format() == Format::kCsv)
+      table.print(session.format());
+    else
+      fmt::print("{}\n", without);
+  }
+}
+
 Result<int> ps_once(const Session& session, const PsOptions& options) {
   const std::string& gpu = options.gpu;
   const bool as_json = session.format() == Format::kJson;
   auto snapshot = as_json ? node_snapshot(session) : node_snapshot(session, 1, kNotShown);
   if (!snapshot) return tl::unexpected(snapshot.error());
-  const json all_devices = snapshot->at("devices");
-  json devices = all_devices, rows = std::move(snapshot->at("workloads"));
+  json devices = snapshot->at("devices"), rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {
     const auto matches = [&](const json& device) {
       return gpu == std::to_string(device.at("gpu").get<int>()) ||
@@ -250,47 +293,11 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     for (const json& device : devices)
       fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
   }
-  const auto why_empty = [&] {
-    if (!options.tenant.empty() || !options.user.empty())
-      return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
-                         options.tenant.empty() ? "" : fmt::format(" tenant '{}'", options.tenant),
-                         options.user.empty() ? "" : fmt::format(" user '{}'", options.user), all,
-                         all == 1 ? "is" : "are", session.hint("ration ps"));
-    if (all_devices.empty() && snapshot->contains("warnings"))
-      return fmt::format("nothing runs under a limit, and no GPU is known: {}\n  {}",
-                         snapshot->at("warnings").at(0).at("message").get<std::string>(),
-                         session.hint(snapshot->at("warnings").at(0).at("fix").get<std::string>()));
-    return "nothing runs under a limit.  " + session.hint("ration run --limit 4GiB -- python train.py");
-  };
-  // Simulated runs stand apart from those of the machine, unless they are all that was asked for.
-  const bool all_of_one_node = session.simulated || snapshot->contains("queue") || session.format() == Format::kCsv;
-  std::map<std::string, std::vector<const json*>> nodes{{"", {}}};
-  for (const json& row : rows) nodes[all_of_one_node ? "" : row.value("simulation", "")].push_back(&row);
-  for (const auto& [simulation, shown] : nodes) {
-    Table table({{"WORKLOAD", "workload"},
-                 {"PID", "pid"},
-                 {"GPU", "gpu"},
-                 {"USED", "used_bytes", true},
-                 {"LIMIT", "limit_bytes", true},
-                 {"PEAK", "peak_bytes", true},
-                 {"DENIED", "denials", true},
-                 {"GOVERNED", "governed"},
-                 {"", "remark"}});
-    for (const json* row : shown) {
-      if (governed(*row))
-        add_governed(session, table, *row);
-      else
-        add_ungoverned(session, table, *row);
-    }
-    if (!simulation.empty()) fmt::print("\nsimulated: {}\n", command({"ps", "--sim=" + simulation}));
-    if (!table.empty() || session.format() == Format::kCsv)
-      table.print(session.format());
-    else if (simulation.empty())
-      fmt::print("{}\n", why_empty());
-  }
+  print_rows(session, rows, session.simulated || snapshot->contains("queue"),
+             nothing_runs(session, options, *snapshot, all));
   if (session.format() != Format::kText) return 0;
   if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
-  print_other_nodes(session, all_devices, rows);
+  print_other_nodes(session, snapshot->at("devices"), rows);
   return 0;
 }
 

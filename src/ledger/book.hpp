@@ -10,7 +10,8 @@
 //   3. The limit can be changed by an outsider at any time; the next charge sees it. Below `used`, nothing is taken
 //      away and nothing new is granted.
 //   4. A corrupted, truncated or foreign file is rejected; it never crashes whoever opens it.
-//   5. An uncontended charge and refund cost about ten nanoseconds, whatever the number of processes.
+//   5. An uncontended charge and refund cost about sixteen nanoseconds, whatever the number of processes
+//      (docs/benchmarks.md).
 //   6. No process can delay another's charge: there is no lock between them, so none that a stopped, debugged or killed
 //      process could hold.
 //   7. Memory that several processes of the workload hold, or may come to hold by a descriptor, is charged once, until

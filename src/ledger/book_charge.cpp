@@ -118,6 +118,7 @@ struct Book::Place {
   return {layout_->accounts[account], *own_, own_->parts[account], account, slot_};
 }
 
+/// For changes under the lock of the shared part.
 Book::Place Book::common_place(std::uint32_t account) const noexcept {
   SlotRecord& slot = layout_->slots[kCommonSlot];
   return {layout_->accounts[account], slot, slot.parts[account], account, kCommonSlot};

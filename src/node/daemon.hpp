@@ -57,6 +57,8 @@ class Daemon final : private ApiHost {
   void publish(std::vector<history::Event> events);
   void tell(const std::vector<history::Event>& events);
   [[nodiscard]] nlohmann::json shown(const history::Event& event, bool with_details) const;
+  /// Between two looks; a longer stretch was watched by nobody.
+  static history::TimeMs longest_step(const policy::Daemon& settings);
   void count(const std::vector<history::Event>& events);
   void count_time();
   void cut_as_configured(std::vector<history::Event>& events);

@@ -57,6 +57,11 @@ class Denied(Case):
         done = subprocess.run(["sh", "-c", command], env=elsewhere, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, command + done.stderr)
 
+    def pasted_helps(self, fix):
+        before = self.row("eager")["limit_bytes"]
+        self.pasted(fix)
+        self.until(lambda: self.row("eager")["used_bytes"] > before, "more than it was denied at")
+
 
 class SafeToPaste(Denied):
     configuration = '[[tenant]]\nname = "held"\n'
@@ -150,9 +155,7 @@ class SafeToPaste(Denied):
         event = self.denied("eager", "2GiB", "3GiB")
         fix = self.fix_of(event["denial"])
         self.assertRegex(fix, rf"^ration set --sim=T4:16GiB:context=64MiB --socket={self.folder}/ration.sock eager --limit [\d.]+GiB$")
-        before = self.row("eager")["limit_bytes"]
-        self.pasted(fix)
-        self.until(lambda: self.row("eager")["used_bytes"] > before, "more than it was denied at")
+        self.pasted_helps(fix)
 
     def test_where_no_limit_would_do_the_promise_is_named_and_lowering_it_does(self):
         self.holding("promised", "1GiB", "--guarantee", "13GiB")
@@ -298,9 +301,7 @@ limit = "2GiB"
         event = self.denied("eager", "8GiB", "4GiB", "--tenant", "small")
         fix = self.fix_of(event["denial"])
         self.assertRegex(fix, r"^ration set --sim=\S+ --socket=\S+ small --limit [\d.]+GiB   \(no limit would admit .*: tenant small has 4\.00 GiB\)$")
-        before = self.row("eager")["limit_bytes"]
-        self.pasted(fix)
-        self.until(lambda: self.row("eager")["used_bytes"] > before, "more than it was denied at")
+        self.pasted_helps(fix)
 
     def test_behind_a_policy_that_is_named(self):
         event = self.denied("eager", "8GiB", "4GiB", "--label", "class=ruled")

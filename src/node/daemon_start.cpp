@@ -1,0 +1,162 @@
+// How a daemon begins: the places that it takes, and what it opens there. Nothing is changed before all that others can
+// be in the way of was taken.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/clock.hpp"
+#include "base/command_json.hpp"
+#include "node/daemon.hpp"
+#include "policy/configured_slices.hpp"
+
+namespace ration::node {
+namespace {
+
+bool make_folders(const std::string& folder) {
+  for (std::size_t at = 1; at <= folder.size(); ++at) {
+    if (at == folder.size() || folder[at] == '/') ::mkdir(folder.substr(0, at).c_str(), 0700);
+  }
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+// Where nobody configured one: whoever can read this user's files may change things through the dashboard.
+Result<std::string> own_token_file(const std::string& state) {
+  const std::string path = state + "/token";
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return path;
+  const std::string token = random_secret();
+  const mode_t before = ::umask(0077);
+  std::ofstream file(path);
+  file << token << "\n";
+  file.flush();
+  ::umask(before);
+  if (!file) return fail("E1531", fmt::format("{} cannot be written.", path), "Free some space there.", 1);
+  return path;
+}
+
+/// How many ports after the default one are tried: other daemons may have theirs there.
+constexpr std::uint16_t kFurtherPorts = 100;
+
+http::ServerOptions places_of(const DaemonOptions& options, const policy::Daemon& settings) {
+  http::ServerOptions places;
+  places.socket_path = !options.socket.empty()                ? options.socket
+                       : !settings.socket.origin.is_default() ? settings.socket.value
+                                                              : options.folders.front().first + "/ration.sock";
+  places.tcp_address = options.listen.value_or(settings.listen.value);
+  // Nobody asked for this port: whoever took it first must not keep the daemon from its work.
+  if (!options.listen && settings.listen.origin.is_default()) places.further_ports = kFurtherPorts;
+  places.token_file = settings.token_file.value;
+  return places;
+}
+
+/// All that others can be in the way of. A daemon that cannot start has changed nothing then.
+Result<http::Places> take_all(const http::ServerOptions& wanted, const std::string& folder) {
+  if (!wanted.tcp_address.empty())
+    if (const auto endpoint = policy::parse_listen(wanted.tcp_address); !endpoint)
+      return tl::unexpected(endpoint.error());
+  if (!wanted.token_file.empty())
+    if (const auto token = http::read_token(wanted.token_file); !token) return tl::unexpected(token.error());
+  auto places = http::take_places(wanted);
+  if (FolderClaims claims; places)
+    if (auto alone = claims.own(folder); !alone) return tl::unexpected(alone.error());
+  return places;
+}
+
+http::StreamOptions stream_options(const std::string& database) {
+  http::StreamOptions options;
+  if (auto reader = history::Reader::open(database))
+    if (const auto kept = reader->kept_events()) options.newest_id = static_cast<std::uint64_t>(kept->second);
+  return options;
+}
+
+/// A command in an answer is about this daemon, whoever reads it and wherever it is pasted.
+void say_which_node(http::Response& response, const CommandOptions& options) {
+  if (options.empty() || response.body.find("\"fix\":\"") == std::string::npos) return;
+  auto document = nlohmann::ordered_json::parse(response.body, nullptr, false);
+  if (document.is_discarded()) return;
+  add_command_options(document, options);
+  response.body = document.dump() + (response.body.back() == '\n' ? "\n" : "");
+}
+
+http::ServerOptions server_options(http::ServerOptions places, const CommandOptions& commands) {
+  places.complete = [&commands](http::Response& response) { say_which_node(response, commands); };
+  return places;
+}
+
+NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, const std::string& database) {
+  NodeOptions options;
+  options.driver_folder = daemon.driver_folder;
+  options.simulated = daemon.simulated;
+  options.state_folder = state;
+  options.slices = [] {
+    const auto store = ledger::Store::open();
+    return store ? policy::read_slices(*store).value_or(std::vector<policy::Slice>{}) : std::vector<policy::Slice>{};
+  };
+  options.recorded = [database](const std::string& denial, history::TimeMs time) {
+    auto reader = history::Reader::open(database);
+    return reader && reader->has_denial(denial, time);
+  };
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
+  auto configuration = policy::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  const policy::Daemon& settings = configuration->daemon;
+  http::ServerOptions wanted = places_of(options, settings);
+  auto places = take_all(wanted, options.folders.front().first);
+  if (!places) return tl::unexpected(places.error());
+  std::string state = !options.state.empty()                ? options.state
+                      : !settings.state.origin.is_default() ? settings.state.value
+                                                            : policy::default_state_folder();
+  if (!make_folders(state)) {
+    return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
+                "ration serve --state <a folder of yours>", 1);
+  }
+  if (wanted.token_file.empty() && places->tcp) {  // on loopback: elsewhere a token is needed before
+    auto own = own_token_file(state);
+    if (!own) return tl::unexpected(own.error());
+    wanted.token_file = std::move(*own);
+  }
+  history::Options keeping;
+  keeping.longest_step = longest_step(settings);
+  auto past = history::History::open(state + "/history.db", keeping);
+  if (!past) return tl::unexpected(past.error());
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(std::move(options), std::move(*configuration), std::move(*past), std::move(state), wanted));
+  for (const auto& [folder, owner] : daemon->options_.folders) {
+    // Of somebody with very many folders some are left out: their programs register again when they start.
+    if (auto good = daemon->node_.adopt(folder, owner); !good && good.error().exit_code != 5)
+      return tl::unexpected(good.error());
+  }
+  if (auto listening = daemon->server_.listen(std::move(*places)); !listening) return tl::unexpected(listening.error());
+  if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
+    return tl::unexpected(alone.error());
+  return daemon;
+}
+
+Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
+               const http::ServerOptions& places)
+    : options_(std::move(options)),
+      state_(std::move(state)),
+      socket_(places.socket_path),
+      listen_(places.tcp_address),
+      token_file_(places.token_file),
+      database_(history.path()),
+      history_(std::move(history)),
+      node_(node_options(options_, state_, database_), std::move(configuration)),
+      leases_(state_ + "/leases.json"),
+      stream_(loop_, stream_options(database_)),
+      api_(*this),
+      server_(loop_, server_options(places, options_.command_options)),
+      started_ns_(unix_time_ns()) {
+  api_.install(server_);
+  stream_.on_subscribers([this](std::size_t) { schedule_look(); });
+}
+
+}  // namespace ration::node
