@@ -66,21 +66,30 @@ void take_back(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexc
 [[nodiscard]] bool device_was_full(std::uint32_t account, Bytes size, const char* function,
                                    std::uint64_t& started_ns) noexcept;
 
+/// Repeats `attempt` while the device itself refuses what the book granted and the workload asked to wait for that.
+/// An attempt sets its argument to what the device refused.
+template <typename Attempt>
+cuda::CUresult while_device_is_full(std::uint32_t account, const char* function, Attempt&& attempt) noexcept {
+  std::uint64_t waiting_since = 0;
+  for (;;) {
+    Bytes refused;
+    const cuda::CUresult result = attempt(refused);
+    if (refused > Bytes{0} && device_was_full(account, refused, function, waiting_since)) continue;
+    if (result == cuda::CUDA_SUCCESS && waiting_since != 0) book().count_granted_wait();
+    return result;
+  }
+}
+
 /// Admission around one driver call that takes `size` bytes: charge, call, refund if the driver refuses.
 template <typename Call>
 cuda::CUresult charged(std::uint32_t account, Bytes size, Kind kind, const char* function, Call&& call) noexcept {
-  std::uint64_t waiting_since = 0;
-  for (;;) {
+  return while_device_is_full(account, function, [&](Bytes& refused) {
     if (!admit(account, size, kind, function)) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
     const cuda::CUresult result = call();
-    if (result == cuda::CUDA_SUCCESS) {
-      if (waiting_since != 0) book().count_granted_wait();
-      return result;
-    }
-    take_back(account, size, kind);
-    if (result != cuda::CUDA_ERROR_OUT_OF_MEMORY || !device_was_full(account, size, function, waiting_since))
-      return result;
-  }
+    if (result != cuda::CUDA_SUCCESS) take_back(account, size, kind);
+    if (result == cuda::CUDA_ERROR_OUT_OF_MEMORY) refused = size;
+    return result;
+  });
 }
 
 }  // namespace ration::shim

@@ -211,44 +211,51 @@ CUresult run_if_it_fits(CUgraphExec handle, CUstream stream, Symbol upload, cons
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/// One launch, while no other of this device runs. `refused`: what the driver itself had no memory for, though the book
+/// granted it.
 template <typename Call>
-CUresult run(CUgraphExec handle, CUstream stream, Symbol upload, const char* function, Call&& call) noexcept {
-  Executable executable;
-  const auto key = reinterpret_cast<std::uint64_t>(handle);
-  if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() || !executables.find(key, executable))
-    return call();
+CUresult run_once(CUgraphExec handle, CUstream stream, Symbol upload, Executable executable, const char* function,
+                  Bytes& refused, Call&& call) noexcept {
   const CUdevice device = executable.device;
-  if (device < 0 || device >= kMaxDevices) return call();
-  if (account_of(device) == kNoAccount) return CUDA_ERROR_OUT_OF_MEMORY;
-  ::pthread_mutex_lock(&launching[device]);
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
   const PoolState before = pool_state(device);
-  const Bytes growth = beyond(executable.most, before.idle);
   CUresult result = CUDA_SUCCESS;
-  if (enter(executable, growth)) {
+  std::uint64_t shown = executable.most;
+  if (const Bytes growth = beyond(executable.most, before.idle); enter(executable, growth)) {
     result = call();
     follow(device);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = growth;
     // What was in use stays in use, so all that the graph got was idle before or is new.
-    const Bytes shown = pool_state(device).reserved - (before.reserved - before.idle);
-    if (result == CUDA_SUCCESS && shown.count() < executable.most) {
-      executable.most = std::max(executable.least, shown.count());
-      executables.insert(key, executable);
-    }
-    std::uint64_t since = 0;
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) (void)device_was_full(account_of(device), growth, function, since);
+    shown = (pool_state(device).reserved - (before.reserved - before.idle)).count();
   } else {
     free_what_was_left(key, stream);
     result = run_if_it_fits(handle, stream, upload, executable, function, call);
-    if (result ==
-        CUDA_SUCCESS) {  // the pool had been trimmed: what it reserves now, beside what lived on, is this graph's
-      const PoolState after = pool_state(device);
-      const std::uint64_t shown =
-          after.reserved.count() - std::min(after.reserved.count(), (before.reserved - before.idle).count());
-      executable.most = std::max(executable.least, std::min(executable.most, shown));
-      executables.insert(key, executable);
-    }
+    // The pool had been trimmed: what it reserves now, beside what lived on, is this graph's.
+    shown = beyond(pool_state(device).reserved.count(), before.reserved - before.idle).count();
   }
-  ::pthread_mutex_unlock(&launching[device]);
+  if (result == CUDA_SUCCESS && shown < executable.most) {
+    executable.most = std::max(executable.least, shown);
+    executables.insert(key, executable);
+  }
   return result;
+}
+
+template <typename Call>
+CUresult run(CUgraphExec handle, CUstream stream, Symbol upload, const char* function, Call&& call) noexcept {
+  Executable executable;
+  if (!any_memory_nodes.load(std::memory_order_acquire) || !governed() ||
+      !executables.find(reinterpret_cast<std::uint64_t>(handle), executable))
+    return call();
+  const CUdevice device = executable.device;
+  if (device < 0 || device >= kMaxDevices) return call();
+  const std::uint32_t account = account_of(device);
+  if (account == kNoAccount) return CUDA_ERROR_OUT_OF_MEMORY;
+  return while_device_is_full(account, function, [&](Bytes& refused) {
+    ::pthread_mutex_lock(&launching[device]);
+    const CUresult result = run_once(handle, stream, upload, executable, function, refused, call);
+    ::pthread_mutex_unlock(&launching[device]);
+    return result;
+  });
 }
 
 template <typename Call>

@@ -208,34 +208,43 @@ bool enter_growth(Pool& pool, std::uint64_t size, Bytes& entered, const char* fu
   return true;
 }
 
+/// `refused`: what the driver itself had no memory for, though the book granted it.
+template <typename Call>
+CUresult take_once(Pool& pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr& out,
+                   Bytes& refused, Call&& call) noexcept {
+  const Guard guard(pool.mutex);
+  Bytes entered;
+  if (!enter_growth(pool, size, entered, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Bytes before = pool.reserved;
+  const CUresult result = call();
+  const bool fits = follow(pool);
+  if (result != CUDA_SUCCESS) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) refused = Bytes{size};
+    return result;
+  }
+  if (fits) {
+    learn(pool, out, size, before, entered);
+    loans.insert(out, Loan{size, static_cast<std::uint32_t>(&pool - pools)});
+    return result;
+  }
+  // It grew by more than could be foreseen: hand everything back and deny.
+  pool.map.distrust();
+  real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(out, stream);
+  real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
+  real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
+  follow(pool);
+  book().record_denial(pool.account, Bytes{size}, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 template <typename Call>
 CUresult take_from(Pool* pool, CUstream stream, std::size_t size, const char* function, CUdeviceptr* out,
                    Call&& call) noexcept {
   if (pool == nullptr || size == 0) return call();
   if (capturing(stream)) return call();  // becomes a node of a graph: taken, and charged, when the graph is launched
-  const Guard guard(pool->mutex);
-  Bytes entered;
-  if (!enter_growth(*pool, size, entered, function)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const Bytes before = pool->reserved;
-  const CUresult result = call();
-  const bool fits = follow(*pool);
-  if (result == CUDA_SUCCESS && fits) {
-    learn(*pool, *out, size, before, entered);
-    loans.insert(*out, Loan{size, static_cast<std::uint32_t>(pool - pools)});
-    return result;
-  }
-  if (result == CUDA_SUCCESS) {  // it grew by more than could be foreseen: hand everything back and deny
-    pool->map.distrust();
-    real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(*out, stream);
-    real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
-    real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool->handle.load(), 0);
-    follow(*pool);
-    book().record_denial(pool->account, Bytes{size}, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  std::uint64_t started = 0;
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) (void)device_was_full(pool->account, Bytes{size}, function, started);
-  return result;
+  return while_device_is_full(pool->account, function, [&](Bytes& refused) {
+    return take_once(*pool, stream, size, function, *out, refused, call);
+  });
 }
 
 /// `call` frees what a pool handed out. Under the pool's mutex: once the driver has it back, another thread may be

@@ -64,6 +64,23 @@ while call(b"cuMemAlloc_v2", c_void_p(ctypes.addressof(address)), c_size_t(64 <<
 print(taken)
 """
 
+# Takes so many MiB by launching a graph, says so, and keeps them.
+BY_GRAPH = """
+import ctypes, struct, sys
+from ctypes import byref, c_size_t, c_uint64, c_void_p
+cuda = ctypes.CDLL("libcuda.so.1")
+context, graph, node, executable = (c_void_p() for _ in range(4))
+wanted = ctypes.create_string_buffer(120)
+struct.pack_into("4i", wanted, 0, 1, 0, 1, 0)                      # pinned memory, of no handle type, of device 0
+struct.pack_into("Q", wanted, 104, int(sys.argv[1]) << 20)
+for answer in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(byref(context), 0), cuda.cuCtxSetCurrent(context),
+               cuda.cuGraphCreate(byref(graph), 0), cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), wanted),
+               cuda.cuGraphInstantiateWithFlags(byref(executable), graph, c_uint64(0)), cuda.cuGraphLaunch(executable, None)):
+    if answer: sys.exit(f"refused: {answer}")
+print("holding", flush=True)
+sys.stdin.read()
+"""
+
 
 class Scene(unittest.TestCase):
     def setUp(self):
@@ -78,6 +95,10 @@ class Scene(unittest.TestCase):
     def used(self, name):
         listed = json.loads(self.ration("ps", "--json").stdout)
         return next(entry["used_bytes"] for entry in listed["data"] if entry["workload"] == name)
+
+    def state(self, name, node):
+        listed = json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)
+        return next((entry["state"] for entry in listed["data"] if entry["workload"] == name), None)
 
     def truly_used(self, node):
         told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node),
@@ -238,6 +259,30 @@ class Governed(Scene):
                            sys.executable, "-c", TOLD)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
+
+    def test_who_waits_gets_what_the_device_has_again_whatever_way_it_asks(self):
+        """Two limits that are more than the device has: the book grants what the driver refuses."""
+        node = "T4:16GiB:context=64MiB"
+        hold = [BIN / "ration-workload", "hold", "9GiB", "--via"]
+        ways = {way: [*hold, way] for way in ("malloc", "vmm", "async")} | {"graph": [sys.executable, "-c", BY_GRAPH, str(9 * 1024)]}
+
+        def start(name, command):
+            program = subprocess.Popen([BIN / "ration", "run", "--name", name, f"--sim={node}", "--limit", "12GiB", "--on-deny", "wait",
+                                        "--", *command], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.addCleanup(program.communicate)
+            self.addCleanup(program.terminate)
+            return program
+        for way, command in ways.items():
+            with self.subTest(way=way):
+                neighbour = start(f"neighbour-{way}", [*hold, "malloc"])
+                self.assertRegex(neighbour.stdout.readline(), "holding")
+                waiting = start(f"waiting-{way}", command)
+                while waiting.poll() is None and self.state(f"waiting-{way}", node) != "waiting":
+                    pass
+                neighbour.terminate()
+                self.assertRegex(waiting.stdout.readline(), "holding", "it got them")
+                waiting.terminate()
+                waiting.wait()
 
     def test_what_is_free_is_what_both_the_limit_and_the_device_have_left(self):
         (_, info, total, first, second), = self.told("--limit", "8GiB")
