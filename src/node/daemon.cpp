@@ -1,12 +1,10 @@
 #include "node/daemon.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 
 #include "base/clock.hpp"
