@@ -141,6 +141,14 @@ Contexts& contexts() {
   return *all;
 }
 
+/// Of the node's driver; of the default one where there is no node. Asked before cuInit(), too.
+int driver_version() {
+  if (const Node* node = Node::get(); node != nullptr) return node->spec().driver.cuda_version;
+  DriverProfile usual;
+  std::string problem;
+  return find_driver("", usual, problem) ? usual.cuda_version : 0;
+}
+
 /// False: it is closed already, or another thread closes it.
 bool close(Context& context) {
   {
@@ -167,7 +175,7 @@ bool close(Context& context) {
 using namespace ration::sim;
 using namespace ration::cuda;
 
-extern "C" int ration_sim_find(const char*, void**, int, std::uint64_t);
+extern "C" int ration_sim_find(const char*, void**, int, std::uint64_t, int);
 
 RATION_ENTRY cuInit(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -197,19 +205,18 @@ RATION_ENTRY cuInit(unsigned int flags) {
 
 RATION_ENTRY cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Node* node = Node::get();
-  *version = (node != nullptr ? node->spec() : NodeSpec{}).cuda_version();
+  *version = driver_version();
   return CUDA_SUCCESS;
 }
 
 RATION_ENTRY cuGetProcAddress(const char* name, void** out, int version, std::uint64_t flags) {
-  const int found = ration_sim_find(name, out, version, flags);
+  const int found = ration_sim_find(name, out, version, flags, driver_version());
   return found == 0 ? CUDA_SUCCESS : found == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
 }
 
 RATION_ENTRY cuGetProcAddress_v2(const char* name, void** out, int version, std::uint64_t flags,
                                  CUdriverProcAddressQueryResult* status) {
-  const int found = ration_sim_find(name, out, version, flags);
+  const int found = ration_sim_find(name, out, version, flags, driver_version());
   if (status != nullptr) {
     *status = found == 0    ? CU_GET_PROC_ADDRESS_SUCCESS
               : found == -1 ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
@@ -286,6 +293,7 @@ RATION_ENTRY cuDevicePrimaryCtxReset_v2(CUdevice device) {
   auto& [lock, context] = primary_of(device);
   const std::lock_guard guard(lock);
   close(context);
+  if (context.retained > 0 && !Node::get()->spec().driver.reset_deactivates) return activate(context);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuDevicePrimaryCtxReset(CUdevice device) { return cuDevicePrimaryCtxReset_v2(device); }

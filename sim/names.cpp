@@ -34,14 +34,15 @@ constexpr Name kNames[] = {
 
 constexpr std::uint64_t kPerThread = 2;
 
-// The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one.
-int find(const char* name, void** out, int version, std::uint64_t flags) {
+// The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one. What is newer
+// than the driver does not exist.
+int find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   if (name == nullptr || out == nullptr) return 1;
   const Name* best = nullptr;
   bool best_is_twin = false;
   bool known = false;
   for (const Name& entry : kNames) {
-    if (std::strcmp(entry.base, name) != 0) continue;
+    if (std::strcmp(entry.base, name) != 0 || entry.since > driver) continue;
     known = true;
     const bool twin = std::strcmp(entry.mode, "legacy") != 0;
     if (entry.since > version || (twin && (flags & kPerThread) == 0)) continue;
@@ -56,9 +57,10 @@ int find(const char* name, void** out, int version, std::uint64_t flags) {
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] int ration_sim_find(const char* name, void** out, int version,
-                                                              std::uint64_t flags) {
-  return find(name, out, version, flags);
+/// 0, or why there is no such function: 1 bad arguments, -1 not in that version, 500 not at all. `driver`: the version
+/// that cuDriverGetVersion() tells.
+extern "C" int ration_sim_find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
+  return find(name, out, version, flags, driver);
 }
 
 /// Whether the driver has a function of that base name.

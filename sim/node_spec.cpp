@@ -96,20 +96,6 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
   return add(*model, count, out, problem);
 }
 
-/// `615` or `615.71`, the numbers that NVIDIA gives its drivers.
-bool set_driver(const std::string& text, std::string& out, std::string& problem) {
-  const auto digits = [](std::string_view part) {
-    return !part.empty() && part.size() < 6 && part.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  const std::string_view all = text;
-  const auto point = all.find('.');
-  if (!digits(all.substr(0, point)) || (point != std::string_view::npos && !digits(all.substr(point + 1))))
-    problem = "'" + text + "' is no release of a driver; one looks like 615 or 615.71";
-  else
-    out = text;
-  return problem.empty();
-}
-
 bool add_table(const toml::table& table, std::vector<Model>& out, std::string& problem) {
   const auto text = [&](const char* key) { return table[key].value<std::string>(); };
   for (const auto& [key, node] : table) {
@@ -147,13 +133,13 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   return add(*model, count, out, problem);
 }
 
-bool read_file(const std::string& path, NodeSpec& out, std::string& problem) {
+bool read_file(const std::string& path, std::string& driver, NodeSpec& out, std::string& problem) {
   try {
     const toml::table root = toml::parse_file(path);
     for (const auto& [key, node] : root) {
       if (key.str() == "device" && node.is_array_of_tables()) continue;
       if (key.str() == "driver" && node.is_string()) {
-        if (!set_driver(*node.value<std::string>(), out.driver, problem)) return false;
+        driver = *node.value<std::string>();
         continue;
       }
       problem = key.str() == "driver" ? "'driver' is a text in quotes"
@@ -175,21 +161,21 @@ bool read_file(const std::string& path, NodeSpec& out, std::string& problem) {
 
 }  // namespace
 
-int NodeSpec::driver_release() const { return std::atoi(driver.c_str()); }
-int NodeSpec::cuda_version() const { return driver_release() >= kReleaseWithGroupLimits ? 13040 : 13000; }
-
 bool read_node(const std::string& spec, NodeSpec& out, std::string& problem) {
-  if (spec.ends_with(".toml")) return read_file(spec, out, problem);
+  std::string driver;
+  if (spec.ends_with(".toml") && spec.find("driver=") == std::string::npos)
+    return read_file(spec, driver, out, problem) && find_driver(driver, out.driver, problem);
   for (std::size_t at = 0; at <= spec.size();) {
     const std::size_t comma = std::min(spec.find(',', at), spec.size());
     const std::string entry = spec.substr(at, comma - at);
-    const bool good = entry.rfind("driver=", 0) == 0 ? set_driver(entry.substr(7), out.driver, problem)
-                                                     : add_entry(entry, out.devices, problem);
-    if (!good) return false;
+    if (entry.rfind("driver=", 0) == 0)
+      driver = entry.substr(7);
+    else if (!add_entry(entry, out.devices, problem))
+      return false;
     at = comma + 1;
   }
-  if (out.devices.empty()) problem = "it has no device";
-  return problem.empty();
+  if (out.devices.empty()) return problem = "it has no device", false;
+  return find_driver(driver, out.driver, problem);
 }
 
 }  // namespace ration::sim

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "driver_profile.hpp"
 
 namespace ration::sim {
 
@@ -22,18 +23,12 @@ struct Model {
 
 struct NodeSpec {
   std::vector<Model> devices;
-  std::string driver = "580.0";  ///< release of the node's driver: what it does not have yet is not supported
-  [[nodiscard]] int driver_release() const;
-  /// As cuDriverGetVersion() tells it.
-  [[nodiscard]] int cuda_version() const;
+  DriverProfile driver;
 };
 
-/// The first release of the driver that holds limits of cgroups.
-inline constexpr int kReleaseWithGroupLimits = 615;
-
-/// `MODEL[:SIZE][:context=SIZE][*COUNT]` and `driver=RELEASE`, separated by commas; or, ending in `.toml`, a file of
-/// `driver` and of `[[device]]` tables with model, memory, context, reserved,
-/// orphaned, count, name, uuid. False: `problem` says why.
+/// `MODEL[:SIZE][:context=SIZE][*COUNT]` and `driver=NAME` (find_driver()), separated by commas; or, ending in `.toml`,
+/// a file of `driver` and of `[[device]]` tables with model, memory, context, reserved, orphaned, count, name, uuid.
+/// False: `problem` says why.
 [[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 
 }  // namespace ration::sim

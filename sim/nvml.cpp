@@ -75,7 +75,8 @@ nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     out[i] = Info{};
     out[i].pid = static_cast<unsigned int>(uses[i].pid);
-    out[i].usedGpuMemory = uses[i].held.count();
+    const bool told = uses[i].pid != ::getpid() || Node::get()->spec().driver.process_bytes;
+    out[i].usedGpuMemory = told ? uses[i].held.count() : 0;
     if constexpr (requires { out[i].gpuInstanceId; }) out[i].gpuInstanceId = out[i].computeInstanceId = 0xffffffff;
   }
   return NVML_SUCCESS;
@@ -132,15 +133,16 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn
 }
 
 RATION_NVML nvmlSystemGetDriverVersion(char* out, unsigned int size) {
-  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver + "-sim", out, size);
+  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver.release + "-sim", out, size);
 }
 RATION_NVML nvmlSystemGetNVMLVersion(char* out, unsigned int size) {
-  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN : put("13." + Node::get()->spec().driver + "-sim", out, size);
+  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN
+                                : put("13." + Node::get()->spec().driver.release + "-sim", out, size);
 }
 RATION_NVML nvmlSystemGetCudaDriverVersion_v2(int* out) {
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (Node::get() == nullptr) return NVML_ERROR_UNKNOWN;
-  *out = Node::get()->spec().cuda_version();
+  *out = Node::get()->spec().driver.cuda_version;
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlSystemGetCudaDriverVersion(int* out) { return nvmlSystemGetCudaDriverVersion_v2(out); }
@@ -269,7 +271,7 @@ namespace {
 template <typename Limits>
 nvmlReturn_t find_group(nvmlDevice_t device, const Limits* limits, std::string& out) {
   if (const auto state = valid(device, limits); state != NVML_SUCCESS) return state;
-  if (Node::get()->spec().driver_release() < ration::sim::kReleaseWithGroupLimits) return NVML_ERROR_NOT_SUPPORTED;
+  if (!Node::get()->spec().driver.group_limits) return NVML_ERROR_NOT_SUPPORTED;
   if (limits->nameSpace == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (::access(limits->nameSpace, F_OK) != 0) return NVML_ERROR_OPERATING_SYSTEM;
   return ration::sim::find_group(limits->nameSpace, out) ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;

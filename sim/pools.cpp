@@ -1,5 +1,5 @@
-// Stream-ordered memory: pools that grow in 32 MiB steps and give back, at the next synchronisation, what they hold
-// beyond their release threshold.
+// Stream-ordered memory: pools that grow in steps of the driver's and give back, at the next synchronisation, what they
+// hold beyond their release threshold.
 #include <algorithm>
 #include <list>
 
@@ -12,8 +12,6 @@ namespace ration::sim {
 namespace {
 
 using namespace cuda;
-
-constexpr std::uint64_t kGrowth = 32 << 20;
 
 /// One piece of reserved memory, cut into parts in address order.
 struct Part {
@@ -70,7 +68,8 @@ bool carve(Pool& pool, std::uint64_t size, std::uint64_t& out) {
 
 bool grow(Pool& pool, std::uint64_t size) {
   Region region;
-  const std::uint64_t wanted = (size + kGrowth - 1) / kGrowth * kGrowth;
+  const std::uint64_t step = Node::get()->spec().driver.pool_growth.count();
+  const std::uint64_t wanted = (size + step - 1) / step * step;
   if (!take_block(pool.device, wanted, region.block) && !take_block(pool.device, size, region.block)) return false;
   region.parts.emplace(region.block.address, Part{region.block.extent, false});
   pool.reserved += region.block.extent;

@@ -125,7 +125,7 @@ Result<void> add_simulation(const Session& session, const ledger::Store& store, 
   if (!libraries) return tl::unexpected(libraries.error());
   plan.simulation = libraries->found;
   if (const char* node = std::getenv("RATION_SIM"); node != nullptr) plan.sets["RATION_SIM"] = node;
-  std::string folders = *driver;
+  std::string folders = simulated_driver_folder(*driver);
   for (const std::string& folder : libraries->folders) folders += ":" + folder;
   prepend(plan.sets, "LD_LIBRARY_PATH", folders);
   if (!libraries->preload.empty())

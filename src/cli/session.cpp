@@ -17,6 +17,7 @@
 #include "base/gpu_models.hpp"
 #include "base/own_folder.hpp"
 #include "base/printable.hpp"
+#include "cli/simulated.hpp"
 #include "node/people.hpp"
 
 namespace ration::cli {
@@ -85,7 +86,7 @@ Result<std::string> Session::driver_folder() const {
     return std::string(behind_the_guard != nullptr ? behind_the_guard : "");
   }
   if (!simulated_node.empty()) ::setenv("RATION_SIM", simulated_node.c_str(), 1);
-  return library_folder("sim");
+  return library_folder("sim").map(simulated_driver_folder);
 }
 
 Result<policy::Machine> Session::machine() const {

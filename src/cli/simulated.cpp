@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <regex>
 #include <set>
 
 #include "policy/enforcement.hpp"
@@ -77,7 +79,31 @@ Environment look_around(const std::string& program) {
   return {prefixes.empty() ? "" : prefixes.front().string(), {}, {}};
 }
 
+/// What `driver=` says in a description, or `driver` in the file that it names, or RATION_SIM_DRIVER where they do not.
+std::string driver_of(const std::string& description) {
+  static const std::regex in_description("(?:^|,)driver=([^,]*)"), in_file("^driver *= *[\"']([^\"']*)");
+  std::smatch found;
+  if (std::regex_search(description, found, in_description)) return found[1];
+  std::ifstream file(description.ends_with(".toml") ? description : "");
+  for (std::string line; std::getline(file, line);)
+    if (std::regex_search(line, found, in_file)) return found[1];
+  const char* const usual = std::getenv("RATION_SIM_DRIVER");
+  return usual != nullptr ? usual : "";
+}
+
 }  // namespace
+
+std::string simulated_driver_folder(const std::string& simulator) {
+  const char* description = std::getenv("RATION_SIM");
+  const std::string driver = driver_of(description != nullptr ? description : "");
+  for (const std::string& name : {driver, driver.substr(0, driver.find('.'))}) {
+    const fs::path folder = fs::path(simulator) / "drivers" / name;
+    std::error_code error;
+    if (!name.empty() && name.find('/') == std::string::npos && fs::exists(folder / "libcuda.so.1", error))
+      return folder.string();
+  }
+  return simulator;
+}
 
 Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder, const std::string& program,
                                                const std::string& versions) {

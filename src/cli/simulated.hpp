@@ -1,5 +1,5 @@
 // What a program needs beside the simulated driver: the simulated CUDA runtime of the version that its own environment
-// was made for. Used by `ration run --sim` and `ration sim env`.
+// was made for. Used by every verb with --sim.
 #pragma once
 
 #include <map>
@@ -9,6 +9,10 @@
 #include "base/result.hpp"
 
 namespace ration::cli {
+
+/// The folder of the simulated driver that RATION_SIM describes, in the simulator's own: with the names that its
+/// release has where `driver=` names one of sim/drivers, else with every name.
+[[nodiscard]] std::string simulated_driver_folder(const std::string& simulator);
 
 struct SimulatedLibraries {
   std::vector<std::string> preload;  ///< files to put in front of NVIDIA's, in this order

@@ -1,0 +1,26 @@
+// How one release of NVIDIA's driver behaves, where releases differ: what the simulated driver does otherwise than the
+// newest one. Profiles are the TOML files in sim/drivers, built in; a card that was measured is one more file. The
+// source of each fact stands beside it there.
+#pragma once
+
+#include <string>
+
+#include "base/bytes.hpp"
+
+namespace ration::sim {
+
+struct DriverProfile {
+  std::string release;          ///< as NVML tells it: 580.95
+  int cuda_version = 0;         ///< as cuDriverGetVersion() tells it: 13000. Functions that are newer do not exist
+  Bytes pool_growth;            ///< what a memory pool takes from the device at a time
+  bool process_bytes = false;   ///< NVML tells what the calling process holds; else it says 0, as in a container
+  bool reset_deactivates = false;  ///< a primary context that was reset, and is retained, is not active
+  bool group_limits = false;    ///< limits of cgroups (nvmlDeviceSetMemoryLimits_v1)
+};
+
+/// The profile named `wanted` (`535`, `560-container`); or of the newest release that is no newer than it, under that
+/// name (`580.95`); or read from that file, if it ends in `.toml`. Empty: what RATION_SIM_DRIVER
+/// says, else 580. False: `problem` says why.
+[[nodiscard]] bool find_driver(const std::string& wanted, DriverProfile& out, std::string& problem);
+
+}  // namespace ration::sim
