@@ -59,10 +59,12 @@ Key size(std::string_view name, Bytes DriverProfile::*field) {
 }
 
 const Key kKeys[] = {
-    {"release", [](const toml::node& node, DriverProfile& out) {
+    {"release",
+     [](const toml::node& node, DriverProfile& out) {
        return !(out.release = node.value_exact<std::string>().value_or("")).empty();
      }},
-    {"cuda", [](const toml::node& node, DriverProfile& out) {
+    {"cuda",
+     [](const toml::node& node, DriverProfile& out) {
        return read_version(node.value_exact<std::string>().value_or(""), out.cuda_version);
      }},
     size("pool_growth", &DriverProfile::pool_growth),

@@ -10,12 +10,12 @@
 namespace ration::sim {
 
 struct DriverProfile {
-  std::string release;          ///< as NVML tells it: 580.95
-  int cuda_version = 0;         ///< as cuDriverGetVersion() tells it: 13000. Functions that are newer do not exist
-  Bytes pool_growth;            ///< what a memory pool takes from the device at a time
-  bool process_bytes = false;   ///< NVML tells what the calling process holds; else it says 0, as in a container
+  std::string release;             ///< as NVML tells it: 580.95
+  int cuda_version = 0;            ///< as cuDriverGetVersion() tells it: 13000. Functions that are newer do not exist
+  Bytes pool_growth;               ///< what a memory pool takes from the device at a time
+  bool process_bytes = false;      ///< NVML tells what the calling process holds; else it says 0, as in a container
   bool reset_deactivates = false;  ///< a primary context that was reset, and is retained, is not active
-  bool group_limits = false;    ///< limits of cgroups (nvmlDeviceSetMemoryLimits_v1)
+  bool group_limits = false;       ///< limits of cgroups (nvmlDeviceSetMemoryLimits_v1)
 };
 
 /// The profile named `wanted` (`535`, `560-container`); or of the newest release that is no newer than it, under that

@@ -19,6 +19,8 @@ const std::vector<Variable>& variables() {
        "/tmp/ration-UID.XXXXXX where somebody else has that name"},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
       {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
+      {"RATION_SIM_DRIVER",
+       "the driver of simulated nodes that name none: 535, 560-container, or the path of a profile"},
       {"RATION_SOCKET", "the daemon's socket, as --socket takes it"},
       {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
       {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms"},
