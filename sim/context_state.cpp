@@ -5,6 +5,8 @@
 #include "driver.hpp"
 #include "driver/cuda_copy_abi.hpp"
 
+extern "C" ration::cuda::CUresult cuDeviceGetAttribute(int*, ration::cuda::CUdevice_attribute, ration::cuda::CUdevice);
+
 namespace ration::sim {
 namespace {
 
@@ -44,16 +46,28 @@ std::size_t limit_of(Context* context, int limit) {
   return found != limits().end() ? found->second.value : default_limit(limit);
 }
 
-/// Sets the memory for the malloc() or the printf() of kernels. A real driver takes it at the next launch that needs
-/// it; here at once. What a context has it keeps until it ends: a smaller limit takes nothing away.
+/// Of what each byte of a limit is one: of the stack, as many as threads can be resident at once.
+std::uint64_t copies_of(int limit, int device) {
+  if (limit != CU_LIMIT_STACK_SIZE) return 1;
+  const CUdevice ordinal = ordinal_of(device);
+  int processors = 0, threads = 0;
+  (void)cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal);
+  (void)cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, ordinal);
+  return static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads);
+}
+
+/// Sets the stack, or the memory for the malloc() or the printf() of kernels. A real driver takes the last two at the
+/// next launch that needs them; here at once. What a context has it keeps until it ends: a smaller limit takes nothing
+/// away.
 CUresult set_memory_limit(Context* context, int kind, std::size_t value) {
+  const std::uint64_t copies = copies_of(kind, context->device);
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   if (!context->alive) return CUDA_ERROR_INVALID_CONTEXT;
   const std::uint64_t usual = default_limit(kind);
-  const std::uint64_t beyond =
-      std::min<std::uint64_t>(value, kUnlimited.count()) - std::min<std::uint64_t>(value, usual);
-  const std::uint64_t needed = round_up(Bytes{beyond}, kGranule).count();
+  const std::uint64_t most = kUnlimited.count() / copies;
+  const std::uint64_t beyond = std::min<std::uint64_t>(value, most) - std::min<std::uint64_t>(value, usual);
+  const std::uint64_t needed = round_up(Bytes{beyond * copies}, kGranule).count();
   Limit& limit = limits().try_emplace({context, kind}, Limit{usual}).first->second;
   if (needed > limit.taken) {
     Block block;
@@ -87,7 +101,8 @@ RATION_ENTRY cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned int fla
 }
 
 RATION_ENTRY cuCtxSetLimit(CUlimit limit, std::size_t value) {
-  const bool takes_memory = limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+  const bool takes_memory =
+      limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
   if (const CUresult state = in_context(takes_memory ? value : 0); state != CUDA_SUCCESS) return state;
   if (limit < 0 || limit > 8) return static_cast<CUresult>(215);  // CUDA_ERROR_UNSUPPORTED_LIMIT
   if (takes_memory) return set_memory_limit(current(), limit, value);

@@ -109,6 +109,13 @@ constexpr Attribute kCommon[] = {{1, 1024},
                                  {133, 0},
                                  {134, 0}};
 
+/// Resident at once, by compute capability (CUDA C++ programming guide, technical specifications).
+int threads_a_multiprocessor(const Model& model) {
+  const int capability = 10 * model.capability_major + model.capability_minor;
+  if (capability == 75) return 1024;
+  return capability == 86 || capability == 87 || capability == 89 || capability >= 120 ? 1536 : 2048;
+}
+
 int of_model(const Model& model, int number, bool& known) {
   const bool datacentre = model.capability_major >= 8;
   known = true;
@@ -123,8 +130,8 @@ int of_model(const Model& model, int number, bool& known) {
       return datacentre ? 5120 : 256;  // memory bus, bits
     case 38:
       return datacentre ? 41943040 : 4194304;  // L2 cache
-    case 39:
-      return datacentre ? 2048 : 1024;  // threads a multiprocessor
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return threads_a_multiprocessor(model);
     case 75:
       return model.capability_major;
     case 76:

@@ -23,7 +23,7 @@ using namespace cuda;
 struct Context {
   std::uint64_t number = 0;
   std::uint64_t overhead = 0;
-  std::uint64_t set_aside[2] = {};  // charged for the printf() and the malloc() of kernels, beyond the usual
+  std::uint64_t set_aside[3] = {};  // charged for each of kKernelLimits, beyond the usual
   std::uint32_t account = kNoAccount;
   std::uint32_t attached = 0;  // by cuCtxAttach(), beyond its making
   CUdevice device = -1;
@@ -187,6 +187,26 @@ CUresult create(CUdevice device, const char* function, CUcontext* out, Call&& ca
   return take();
 }
 
+/// Limits of a context that cost device memory, and what every context has of them.
+struct KernelLimit {
+  CUlimit limit;
+  Bytes usual;
+};
+constexpr KernelLimit kKernelLimits[] = {{CU_LIMIT_STACK_SIZE, Bytes{1 << 10}},
+                                         {CU_LIMIT_PRINTF_FIFO_SIZE, Bytes{1 << 20}},
+                                         {CU_LIMIT_MALLOC_HEAP_SIZE, Bytes{8 << 20}}};
+static_assert(std::size(kKernelLimits) == std::size(Context{}.set_aside));
+
+/// How many threads a device can run at once. 1: it does not say.
+std::uint64_t resident_threads(CUdevice device) noexcept {
+  int processors = 0, threads = 0;
+  auto* const ask = real<cuDeviceGetAttribute_t>(Symbol::cuDeviceGetAttribute);
+  if (ask(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS ||
+      ask(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device) != CUDA_SUCCESS)
+    return 1;
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads));
+}
+
 enum class Leaving { kRelease, kReset };
 
 /// `call` releases or resets a primary context. If that ends it, so does all that lived in it; a reset ends that in any
@@ -296,34 +316,37 @@ RATION_HOOK CUresult cuCtxDestroy_v2(CUcontext context) {
   return end_context(context, [&] { return real<cuCtxDestroy_v2_t>(Symbol::cuCtxDestroy_v2)(context); });
 }
 
-// Memory for the malloc() and the printf() of kernels: the driver takes it at the next launch that needs it, and keeps
-// it as long as the context lives. Charged when it is asked for, beyond what every context has (CUDA 4.0 to 13: 8 MiB
-// and 1 MiB, part of the context's own cost): in all the largest that each was ever set to, in whole granules.
+// Memory for the malloc() and the printf() of kernels the driver takes at the next launch that needs it, the stack of
+// every thread that can be resident at once (CUDA C++ programming guide; 8 KiB cost 800 MB of an RTX 3090, taichi issue
+// 7906), and keeps it as long as the context lives. Charged when it is asked for, beyond what every context has (CUDA
+// 4.0 to 13: 8 MiB, 1 MiB, and 1 KiB a thread, part of the context's own cost): the largest that each was ever set to,
+// in whole granules.
 RATION_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const auto call = [&] { return real<cuCtxSetLimit_t>(Symbol::cuCtxSetLimit)(limit, value); };
-  const bool heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;
-  if (!governed() || (!heap && limit != CU_LIMIT_PRINTF_FIFO_SIZE)) return call();
-  const Bytes usual = heap ? Bytes{8 << 20} : Bytes{1 << 20};
-  const Bytes wanted = std::min(Bytes{value}, kUnlimited);
-  const Bytes beyond = wanted > usual ? round_up(wanted - usual, kGranule) : Bytes{0};
+  const auto* const kind =
+      std::find_if(std::begin(kKernelLimits), std::end(kKernelLimits), [&](auto one) { return one.limit == limit; });
+  if (!governed() || kind == std::end(kKernelLimits)) return call();
   const Place place = current_place();
   CUcontext handle = nullptr;
   Context context;
-  if (real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) != CUDA_SUCCESS ||
-      !contexts.find(reinterpret_cast<std::uint64_t>(handle), context)) {
-    return beyond > Bytes{0} ? CUDA_ERROR_OUT_OF_MEMORY : call();  // a context that cannot be charged for it
-  }
-  const Bytes before{context.set_aside[heap]};
+  const bool known = real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&handle) == CUDA_SUCCESS &&
+                     contexts.find(reinterpret_cast<std::uint64_t>(handle), context);
+  const std::uint64_t copies = kind->limit == CU_LIMIT_STACK_SIZE ? resident_threads(context.device) : 1;
+  const Bytes wanted = std::min(Bytes{value}, Bytes{kUnlimited.count() / copies});
+  const Bytes beyond = wanted > kind->usual ? round_up((wanted - kind->usual) * copies, kGranule) : Bytes{0};
+  if (!known) return beyond > Bytes{0} ? CUDA_ERROR_OUT_OF_MEMORY : call();  // a context that cannot be charged for it
+  const auto index = static_cast<std::size_t>(kind - std::begin(kKernelLimits));
+  const Bytes before{context.set_aside[index]};
   const Bytes growth = beyond > before ? beyond - before : Bytes{0};
   if (growth == Bytes{0}) return call();
   const CUresult result = charged(place.account, growth, Kind::kHeap, "cuCtxSetLimit", call);
   if (result != CUDA_SUCCESS) return result;
   Bytes used;  // another thread may have set it meanwhile, or ended the context
   contexts.update(reinterpret_cast<std::uint64_t>(handle), [&](Context& entry) {
-    const Bytes now{entry.set_aside[heap]};
+    const Bytes now{entry.set_aside[index]};
     if (entry.account == kNoAccount) return false;
     used = now < beyond ? std::min(beyond - now, growth) : Bytes{0};
-    entry.set_aside[heap] += used.count();
+    entry.set_aside[index] += used.count();
     return true;
   });
   give_back(place.account, growth - used, Kind::kHeap);
