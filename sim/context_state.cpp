@@ -82,6 +82,16 @@ CUresult set_memory_limit(Context* context, int kind, std::size_t value) {
 
 }  // namespace
 
+cuda::CUresult grow_stack(Context* context, std::size_t needed) {
+  const std::size_t asked_for = limit_of(context, cuda::CU_LIMIT_STACK_SIZE);
+  if (needed <= asked_for) return cuda::CUDA_SUCCESS;
+  const cuda::CUresult grown = set_memory_limit(context, cuda::CU_LIMIT_STACK_SIZE, needed);
+  const std::lock_guard guard(driver().mutex);
+  if (const auto limit = limits().find({context, cuda::CU_LIMIT_STACK_SIZE}); limit != limits().end())
+    limit->second.value = asked_for;
+  return grown;
+}
+
 void forget_limits(Context* context) {
   const std::lock_guard guard(driver().mutex);
   std::erase_if(limits(), [&](const auto& entry) { return entry.first.first == context; });

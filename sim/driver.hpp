@@ -115,6 +115,10 @@ int node_device(cuda::CUdevice ordinal);
 /// The ordinal in this process of a device of the node.
 cuda::CUdevice ordinal_of(int device);
 
+/// A kernel with so much local memory a thread begins: the context's stack is at least that from now on, while its
+/// limit stays what it was.
+cuda::CUresult grow_stack(Context* context, std::size_t needed);
+
 /// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
 bool take_block(int device, std::uint64_t size, Block& out, bool managed = false);
 void give_block(Block& block);

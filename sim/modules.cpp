@@ -1,6 +1,16 @@
 // Modules, libraries, functions and their launches. Images are taken as they are, every function that is asked for is
 // there, and running one does nothing: contents that a kernel would compute stay what they were.
+//
+// An image in ELF takes what its sections say that are loaded, code and global variables ("The amount of memory that is
+// set aside for __device__ variables", driver API, module management), as with eager loading. What other forms take is
+// not known here: nothing. A function `…__local16384` needs so many bytes of local memory a thread, which its first
+// launch takes for every thread that can be resident ("the driver automatically increases the per-thread stack size for
+// each kernel launch as needed", driver API, cuCtxSetLimit).
+#include <elf.h>
+
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 
@@ -19,17 +29,57 @@ struct Function {
 };
 struct Image {
   Context* context = nullptr;
+  std::uint64_t memory = 0;  // the address of its block; 0: it has none
   std::unordered_map<std::string, Function*> functions;
 };
 
-constexpr int kMaxThreads = 0, kMaxDynamicShared = 8;  // CUfunction_attribute
+constexpr int kMaxThreads = 0, kLocalSize = 3, kMaxDynamicShared = 8;  // CUfunction_attribute
+
+/// What an image in ELF takes on the device.
+std::uint64_t loaded_size(const void* image) {
+  Elf64_Ehdr header;
+  std::memcpy(header.e_ident, image, SELFMAG);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  std::memcpy(&header, image, sizeof header);
+  std::uint64_t size = 0;
+  for (int index = 0; index < header.e_shnum; ++index) {
+    Elf64_Shdr section;
+    std::memcpy(&section, static_cast<const char*>(image) + header.e_shoff + index * sizeof section, sizeof section);
+    if ((section.sh_flags & SHF_ALLOC) != 0) size += section.sh_size;
+  }
+  return size;
+}
+
+int local_size(const std::string& name) {
+  const auto at = name.rfind("__local");
+  return at == std::string::npos ? 0 : std::atoi(name.c_str() + at + 7);
+}
 
 template <typename Handle>
 CUresult load(Handle* out, const void* image, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<Handle>(new Image{current(), {}});
+  Image made{current(), 0, {}};
+  if (const std::uint64_t size = loaded_size(image); size > 0 && made.context != nullptr) {
+    Driver& state = driver();
+    const std::lock_guard guard(state.mutex);
+    Block block;
+    if (!take_block(made.context->device, size, block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    block.context = made.context;
+    made.memory = block.address;
+    state.blocks.emplace(block.address, std::move(block));
+  }
+  *out = reinterpret_cast<Handle>(new Image(std::move(made)));
   return CUDA_SUCCESS;
+}
+
+template <typename Handle>
+CUresult load_file(Handle* out, const char* path, const char* function = __builtin_FUNCTION()) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::ifstream file(path, std::ios::binary);
+  std::string image{std::istreambuf_iterator<char>(file), {}};
+  image.resize(std::max(image.size(), sizeof(Elf64_Ehdr)));
+  return load(out, image.data(), function);
 }
 
 template <typename Handle>
@@ -49,6 +99,13 @@ CUresult unload(Handle handle, const char* function = __builtin_FUNCTION()) {
   auto* image = reinterpret_cast<Image*>(handle);
   if (image == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (const auto& [name, entry] : image->functions) delete entry;
+  Driver& state = driver();
+  const std::lock_guard guard(state.mutex);
+  const auto memory = state.blocks.find(image->memory);
+  if (memory != state.blocks.end() && memory->second.context == image->context) {  // else it went with that
+    give_block(memory->second);
+    state.blocks.erase(memory);
+  }
   delete image;
   return CUDA_SUCCESS;
 }
@@ -59,6 +116,7 @@ CUresult attribute(int* out, int number, Function* entry, const char* function =
   const auto set = entry->attributes.find(number);
   *out = set != entry->attributes.end() ? set->second
          : number == kMaxThreads        ? 1024
+         : number == kLocalSize         ? local_size(entry->name)
          : number == 4                  ? 32
          : number == 5 || number == 6   ? 80
                                         : 0;
@@ -72,9 +130,14 @@ CUresult set_attribute(Function* entry, int number, int value, const char* funct
   return CUDA_SUCCESS;
 }
 
-CUresult launch(CUstream stream, const char* function) {
+CUresult launch(CUfunction handle, CUstream stream, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (const auto* entry = reinterpret_cast<Function*>(handle); entry != nullptr) {
+    if (const int local = local_size(entry->name); local > 0)
+      if (const CUresult grown = grow_stack(current(), static_cast<std::size_t>(local)); grown != CUDA_SUCCESS)
+        return grown;
+  }
   (void)capture_work(stream);
   return CUDA_SUCCESS;
 }
@@ -96,7 +159,7 @@ using Launch = const struct {
   CUstream stream;
 }*;  // the beginning of CUlaunchConfig
 
-RATION_ENTRY cuModuleLoad(CUmodule* out, const char* file) { return load(out, file); }
+RATION_ENTRY cuModuleLoad(CUmodule* out, const char* file) { return load_file(out, file); }
 RATION_ENTRY cuModuleLoadData(CUmodule* out, const void* image) { return load(out, image); }
 RATION_ENTRY cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, int*, void**) {
   return load(out, image);
@@ -116,7 +179,7 @@ RATION_ENTRY cuLibraryLoadData(void** out, const void* code, int*, void**, unsig
 }
 RATION_ENTRY cuLibraryLoadFromFile(void** out, const char* file, int*, void**, unsigned int, int*, void**,
                                    unsigned int) {
-  return load(out, file);
+  return load_file(out, file);
 }
 RATION_ENTRY cuLibraryUnload(void* library) { return unload(library); }
 RATION_ENTRY cuLibraryGetKernel(void** out, void* library, const char* name) {
@@ -168,21 +231,21 @@ RATION_ENTRY cuFuncIsLoaded(int* out, CUfunction function) {
 }
 
 #define LAUNCH(name, ...)                                                                                           \
-  RATION_ENTRY name(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, \
-                    unsigned int, CUstream stream, void** __VA_OPT__(, ) __VA_ARGS__) {                             \
-    return launch(stream, #name);                                                                                   \
+  RATION_ENTRY name(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,        \
+                    unsigned int, unsigned int, CUstream stream, void** __VA_OPT__(, ) __VA_ARGS__) {               \
+    return launch(handle, stream, #name);                                                                           \
   }                                                                                                                 \
-  RATION_ENTRY name##_ptsz(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,        \
+  RATION_ENTRY name##_ptsz(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, \
                            unsigned int, unsigned int, CUstream stream, void** __VA_OPT__(, ) __VA_ARGS__) {        \
-    return launch(per_thread(stream), #name);                                                                       \
+    return launch(handle, per_thread(stream), #name);                                                               \
   }
 LAUNCH(cuLaunchKernel, void**)
 LAUNCH(cuLaunchCooperativeKernel)
-RATION_ENTRY cuLaunchKernelEx(Launch config, CUfunction, void**, void**) {
-  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(config->stream, "cuLaunchKernelEx");
+RATION_ENTRY cuLaunchKernelEx(Launch config, CUfunction handle, void**, void**) {
+  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(handle, config->stream, "cuLaunchKernelEx");
 }
-RATION_ENTRY cuLaunchKernelEx_ptsz(Launch config, CUfunction, void**, void**) {
-  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(per_thread(config->stream), "cuLaunchKernelEx");
+RATION_ENTRY cuLaunchKernelEx_ptsz(Launch config, CUfunction handle, void**, void**) {
+  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(handle, per_thread(config->stream), "cuLaunchKernelEx");
 }
 
 RATION_ENTRY cuOccupancyMaxActiveBlocksPerMultiprocessor(int* out, CUfunction, int threads, std::size_t) {

@@ -111,7 +111,7 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   record.account = static_cast<std::uint16_t>(account);
   record.reason = static_cast<std::uint16_t>(reason);
   record.waited_ns = waited_ns;
-  record.used = entry != nullptr ? used_bytes(entry->usage.load(kRelaxed)) : 0;
+  record.used = entry != nullptr ? (used(account) + unrequested(account)).count() : 0;
   record.limit = entry != nullptr ? entry->limit.load(kRelaxed) : 0;
   record.device_uuid = entry != nullptr ? entry->device_uuid : device;
   copy_text(record.function, function);
@@ -150,6 +150,10 @@ Bytes Book::used(std::uint32_t account) const noexcept {
   return account < account_count_ ? Bytes{used_bytes(layout_->accounts[account].usage.load(kRelaxed))} : Bytes{0};
 }
 
+Bytes Book::unrequested(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->header.unrequested[account].load(kRelaxed)} : Bytes{0};
+}
+
 Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {
   if (account >= account_count_ || own_ == nullptr) return Bytes{0};
   return Bytes{own_->parts[account].held.load(kRelaxed)};
@@ -157,7 +161,7 @@ Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {
 
 Bytes Book::headroom(std::uint32_t account) const noexcept {
   const Bytes most = limit(account);
-  const Bytes now = used(account);
+  const Bytes now = used(account) + unrequested(account);
   return now < most ? most - now : Bytes{0};
 }
 

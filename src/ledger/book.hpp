@@ -123,8 +123,9 @@ struct AccountSnapshot {
   Bytes used;
   Bytes peak;
   std::uint64_t denials = 0;
-  Bytes kept;    ///< of `used`: given up by the process that took it, or that has ended, and held by others
-  Bytes shared;  ///< of `used`: several processes may hold it, also some of other workloads
+  Bytes kept;         ///< of `used`: given up by the process that took it, or that has ended, and held by others
+  Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
+  Bytes unrequested;  ///< beside `used`: see Book::unrequested()
 };
 
 struct ProcessSnapshot {
@@ -172,6 +173,9 @@ struct BookSnapshot {
 /// has any more. The processes of `book` are the living. As Book::reap() and Book::settle_shared() would find it; the
 /// book stays as it is, so its file may be anybody's.
 [[nodiscard]] std::vector<std::int64_t> held_besides(const BookSnapshot& book);
+
+/// What is charged to that account at this moment, by an open book. Absent: it cannot be read.
+[[nodiscard]] std::optional<Bytes> used_now(int descriptor, std::uint32_t account);
 
 /// A book read again and again without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only
 /// the slots ever used, and the denials only when there are new ones. Not thread-safe.
@@ -306,6 +310,9 @@ class Book {
   [[nodiscard]] Bytes limit(std::uint32_t account) const noexcept;
   [[nodiscard]] Bytes context_estimate(std::uint32_t account) const noexcept;
   [[nodiscard]] Bytes used(std::uint32_t account) const noexcept;
+  /// What the driver holds for the workload beyond its charges, as a daemon found: loaded code, the local memory of
+  /// kernels, contexts that no hook saw. The limit binds both together. 0 where no daemon runs.
+  [[nodiscard]] Bytes unrequested(std::uint32_t account) const noexcept;
   [[nodiscard]] Bytes held_by_this_process(std::uint32_t account) const noexcept;
   /// Bytes that the account may still take, at this instant. Another thread may take them first: decide with charge().
   [[nodiscard]] Bytes headroom(std::uint32_t account) const noexcept;
@@ -330,6 +337,7 @@ class Book {
                                std::uint64_t limit) noexcept;
   [[nodiscard]] Place own_place(std::uint32_t account) const noexcept;
   [[nodiscard]] Place common_place(std::uint32_t account) const noexcept;
+  [[nodiscard]] std::uint64_t room(const Place& place) const noexcept;
   bool attempt(const Place& place, std::uint64_t& seen, Amounts after) noexcept;
   Changed first_attempt(const Place& place, Step step, std::uint64_t size) noexcept;
   Changed change_after(Outcome first, const Place& place, Step step, std::uint64_t size) noexcept;

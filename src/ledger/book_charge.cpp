@@ -124,6 +124,13 @@ Book::Place Book::common_place(std::uint32_t account) const noexcept {
   return {layout_->accounts[account], slot, slot.parts[account], account, kCommonSlot};
 }
 
+/// What may be charged in all: the limit, less what the driver holds beside all charges.
+[[gnu::always_inline]] inline std::uint64_t Book::room(const Place& place) const noexcept {
+  const std::uint64_t limit = place.account.limit.load(std::memory_order_acquire);
+  const std::uint64_t beside = layout_->header.unrequested[place.account_index].load(kRelaxed);
+  return limit - std::min(limit, beside);
+}
+
 /// One attempt at a change, by the thread that has the turn. `seen`: the usage word that it replaces; if another stands
 /// there, that one afterwards.
 [[gnu::always_inline]] inline bool Book::attempt(const Place& place, std::uint64_t& seen, Amounts after) noexcept {
@@ -144,7 +151,7 @@ Book::Place Book::common_place(std::uint32_t account) const noexcept {
 [[gnu::always_inline]] inline Book::Changed Book::first_attempt(const Place& place, Step step,
                                                                 std::uint64_t size) noexcept {
   std::uint64_t seen = place.account.usage.load(std::memory_order_seq_cst);
-  const std::uint64_t used = used_bytes(seen), limit = place.account.limit.load(kRelaxed);
+  const std::uint64_t used = used_bytes(seen), limit = room(place);
   if (!take_turn(place.slot.change)) [[unlikely]]
     return {Outcome::kNoTurn, 0};
   const Amounts after = amounts_after(step, size, used, place.part.held.load(kRelaxed), limit);
@@ -158,8 +165,7 @@ Book::Place Book::common_place(std::uint32_t account) const noexcept {
   if (first == Outcome::kNoTurn && !wait_for_turn(place.slot.change)) return {Outcome::kStuck, 0};
   std::uint64_t seen = place.account.usage.load(std::memory_order_seq_cst);
   for (;;) {
-    const Amounts after = amounts_after(step, size, used_bytes(seen), place.part.held.load(kRelaxed),
-                                        place.account.limit.load(std::memory_order_acquire));
+    const Amounts after = amounts_after(step, size, used_bytes(seen), place.part.held.load(kRelaxed), room(place));
     if (!after.allowed) {
       place.slot.change.store(kNoChange, std::memory_order_release);
       return {Outcome::kOverLimit, used_bytes(seen)};

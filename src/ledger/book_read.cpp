@@ -122,8 +122,8 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     const Bytes used{used_bytes(plain(record.usage))};
     snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
                                  bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
-                                 plain(record.denials), bytes(layout.slots[kCommonSlot].parts[account].held),
-                                 Bytes{0}});
+                                 plain(record.denials), bytes(layout.slots[kCommonSlot].parts[account].held), Bytes{0},
+                                 bytes(layout.header.unrequested[account])});
   }
 }
 
@@ -174,8 +174,8 @@ static bool is_plausible(const BookSnapshot& book) {
   constexpr std::int32_t kLastPid = 1 << 22;
   const auto possible = [&](Bytes bytes) { return bytes <= kMost; };
   for (const AccountSnapshot& account : book.accounts)
-    for (const Bytes bytes :
-         {account.used, account.peak, account.guarantee, account.device_total, account.kept, account.shared})
+    for (const Bytes bytes : {account.used, account.peak, account.guarantee, account.device_total, account.kept,
+                              account.shared, account.unrequested})
       if (!possible(bytes)) return false;
   for (const ProcessSnapshot& process : book.processes) {
     if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
@@ -271,6 +271,15 @@ BookStatus Book::read(const char* path, BookSnapshot& out) {
   BookReader reader;
   const BookStatus status = BookReader::open(path, reader);
   return status == BookStatus::kOk ? reader.read(out) : status;
+}
+
+std::optional<Bytes> used_now(int descriptor, std::uint32_t account) {
+  std::uint64_t usage = 0;
+  const std::size_t offset =
+      offsetof(BookLayout, accounts) + account * sizeof(AccountRecord) + offsetof(AccountRecord, usage);
+  if (account >= kMaxAccounts || !read_whole(descriptor, reinterpret_cast<std::byte*>(&usage), offset, sizeof usage))
+    return std::nullopt;
+  return Bytes{used_bytes(usage)};
 }
 
 }  // namespace ration::ledger

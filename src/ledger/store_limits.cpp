@@ -88,6 +88,7 @@ BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitCh
       AccountRecord& account = layout.accounts[change.account];
       if (change.guarantee) account.guarantee.store(change.guarantee->count());
       layout.header.ceiling[change.account].store(change.ceiling.count());
+      layout.header.unrequested[change.account].store(change.unrequested.count());
       if (change.limit) account.limit.store(change.limit->count());
     }
     layout.header.limit_changes.fetch_add(1);

@@ -15,6 +15,7 @@ struct LimitChange {
   std::uint32_t account = 0;
   std::optional<Bytes> limit, guarantee;  ///< absent: stays
   Bytes ceiling{};                        ///< what the limit may be raised to when somebody waits for it; 0: not at all
+  Bytes unrequested{};                    ///< Book::unrequested()
 };
 
 /// `book`: a descriptor, open for reading at least. Asks the cooperating programs of the workload to give back what

@@ -40,6 +40,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   for (const AccountView* account : accounts) {
     used += account->used, away += account->away;
     holding.context += account->context, holding.pooled += account->pooled;
+    holding.unrequested += account->unrequested;
     holding.contexts_counted = holding.contexts_counted && account->contexts_counted;
     if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
     for (const ProcessView& process : account->processes) {
@@ -56,8 +57,12 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
 
 // One process of an account; of one that is away the driver knows nothing.
 json part_of(const AccountView& account, const ProcessView& process) {
-  const Holding holding{process.used, process.context, process.pooled,
-                        account.suspended ? std::optional(Bytes{0}) : process.driver_used, account.contexts_counted};
+  const Holding holding{process.used,
+                        process.context,
+                        process.pooled,
+                        Bytes{0},
+                        account.suspended ? std::optional(Bytes{0}) : process.driver_used,
+                        account.contexts_counted};
   json answer{{"pid", process.pid},
               {"command", process.command},
               {"used_bytes", process.used.count()},
@@ -113,10 +118,11 @@ json rows_of(const Holding& holding) {
           "no book has it: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
       row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
           holding.contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"),
-      row("modules", "loaded code (modules)", std::nullopt, "the driver does not tell: it is in the row below"),
-      row("unexplained", "not explained (modules, driver)",
-          driver ? std::optional(*driver - std::min(*driver, held)) : std::nullopt,
-          driver ? "driver minus book" : kNotAttributed)};
+      row("unrequested", "not requested (code, local memory of kernels)", holding.unrequested,
+          "driver minus book at several looks; the limit binds it"),
+      row("unexplained", "not explained (newer than these looks)",
+          driver ? std::optional(*driver - std::min(*driver, held + holding.unrequested)) : std::nullopt,
+          driver ? "driver minus the rows above" : kNotAttributed)};
 }
 
 std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes pooled) {

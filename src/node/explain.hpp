@@ -15,6 +15,7 @@ namespace ration::node {
 /// What processes hold on one device, as the books and the driver say.
 struct Holding {
   Bytes held, context, pooled;   ///< by the books; the last two are part of the first
+  Bytes unrequested;             ///< beside these, of an account: see AccountView
   std::optional<Bytes> driver;   ///< absent: it does not attribute memory to them
   bool contexts_counted = true;  ///< false: the books enter allocations only
 };

@@ -53,7 +53,7 @@ OwnedWorkload from_json(const json& entry) {
   owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
-    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}});
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, {}});
   }
   return owned;
 }
@@ -62,7 +62,7 @@ OwnedWorkload from_json(const json& entry) {
 
 // What is promised to somebody who is away could be promised to nobody else.
 Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
-  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling};
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling, limit.unrequested};
 }
 
 Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
@@ -95,8 +95,9 @@ bool Limits::take_up(const Workload& workload) {
   owned.file_number = workload.file_number;
   owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
-    owned.accounts.push_back({account.limit, account.limit, std::min(account.guarantee, account.limit), {}, {}, {}});
-    written.push_back({account.limit, account.guarantee, {}});
+    const Bytes guarantee = std::min(account.guarantee, account.limit);
+    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, account.unrequested});
+    written.push_back({account.limit, account.guarantee, {}, account.unrequested});
   }
   owned_[workload.path] = std::move(owned);
   written_[workload.path] = std::move(written);
@@ -135,7 +136,7 @@ Result<void> Limits::write(const Workload& workload) {
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
     const Written mine = to_write(*owned, owned->accounts[account]);
-    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling});
+    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling, mine.unrequested});
   }
   if (const auto status = ledger::store_limits(workload.descriptor, workload.owner, changes);
       status != ledger::BookStatus::kOk) {
@@ -164,7 +165,7 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
         alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
       differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
-                written[account].ceiling != mine.ceiling;
+                written[account].ceiling != mine.ceiling || written[account].unrequested != mine.unrequested;
     }
     if (!differs) continue;
     if (const auto done = write(workload); !done) failed.push_back(done.error().what);

@@ -21,7 +21,8 @@ struct OwnedLimit {
   Bytes guarantee;
   std::string held_back_by;  ///< why effective < configured; empty: it is not
   LimitReason reason = LimitReason::kConfigured;
-  Bytes ceiling;  ///< what it may be raised to for a charge that waits; 0: not above effective
+  Bytes ceiling;      ///< what it may be raised to for a charge that waits; 0: not above effective
+  Bytes unrequested;  ///< what the driver holds beside all charges; found anew after a restart
 };
 
 struct OwnedWorkload {
@@ -77,7 +78,7 @@ class Limits {
 
  private:
   struct Written {
-    Bytes limit, guarantee, ceiling;
+    Bytes limit, guarantee, ceiling, unrequested;
     bool operator==(const Written&) const = default;
   };
   void load();

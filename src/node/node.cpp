@@ -206,6 +206,7 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   note_ungoverned(events);
   note_shrinking(events);
   note_orphaned(events);
+  note_unrequested();
   note_violators(events);
   warn_of_soft_limits(events);
   deal_with_ungoverned(events);

@@ -248,6 +248,8 @@ class Node {
   [[nodiscard]] const policy::Policy* policy_of(const Workload& workload);
   [[nodiscard]] std::optional<int> utilisation_of(const Workload& workload) const;
   [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Workload& workload) const;
+  // node_unrequested.cpp
+  void note_unrequested();
   // node_standstill.cpp
   void break_standstills(std::vector<history::Event>& events);
   [[nodiscard]] StandstillWorkload standing_of(const Workload& workload);
@@ -327,8 +329,9 @@ class Node {
     Settled amount;
     bool told = false;
   };
-  std::map<std::string, Orphaned> orphaned_;  // by device
-  std::map<std::string, Settled> others_;     // by device: what is used there and not of any book
+  std::map<std::string, Orphaned> orphaned_;                              // by device
+  std::map<std::pair<std::string, std::uint32_t>, Settled> unrequested_;  // by path and account
+  std::map<std::string, Settled> others_;  // by device: what is used there and not of any book
   struct BalancedDevice {
     BalanceInput input;
     std::vector<std::pair<std::string, std::uint32_t>> places;  // path and account of each

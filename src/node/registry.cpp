@@ -300,6 +300,7 @@ void Registry::leave_out_the_dead(Workload& workload, Source& source) {
   for (std::size_t account = 0; account < besides.size(); ++account) {
     std::int64_t used = besides[account];
     for (const auto& process : processes) used += static_cast<std::int64_t>(process.held[account].count());
+    if (!processes.empty()) used += static_cast<std::int64_t>(workload.book.accounts[account].unrequested.count());
     workload.used.emplace_back(static_cast<std::uint64_t>(std::max<std::int64_t>(used, 0)));
   }
 }

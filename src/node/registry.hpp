@@ -21,7 +21,7 @@ struct Workload {
   std::uint32_t owner = 0;    ///< user whose file the book is
   std::string user;           ///< its name
   ledger::BookSnapshot book;  ///< without processes that are dead; `denials` holds those new in the last refresh
-  std::vector<Bytes> used;    ///< by account: what living processes hold, and what others keep of it
+  std::vector<Bytes> used;    ///< by account: what living processes hold, requested or not, and what others keep of it
   bool ended = false;         ///< what it made is held elsewhere: by descriptors, or pieces of its pools
   std::uint64_t limit_changes_seen = 0;
   std::uint64_t file_number = 0;  ///< as BookReader has it

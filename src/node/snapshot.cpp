@@ -100,6 +100,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.device = entry.device_name;
   view.used = workload.used[account];
   view.shared = std::min(entry.shared, view.used);
+  view.unrequested = std::min(entry.unrequested, view.used);
   view.limit = view.configured_limit = entry.limit;
   view.guarantee = entry.guarantee;
   view.peak = entry.peak;
@@ -125,7 +126,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   }
   if (view.suspended) {
     view.away = std::exchange(view.used, Bytes{0});
-    view.context = view.pooled = view.shared = Bytes{0};
+    view.context = view.pooled = view.shared = view.unrequested = Bytes{0};
   }
   return view;
 }

@@ -41,7 +41,8 @@ struct AccountView {
   std::optional<int> gpu;  ///< absent: the device is not on this machine (any more)
   std::string uuid, device;
   Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
-  Bytes shared;  ///< of `used`: several processes may hold it, also some of other workloads
+  Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
+  Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Book::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
   bool waiting = false;

@@ -521,7 +521,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         device = self.document("explain_tenant", "explain", "--tenant", "nlp", NODE, "-o", "json")["data"]["devices"][0]
         self.assertEqual({each["workload"]: each["used_bytes"] for each in device["workloads"]}, {"train": 1088 * MIB, "serve": 2112 * MIB})
         parts = {row["id"]: row["bytes"] for row in device["rows"]}
-        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "modules": None, "unexplained": 0})
+        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "unrequested": 0, "unexplained": 0})
         self.assertEqual(sum(bytes or 0 for bytes in parts.values()), device["driver_bytes"], "the driver's number")
         self.assertEqual(self.document("explain_workload", "explain", "nlp", NODE, "-o", "json")["data"][0]["used_bytes"], 3136 * MIB, "a workload comes first")
         self.assertIn("tenant vision on GPU 0", self.ration("explain", "vision", NODE).stdout)

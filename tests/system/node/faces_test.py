@@ -231,9 +231,8 @@ class Explain(Faces):
         account = self.document("explain", "train", self.node)["data"][0]
         self.assertEqual(account, self.get("/api/v1/workloads/train/explain")[0], "one document on every way")
         for each in ({row["id"]: row for row in rows} for rows in (account["rows"], account["processes"][0]["rows"])):
-            self.assertEqual(list(each), ["allocated", "pooled", "framework_free", "context", "modules", "unexplained"])
-            self.assertEqual((each["modules"]["bytes"], each["framework_free"]["bytes"]), (None, None))
-            self.assertIn("in the row below", each["modules"]["bytes_na"])
+            self.assertEqual(list(each), ["allocated", "pooled", "framework_free", "context", "unrequested", "unexplained"])
+            self.assertEqual((each["unrequested"]["bytes"], each["framework_free"]["bytes"]), (0, None))
 
 
 class Events(Faces):

@@ -1,0 +1,48 @@
+// What the driver holds for a workload beyond what its book has: loaded code, the local memory of kernels, contexts that
+// no hook saw. No request of the program tells of it, so it is found by comparison, and its limit binds it from then on.
+#include <algorithm>
+
+#include "ledger/book.hpp"
+#include "node/node.hpp"
+
+namespace ration::node {
+namespace {
+
+/// What the driver says of all processes together. Absent: it does not say it of one of them, or the account does not
+/// enter contexts, so that the two cannot be compared.
+std::optional<Bytes> seen_by_driver(const AccountView& account) {
+  if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty())
+    return std::nullopt;
+  Bytes seen;
+  for (const ProcessView& process : account.processes) {
+    if (!process.driver_used) return std::nullopt;
+    seen += *process.driver_used;
+  }
+  return seen;
+}
+
+}  // namespace
+
+// A book was read before the driver was asked, and is read once more now: what was taken or returned in between is in
+// one of the two. Memory that came and went in between is not, so several looks have to agree.
+void Node::note_unrequested() {
+  std::map<std::pair<std::string, std::uint32_t>, Settled> present;
+  for (AccountView& view : snapshot_.accounts) {
+    const auto workload = registry_.workloads().find(view.path);
+    OwnedWorkload* owned = limits_.find(view.path);
+    if (owned == nullptr || workload == registry_.workloads().end()) continue;
+    OwnedLimit& mine = owned->accounts[view.account];
+    const std::pair key{view.path, view.account};
+    const auto known = unrequested_.find(key);
+    Settled& settled = present[key] = known != unrequested_.end() ? known->second : Settled{};
+    if (known == unrequested_.end()) (void)settled.note(mine.unrequested);
+    const auto seen = seen_by_driver(view);
+    if (!seen) continue;
+    const Bytes charged = std::max(view.used - std::min(view.used, view.unrequested),
+                                   ledger::used_now(workload->second.descriptor, view.account).value_or(*seen));
+    mine.unrequested = settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
+  }
+  unrequested_ = std::move(present);
+}
+
+}  // namespace ration::node
