@@ -331,6 +331,21 @@ RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
 }
 RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
 
+// NVIDIA's own libraries fetch private functions in tables, by number; one of them makes a context (vosen/ZLUDA,
+// dark_api). This table, under a number of ration's own, has that one function.
+RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
+  static constexpr unsigned char kPrivateContexts[16] = {'r', 'a', 't', 'i', 'o', 'n', '-', 'c',
+                                                         'o', 'n', 't', 'e', 'x', 't', 's', '1'};
+  static constexpr struct {
+    std::size_t size;
+    CUresult (*create)(CUcontext*, unsigned int, CUdevice);
+  } kTable{sizeof kTable, cuCtxCreate_v2};
+  if (out == nullptr || number == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (std::memcmp(number->bytes, kPrivateContexts, sizeof kPrivateContexts) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  *out = &kTable;
+  return CUDA_SUCCESS;
+}
+
 RATION_ENTRY cuCtxSetCurrent(CUcontext handle) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   Context* context = contexts().find(handle);

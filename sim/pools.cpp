@@ -8,6 +8,8 @@
 #include "graph_memory.hpp"
 #include "host_memory.hpp"
 
+extern "C" ration::cuda::CUresult cuStreamGetDevice(ration::cuda::CUstream, ration::cuda::CUdevice*);
+
 namespace ration::sim {
 namespace {
 
@@ -91,17 +93,22 @@ void trim(Pool& pool, std::uint64_t keep) {
   }
 }
 
+/// "The allocation comes from the memory pool current to the stream's device" (driver API, cuMemAllocAsync).
+int device_of(CUstream stream) {
+  CUdevice ordinal = 0;
+  return cuStreamGetDevice(stream, &ordinal) == CUDA_SUCCESS ? node_device(ordinal) : current()->device;
+}
+
 CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream,
                   const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (size > kUnlimited.count()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (is_captured(stream)) {
-    return capture_allocation(stream, pool != nullptr ? pool->device : current()->device, size, *out);
-  }
+  const int device = pool != nullptr ? pool->device : device_of(stream);
+  if (is_captured(stream)) return capture_allocation(stream, device, size, *out);
   const std::lock_guard guard(driver().mutex);
-  if (pool == nullptr) pool = default_pool(current()->device);
+  if (pool == nullptr) pool = default_pool(device);
   if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t rounded = (size + 511) & ~std::uint64_t{511};
   std::uint64_t address = 0;

@@ -359,6 +359,7 @@ using cuStreamDestroy_v2_t = CUresult(CUstream);
 using cuStreamSynchronize_t = CUresult(CUstream);
 using cuStreamQuery_t = CUresult(CUstream);
 using cuStreamGetDevice_t = CUresult(CUstream, CUdevice*);
+using cuStreamGetCtx_t = CUresult(CUstream, CUcontext*);
 using cuStreamIsCapturing_t = CUresult(CUstream, CUstreamCaptureStatus*);
 using cuEventCreate_t = CUresult(CUevent*, unsigned int);
 using cuEventRecord_t = CUresult(CUevent, CUstream);

@@ -239,6 +239,18 @@ CUresult leave_primary(CUdevice device, Leaving how, Call&& call) noexcept {
 
 }  // namespace
 
+void adopt_context(CUcontext handle, CUdevice device, std::uint32_t account) noexcept {
+  Context context;
+  const auto key = reinterpret_cast<std::uint64_t>(handle);
+  Primary* const primary = primary_of(device);
+  if (primary == nullptr || !governed() || account == kNoAccount || contexts.find(key, context)) return;
+  const PrimaryGuard guard(*primary);
+  if (guard.nested() || contexts.find(key, context)) return;  // nested: it is being made, and will be entered
+  const Bytes cost = known_cost(device);
+  book().charge_unconditionally(account, cost, Kind::kContext);
+  remember(handle, cost, account, device, false);
+}
+
 std::uint64_t context_number(CUcontext handle) noexcept {
   Context context;
   const auto key = reinterpret_cast<std::uint64_t>(handle);

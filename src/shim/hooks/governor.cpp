@@ -227,12 +227,14 @@ Place current_place() noexcept {
     return place_cache.place;
   Place place;
   place.epoch = epoch;
-  place.context = context_number(handle);
   cuda::CUdevice device = -1;
-  if (real<cuda::cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == cuda::CUDA_SUCCESS) {
+  const bool known = real<cuda::cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device) == cuda::CUDA_SUCCESS;
+  if (known) {
     place.account = account_of(device);
-    place_cache = {handle, place};
+    adopt_context(handle, device, place.account);
   }
+  place.context = context_number(handle);
+  if (known) place_cache = {handle, place};
   return place;
 }
 

@@ -17,6 +17,9 @@ void pools_after_synchronisation() noexcept;
 /// Frees a pointer that came from a pool and is freed like any other; `result` is the driver's. False: it is not one.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
+/// A context that no hook saw made: by a private function of the driver (ZLUDA's dark_api lists one), or of a green
+/// context. It is there already, so it is charged past the limit, too, with what a context is known to cost.
+void adopt_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t account) noexcept;
 /// The number of a context in this process: never given twice, unlike the driver's handles.
 [[nodiscard]] std::uint64_t context_number(cuda::CUcontext context) noexcept;
 /// Whether that is still the number of a context.

@@ -148,14 +148,28 @@ Pool* add_pool(CUmemoryPool handle, std::uint32_t account) noexcept {
   return &pool;
 }
 
+/// Of a driver before R570, which has no cuStreamGetDevice (CUDA 12.8). The stream's context is made current for the
+/// question.
+CUdevice device_by_context(CUstream stream) noexcept {
+  CUdevice device = -1;
+  CUcontext context = nullptr;
+  if (real<cuStreamGetCtx_t>(Symbol::cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS ||
+      real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
+    return -1;
+  real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
+  real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&context);
+  return device;
+}
+
 CUdevice device_of(CUstream stream) noexcept {
   CUdevice device = -1;
   const bool special =
       reinterpret_cast<std::uintptr_t>(stream) <= 2;  // null, legacy, per-thread: the current context's
-  if (special || !has_real(Symbol::cuStreamGetDevice) ||
-      real<cuStreamGetDevice_t>(Symbol::cuStreamGetDevice)(stream, &device) != CUDA_SUCCESS) {
+  if (special)
     real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&device);
-  }
+  else if (!has_real(Symbol::cuStreamGetDevice) ||
+           real<cuStreamGetDevice_t>(Symbol::cuStreamGetDevice)(stream, &device) != CUDA_SUCCESS)
+    device = device_by_context(stream);
   return device;
 }
 

@@ -177,6 +177,38 @@ class Governed(Scene):
         self.assertEqual((actor.ask("init"), actor.ask("clone")), (0, 0))
         self.assertEqual((self.used("cloned"), self.truly_used(node)), (128 * MIB, 128 * MIB))
 
+    def test_a_context_that_no_hook_saw_is_charged_when_memory_is_taken_in_it(self):
+        node = "T4:16GiB:context=64MiB"
+        actor = self.governed_actor(node, "private")
+        self.assertEqual([actor.ask("init"), actor.ask("private_context"), actor.ask("take", 128)], [0, 0, 0])
+        self.assertEqual((self.used("private"), self.truly_used(node)), (256 * MIB, 256 * MIB))
+        self.assertEqual([actor.ask("take", 769), actor.ask("take", 768)], [2, 0])
+        self.assertEqual(actor.ask("end", 1), 0)
+        self.assertEqual((self.used("private"), self.truly_used(node)), (64 * MIB, 64 * MIB))
+
+    def test_what_lived_in_a_primary_context_goes_with_its_reset_whether_it_stays_active_or_not(self):
+        profile = (BIN.parents[2] / "sim/drivers/580.toml").read_text()
+        for deactivates in ("false", "true"):
+            with self.subTest(deactivates=deactivates):
+                path = pathlib.Path(self.folder.name) / f"reset-{deactivates}.toml"
+                path.write_text(profile.replace("reset_deactivates = false", f"reset_deactivates = {deactivates}"))
+                node = f"T4:16GiB:context=64MiB,driver={path}"
+                actor = self.governed_actor(node, f"reset-{deactivates}")
+                for _ in range(3):
+                    self.assertEqual([actor.ask("init"), actor.ask("take", 900), actor.ask("reset")], [0, 0, 0])
+                    left = {"false": 64 * MIB, "true": 0}[deactivates]
+                    self.assertEqual((self.used(f"reset-{deactivates}"), self.truly_used(node)), (left, left))
+                actor.kill()
+
+    def test_async_memory_of_another_device_is_charged_there(self):
+        node = "T4:16GiB:context=64MiB*2"
+        actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--gpu", "0,1", "--limit", "1GiB", "--name", "two", "--"])
+        self.addCleanup(actor.kill)
+        self.assertEqual([actor.ask("init"), actor.ask("async_elsewhere", 512)], [0, 0])
+        rows = {row["gpu"]: row["used_bytes"] // MIB for row in json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)["data"]}
+        self.assertEqual(rows, {0: 64, 1: 64 + 512})
+        self.assertEqual(actor.ask("async_elsewhere", 512), 2)
+
     def test_a_program_that_executes_itself_holds_what_it_takes_afterwards(self):
         node = "T4:16GiB:context=64MiB"
         actor = self.governed_actor(node, "again")

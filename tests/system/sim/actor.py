@@ -101,6 +101,27 @@ class Obedient:
             self.contexts.append(context)
         return error
 
+    def private_context(self):
+        """Another context, made as NVIDIA's own libraries may: by a private function of the driver."""
+        class Table(ctypes.Structure):
+            _fields_ = [("size", ctypes.c_size_t), ("create", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int))]
+        table, context = ctypes.POINTER(Table)(), ctypes.c_void_p()
+        error = (self.cuda.cuGetExportTable(ctypes.byref(table), ctypes.create_string_buffer(b"ration-contexts1", 16))
+                 or table.contents.create(ctypes.addressof(context), 0, 0))
+        if error == 0:
+            self.contexts.append(context)
+        return error
+
+    def reset(self):
+        return self.cuda.cuDevicePrimaryCtxReset_v2(0)
+
+    def async_elsewhere(self, mib):
+        """From the pool of the second device, by a stream of that one, while the first one's context is current."""
+        context, stream, address = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+        return (self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1) or self.cuda.cuCtxPushCurrent_v2(context)
+                or self.cuda.cuStreamCreate(ctypes.byref(stream), 0) or self.cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
+                or self.cuda.cuMemAllocAsync(ctypes.byref(address), ctypes.c_size_t(int(mib) * MIB), stream))
+
     def enter(self, number):
         return self.cuda.cuCtxSetCurrent(self.contexts[int(number)])
 
