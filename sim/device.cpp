@@ -340,8 +340,8 @@ RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
     std::size_t size;
     CUresult (*create)(CUcontext*, unsigned int, CUdevice);
   } kTable{sizeof kTable, cuCtxCreate_v2};
-  if (out == nullptr || number == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (std::memcmp(number->bytes, kPrivateContexts, sizeof kPrivateContexts) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (out == nullptr || number == nullptr || std::memcmp(number->bytes, kPrivateContexts, sizeof kPrivateContexts) != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
   *out = &kTable;
   return CUDA_SUCCESS;
 }
