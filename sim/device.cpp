@@ -1,4 +1,5 @@
 // Initialisation, devices and contexts.
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -177,7 +178,19 @@ using namespace ration::cuda;
 
 extern "C" int ration_sim_find(const char*, void**, int, std::uint64_t, int);
 
-RATION_ENTRY cuInit(unsigned int flags) {
+namespace {
+
+/// A profiler's or debugger's library, where the environment names one: "CUDA will load the object during
+/// initialization and will run the function called 'InitializeInjection'" (CUPTI's sample profiling_injection).
+void inject() {
+  const char* path = std::getenv("CUDA_INJECTION64_PATH");
+  void* library = path != nullptr ? ::dlopen(path, RTLD_NOW) : nullptr;
+  auto* initialise =
+      library != nullptr ? reinterpret_cast<int (*)()>(::dlsym(library, "InitializeInjection")) : nullptr;
+  if (initialise != nullptr) initialise();
+}
+
+CUresult initialise(unsigned int flags, bool& first) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
@@ -199,8 +212,17 @@ RATION_ENTRY cuInit(unsigned int flags) {
     contexts().add(context);
   }
   ::pthread_atfork(nullptr, nullptr, [] { driver().forked = true; });
-  state.initialised = true;
+  first = state.initialised = true;
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+RATION_ENTRY cuInit(unsigned int flags) {
+  bool first = false;
+  const CUresult result = initialise(flags, first);
+  if (first) inject();
+  return result;
 }
 
 RATION_ENTRY cuDriverGetVersion(int* version) {

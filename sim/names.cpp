@@ -1,5 +1,6 @@
 // Every name that the driver exports: those without an implementation here answer CUDA_ERROR_NOT_SUPPORTED, never a
 // fake success; and the look-up of functions by name and version.
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -7,6 +8,8 @@
 extern "C" {
 thread_local const char* ration_sim_missing = nullptr;
 }
+
+extern "C" int ration_sim_unlisted(std::uint64_t* out, std::size_t size);
 
 #define RATION_DRIVER_SYMBOL(index, symbol, ...)                      \
   extern "C" [[gnu::weak, gnu::visibility("default")]] int symbol() { \
@@ -34,10 +37,16 @@ constexpr Name kNames[] = {
 
 constexpr std::uint64_t kPerThread = 2;
 
+constexpr const char* kUnlisted = "cuMemAllocUnlisted";  // stands in no table
+
 // The newest variant that is not newer than asked for; the per-thread twin if asked for and there is one. What is newer
 // than the driver does not exist.
 int find(const char* name, void** out, int version, std::uint64_t flags, int driver) {
   if (name == nullptr || out == nullptr) return 1;
+  if (std::strcmp(name, kUnlisted) == 0) {
+    *out = reinterpret_cast<void*>(&ration_sim_unlisted);
+    return 0;
+  }
   const Name* best = nullptr;
   bool best_is_twin = false;
   bool known = false;

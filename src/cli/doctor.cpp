@@ -22,6 +22,7 @@
 #include "cli/verbs.hpp"
 #include "node/explain.hpp"
 #include "policy/configuration.hpp"
+#include "policy/driver_exports.hpp"
 #include "policy/enforcement.hpp"
 #include "policy/slices.hpp"
 #include "policy/variables.hpp"
@@ -244,6 +245,34 @@ Finding check_enforcer(const Session& session) {
   return ok(fmt::format("running accounts whose limit is held: {}", fmt::join(parts, ", ")));
 }
 
+/// Functions that ration does not know: those that the driver exports, and those that running workloads called.
+Finding check_functions(const Session& session) {
+  const auto folder = session.driver_folder();
+  if (!folder || !session.machine()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
+  const auto exported = policy::unlisted_exports(*folder);
+  const auto now = node_snapshot(session, 1);
+  if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
+  std::vector<std::string> called;
+  for (const auto& row : now->at("workloads")) {
+    if (!row.contains("unlisted_functions")) continue;
+    called.push_back(fmt::format("{} called {}", row.at("workload").get<std::string>(),
+                                 fmt::join(row["unlisted_functions"].get<std::vector<std::string>>(), ", ")));
+  }
+  if (exported.empty() && called.empty()) return ok("every function of the driver that may concern memory is known");
+  std::vector<std::string> parts;
+  if (!exported.empty()) {
+    constexpr std::size_t kNamed = 4;
+    const auto shown = std::min(exported.size(), kNamed);
+    parts.push_back(
+        fmt::format("the driver has {} that ration does not know: {}{}", counted(exported.size(), "function"),
+                    fmt::join(exported.begin(), exported.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                    exported.size() > shown ? ", …" : ""));
+  }
+  parts.insert(parts.end(), called.begin(), called.end());
+  return warn(fmt::format("{}; what is taken by such functions is not held", fmt::join(parts, "; ")),
+              "A newer ration may know them; until then: ration help enforcement");
+}
+
 Finding check_environment() {
   if (const auto good = policy::check_variables(environ); !good) return bad(good.error());
   const char* preload = std::getenv("LD_PRELOAD");
@@ -391,6 +420,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"enforce.python", check_python},
                             {"enforce.glibc", check_library},
                             {"enforce.by", [&] { return check_enforcer(session); }},
+                            {"enforce.functions", [&] { return check_functions(session); }},
                             {"daemon.reach", [&] { return check_daemon(session); }},
                             {"books.folder", [&] { return check_books(session); }},
                             {"books.slices", [&] { return check_slices(session); }},

@@ -67,9 +67,15 @@ std::string remark(const Session& session, const json& row) {
                        row["held_back_by"].get<std::string>());
   if (is_full(row)) return session.painted("FULL", 31);
   const auto denials = row.value("denials", std::uint64_t{0});
-  return denials == 0
-             ? ""
-             : fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
+  if (denials > 0)
+    return fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
+  const auto unlisted = row.value("unlisted_function_count", std::uint64_t{0});
+  if (unlisted == 0) return "";
+  const json& names = row.at("unlisted_functions");
+  return fmt::format("called {}{}, which ration does not know - {}",
+                     names.empty() ? "functions" : names.back().get<std::string>(),
+                     unlisted > 1 ? fmt::format(" and {} more", unlisted - 1) : "",
+                     session.hint("ration doctor --only enforce.functions"));
 }
 
 std::string pids(const json& row) {

@@ -273,7 +273,14 @@ const std::vector<Topic>& topics() {
        "of "
        "these.\n"
        "A guarantee is reserved against other guarantees and slices; programs without any limit can still take what is "
-       "free.\n"},
+       "free.\n\n"
+       "Functions of the driver that ration does not know, those of a later release, work and are not held. Of those "
+       "that may concern memory by their names the first call is noted:\n"
+       "ration ps, ration doctor and the metric ration_unlisted_functions say so.\n"
+       "nvidia-smi under ration run: what it asks NVML's public functions is the workload's (the limit is the total, "
+       "what the workload holds is used). Since release 535 it reads the\n"
+       "list of processes, and some figures, through a private table of NVML that nothing may stand in front of: these "
+       "are the machine's.\n"},
       {"schema", "JSON output",
        "ration help schema VERB prints the JSON schema of ration VERB -o json; the daemon's answers have theirs, too.\n"
        "Every document has schema, time, host, source, data, warnings. Bytes are integers named *_bytes. Unknown is "

@@ -23,6 +23,20 @@ void copy_text(char (&target)[N], const char* source) noexcept {
   target[length] = '\0';
 }
 
+/// Claims an entry of a ring for number `sequence`. False: so many came meanwhile that this one is old.
+bool begin_entry(Word& place, std::uint64_t sequence) noexcept {
+  std::uint64_t seen = place.load(std::memory_order_acquire);
+  do {
+    if ((seen & ~kBeingWritten) > sequence) return false;
+  } while (!place.compare_exchange_weak(seen, kBeingWritten | sequence));
+  return true;
+}
+
+void finish_entry(Word& place, std::uint64_t sequence) noexcept {
+  std::uint64_t mine = kBeingWritten | sequence;
+  place.compare_exchange_strong(mine, sequence);
+}
+
 bool make_lock(pthread_mutex_t& lock) noexcept {
   pthread_mutexattr_t attributes;
   if (::pthread_mutexattr_init(&attributes) != 0) return false;
@@ -100,10 +114,7 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   AccountRecord* entry = account < account_count_ ? &layout_->accounts[account] : nullptr;
   if (entry != nullptr) entry->denials.fetch_add(1, kRelaxed);
   DenialRecord& record = layout_->denials[(sequence - 1) % kDenialRing];
-  std::uint64_t seen = record.sequence.load(std::memory_order_acquire);
-  do {
-    if ((seen & ~kBeingWritten) > sequence) return sequence;  // so many came meanwhile that this one is old
-  } while (!record.sequence.compare_exchange_weak(seen, kBeingWritten | sequence));
+  if (!begin_entry(record.sequence, sequence)) return sequence;
   record.time_ns = unix_time_ns();
   record.requested = requested.count();
   record.device_free = device_free;
@@ -115,9 +126,21 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   record.limit = entry != nullptr ? entry->limit.load(kRelaxed) : 0;
   record.device_uuid = entry != nullptr ? entry->device_uuid : device;
   copy_text(record.function, function);
-  std::uint64_t mine = kBeingWritten | sequence;
-  record.sequence.compare_exchange_strong(mine, sequence);
+  finish_entry(record.sequence, sequence);
   return sequence;
+}
+
+void Book::note_unlisted(const char* name) noexcept {
+  if (layout_ == nullptr) return;
+  BookHeader& header = layout_->header;
+  for (const UnlistedRecord& known : header.unlisted) {
+    if (std::strncmp(known.name, name, sizeof known.name - 1) == 0) return;
+  }
+  const std::uint64_t sequence = header.unlisted_count.fetch_add(1) + 1;
+  UnlistedRecord& record = header.unlisted[(sequence - 1) % kUnlistedRing];
+  if (!begin_entry(record.sequence, sequence)) return;
+  copy_text(record.name, name);
+  finish_entry(record.sequence, sequence);
 }
 
 // --------------------------------------------------------------------------------------------- limits and questions

@@ -154,8 +154,10 @@ struct SharedSnapshot {
 struct BookSnapshot {
   std::string name, tenant, slice, labels, command, simulation;
   std::uint64_t run_number = 0, created_ns = 0, ended_ns = 0, limit_changes = 0, denial_count = 0;
-  std::uint32_t waiting = 0;        ///< threads that sleep until bytes come back
-  std::uint64_t granted_waits = 0;  ///< requests that slept and then got their memory
+  std::uint32_t waiting = 0;          ///< threads that sleep until bytes come back
+  std::uint64_t granted_waits = 0;    ///< requests that slept and then got their memory
+  std::uint64_t unlisted_count = 0;   ///< functions called that no table lists and that may concern memory
+  std::vector<std::string> unlisted;  ///< the newest of them by name, oldest first
   std::int32_t exit_status = 0;
   ProcessIdentity creator;
   OnDeny on_deny = OnDeny::kFail;
@@ -302,6 +304,9 @@ class Book {
   std::uint64_t record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
                               std::uint64_t device_free, std::uint64_t waited_ns,
                               const DeviceUuid& device = {}) noexcept;
+
+  /// This process called a function of the driver that no table lists and that may concern memory.
+  void note_unlisted(const char* name) noexcept;
 
   void set_limit(std::uint32_t account, Bytes limit) noexcept;
   void set_guarantee(std::uint32_t account, Bytes guarantee) noexcept;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include "base/printable.hpp"
@@ -91,6 +92,16 @@ BookImage& image_of_this_thread() {
   return image;
 }
 
+/// The newest names, oldest first; one that is being written counts, and has no name yet.
+void copy_unlisted(const BookHeader& header, BookSnapshot& snapshot) {
+  snapshot.unlisted_count = plain(header.unlisted_count);
+  std::map<std::uint64_t, std::string> names;
+  for (const UnlistedRecord& record : header.unlisted)
+    if (const auto number = plain(record.sequence); number != 0 && (number & kBeingWritten) == 0)
+      names[number] = text(record.name);
+  for (auto& [number, name] : names) snapshot.unlisted.push_back(std::move(name));
+}
+
 void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.name = text(header.name);
   snapshot.tenant = text(header.tenant);
@@ -106,6 +117,7 @@ void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.denial_count = plain(header.denial_count);
   snapshot.waiting = header.waiters.load(std::memory_order_relaxed);
   snapshot.granted_waits = plain(header.granted_waits);
+  copy_unlisted(header, snapshot);
   for (std::uint32_t account = 0; account < header.account_count; ++account)
     snapshot.wanted.emplace_back(snapshot.waiting > 0 ? plain(header.wanted[account]) : 0);
   snapshot.creator.pid = header.creator_pid;

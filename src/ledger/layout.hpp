@@ -15,7 +15,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 6;
+inline constexpr std::uint32_t kBookVersion = 7;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
@@ -24,6 +24,7 @@ inline constexpr std::size_t kDenialRing = 256;                // the newest den
 inline constexpr std::size_t kMaxShared = 2048;                // pieces of memory that several processes may hold
 inline constexpr std::size_t kMaxNames = 4096;                 // by which such memory is found
 inline constexpr std::size_t kMaxControlPath = 512;
+inline constexpr std::size_t kUnlistedRing = 8;  // the newest names of functions that no table lists
 
 using Word = std::atomic<std::uint64_t>;
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -169,6 +170,13 @@ struct SharedPart {
   alignas(4096) SharedRecord records[kMaxShared];
 };
 
+/// A function of the driver that a process of the workload called and that no table of ration's lists.
+struct UnlistedRecord {
+  Word sequence;  // as of a DenialRecord
+  char name[56];
+};
+static_assert(sizeof(UnlistedRecord) == 64);
+
 struct BookHeader {
   std::uint64_t magic;
   std::uint32_t version;
@@ -182,26 +190,28 @@ struct BookHeader {
   std::uint64_t creator_pid_namespace;
   Word ended_ns;  // `ration run`, when the program has ended; 0 while it runs
   std::atomic<std::int32_t> exit_status;
-  std::uint32_t account_count;            // creator
-  std::uint32_t on_deny;                  // creator: OnDeny
-  std::uint32_t account_mode;             // creator: AccountMode
-  std::uint64_t wait_ns;                  // creator: longest wait of OnDeny::kWait; UINT64_MAX = for ever
-  char name[64];                          // creator
-  char tenant[64];                        // creator
-  char slice[64];                         // creator
-  char labels[256];                       // creator: k=v separated by commas
-  char command[256];                      // creator
-  char simulation[256];                   // creator: of which simulated node; empty: of the machine's own devices
-  Word limit_changes;                     // whoever changes limits
-  Word denial_count;                      // charging processes
-  std::atomic<std::uint32_t> generation;  // futex: bumped when bytes come back or a limit is raised
-  std::atomic<std::uint32_t> waiters;     // sum of `waiting` over all slots, or more after a death
-  std::atomic<std::uint32_t> slot_bound;  // one past the highest slot ever used
-  Word trim_requests;                     // the daemon: cooperating programs give back what they do not use
-  Word ceiling[kMaxAccounts];             // the daemon: what it may raise the limit to if asked; 0: not above it
-  Word unrequested[kMaxAccounts];         // the daemon: what the driver holds beyond all charges; the limit binds both
-  Word wanted[kMaxAccounts];              // the largest charge that sleeps; 0: none does
-  Word granted_waits;                     // charging processes: requests that slept and then got their memory
+  std::uint32_t account_count;             // creator
+  std::uint32_t on_deny;                   // creator: OnDeny
+  std::uint32_t account_mode;              // creator: AccountMode
+  std::uint64_t wait_ns;                   // creator: longest wait of OnDeny::kWait; UINT64_MAX = for ever
+  char name[64];                           // creator
+  char tenant[64];                         // creator
+  char slice[64];                          // creator
+  char labels[256];                        // creator: k=v separated by commas
+  char command[256];                       // creator
+  char simulation[256];                    // creator: of which simulated node; empty: of the machine's own devices
+  Word limit_changes;                      // whoever changes limits
+  Word denial_count;                       // charging processes
+  std::atomic<std::uint32_t> generation;   // futex: bumped when bytes come back or a limit is raised
+  std::atomic<std::uint32_t> waiters;      // sum of `waiting` over all slots, or more after a death
+  std::atomic<std::uint32_t> slot_bound;   // one past the highest slot ever used
+  Word trim_requests;                      // the daemon: cooperating programs give back what they do not use
+  Word ceiling[kMaxAccounts];              // the daemon: what it may raise the limit to if asked; 0: not above it
+  Word unrequested[kMaxAccounts];          // the daemon: what the driver holds beyond all charges; the limit binds both
+  Word wanted[kMaxAccounts];               // the largest charge that sleeps; 0: none does
+  Word granted_waits;                      // charging processes: requests that slept and then got their memory
+  Word unlisted_count;                     // the workload's processes: as `unlisted`, each name once
+  UnlistedRecord unlisted[kUnlistedRing];  // they too; older ones are overwritten
 };
 
 struct BookLayout {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 namespace ration::node {
 namespace {
@@ -131,9 +131,16 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
   for (const auto& [place, seconds] : snapshot.seconds_to_limit)
     out.sample(where({place.first, place.second}), seconds);
   out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose book can be read.");
-  std::map<std::string, std::set<std::string>> guarded;
-  for (const AccountView& account : snapshot.accounts) guarded[account.tenant].insert(account.path);
+  std::map<std::string, std::map<std::string, std::uint64_t>> guarded;  // unlisted functions by tenant and book
+  for (const AccountView& account : snapshot.accounts) guarded[account.tenant][account.path] = account.unlisted_count;
   for (const auto& [tenant, books] : guarded) out.sample(label("tenant", tenant), books.size());
+  out.family("ration_unlisted_functions", "gauge",
+             "Functions of the driver that running workloads called and that ration does not know.");
+  for (const auto& [tenant, books] : guarded) {
+    std::uint64_t count = 0;
+    for (const auto& [path, unlisted] : books) count += unlisted;
+    out.sample(label("tenant", tenant), count);
+  }
 }
 
 void counters(Exposition& out, const Counters& counted) {

@@ -106,6 +106,8 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.peak = entry.peak;
   view.denials = entry.denials;
   view.last_denial = book.denial_count;
+  view.unlisted_count = book.unlisted_count;
+  view.unlisted = book.unlisted;
   view.waiting = book.waiting > 0;
   view.ended = workload.ended;
   view.contexts_counted = book.account_mode == ledger::AccountMode::kDevice;

@@ -44,7 +44,9 @@ struct AccountView {
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Book::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
-  std::uint64_t idle_ns = 0;  ///< since it last took or gave back anything
+  std::uint64_t unlisted_count = 0;   ///< functions of the driver that it called and no table lists
+  std::vector<std::string> unlisted;  ///< the newest of them, oldest first
+  std::uint64_t idle_ns = 0;          ///< since it last took or gave back anything
   bool waiting = false;
   bool ended = false;            ///< and what it made is held elsewhere
   bool by_driver = false;        ///< the driver holds its limit as well, over its cgroup

@@ -87,6 +87,12 @@ class Row {
   Row& text(const char* name, const std::string& value, const char* reason) {
     return value.empty() ? unknown(name, reason) : text(name, value);
   }
+  Row& texts(const char* name, const std::vector<std::string>& values) {
+    array(name);
+    for (const std::string& value : values) write(value);
+    out_.EndArray();
+    return *this;
+  }
   Writer& array(const char* name) {
     out_.Key(name);
     out_.StartArray();
@@ -150,6 +156,8 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
   if (!account.simulation.empty()) row.text("simulation", account.simulation);
   if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
   if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
+  if (account.unlisted_count > 0)
+    row.number("unlisted_function_count", account.unlisted_count).texts("unlisted_functions", account.unlisted);
   if (!viewer.may_see(account.owner)) {
     for (const char* field : {"labels", "command", "process_count", "processes"}) row.unknown(field, kNotYours);
     return;

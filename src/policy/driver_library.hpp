@@ -1,8 +1,9 @@
-// The driver's libraries, asked by name at run time: any version of them, or none. Used by devices.cpp, checkpoint.cpp
-// and cgroup_limits.cpp.
+// The driver's libraries, asked by name at run time: any version of them, or none. Used by devices.cpp, checkpoint.cpp,
+// driver_exports.cpp and cgroup_limits.cpp.
 #pragma once
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <string>
 
@@ -17,6 +18,13 @@ class Library {
   }
   explicit operator bool() const { return handle_ != nullptr; }
   [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// As the loader knows it. Only where it could be opened.
+  [[nodiscard]] const link_map* object() const {
+    link_map* object = nullptr;
+    ::dlinfo(handle_, RTLD_DI_LINKMAP, &object);
+    return object;
+  }
 
   /// Calls `name`, or says `missing` where the library has no such function.
   template <typename Answer, typename... Arguments>

@@ -20,6 +20,7 @@
 #include "shim/environment.hpp"
 #include "shim/nvml_symbols.hpp"
 #include "shim/resolve.hpp"
+#include "shim/unlisted.hpp"
 
 namespace ration::shim {
 namespace {
@@ -68,7 +69,7 @@ alignas(ledger::Book) char book_place[sizeof(ledger::Book)];
 enum class BookState { kUntried, kOpening, kOpen, kNone };
 std::atomic<BookState> book_state{BookState::kUntried};
 
-const ledger::Book* open_book() noexcept {
+ledger::Book* open_book() noexcept {
   auto* book = reinterpret_cast<ledger::Book*>(book_place);
   BookState state = book_state.load(std::memory_order_acquire);
   if (state == BookState::kUntried && environment().governed) {
@@ -209,6 +210,11 @@ int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out
 }
 
 }  // namespace
+
+void note_unlisted(const char* name) noexcept {
+  if (ledger::Book* book = open_book(); book != nullptr) book->note_unlisted(name);
+}
+
 }  // namespace ration::shim
 
 using namespace ration::shim;

@@ -100,13 +100,12 @@ const char* own_path() noexcept {
   return path;
 }
 
-/// Whether the call comes from one of the two shims, which mean the real library when they ask for it.
-bool is_shim(const void* caller) noexcept {
+/// Whether the call comes from a shim or from a real library of one of the two names: these mean the real one when they
+/// ask for it. Under WSL 2 the driver's libcuda.so.1 is a loader that opens the driver proper, a file of the same name
+/// in another folder (/usr/lib/wsl/drivers/*/libcuda.so.1.1); given the shim, it would call itself for ever.
+bool is_wrapped_library(const void* caller) noexcept {
   Dl_info info;
-  const char* own = own_path();
-  if (own == nullptr || ::dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
-  const std::size_t length = folder_length(own);
-  return folder_length(info.dli_fname) == length && std::strncmp(info.dli_fname, own, length) == 0 &&
+  return ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
          wrapped_by_name(base_name(info.dli_fname)) != nullptr;
 }
 
@@ -142,7 +141,7 @@ extern "C" {
   if (!environment().governed) return nullptr;
   const char* library = wrapped_by(file);
   char path[PATH_MAX];
-  if (library == nullptr || is_shim(caller) || !shim_file(library, path)) return nullptr;
+  if (library == nullptr || is_wrapped_library(caller) || !shim_file(library, path)) return nullptr;
   return open(path, shim_mode(mode));
 }
 
@@ -158,7 +157,7 @@ struct RoutedOpen {
   if (!environment().governed) return {nullptr, space};
   char path[PATH_MAX];
   if (const char* library = wrapped_by(file); library != nullptr) {
-    if (is_shim(caller) || !shim_file(library, path)) return {nullptr, space};
+    if (is_wrapped_library(caller) || !shim_file(library, path)) return {nullptr, space};
     return {open(space == LM_ID_NEWLM ? LM_ID_BASE : space, path, shim_mode(mode)), space};
   }
   // A new namespace starts without our preload: the shim goes in first, so that a DT_NEEDED libcuda.so.1 finds it

@@ -11,10 +11,9 @@
 
 #include "shim/environment.hpp"
 #include "shim/real.hpp"
+#include "shim/unlisted.hpp"
 
 namespace ration::shim {
-
-[[gnu::weak]] void note_uncovered(const char*) noexcept {}
 
 namespace {
 
@@ -92,6 +91,25 @@ void learn_addresses() noexcept {
   addresses_known.store(true, std::memory_order_release);
 }
 
+/// Whether the table knows functions of that name and hooks none: what a driver hands out for it without exporting it
+/// is one more of the same.
+bool is_passed_on(const char* name) noexcept {
+  bool known = false;
+  for (std::size_t i = 0; i < kSymbolCount; ++i) {
+    if (std::strcmp(kRows[i].base, name) != 0) continue;
+    if (is_ours(i)) return false;
+    known = true;
+  }
+  return known;
+}
+
+/// `cuMemAlloc_v3`, where `cuMemAlloc` was asked for; that name itself where the function is not exported.
+const char* exported_name(void* function, const char* asked) noexcept {
+  Dl_info info;
+  const bool found = ::dladdr(function, &info) != 0 && info.dli_saddr == function && info.dli_sname != nullptr;
+  return found ? info.dli_sname : asked;
+}
+
 /// Our entry for the real function that the driver answered with, or that function itself where we hook nothing.
 /// A driver may use one function for several names: then the one whose name, stream and version were asked for decides.
 void* translate(const char* name, void* function, int version, std::uint64_t flags) noexcept {
@@ -110,10 +128,8 @@ void* translate(const char* name, void* function, int version, std::uint64_t fla
       best_score = score;
     }
   }
-  if (best == kSymbolCount) {
-    note_uncovered(name);
-    return function;
-  }
+  if (best == kSymbolCount)
+    return is_passed_on(name) ? function : entry_of_unlisted(exported_name(function, name), function);
   return is_ours(best) ? own_entry(static_cast<Symbol>(best)) : function;
 }
 

@@ -62,8 +62,4 @@ template <typename Function>
 /// The exported name of `symbol`.
 [[nodiscard]] const char* name_of(Symbol symbol) noexcept;
 
-/// Called when the driver hands out a function that the table does not know: bytes may be taken there unseen.
-/// The governor defines it; the default does nothing. `name` lives only during the call.
-void note_uncovered(const char* name) noexcept;
-
 }  // namespace ration::shim

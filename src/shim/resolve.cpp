@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <climits>
 
+#include "shim/unlisted.hpp"
+#include "shim/unlisted_count.h"
+
 extern "C" {
 [[gnu::visibility("hidden")]] extern void* ration_slots[];
 [[gnu::visibility("hidden")]] extern void* const ration_own_entries[];
@@ -56,6 +59,7 @@ void* wrapped_address(std::uint32_t index) noexcept {
 /// Fills slot `index` and returns what it now leads to. Called by resolve_and_go.S.
 extern "C" [[gnu::visibility("hidden")]] void* ration_resolve(std::uint32_t index) noexcept {
   using namespace ration::shim;
+  if (index >= RATION_UNLISTED_FIRST) return first_call_of_unlisted(index - RATION_UNLISTED_FIRST);
   void* target = wrapped_address(index);
   if (target == nullptr) target = kWrapped.stand_in(index, wrapped_library() != nullptr);
   __atomic_store_n(&ration_slots[index], target, __ATOMIC_RELEASE);

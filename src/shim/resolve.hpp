@@ -11,6 +11,7 @@ namespace ration::shim {
 
 /// The library behind a shim.
 struct Wrapped {
+  const char* prefix;        ///< with which the names of all its functions begin
   const char* const* names;  ///< the exported functions, in the order of the slots
   std::size_t count;
   /// Writes the absolute path of the real library; false where there is none.

@@ -4,21 +4,19 @@
 // Symbols are weak: a hook of the same name, linked in the same library, takes its place.
 #pragma once
 
-#define RATION_TEXT(x) RATION_TEXT_(x)
-#define RATION_TEXT_(x) #x
+#include "shim/movable_start.h"
+
+#define RATION_TEXT(...) RATION_TEXT_(__VA_ARGS__)
+#define RATION_TEXT_(...) #__VA_ARGS__
 
 #if defined(__x86_64__)
-#define RATION_TRAMPOLINE_CODE(index, name) \
-  "endbr64\n"                               \
-  "jmp *ration_slots+8*" index "(%rip)\n"
+#define RATION_TRAMPOLINE_CODE(index, name) "jmp *ration_slots+8*" index "(%rip)\n"
 #define RATION_LAZY_CODE(index) \
-  "endbr64\n"                   \
   "movl $" index                \
   ", %r11d\n"                   \
   "jmp ration_resolve_and_go\n"
 #elif defined(__aarch64__)
 #define RATION_TRAMPOLINE_CODE(index, name)    \
-  "hint #34\n" /* bti c */                     \
   "adrp x16, ration_slots+8*" index            \
   "\n"                                         \
   "ldr x16, [x16, :lo12:ration_slots+8*" index \
@@ -37,7 +35,8 @@
 /// the order of `index`.
 #define RATION_TRAMPOLINE(index, name) \
   __asm__(".text\n.p2align 4\n.weak " name "\n.type " name ", %function\n"    \
-          name ":\n.Lration_trampoline_" index ":\n.cfi_startproc\n" RATION_TRAMPOLINE_CODE(index, name) \
+          name ":\n.Lration_trampoline_" index ":\n.cfi_startproc\n" RATION_TEXT(RATION_MOVABLE_START) "\n" \
+          RATION_TRAMPOLINE_CODE(index, name) \
           ".cfi_endproc\n.size " name ", .-" name "\n"                        \
           ".section .text.ration_lazy,\"ax\",%progbits\n.p2align 2\n"         \
           ".Lration_lazy_" index ":\n.cfi_startproc\n" RATION_LAZY_CODE(index) ".cfi_endproc\n" \

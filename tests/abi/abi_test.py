@@ -13,9 +13,17 @@ DRIVER = SOURCE / "src/driver"
 HEADERS = ["cuda_abi.hpp", "cuda_copy_abi.hpp", "cuda_graph_abi.hpp", "cuda_share_abi.hpp"]
 # Shapes of our own, made for code that is written once for two of NVIDIA's; and types whose layout we do not use.
 OWN_TYPES = {"GraphCopyParams", "CUuuid", "CUDA_KERNEL_NODE_PARAMS", "CUDA_KERNEL_NODE_PARAMS_v2"}
-# Words in a function's name by which it may take, return, move or tell device memory.
-CONCERNS_MEMORY = re.compile(r"Alloc|Free|Mem(?!set|cpy)|Array|Pool|Import|Export|Ipc|Multicast|External|Graphics|Endpoint|Checkpoint|CtxCreate|CtxDestroy|"
-                             r"PrimaryCtx|GraphLaunch|GraphUpload|GraphInstantiate|GraphAddNode|Capture|Module|Library")
+
+
+def memory_words():
+    """What src/driver/memory_words.hpp says: a function with one of these words in its name may concern device memory."""
+    text = (DRIVER / "memory_words.hpp").read_text()
+    lists = {name: re.findall(r'"(\w+)"', body) for name, body in re.findall(r"(k\w+Words)\[\] = \{(.*?)\}", text, re.S)}
+    harmless = "|".join(lists["kHarmlessWords"])
+    return re.compile(f"(?!{harmless})(?:{'|'.join(lists['kMemoryWords'])})")
+
+
+CONCERNS_MEMORY = memory_words()
 
 
 def find_header(header):
@@ -26,6 +34,26 @@ def find_header(header):
         if (place / header).exists():
             return place
     return None
+
+
+def headers_by_release(header):
+    """Every header of that name that ./dev test has fetched, with the CUDA release of its wheel: 12000 is 12.0."""
+    for path in sorted((SOURCE / "build").glob(f"wheels*/**/{header}")):
+        wheel = next(path.parents[depth] for depth in range(len(path.parents)) if list(path.parents[depth].glob("*.dist-info")))
+        major, minor = re.search(r"-(\d+)\.(\d+)", next(wheel.glob("*.dist-info")).name).groups()
+        yield path, int(major) * 1000 + int(minor) * 10
+
+
+def table(name):
+    """Of each function in a table the release since which it is there."""
+    rows = [line.split("\t") for line in (DRIVER / f"{name}_api.tsv").read_text().splitlines() if line and not line.startswith("#")]
+    return {row[0]: int(row[-3] if name == "driver" else row[1]) for row in rows}
+
+
+def declared_functions(path, defines=()):
+    """What programs that include the header may call. (An inline function of the header is not the library's.)"""
+    text = subprocess.run([os.environ["CXX"], "-E", "-P", "-x", "c++", *defines, path], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^(?!static)[\w ]*\b(?:CUresult|nvmlReturn_t) +((?:cu|nvml)\w+) *\(", text, re.M))
 
 
 HEADER = find_header("cuda.h")
@@ -196,6 +224,21 @@ class Abi(unittest.TestCase):
             done = subprocess.run([os.environ["CXX"], "-std=c++20", "-fsyntax-only", f"-I{SOURCE}/include",
                                    *(f"-isystem{folder}" for folder in folders), path], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+
+    def test_every_function_that_a_release_declares_is_in_our_tables(self):
+        variants = [(), ("-D__CUDA_API_VERSION_INTERNAL",), ("-DCUDA_API_PER_THREAD_DEFAULT_STREAM",)]
+        releases = {}
+        for name, header in (("driver", "cuda.h"), ("nvml", "nvml.h")):
+            listed = table(name)
+            for path, release in headers_by_release(header):
+                declared = set().union(*(declared_functions(path, defines) for defines in (variants if name == "driver" else variants[:1])))
+                self.assertGreater(len(declared), 250, path)
+                with self.subTest(header=str(path), release=release):
+                    self.assertEqual(sorted(declared - set(listed)), [], f"add them to src/driver/{name}_api.tsv")
+                    self.assertEqual(sorted(symbol for symbol in declared if listed.get(symbol, 0) > release), [], "they are older than the table says")
+                releases.setdefault(name, set()).add(release // 1000)
+        if releases != {"driver": {11, 12, 13}, "nvml": {11, 12, 13}}:
+            self.skipTest(f"not every release's headers are here (./dev test fetches them): {releases}")
 
     def test_every_function_that_concerns_memory_is_classified(self):
         classes = {}

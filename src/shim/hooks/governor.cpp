@@ -14,6 +14,7 @@
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
+#include "shim/unlisted.hpp"
 
 namespace ration::shim {
 namespace {
@@ -284,6 +285,8 @@ bool device_was_full(std::uint32_t account, Bytes size, const char* function, st
   return false;
 }
 
-void note_uncovered(const char*) noexcept {}
+void note_unlisted(const char* name) noexcept {
+  if (book_usable()) book().note_unlisted(name);
+}
 
 }  // namespace ration::shim

@@ -6,6 +6,11 @@
 /// Marks a definition that stands under the driver's own name.
 #define RATION_HOOK extern "C" [[gnu::visibility("default")]]
 
+// Those that other libraries replace in a running program stand behind an entry of their own (patched_entries.S).
+#define RATION_PATCHED(name) extern "C" ration::cuda::name##_t name __asm__("ration_hook_" #name);
+#include "shim/patched_names.inc"
+#undef RATION_PATCHED
+
 namespace ration::shim {
 
 /// Reads what the driver's pools reserve and corrects the book. Called before a denial and after synchronisation.

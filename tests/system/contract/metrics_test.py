@@ -72,6 +72,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(self.value("ration_denied_bytes_total", tenant="vision", gpu="0"), 2 * GIB + 1000 * MIB)
         self.assertEqual(self.value("ration_guard_up", tenant="vision"), 2)
         self.assertEqual(self.value("ration_violations_total", tenant="vision"), 1)
+        self.assertEqual([self.value("ration_unlisted_functions", tenant=tenant) for tenant in ("nlp", "vision")], [0, 1])
         devices = {device["gpu"]: device for device in scene.get("/api/v1/devices")["data"]}
         self.assertEqual(self.value("ration_device_temperature_celsius", gpu="1"), devices[1]["temperature_celsius"])
 

@@ -1,6 +1,6 @@
 """A daemon on two simulated GPUs with everything that its answers can be about: tenants of a configuration, workloads, a
 refusal, one after a wait, a process outside, a lease that was granted and one that waits, a limit that was changed, a book
-that was altered, a closed month. Used by the tests of this folder; made once for all of their cases."""
+that was altered, a function that ration does not know, a closed month. Used by the tests of this folder; made once for all of their cases."""
 import datetime
 import http.client
 import json
@@ -79,6 +79,10 @@ class Scene:
         with open(next((self.folder / "books").glob("serve.*.book")), "r+b") as book:
             book.seek(OFFSET["accounts[0].limit"])
             book.write(struct.pack("<Q", 12 * GIB))
+            book.seek(OFFSET["header.unlisted[0]"])
+            book.write(struct.pack("<Q56s", 1, b"cuMemAllocUnlisted"))
+            book.seek(OFFSET["header.unlisted_count"])
+            book.write(struct.pack("<Q", 1))
         until(lambda: self.events("violation"), "the book that was altered")
         first = datetime.datetime.now(datetime.timezone.utc).date().replace(day=1)
         self.month = (first - datetime.timedelta(days=1)).strftime("%Y-%m")

@@ -81,6 +81,21 @@ print("holding", flush=True)
 sys.stdin.read()
 """
 
+# Is handed a function that no table lists, and when a line comes takes 2 GiB by it.
+BY_UNLISTED = """
+import ctypes, sys
+from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+cuda = ctypes.CDLL("libcuda.so.1")
+context, function, status, address = c_void_p(), c_void_p(), c_int(), c_uint64()
+for answer in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(byref(context), 0), cuda.cuCtxSetCurrent(context),
+               cuda.cuGetProcAddress_v2(b"cuMemAllocUnlisted", byref(function), 99000, c_uint64(1), byref(status))):
+    if answer: sys.exit(f"refused: {answer}")
+print("asked", flush=True)
+sys.stdin.readline()
+print(ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t)(function.value)(ctypes.addressof(address), 2 << 30), flush=True)
+sys.stdin.read()
+"""
+
 
 class Scene(unittest.TestCase):
     def setUp(self):
@@ -455,6 +470,30 @@ class Governed(Scene):
         self.assertEqual(held(), (pid, 0, 576))
         self.assertEqual(self.used("one"), 576 * MIB, "what counts is the daemon's to say")
         self.assertEqual([manager.ask("restore", pid), manager.ask("unlock", pid), ask("take 448"), ask("take 2")], [0, 0, 0, 2])
+
+    def test_a_function_that_no_table_lists_works_and_everybody_is_told(self):
+        node = "T4:16GiB:context=64MiB"
+        program = subprocess.Popen([BIN / "ration", "run", f"--sim={node}", "--limit", "1GiB", "--name", "later", "--", sys.executable,
+                                    "-c", BY_UNLISTED], env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(program.communicate)
+
+        def row():
+            return json.loads(self.ration("ps", f"--sim={node}", "-o", "json").stdout)["data"][0]
+
+        def doctor():
+            return json.loads(self.ration("doctor", f"--sim={node}", "--only", "enforce.functions", "-o", "json").stdout)["data"][0]
+
+        self.assertEqual(program.stdout.readline(), "asked\n")
+        self.assertNotIn("unlisted_functions", row(), "a runtime asks for every name it knows")
+        self.assertEqual(doctor()["result"], "OK")
+        program.stdin.write("\n")
+        program.stdin.flush()
+        self.assertEqual(program.stdout.readline(), "0\n")
+        self.assertEqual(self.truly_used(node), (2048 + 64) * MIB)
+        self.assertEqual((row()["unlisted_function_count"], row()["unlisted_functions"]), (1, ["cuMemAllocUnlisted"]))
+        self.assertIn("called cuMemAllocUnlisted, which ration does not know", self.ration("ps", f"--sim={node}").stdout)
+        self.assertEqual(doctor()["result"], "WARN")
+        self.assertIn("later called cuMemAllocUnlisted", doctor()["message"])
 
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))

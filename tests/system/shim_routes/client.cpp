@@ -2,7 +2,7 @@
 // function it got lies in. Run by test_routes.cpp under the shim and, as the control, without it.
 //   client route NAME FOLDER    one route; FOLDER is the fake driver's
 //   client requests FILE        what the CUDA runtime asks cuGetProcAddress_v2 for at start: one line for each request
-//   client call | missing | manners | atexit | nvml | two-devices
+//   client call | missing | manners | atexit | nvml | two-devices | unlisted [call] | private | loader | init | patch
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,10 +13,14 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "patcher.hpp"
 
 #ifdef CLIENT_LINKED
 extern "C" int cuMemAlloc_v2();
@@ -296,6 +300,101 @@ int new_namespace_call() {
   return ::dlmopen(LM_ID_NEWLM, plugin.c_str(), RTLD_NOW) != nullptr ? 0 : 7;
 }
 
+/// Functions that no table lists, by every way to find one; with `calling`, what they answer to 100.
+int unlisted(bool calling) {
+  using Function = int(int);
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  void* management = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  auto* get = reinterpret_cast<GetProcAddress2*>(::dlsym(driver, "cuGetProcAddress_v2"));
+  const auto asked = [&](const char* name, int version) {
+    void* function = nullptr;
+    int status = 0;
+    return get(name, &function, version, 1, &status) == 0 ? function : nullptr;
+  };
+  std::vector<void*> found = {::dlsym(driver, "cuMemAllocOfTomorrow"), ::dlsym(driver, "cuClockOfTomorrow"),
+                              asked("cuMemAlloc", 99000), asked("cuMemPoolOfTomorrow", 99000),
+                              ::dlsym(management, "nvmlDeviceGetMemoryOfTomorrow")};
+  for (void* function : found) {
+    if (!calling || function == nullptr) {
+      std::printf("%s ", function != nullptr ? "found" : "null");
+      continue;
+    }
+    for (int i = 0; i < 2; ++i) std::printf("%d ", reinterpret_cast<Function*>(function)(100));
+  }
+  const auto* variable = static_cast<int*>(::dlsym(driver, "cuMemCountOfTomorrow"));
+  std::printf("%d %s\n", variable != nullptr ? *variable : 0, ::dlsym(driver, "cuOfNobody") == nullptr ? "null" : "?");
+  const char* problem = ::dlerror();
+  std::printf("%s\n", problem != nullptr && std::strstr(problem, "cuOfNobody") != nullptr ? "said" : "not said");
+  return 0;
+}
+
+/// As nvidia-smi begins.
+int private_table() {
+  void* management = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  auto* get = reinterpret_cast<int (*)(const void**, const void*)>(::dlsym(management, "nvmlInternalGetExportTable"));
+  const void* table = nullptr;
+  const unsigned char id[16] = {};
+  if (get == nullptr || get(&table, id) != 0) return 1;
+  const auto* entries = static_cast<void* const*>(table);
+  std::printf("%lu %d\n", reinterpret_cast<std::uintptr_t>(entries[0]), reinterpret_cast<int (*)()>(entries[1])());
+  return 0;
+}
+
+int through_loader() {
+  ::alarm(20);
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  void* management = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  std::printf("%d %s\n", reinterpret_cast<int (*)()>(::dlsym(driver, "cuDeviceGetCount"))() >= 1000,
+              reinterpret_cast<const char* (*)(int)>(::dlsym(management, "nvmlErrorString"))(12));
+  return 0;
+}
+
+int init() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  return reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"))(0);
+}
+
+#if defined(__x86_64__)
+// The functions that UCX replaces (ucm/cuda/cudamem.c).
+constexpr const char* kReplaced[] = {
+    "cuMemAlloc",      "cuMemAlloc_v2",           "cuMemAllocManaged", "cuMemAllocPitch", "cuMemAllocPitch_v2",
+    "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemMap",          "cuMemFree",       "cuMemFree_v2",
+    "cuMemFreeHost",   "cuMemFreeAsync",          "cuMemUnmap"};
+constexpr std::size_t kReplacedCount = std::size(kReplaced);
+using AnyFunction = int(void*, std::size_t, std::size_t, std::size_t, std::size_t);
+AnyFunction* originals[kReplacedCount];
+int calls[kReplacedCount];
+
+template <std::size_t Number>
+int replacement(void* first, std::size_t second, std::size_t third, std::size_t fourth, std::size_t fifth) {
+  ++calls[Number];
+  return originals[Number](first, second, third, fourth, fifth);
+}
+
+template <std::size_t... Numbers>
+int replace_all(std::index_sequence<Numbers...>) {
+  AnyFunction* const replacements[] = {&replacement<Numbers>...};
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  for (std::size_t i = 0; i < kReplacedCount; ++i) {
+    void* function = ::dlsym(driver, kReplaced[i]);
+    originals[i] =
+        reinterpret_cast<AnyFunction*>(shim_routes::replace(function, reinterpret_cast<void*>(replacements[i])));
+    if (originals[i] == nullptr) {
+      std::printf("%s cannot be replaced\n", kReplaced[i]);
+      continue;
+    }
+    static char out[64];
+    const int answer = reinterpret_cast<AnyFunction*>(function)(out, 1 << 20, 1 << 20, 1, 4);
+    std::printf("%s %d %s\n", kReplaced[i], calls[i], answer >= 1000 ? "driver" : answer == 2 ? "denied" : "?");
+  }
+  return 0;
+}
+
+int patch() { return replace_all(std::make_index_sequence<kReplacedCount>()); }
+#else
+int patch() { return 77; }
+#endif
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -309,6 +408,11 @@ int main(int count, char** arguments) {
   if (mode == "two-devices") return two_devices();
   if (mode == "runpath") return foreign_runpath();
   if (mode == "namespace") return new_namespace_call();
+  if (mode == "unlisted") return unlisted(count > 2);
+  if (mode == "private") return private_table();
+  if (mode == "loader") return through_loader();
+  if (mode == "init") return init();
+  if (mode == "patch") return patch();
   if (mode == "atexit") {
     std::atexit(at_exit);
     late_handle = ::dlopen("libcuda.so.1", RTLD_NOW);

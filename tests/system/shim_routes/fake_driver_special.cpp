@@ -40,6 +40,20 @@ static std::atomic<bool> second_is_retained{false};
   return 0;
 }
 
+// Under FAKE_CONTEXT every thread has a current context, else none (CUDA_ERROR_INVALID_CONTEXT).
+[[gnu::visibility("default")]] int cuCtxGetCurrent(void** out) {
+  static char context;
+  *out = &context;
+  return std::getenv("FAKE_CONTEXT") != nullptr ? 0 : 201;
+}
+
+// What a later release may have: functions that no table lists, one by a name that cannot concern memory, and a
+// variable.
+[[gnu::visibility("default")]] int cuMemAllocOfTomorrow(int number) { return number + 1; }
+[[gnu::visibility("default")]] int cuClockOfTomorrow(int number) { return number + 2; }
+[[gnu::visibility("default")]] int cuMemAlloc_v9(int number) { return number + 3; }
+[[gnu::visibility("default")]] int cuMemCountOfTomorrow = 4;
+
 // Two functions nobody hooks, with the most awkward signatures a trampoline can meet.
 [[gnu::visibility("default")]] double cuLaunchKernel(double a, int b, float c, long d, double e, short f, float g,
                                                      char h, double i, std::uint64_t j, double k, double l, double m,

@@ -28,6 +28,17 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(void*, std::uint64_t* out) {
   return 0;
 }
 
+EXPORT int nvmlDeviceGetMemoryOfTomorrow(int number) { return number + 6; }
+
+// NVML's private table, which nvidia-smi asks for: how large it is, then functions.
+static int private_function() { return 77; }
+EXPORT int nvmlInternalGetExportTable(const void** out, const void* id) {
+  static const void* table[2] = {reinterpret_cast<void*>(sizeof table), reinterpret_cast<void*>(&private_function)};
+  if (id == nullptr) return 2;
+  *out = table;
+  return 0;
+}
+
 struct Process {
   std::uint32_t pid;
   std::uint64_t used;

@@ -3,9 +3,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
+#include "driver/memory_words.hpp"
 #include "ledger/book.hpp"
+#include "policy/driver_exports.hpp"
 #include "run.hpp"
 
 namespace shim_routes {
@@ -147,6 +150,71 @@ TEST(ShimCalls, WorkFromAtexitHandlers) {
   EXPECT_EQ(lines_of(ran.output)[1], "1");
 }
 
+// nvidia-smi fetches it by dlsym before anything else (since release 535), and fails without it.
+TEST(ShimCalls, ReachThePrivateTableOfNvml) {
+  const Ran ran = run({kClient, "private"}, governed());
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "16 77\n");
+}
+
+TEST(ShimOpen, GivesALoaderOfTheDriverTheDriverProper) {
+  const Ran ran = run({kClient, "loader"}, governed("/nonexistent/book", kHere + "/wsl"));
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "1 fake\n");
+}
+
+TEST(ShimOpen, GivesALoaderOfTheDriverTheDriverProper_WhereTheLinkerAsks) {
+  auto environment = governed("/nonexistent/book", kHere + "/wsl");
+  environment.push_back("LD_AUDIT=" + kShimFolder + "/libration-audit.so");
+  EXPECT_EQ(run({kClient, "loader"}, environment).output, "1 fake\n");
+}
+
+TEST(ShimInjection, OfAProfilerCallsTheShim) {
+  char folder[] = "/tmp/ration-sim-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  for (const bool guarded : {true, false}) {
+    auto environment = guarded ? governed("/nonexistent/book", SIM_FOLDER) : bare();
+    if (!guarded) environment.front() = "LD_LIBRARY_PATH=" SIM_FOLDER;
+    environment.push_back(std::string("RATION_SIM_DIR=") + folder);
+    environment.push_back("CUDA_INJECTION64_PATH=" INJECTED);
+    const Ran ran = run({kClient, "init"}, environment);
+    EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+    const std::string file = (guarded ? kShimFolder : SIM_FOLDER) + "/libcuda.so.1\n";
+    EXPECT_EQ(ran.output, "linked " + file + "opened " + file + "asked " + file) << ran.errors;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+#if defined(__x86_64__)
+// MPI with UCX: replaced functions are still held, and what the hooks let through still arrives.
+TEST(ShimPatch, OfTheFunctionsThatUcxReplacesWorksAndTheyStayGoverned) {
+  auto environment = governed();
+  environment.push_back("FAKE_CONTEXT=1");
+  const Ran ran = run({kClient, "patch"}, environment);
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  std::string expected;
+  for (const char* name : {"cuMemAlloc", "cuMemAlloc_v2", "cuMemAllocManaged", "cuMemAllocPitch", "cuMemAllocPitch_v2"})
+    expected += std::string(name) + " 1 denied\n";
+  // The fake driver has no pools, so what is taken from them is its to refuse.
+  for (const char* name : {"cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemMap", "cuMemFree", "cuMemFree_v2",
+                           "cuMemFreeHost", "cuMemFreeAsync", "cuMemUnmap"})
+    expected += std::string(name) + " 1 driver\n";
+  EXPECT_EQ(ran.output, expected);
+}
+#endif
+
+TEST(MemoryWords, AreFoundAnywhereInANameButForCopiesAndFills) {
+  for (const char* name : {"cuMemAlloc_v9", "cuNewMemcpyPool", "cuMemcpyMemory", "nvmlDeviceGetMemoryInfo_v9"})
+    EXPECT_TRUE(ration::driver::may_concern_memory(name)) << name;
+  for (const char* name : {"cuMemcpyOfTomorrow", "cuMemsetOfTomorrow", "cuClockOfTomorrow", "nvmlDeviceGetClock", ""})
+    EXPECT_FALSE(ration::driver::may_concern_memory(name)) << name;
+}
+
+TEST(DriverExports, ThatNoTableListsAreFoundByName) {
+  EXPECT_EQ(ration::policy::unlisted_exports(kFake),
+            (std::vector<std::string>{"cuMemAllocOfTomorrow", "cuMemAlloc_v9", "nvmlDeviceGetMemoryOfTomorrow"}));
+}
+
 TEST(ShimOpen, LeavesTheCallersRunpathToLibc) {
   const Ran governed_run = run({kClient, "runpath"}, governed());
   EXPECT_EQ(governed_run.exit_code, 0) << governed_run.output;
@@ -195,6 +263,24 @@ TEST_F(Governed, TellsTheLimitAndOnlyTheProcessesOfTheWorkload) {
   EXPECT_EQ(ran.output, "4096 3072 1024\n4096 0 3072 1024\n7 1\n0 1 1 4096\nfake\n");
 }
 
+constexpr const char* kAnswersOfTomorrow = "101 101 102 102 103 103 105 105 106 106 4 null\nsaid\n";
+
+TEST_F(Governed, FunctionsThatNoTableListsWorkAndAreNotedWhenTheyAreCalled) {
+  EXPECT_EQ(run({kClient, "unlisted"}, governed(path_)).output, "found found found found found 4 null\nsaid\n");
+  ration::ledger::BookSnapshot book;
+  ASSERT_EQ(ration::ledger::Book::read(path_.c_str(), book), ration::ledger::BookStatus::kOk);
+  EXPECT_EQ(book.unlisted_count, 0u);
+  for (int i = 0; i < 2; ++i) {  // a second process enters nothing more
+    const Ran ran = run({kClient, "unlisted", "call"}, governed(path_));
+    EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+    EXPECT_EQ(ran.output, kAnswersOfTomorrow);
+    ASSERT_EQ(ration::ledger::Book::read(path_.c_str(), book), ration::ledger::BookStatus::kOk);
+    EXPECT_EQ(book.unlisted_count, 4u);
+    EXPECT_EQ(book.unlisted, (std::vector<std::string>{"cuMemAllocOfTomorrow", "cuMemAlloc_v9", "cuMemPoolOfTomorrow",
+                                                       "nvmlDeviceGetMemoryOfTomorrow"}));
+  }
+}
+
 TEST_F(Governed, ContextsOfTwoDevicesAreMadeAtOnce) {
   const Ran ran = run({kClient, "two-devices"}, governed(path_));
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
@@ -213,6 +299,13 @@ TEST(GovernedUngoverned, PassesEverythingThrough) {
   const Ran ran = run({kClient, "nvml"}, environment);
   EXPECT_EQ(ran.output, "16384 6144 10240\n16384 512 6144 10240\n7 3\n0 3 0 1024\nfake\n");
   EXPECT_EQ(ran.output, run({kClient, "nvml"}, bare()).output);
+}
+
+TEST(GovernedUngoverned, FindsFunctionsThatNoTableLists) {
+  auto environment = governed();
+  environment.erase(environment.begin() + 1);
+  EXPECT_EQ(run({kClient, "unlisted", "call"}, environment).output, kAnswersOfTomorrow);
+  EXPECT_EQ(run({kClient, "unlisted", "call"}, bare()).output, kAnswersOfTomorrow);
 }
 
 TEST(GovernedUngoverned, WithoutNvmlSaysSo) {

@@ -18,10 +18,11 @@ std::set<std::string> names_of(const std::map<std::string, char>& symbols) {
   return names;
 }
 
-TEST(ShimSurface, ExportsTheDriversNamesAndDlopenAlone) {
+TEST(ShimSurface, ExportsTheDriversNamesAndTheLoadersAlone) {
   const std::set<std::string> expected = {
       "dlopen",
       "dlmopen",
+      "dlsym",
 #define RATION_DRIVER_SYMBOL(index, symbol, ...) #symbol,
 #include "shim/driver_symbols.inc"
 #undef RATION_DRIVER_SYMBOL
@@ -29,8 +30,9 @@ TEST(ShimSurface, ExportsTheDriversNamesAndDlopenAlone) {
   EXPECT_EQ(names_of(exported("libcuda.so.1")), expected);
 }
 
-TEST(ShimSurface, ExportsNvmlsNamesAlone) {
+TEST(ShimSurface, ExportsNvmlsNamesAndDlsymAlone) {
   const std::set<std::string> expected = {
+      "dlsym",
       "nvmlErrorString",
 #define RATION_NVML_SYMBOL(index, symbol, ...) #symbol,
 #include "shim/nvml_symbols.inc"

@@ -57,6 +57,20 @@ TEST_F(BookFileTest, AnotherVersionIsSaidToBeOne) {
   expect_both(BookStatus::kOtherVersion);
 }
 
+TEST_F(BookFileTest, KeepsTheNewestNamesOfUnlistedFunctionsAndCountsEachOnce) {
+  make(1_MiB);
+  Book book = open();
+  const auto name = [](std::size_t number) { return "cuNew" + std::to_string(number) + std::string(80, 'x'); };
+  for (std::size_t number = 0; number < kUnlistedRing + 2; ++number)
+    for (int times = 0; times < 2; ++times) book.note_unlisted(name(number).c_str());
+  BookSnapshot copy;
+  ASSERT_EQ(Book::read(path_.c_str(), copy), BookStatus::kOk);
+  EXPECT_EQ(copy.unlisted_count, kUnlistedRing + 2);
+  ASSERT_EQ(copy.unlisted.size(), kUnlistedRing);
+  EXPECT_EQ(copy.unlisted.front(), name(2).substr(0, 55));
+  EXPECT_EQ(copy.unlisted.back(), name(kUnlistedRing + 1).substr(0, 55));
+}
+
 TEST_F(BookFileTest, FieldsOutOfRangeAreDamage) {
   for (const std::size_t field : {offsetof(BookHeader, account_count), offsetof(BookHeader, on_deny),
                                   offsetof(BookHeader, account_mode), offsetof(BookHeader, header_size)}) {

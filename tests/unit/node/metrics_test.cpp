@@ -51,6 +51,19 @@ TEST(Metrics, WaitsAreCountedInEveryBucketThatHoldsThem) {
     EXPECT_NE(text.find(std::string("ration_wait_seconds") + line), std::string::npos) << line << text;
 }
 
+TEST(Metrics, FunctionsThatNoTableListsAreCountedOnceAWorkloadOnHoweverManyDevices) {
+  Snapshot now;
+  AccountView account;
+  account.tenant = "nlp";
+  for (const char* path : {"one", "one", "other"}) {
+    account.path = path;
+    account.unlisted_count = 3;
+    now.accounts.push_back(account);
+  }
+  const std::string text = metrics_text(now, {}, {});
+  EXPECT_NE(text.find("\nration_unlisted_functions{tenant=\"nlp\"} 6\n"), std::string::npos) << text;
+}
+
 TEST(Metrics, WhatIsNotKnownHasNoSample) {
   Snapshot now;
   now.devices.emplace_back();
