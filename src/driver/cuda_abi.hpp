@@ -30,6 +30,8 @@ struct CUgraphExec_st;
 struct CUmemPoolHandle_st;
 using CUcontext = CUctx_st*;
 using CUmodule = CUmod_st*;
+struct CUlib_st;
+using CUlibrary = CUlib_st*;
 using CUfunction = CUfunc_st*;
 using CUstream = CUstream_st*;
 using CUevent = CUevent_st*;
@@ -369,7 +371,13 @@ using cuEventSynchronize_t = CUresult(CUevent);
 using cuEventQuery_t = CUresult(CUevent);
 using cuEventDestroy_v2_t = CUresult(CUevent);
 
+using cuModuleLoad_t = CUresult(CUmodule*, const char*);
 using cuModuleLoadData_t = CUresult(CUmodule*, const void*);
+using cuModuleLoadDataEx_t = CUresult(CUmodule*, const void*, unsigned int, int*, void**);
+using cuLibraryLoadData_t = CUresult(CUlibrary*, const void*, int*, void**, unsigned int, int*, void**, unsigned int);
+using cuLibraryLoadFromFile_t = CUresult(CUlibrary*, const char*, int*, void**, unsigned int, int*, void**,
+                                         unsigned int);
+using cuLibraryUnload_t = CUresult(CUlibrary);
 using cuModuleUnload_t = CUresult(CUmodule);
 using cuModuleGetFunction_t = CUresult(CUfunction*, CUmodule, const char*);
 using cuLaunchKernel_t = CUresult(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,

@@ -140,6 +140,7 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
 void contents_are_gone(const Context& context) noexcept {
   blocks_of_context_are_gone(context.number);
   arrays_of_context_are_gone(context.number);
+  images_of_context_are_gone(context.number);
   for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
   refresh_graph_pools();

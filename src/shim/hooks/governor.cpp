@@ -54,6 +54,7 @@ void forget_parent() noexcept {
   abandon_checkpoint();
   abandon_contexts();
   abandon_graphs();
+  abandon_images();
   abandon_imports();
   abandon_pools();
   abandon_virtual_memory();

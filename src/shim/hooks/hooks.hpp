@@ -34,6 +34,7 @@ void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
 /// Everything that lived in the context of that number is gone with it.
 void blocks_of_context_are_gone(std::uint64_t context) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
+void images_of_context_are_gone(std::uint64_t context) noexcept;
 
 /// Keeps the memory alive in the book that a handle stands for; its number, or 0 where no hook has seen it made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
@@ -51,6 +52,7 @@ void abandon_arrays() noexcept;
 void abandon_checkpoint() noexcept;
 void abandon_contexts() noexcept;
 void abandon_graphs() noexcept;
+void abandon_images() noexcept;
 void abandon_imports() noexcept;
 void abandon_pools() noexcept;
 void abandon_virtual_memory() noexcept;

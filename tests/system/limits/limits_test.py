@@ -224,6 +224,16 @@ class Governed(Scene):
         self.assertEqual(rows, {0: 64, 1: 64 + 512})
         self.assertEqual(actor.ask("async_elsewhere", 512), 2)
 
+    def test_global_variables_of_loaded_code_count_until_it_is_unloaded_or_its_context_ends(self):
+        node = "T4:16GiB:context=64MiB"
+        actor = self.governed_actor(node, "globals")
+        both = lambda: (self.used("globals") // MIB, self.truly_used(node) // MIB)  # noqa: E731
+        self.assertEqual([actor.ask("init"), actor.ask("load_code", 512), actor.ask("take", 512)], [0, 0, 2])
+        self.assertEqual(both(), (576, 576))
+        self.assertEqual([actor.ask("load_code", 449), actor.ask("load_code", 448), actor.ask("take", 2)], [2, 0, 2])
+        self.assertEqual([actor.ask("unload_code"), actor.ask("take", 448)], [0, 0])
+        self.assertEqual((both(), actor.ask("reset"), both()), ((1024, 1024), 0, (64, 64)))
+
     def test_a_program_that_executes_itself_holds_what_it_takes_afterwards(self):
         node = "T4:16GiB:context=64MiB"
         actor = self.governed_actor(node, "again")
