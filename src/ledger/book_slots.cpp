@@ -99,6 +99,13 @@ Bytes Book::bury(std::uint32_t index, std::uint64_t state) noexcept {
   for (std::uint32_t account = 0; account < account_count_; ++account) returned += refund_dead(index, account, dead);
   std::uint64_t still = dead;
   slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
+  // With the last process goes what the driver held for it: the next one begins with its whole limit.
+  const std::size_t bound = std::min<std::size_t>(layout_->header.slot_bound.load(kRelaxed), kMaxProcesses);
+  const bool is_last = std::none_of(layout_->slots, layout_->slots + bound, [](const SlotRecord& other) {
+    return life_of(other.state.load(std::memory_order_acquire)) == SlotLife::kUsed;
+  });
+  if (is_last)
+    for (Word& bytes : layout_->header.unrequested) bytes.store(0, kRelaxed);
   return returned;
 }
 

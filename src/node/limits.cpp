@@ -152,13 +152,15 @@ Result<void> Limits::write(const Workload& workload) {
 std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<std::string>& failed) {
   std::vector<Alteration> alterations;
   for (const auto& [path, workload] : registry.workloads()) {
-    const OwnedWorkload* owned = find(path);
+    OwnedWorkload* owned = find(path);
     if (owned == nullptr) continue;
-    const std::vector<Written>& written = written_[path];
+    std::vector<Written>& written = written_[path];
     bool differs = false;
     const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
     for (std::uint32_t account = 0; account < count; ++account) {
       const auto& book = workload.book.accounts[account];
+      if (book.unrequested != written[account].unrequested)  // with its last process the book forgets it
+        written[account].unrequested = owned->accounts[account].unrequested = book.unrequested;
       const Written mine = to_write(*owned, owned->accounts[account]);
       if (book.limit != written[account].limit && book.limit != mine.limit)
         alterations.push_back({path, account, book.limit, mine.limit, false});

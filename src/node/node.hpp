@@ -329,8 +329,12 @@ class Node {
     Settled amount;
     bool told = false;
   };
-  std::map<std::string, Orphaned> orphaned_;                              // by device
-  std::map<std::pair<std::string, std::uint32_t>, Settled> unrequested_;  // by path and account
+  std::map<std::string, Orphaned> orphaned_;  // by device
+  struct Unrequested {
+    Settled settled;
+    Bytes last;
+  };
+  std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
   std::map<std::string, Settled> others_;  // by device: what is used there and not of any book
   struct BalancedDevice {
     BalanceInput input;

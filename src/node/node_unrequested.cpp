@@ -26,21 +26,24 @@ std::optional<Bytes> seen_by_driver(const AccountView& account) {
 // A book was read before the driver was asked, and is read once more now: what was taken or returned in between is in
 // one of the two. Memory that came and went in between is not, so several looks have to agree.
 void Node::note_unrequested() {
-  std::map<std::pair<std::string, std::uint32_t>, Settled> present;
+  decltype(unrequested_) present;
   for (AccountView& view : snapshot_.accounts) {
     const auto workload = registry_.workloads().find(view.path);
     OwnedWorkload* owned = limits_.find(view.path);
-    if (owned == nullptr || workload == registry_.workloads().end()) continue;
+    if (workload == registry_.workloads().end() || owned == nullptr || view.account >= owned->accounts.size()) continue;
     OwnedLimit& mine = owned->accounts[view.account];
     const std::pair key{view.path, view.account};
     const auto known = unrequested_.find(key);
-    Settled& settled = present[key] = known != unrequested_.end() ? known->second : Settled{};
-    if (known == unrequested_.end()) (void)settled.note(mine.unrequested);
+    Unrequested& found = present[key];
+    if (known != unrequested_.end() && known->second.last == mine.unrequested)
+      found = known->second;
+    else
+      found.last = found.settled.note(mine.unrequested);  // new here, or forgotten by the book
     const auto seen = seen_by_driver(view);
     if (!seen) continue;
     const Bytes charged = std::max(view.used - std::min(view.used, view.unrequested),
                                    ledger::used_now(workload->second.descriptor, view.account).value_or(*seen));
-    mine.unrequested = settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
+    found.last = mine.unrequested = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
   }
   unrequested_ = std::move(present);
 }

@@ -68,7 +68,8 @@ Bytes size_of_image(const void* image) noexcept {
 Bytes size_of_file(const char* path) noexcept {
   const FileDescriptor file{::open(path, O_RDONLY | O_CLOEXEC)};
   if (!file) return Bytes{0};
-  return loaded_size([&](std::uint64_t at, void* out, std::size_t size) { return read_file(file.get(), at, out, size); });
+  return loaded_size(
+      [&](std::uint64_t at, void* out, std::size_t size) { return read_file(file.get(), at, out, size); });
 }
 
 template <typename Handle, typename Call>
@@ -117,11 +118,11 @@ using namespace ration::shim;
 using namespace ration::cuda;
 
 // NAME(OUT, SOURCE, …): what stands behind the source is passed on as it is.
-#define RATION_LOAD(name, source, size_of, parameters, arguments)                     \
-  RATION_HOOK CUresult name parameters {                                                    \
-    const auto call = [&] { return real<name##_t>(Symbol::name) arguments; };               \
-    if (!governed() || out == nullptr || source == nullptr) return call();                  \
-    return load(size_of(source), #name, out, call);                                         \
+#define RATION_LOAD(name, source, size_of, parameters, arguments)             \
+  RATION_HOOK CUresult name parameters {                                      \
+    const auto call = [&] { return real<name##_t>(Symbol::name) arguments; }; \
+    if (!governed() || out == nullptr || source == nullptr) return call();    \
+    return load(size_of(source), #name, out, call);                           \
   }
 RATION_LOAD(cuModuleLoad, path, size_of_file, (CUmodule * out, const char* path), (out, path))
 RATION_LOAD(cuModuleLoadData, image, size_of_image, (CUmodule * out, const void* image), (out, image))

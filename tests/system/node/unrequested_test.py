@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from node.node_case import Case  # noqa: E402
 from node_client import BIN, MIB  # noqa: E402
+from sim import actor as sim_actor  # noqa: E402
 from sim.actor import Actor  # noqa: E402
 
 CONTEXT = 64
@@ -55,6 +56,27 @@ class Unrequested(Case):
         self.settled(CONTEXT + 512 + stacks)
         self.actor.kill()
         self.until(lambda: "code" not in self.rows(), "its row goes")
+
+    def test_the_next_program_of_the_workload_begins_with_the_whole_limit(self):
+        actor = f"{sys.executable} {sim_actor.__file__}"
+        first, second = self.folder / "first", self.folder / "second"
+        for pipe in (first, second):
+            os.mkfifo(pipe)
+        program = subprocess.Popen([BIN / "ration", "run", self.node, "--limit", "4GiB", "--name", "steps", "--", "sh", "-c",
+                                    f"{actor} < {first}; echo; {actor} < {second}"],
+                                   env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+        with open(first, "w") as orders:
+            orders.write(f"init\nrun_kernel {33 * 1024}\n")
+            orders.flush()
+            self.assertEqual([program.stdout.readline() for _ in range(2)], ["0\n"] * 2)
+            self.until(lambda: self.row("steps")["used_bytes"] == (CONTEXT + 32 * 1024 * STACKS // MIB) * MIB, "it is found")
+        self.assertEqual(program.stdout.readline(), "\n", "the first one has ended")
+        with open(second, "w") as orders:
+            orders.write(f"init\ntake {4096 - CONTEXT}\n")
+            orders.flush()
+            self.assertEqual([program.stdout.readline() for _ in range(2)], ["0\n"] * 2)
+            self.until(lambda: self.row("steps")["used_bytes"] == 4096 * MIB, "all of it")
 
     def test_what_was_only_taken_and_returned_between_two_looks_is_never_counted(self):
         looks = self.get("/api/v1/health")["looks"]
