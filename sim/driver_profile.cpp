@@ -59,16 +59,22 @@ Key size(std::string_view name, Bytes DriverProfile::*field) {
 }
 
 const Key kKeys[] = {
-    {"release", [](const toml::node& node, DriverProfile& out) {
+    {"release",
+     [](const toml::node& node, DriverProfile& out) {
        return !(out.release = node.value_exact<std::string>().value_or("")).empty();
      }},
-    {"cuda", [](const toml::node& node, DriverProfile& out) {
+    {"cuda",
+     [](const toml::node& node, DriverProfile& out) {
        return read_version(node.value_exact<std::string>().value_or(""), out.cuda_version);
      }},
     size("pool_growth", &DriverProfile::pool_growth),
     flag("process_bytes", &DriverProfile::process_bytes),
     flag("reset_deactivates", &DriverProfile::reset_deactivates),
     flag("group_limits", &DriverProfile::group_limits),
+    flag("checkpoint_moves_shared", &DriverProfile::checkpoint_moves_shared),
+    flag("checkpoint_moves_managed", &DriverProfile::checkpoint_moves_managed),
+    flag("checkpoint_by_owner", &DriverProfile::checkpoint_by_owner),
+    flag("restore_can_be_repeated", &DriverProfile::restore_can_be_repeated),
 };
 
 bool read_profile(std::string_view text, DriverProfile& out, std::string& problem) try {
