@@ -17,6 +17,7 @@ struct Holding {
   Bytes held, context, pooled;   ///< by the books; the last two are part of the first
   std::optional<Bytes> driver;   ///< absent: it does not attribute memory to them
   bool contexts_counted = true;  ///< false: the books enter allocations only
+  const char* untold = "the driver does not attribute memory to these processes";  ///< why `driver` is absent
 };
 /// By kind. The rows with a number add up to what the driver says.
 [[nodiscard]] nlohmann::json rows_of(const Holding& holding);

@@ -26,7 +26,8 @@ json to_json(const OwnedWorkload& owned) {
   for (const OwnedLimit& limit : owned.accounts) {
     accounts.push_back({{"configured", limit.configured.count()},
                         {"effective", limit.effective.count()},
-                        {"guarantee", limit.guarantee.count()}});
+                        {"guarantee", limit.guarantee.count()},
+                        {"moved", limit.moved.count()}});
   }
   return {{"owner", owned.owner},
           {"run", owned.run},
@@ -53,7 +54,8 @@ OwnedWorkload from_json(const json& entry) {
   owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
-    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}});
+    const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, moved});
   }
   return owned;
 }
@@ -95,7 +97,8 @@ bool Limits::take_up(const Workload& workload) {
   owned.file_number = workload.file_number;
   owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
-    owned.accounts.push_back({account.limit, account.limit, std::min(account.guarantee, account.limit), {}, {}, {}});
+    owned.accounts.push_back(
+        {account.limit, account.limit, std::min(account.guarantee, account.limit), {}, {}, {}, {}});
     written.push_back({account.limit, account.guarantee, {}});
   }
   owned_[workload.path] = std::move(owned);

@@ -22,6 +22,7 @@ struct OwnedLimit {
   std::string held_back_by;  ///< why effective < configured; empty: it is not
   LimitReason reason = LimitReason::kConfigured;
   Bytes ceiling;  ///< what it may be raised to for a charge that waits; 0: not above effective
+  Bytes moved;    ///< what it held when it was suspended: what has to come back
 };
 
 struct OwnedWorkload {
