@@ -5,15 +5,20 @@
 // way, at most for timeoutMs, and leaves the process running when the time is over; a restore leaves it locked. Where
 // that says nothing: another user's process is not permitted (800), as the way to it through /proc is closed to the
 // real driver; a process that never called cuInit is not initialised (3), a pid that is no process is invalid (1); of a
-// process that failed, every call fails with CUDA_ERROR_UNKNOWN. A restore that finds no room can be tried again; with
-// driver 580 it then fails for ever with CUDA_ERROR_OPERATING_SYSTEM (NVIDIA/cuda-checkpoint issue 44):
-// RATION_SIM_FAULT can do the same. Checkpoints to storage of the caller's own (13.4) are not supported.
+// process that failed, every call fails with CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's own (13.4) are
+// not supported.
+//
+// What the driver's profile says of it can destroy the process: memory that is not moved leaves it FAILED, a restore
+// without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore "requires cuInit
+// to have been called before execution" (driver API); what was seen is a process killed at its checkpoint, with 800
+// (NVIDIA/cuda-checkpoint issue 25).
 //
 // The thread that locks its own process would wait for itself: its calls get CUDA_ERROR_ILLEGAL_STATE instead.
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 #include "driver.hpp"
@@ -36,7 +41,8 @@ CUresult find(int pid, Target& out) {
   struct stat status {};
   std::snprintf(path, sizeof path, "/proc/%d", pid);
   if (pid <= 0 || ::stat(path, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (::geteuid() != 0 && ::geteuid() != status.st_uid) return CUDA_ERROR_NOT_PERMITTED;
+  const bool own = ::geteuid() == status.st_uid && node->spec().driver.checkpoint_by_owner;
+  if (::geteuid() != 0 && !own) return CUDA_ERROR_NOT_PERMITTED;
   out.turnstile = node->find_process(pid, out.identity);
   return out.turnstile != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
@@ -47,10 +53,14 @@ CUresult result_of(Move move) {
       return CUDA_SUCCESS;
     case Move::kGone:
       return CUDA_ERROR_INVALID_VALUE;
-    case Move::kShared:
+    case Move::kUnmovable:
       return CUDA_ERROR_NOT_SUPPORTED;
     case Move::kFull:
       return CUDA_ERROR_OUT_OF_MEMORY;
+    case Move::kLost:
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    case Move::kKilled:
+      return CUDA_ERROR_NOT_PERMITTED;
   }
   return CUDA_ERROR_UNKNOWN;
 }
@@ -70,7 +80,11 @@ CUresult advance(int pid, std::uint32_t from, Step step, unsigned timeout_ms = 0
     turnstile.moving = 1;
     if (calls_are_gated) result = gate(moves, 0);
   }
-  if (result == CUDA_SUCCESS) result = result_of((Node::get()->*step)(turnstile, target.identity));
+  if (result == CUDA_SUCCESS) {
+    const Move moved = (Node::get()->*step)(turnstile, target.identity);
+    if (moved == Move::kKilled) ::kill(pid, SIGKILL);
+    result = result_of(moved);
+  }
   turnstile.moving = 0;
   let_go(turnstile);
   return result;

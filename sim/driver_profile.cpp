@@ -71,6 +71,10 @@ const Key kKeys[] = {
     flag("process_bytes", &DriverProfile::process_bytes),
     flag("reset_deactivates", &DriverProfile::reset_deactivates),
     flag("group_limits", &DriverProfile::group_limits),
+    flag("checkpoint_moves_shared", &DriverProfile::checkpoint_moves_shared),
+    flag("checkpoint_moves_managed", &DriverProfile::checkpoint_moves_managed),
+    flag("checkpoint_by_owner", &DriverProfile::checkpoint_by_owner),
+    flag("restore_can_be_repeated", &DriverProfile::restore_can_be_repeated),
 };
 
 bool read_profile(std::string_view text, DriverProfile& out, std::string& problem) try {

@@ -10,12 +10,18 @@
 namespace ration::sim {
 
 struct DriverProfile {
-  std::string release;             ///< as NVML tells it: 580.95
-  int cuda_version = 0;            ///< as cuDriverGetVersion() tells it: 13000. Functions that are newer do not exist
-  Bytes pool_growth;               ///< what a memory pool takes from the device at a time
-  bool process_bytes = false;      ///< NVML tells what the calling process holds; else it says 0, as in a container
+  std::string release;   ///< as NVML tells it: 580.95
+  int cuda_version = 0;  ///< as cuDriverGetVersion() tells it: 13000. Functions that are newer do not exist
+  Bytes pool_growth;     ///< what a memory pool takes from the device at a time
+  /// NVML tells what each process holds. Else as in a container: it lists those of the caller's own pid namespace, with
+  /// 0 bytes, and says who computes by other numbers.
+  bool process_bytes = false;
   bool reset_deactivates = false;  ///< a primary context that was reset, and is retained, is not active
   bool group_limits = false;       ///< limits of cgroups (nvmlDeviceSetMemoryLimits_v1)
+  /// What a checkpoint moves of a process beside its plain memory. A process that has what is not moved is lost at it.
+  bool checkpoint_moves_shared = false, checkpoint_moves_managed = false;
+  bool checkpoint_by_owner = false;      ///< who is not root may move the memory of processes of its own
+  bool restore_can_be_repeated = false;  ///< after one that found no room; else the process never comes back
 };
 
 /// The profile named `wanted` (`535`, `560-container`); or of the newest release that is no newer than it, under that

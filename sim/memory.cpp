@@ -279,6 +279,7 @@ RATION_ENTRY cuMemAlloc_v2(CUdeviceptr* out, std::size_t size) { return allocate
 extern "C" CUresult ration_sim_unlisted(CUdeviceptr* out, std::size_t size) { return allocate(out, size); }
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
+  if (current() != nullptr) Node::get()->note(Unmovable::kManaged);
   CUresult result = allocate(out, size, true);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && size <= ration::kUnlimited.count()) result = allocate_on_host(out, size);
   if (result != CUDA_SUCCESS) return result;

@@ -441,10 +441,12 @@ DeviceUse Node::survey(int device) {
     const Bytes on_host = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
     if (process.in_use != 1 || (bytes == 0 && on_host == Bytes{0})) continue;
     // A process that has loaded the driver twice is in two slots, and one process.
-    const auto same = std::find_if(result.processes.begin(), result.processes.end(),
-                                   [&](const ProcessUse& use) { return use.pid == process.identity.pid; });
+    const auto same = std::find_if(result.processes.begin(), result.processes.end(), [&](const ProcessUse& use) {
+      return use.pid == process.identity.pid && use.pid_namespace == process.identity.pid_namespace;
+    });
     ProcessUse& use = same != result.processes.end() ? *same : result.processes.emplace_back();
     use.pid = process.identity.pid;
+    use.pid_namespace = process.identity.pid_namespace;
     use.held += Bytes{bytes};
     use.contexts += Bytes{process.contexts[device]};
     use.on_host += on_host;

@@ -28,6 +28,7 @@ inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // of a device's window
 
 struct ProcessUse {
   std::int32_t pid = 0;
+  std::uint64_t pid_namespace = 0;
   Bytes held;      ///< granules and contexts
   Bytes contexts;  ///< of these
   Bytes on_host;   ///< moved there by a checkpoint: no part of `held`
@@ -61,7 +62,12 @@ struct MemorySeen {
 /// The folder of a cgroup, without links and dots. False: there is none.
 [[nodiscard]] bool find_group(const char* path, std::string& out);
 
-enum class Move { kDone, kGone, kShared, kFull };
+/// What a process has that drivers do not move at a checkpoint.
+enum class Unmovable : std::uint32_t { kManaged = 1, kShared = 2 };
+
+/// kGone: the process ended. kUnmovable: it has what this driver does not move, and has failed. kLost: an earlier
+/// restore found no room. kKilled: the driver could not do without persistence mode.
+enum class Move { kDone, kGone, kUnmovable, kFull, kLost, kKilled };
 
 struct NodeState;
 struct ProcessRecord;
@@ -128,14 +134,16 @@ class Node {
   [[nodiscard]] GroupLimits limits(int device, const std::string& group);
   [[nodiscard]] MemorySeen seen(int device);
 
+  /// This process has such memory, or had: what is left of it when it is freed, no driver says.
+  void note(Unmovable what);
+
   // node_checkpoint.cpp: checkpoints of any process on the node.
   /// The living process of that number, as the caller numbers processes. Null: it is none of this node's.
   Turnstile* find_process(int pid, ProcessIdentity& out);
   /// What each step does to the node; each holds the process's turnstile, and sets the state it leads to.
   Move lock_process(Turnstile& turnstile, const ProcessIdentity& process);
   Move unlock_process(Turnstile& turnstile, const ProcessIdentity& process);
-  /// Moves all that the process holds to the host, and back. kShared: others look at its memory where it is; kFull:
-  /// the device or a cgroup's limit has no room. Then nothing was moved.
+  /// Moves all that the process holds to the host, and back. kFull: the device or a cgroup's limit has no room.
   Move park(Turnstile& turnstile, const ProcessIdentity& process);
   Move unpark(Turnstile& turnstile, const ProcessIdentity& process);
 

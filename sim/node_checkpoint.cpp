@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "node_state.hpp"
-#include "shared_blocks.hpp"
 
 namespace ration::sim {
 
@@ -46,14 +45,25 @@ Move Node::unlock_process(Turnstile& turnstile, const ProcessIdentity& process) 
   return change(turnstile, process, kRunning, [](int) { return Move::kDone; });
 }
 
+void Node::note(Unmovable what) {
+  lock();
+  if (const int own = slot(); own >= 0) state_->processes[own].unmovable |= static_cast<std::uint32_t>(what);
+  unlock();
+}
+
 Move Node::park(Turnstile& turnstile, const ProcessIdentity& process) {
   return change(turnstile, process, kCheckpointed, [&](int slot) {
     ProcessRecord& record = state_->processes[slot];
-    const SharedBlocks* shared = SharedBlocks::get();
-    for (int device = 0; device < static_cast<int>(models().size()) && shared != nullptr; ++device) {
-      for (std::uint32_t granule = 0; granule < places(device); ++granule) {
-        if (state_->devices[device].owner[granule] == slot + 1 && shared->covers(device, granule)) return Move::kShared;
-      }
+    const auto has = [&](Unmovable what) { return (record.unmovable & static_cast<std::uint32_t>(what)) != 0; };
+    const DriverProfile& driver = spec_.driver;
+    if ((has(Unmovable::kManaged) && !driver.checkpoint_moves_managed) ||
+        (has(Unmovable::kShared) && !driver.checkpoint_moves_shared)) {
+      set_state(turnstile, kFailed);
+      return Move::kUnmovable;
+    }
+    for (std::size_t device = 0; device < models().size(); ++device) {
+      const bool used = record.granules[device] > 0 || record.contexts[device] > 0;
+      if (used && !models()[device].persistence) return Move::kKilled;
     }
     for (std::size_t device = 0; device < models().size(); ++device) {
       record.parked[device] = record.granules[device];
@@ -68,13 +78,16 @@ Move Node::park(Turnstile& turnstile, const ProcessIdentity& process) {
 Move Node::unpark(Turnstile& turnstile, const ProcessIdentity& process) {
   return change(turnstile, process, kLocked, [&](int slot) {
     ProcessRecord& record = state_->processes[slot];
+    if (record.restore_failed != 0 && !spec_.driver.restore_can_be_repeated) return Move::kLost;
     for (int device = 0; device < static_cast<int>(models().size()); ++device) {
       const Bytes contexts{record.parked_contexts[device]};
       const Bytes managed = kGranule * record.managed[device];
       const Bytes all = kGranule * record.parked[device] + contexts;
       make_room(slot, device, all, true);
       make_room(slot, device, all - managed, false);
-      if (!fits_locked(slot, device, all, true) || !fits_locked(slot, device, all - managed, false)) return Move::kFull;
+      if (fits_locked(slot, device, all, true) && fits_locked(slot, device, all - managed, false)) continue;
+      record.restore_failed = 1;
+      return Move::kFull;
     }
     for (std::size_t device = 0; device < models().size(); ++device) {
       record.contexts[device] += record.parked_contexts[device];

@@ -25,7 +25,9 @@ Model model_of(const GpuModel& known) {
           known.capability_major,
           known.capability_minor,
           known.multiprocessors,
-          {}};
+          {},
+          true,
+          0};
 }
 
 /// A card of that name; one that nobody knows needs its size.
@@ -100,11 +102,12 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   const auto text = [&](const char* key) { return table[key].value<std::string>(); };
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
-    const bool number = name == "count";
-    const std::string_view texts[] = {"model", "memory", "context", "reserved", "orphaned", "name", "uuid"};
+    const bool number = name == "count" || name == "utilisation";
+    const std::string_view texts[] = {"model",    "memory", "context", "reserved",
+                                      "orphaned", "name",   "uuid",    "persistence"};
     if (!number && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
       problem = "unknown key '" + std::string(name) +
-                "' (known: model, memory, context, reserved, orphaned, count, name, uuid)";
+                "' (known: model, memory, context, reserved, orphaned, count, name, uuid, persistence, utilisation)";
     } else if (number ? !node.is_integer() : !node.is_string()) {
       problem = "'" + std::string(name) + (number ? "' is a number" : "' is a text in quotes");
     }
@@ -123,6 +126,14 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
     problem = "more is reserved and orphaned than the device has";
     return false;
   }
+  const std::string persistence = text("persistence").value_or("on");
+  const auto utilisation = table["utilisation"].value_or(std::int64_t{0});
+  if ((persistence != "on" && persistence != "off") || utilisation < 0 || utilisation > 100) {
+    problem = "persistence is \"on\" or \"off\", utilisation 0 to 100";
+    return false;
+  }
+  model->persistence = persistence == "on";
+  model->utilisation = static_cast<unsigned>(utilisation);
   model->name = text("name").value_or(model->name);
   model->uuid = text("uuid").value_or("");
   const auto count = table["count"].value_or(std::int64_t{1});

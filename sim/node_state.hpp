@@ -21,7 +21,9 @@ struct ProcessRecord {
   std::uint64_t managed[kMaxDevices];   // how many of these no group's limit counts
   // Of a checkpointed process: granules that have their places but do not count, and bytes of contexts.
   std::uint64_t parked[kMaxDevices], parked_contexts[kMaxDevices];
-  char group[kMaxGroupPath];  // its cgroup, as a full path
+  std::uint32_t unmovable;       // of Unmovable, what it has or had
+  std::uint32_t restore_failed;  // one found no room
+  char group[kMaxGroupPath];     // its cgroup, as a full path
 };
 
 struct DeviceRecord {

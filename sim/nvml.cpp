@@ -64,10 +64,20 @@ nvmlReturn_t answer(nvmlDevice_t device, Value* out, Value value) {
   return NVML_SUCCESS;
 }
 
+/// What a process on the device is called, and what it holds, as the caller is told.
+std::vector<ration::sim::ProcessUse> listed(nvmlDevice_t device) {
+  auto uses = Node::get()->uses(index_of(device));
+  if (Node::get()->spec().driver.process_bytes) return uses;
+  const std::uint64_t own_namespace = ration::current_process().pid_namespace;
+  std::erase_if(uses, [&](const auto& use) { return use.pid_namespace != own_namespace; });
+  for (auto& use : uses) use.held = ration::Bytes{0};
+  return uses;
+}
+
 template <typename Info>
 nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
   if (const auto state = valid(device, size); state != NVML_SUCCESS) return state;
-  const auto uses = Node::get()->uses(index_of(device));
+  const auto uses = listed(device);
   const unsigned int room = *size;
   *size = static_cast<unsigned int>(uses.size());
   if (room < uses.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -75,8 +85,7 @@ nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     out[i] = Info{};
     out[i].pid = static_cast<unsigned int>(uses[i].pid);
-    const bool told = uses[i].pid != ::getpid() || Node::get()->spec().driver.process_bytes;
-    out[i].usedGpuMemory = told ? uses[i].held.count() : 0;
+    out[i].usedGpuMemory = uses[i].held.count();
     if constexpr (requires { out[i].gpuInstanceId; }) out[i].gpuInstanceId = out[i].computeInstanceId = 0xffffffff;
   }
   return NVML_SUCCESS;
@@ -217,15 +226,27 @@ RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, 
   *minor = model(device).capability_minor;
   return NVML_SUCCESS;
 }
-// A device whose kernels do nothing is idle and cool.
+// A device whose kernels do nothing is cool, and as busy as its description says.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
-  return answer(device, out, nvmlUtilization_t{0, 0});
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = {model(device).utilisation, 0};
+  return NVML_SUCCESS;
 }
-RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t*, unsigned int* count,
-                                            unsigned long long) {
+RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* out,
+                                            unsigned int* count, unsigned long long) {
   if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
-  *count = 0;
-  return NVML_ERROR_NOT_FOUND;
+  constexpr int kOnHost = 1 << 20;  // what the host adds to a number of a container, here
+  const auto uses = listed(device);
+  const unsigned int room = *count;
+  *count = model(device).utilisation > 0 ? static_cast<unsigned int>(uses.size()) : 0;
+  if (*count == 0) return NVML_ERROR_NOT_FOUND;
+  if (out == nullptr || room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    out[i] = {};
+    out[i].pid = static_cast<unsigned int>(uses[i].pid + (Node::get()->spec().driver.process_bytes ? 0 : kOnHost));
+    out[i].smUtil = model(device).utilisation;
+  }
+  return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetTemperature(nvmlDevice_t device, int, unsigned int* out) { return answer(device, out, 35U); }
 // A card's own: third generation, sixteen lanes.
@@ -237,7 +258,11 @@ RATION_NVML nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned in
 }
 RATION_NVML nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 16U); }
 RATION_NVML nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 16U); }
-RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out) { return answer(device, out, 1U); }
+RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = model(device).persistence ? 1 : 0;
+  return NVML_SUCCESS;
+}
 
 RATION_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;

@@ -99,6 +99,7 @@ SharedRecord* SharedBlocks::find(std::uint64_t id) const {
 std::string SharedBlocks::path_of(std::uint64_t id) const { return folder_ + "/" + std::to_string(id); }
 
 std::uint64_t SharedBlocks::publish(int device, const Granules& granules, std::uint64_t size) {
+  Node::get()->note(Unmovable::kShared);
   const NodeGuard guard(*Node::get());
   std::uint32_t index = 0;
   while (index < kMaxShared && table_->records[index].id != 0) ++index;
@@ -156,6 +157,7 @@ int SharedBlocks::hold(std::uint64_t id, SharedBlock& out) {
 }
 
 bool SharedBlocks::import(std::uint64_t id, SharedBlock& out) {
+  Node::get()->note(Unmovable::kShared);
   const NodeGuard guard(*Node::get());
   reclaim();  // what a dead process owned may be gone
   SharedRecord* record = find(id);

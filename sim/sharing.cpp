@@ -136,6 +136,7 @@ RATION_ENTRY cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUme
   const int descriptor = ::memfd_create("ration-sim-pool", MFD_CLOEXEC);
   if (descriptor < 0 || ::write(descriptor, &ticket, sizeof ticket) != sizeof ticket)
     return CUDA_ERROR_OPERATING_SYSTEM;
+  Node::get()->note(Unmovable::kShared);
   *static_cast<int*>(out) = descriptor;
   return CUDA_SUCCESS;
 }
@@ -150,6 +151,7 @@ RATION_ENTRY cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* descrip
       ticket.magic != kPoolTicket) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  Node::get()->note(Unmovable::kShared);
   *out = import_pool(ticket.device);
   return CUDA_SUCCESS;
 }

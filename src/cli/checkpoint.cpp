@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "cli/verbs.hpp"
+#include "ledger/store.hpp"
 #include "node/checkpoint_jobs.hpp"
 
 namespace ration::cli {
@@ -20,9 +21,11 @@ Result<int> checkpoint_processes(const CheckpointOptions& options) {
     if (!process) return fail("E1001", fmt::format("'{}' is no process.", word), "ration suspend NAME", 2);
     processes.push_back(*process);
   }
-  const auto outcome = policy::checkpoint(
+  const auto store = ledger::Store::open();
+  const auto outcome = node::move_memory(
       options.driver_folder,
-      options.action == "suspend" ? policy::CheckpointAction::kSuspend : policy::CheckpointAction::kResume, processes);
+      options.action == "suspend" ? policy::CheckpointAction::kSuspend : policy::CheckpointAction::kResume, processes,
+      options.book, store ? store->folder() : "");
   fmt::print("{}", node::to_line(outcome));
   return outcome ? 0 : outcome.error().exit_code;
 }

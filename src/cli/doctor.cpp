@@ -19,6 +19,7 @@
 #include "cli/launch.hpp"
 #include "cli/node_client.hpp"
 #include "cli/simulated.hpp"
+#include "cli/try_suspend.hpp"
 #include "cli/verbs.hpp"
 #include "node/explain.hpp"
 #include "policy/configuration.hpp"
@@ -314,7 +315,7 @@ Finding check_ungoverned(const Session& session) {
     };
     const std::string bytes = row.at("used_bytes").is_number()
                                   ? session.size(Bytes{row["used_bytes"].template get<std::uint64_t>()})
-                                  : "n/a (not told)";
+                                  : fmt::format("n/a ({})", word(row, "used_bytes_na"));
     const std::string pid = std::to_string(process.at("pid").template get<int>());
     who.push_back(
         fmt::format("GPU {}: pid {} {} ({}) {}", row.at("gpu").template get<int>(), pid, word(process, "command"),
@@ -354,6 +355,43 @@ Finding check_simulator() {
   if (done.exit_code == 0) return ok("a simulated T4 works");
   return bad("the simulated GPU does not work: " + first_line(done.text),
              "ration run --sim=T4 --limit 1GiB -- ration-workload grab");
+}
+
+/// Whether programs can be suspended here. `now`: it is tried; else it is told what was seen before.
+Finding check_suspension(const Session& session, bool now) {
+  const auto machine = session.machine();
+  const auto store = session.store();
+  if (!machine || !store)
+    return warn("not looked at: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+  std::string moved, problem;
+  for (const auto& device : machine->devices) {
+    const std::string gpu = fmt::format("GPU {}: ", device.index);
+    if (now && device.persistence == false) {
+      problem += gpu + "not tried without persistence mode (as root: nvidia-smi -pm 1); ";
+      continue;
+    }
+    auto tried = policy::tried_suspension(device, machine->driver_version, store->folder());
+    if (now) {
+      Trial trial = try_suspension(session, device);
+      tried = trial.moved;
+      policy::remember_suspension(device, machine->driver_version, store->folder(), tried);
+      if (!tried.plain) problem += gpu + trial.problem + "; ";
+      if (tried.plain && !tried.shared) moved += gpu + trial.problem + "; ";
+    }
+    if (tried.plain || tried.shared)
+      moved += fmt::format("{}{} moved to the host and back; ", gpu,
+                           tried.shared ? "plain and shared memory" : "plain memory");
+  }
+  for (std::string* text : {&moved, &problem})
+    if (!text->empty()) text->resize(text->size() - 2);
+  if (!problem.empty())
+    return warn(fmt::format("driver {} did not move a program of ration's own: {}", machine->driver_version, problem),
+                "No program is suspended here; idle = { action = \"trim\" } works with every driver.");
+  if (!moved.empty()) return ok(fmt::format("driver {}: {}", machine->driver_version, moved));
+  return ok(
+      session.simulated
+          ? "a simulated driver moves plain memory; whether also what processes share: ration doctor --try-suspend"
+          : "n/a (not tried, so no program is suspended here: ration doctor --try-suspend)");
 }
 
 /// Which CUDA runtime a program of this environment would be given with --sim.
@@ -429,6 +467,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"fw.conflict", check_frameworks},
                             {"mem.ungoverned", [&] { return check_ungoverned(session); }},
                             {"mem.orphaned", [&] { return check_orphaned(session); }},
+                            {"suspend.tried", [&] { return check_suspension(session, options.try_suspend); }},
                             {"sim.selftest", check_simulator},
                             {"sim.cuda", check_simulated_cuda}};
   checks.push_back({"enforce.probe", [&] { return probe(session); }});

@@ -51,7 +51,8 @@ std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vect
         return member.identity.pid == process.pid && member.identity.pid_namespace == own_namespace;
       });
     });
-    if (!known) found.push_back({process.pid, command_of(process.pid), user_of(process.pid), process.held});
+    if (!known)
+      found.push_back({process.pid, command_of(process.pid), user_of(process.pid), process.held, process.untold});
   }
   return found;
 }
@@ -76,7 +77,7 @@ std::string holders_sentence(const Session& session, const policy::Device& devic
   if (std::string governed = shares_sentence(session, shares); !governed.empty()) parts.push_back(std::move(governed));
   for (const Ungoverned& process : ungoverned(device, holders)) {
     parts.push_back(fmt::format("not governed: pid {} {} ({}) {}", process.pid, process.command, process.user,
-                                session.size(process.held, "the driver does not say")));
+                                session.size(process.held, process.untold)));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -30,6 +30,7 @@ struct Ungoverned {
   std::int32_t pid = 0;
   std::string command, user;
   std::optional<Bytes> held;
+  const char* untold = policy::kUntold;  ///< why `held` is absent
 };
 [[nodiscard]] std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders);
 

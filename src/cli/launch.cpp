@@ -77,7 +77,7 @@ namespace {
   words.push_back(nullptr);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  ::execv(words[0], words.data());
+  ::execvp(words[0], words.data());
   ::_exit(127);
 }
 

@@ -220,6 +220,7 @@ void add_accounts(CommandLine& line) {
 void add_machine_verbs(CommandLine& line) {
   auto [doctor, to_check] = line.add<DoctorOptions>("doctor", cli::doctor);
   doctor->add_flag("--probe", to_check.probe, "really try to exceed a limit in every way");
+  doctor->add_flag("--try-suspend", to_check.try_suspend, "move a program of ration's own to the host and back");
   doctor->add_flag("--strict", to_check.strict, "warnings count as failures");
   option(doctor, "--only", to_check.only, "CHECK", "these checks, or groups of them")->delimiter(',');
   option(doctor, "--skip", to_check.skip, "CHECK", "all but these")->delimiter(',');
@@ -285,6 +286,7 @@ void add_hidden_verbs(CommandLine& line) {
   action(checkpoint, typed.action, {"suspend", "resume"});
   word(checkpoint, "--driver", typed.driver_folder, "FOLDER");
   word(checkpoint, "--lock", typed.lock, "FILE");
+  word(checkpoint, "--book", typed.book, "FILE");
   word(checkpoint, "processes", typed.processes, "PROCESS");
 }
 

@@ -141,6 +141,8 @@ const std::vector<VerbText>& verb_texts() {
        "One line a check; exit code 1 if one of them fails.",
        {{"ration doctor", "all checks"},
         {"ration doctor --probe", "also really try to exceed a limit"},
+        {"ration doctor --try-suspend",
+         "also move a program of its own to the host and back: before that none is suspended"},
         {"ration doctor --sim=T4 --probe", "on a simulated GPU"}}},
       {"serve",
        Task::kMachine,

@@ -131,7 +131,7 @@ struct FitsOptions {
 Result<int> fits(const Session& session, const FitsOptions& options);
 
 struct DoctorOptions {
-  bool probe = false, strict = false;
+  bool probe = false, try_suspend = false, strict = false;
   std::vector<std::string> only, skip;
 };
 Result<int> doctor(const Session& session, const DoctorOptions& options);
@@ -144,8 +144,8 @@ struct ConfigOptions {
 Result<int> config(const Session& session, const ConfigOptions& options);
 
 struct CheckpointOptions {
-  std::string action, driver_folder, lock;  ///< suspend | resume
-  std::vector<std::string> processes;       ///< words of node/checkpoint_jobs.hpp
+  std::string action, driver_folder, lock, book;  ///< suspend | resume
+  std::vector<std::string> processes;             ///< words of node/checkpoint_jobs.hpp
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 

@@ -10,6 +10,27 @@ struct CUmemPoolPtrExportData {
   unsigned char reserved[64];
 };
 
+struct CUipcEventHandle {
+  unsigned char reserved[64];
+};
+struct CUextMemory_st;
+using CUexternalMemory = CUextMemory_st*;
+struct CUlib_st;
+using CUlibrary = CUlib_st*;
+struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+struct CUmulticastObjectProp;
+enum CUmemRangeHandleType : int {};
+
+using cuIpcGetEventHandle_t = CUresult(CUipcEventHandle*, CUevent);
+using cuIpcOpenEventHandle_t = CUresult(CUevent*, CUipcEventHandle);
+using cuImportExternalMemory_t = CUresult(CUexternalMemory*, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*);
+using cuMemGetHandleForAddressRange_t = CUresult(void*, CUdeviceptr, std::size_t, CUmemRangeHandleType,
+                                                 unsigned long long);
+using cuMulticastCreate_t = CUresult(CUmemGenericAllocationHandle*, const CUmulticastObjectProp*);
+using cuLibraryGetManaged_t = CUresult(CUdeviceptr*, std::size_t*, CUlibrary, const char*);
+using cuMemGetDefaultMemPool_t = CUresult(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
+using cuMemGetMemPool_t = CUresult(CUmemoryPool*, CUmemLocation*, CUmemAllocationType);
+
 using cuMemPoolExportToShareableHandle_t = CUresult(void*, CUmemoryPool, CUmemAllocationHandleType, unsigned long long);
 using cuMemPoolImportFromShareableHandle_t = CUresult(CUmemoryPool*, void*, CUmemAllocationHandleType,
                                                       unsigned long long);

@@ -72,6 +72,13 @@ enum class BookStatus : std::uint32_t {
   kSystem,  ///< errno says why
 };
 
+/// Memory that drivers do not move to the host, or not all of them: a program that has it may be lost at the attempt.
+/// Flags.
+enum class Unmovable : std::uint32_t {
+  kManaged = 1,
+  kShared = 2,  ///< exported to other processes, or imported
+};
+
 /// What the bytes of a charge are, for `ration explain`.
 enum class Kind : std::uint32_t { kHeap, kContext, kPool };
 
@@ -135,6 +142,8 @@ struct ProcessSnapshot {
   std::uint64_t attached_ns = 0;
   std::vector<Bytes> held, context, pooled;  // by account
   std::vector<Bytes> shared;                 // by account: what it holds that others may hold, too, whoever is charged
+  std::uint32_t unmovable = 0;               // of Unmovable, what it has or had
+  [[nodiscard]] bool has(Unmovable what) const { return (unmovable & static_cast<std::uint32_t>(what)) != 0; }
 };
 
 /// Memory that several processes may hold, as the book has it. Processes go by their slot.
@@ -277,6 +286,9 @@ class Book {
   void give_up(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) noexcept;
   /// Refunds what nobody holds any more. Cheap while nothing is shared.
   void settle_shared() noexcept;
+
+  /// This process has such memory. It stays so when the memory is freed: what the driver keeps of it is not known.
+  void note(Unmovable what) noexcept;
 
   /// While this process means to sleep until bytes come back: between the two, refunds and raised limits wake it.
   void begin_waiting(std::uint32_t account, Bytes wanted) noexcept;

@@ -34,6 +34,7 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
   process.identity.pid_namespace = slot.pid_namespace;
   process.command = text(slot.command);
   process.attached_ns = plain(slot.attached_ns);
+  process.unmovable = slot.unmovable.load(std::memory_order_relaxed);
   for (std::uint32_t account = 0; account < accounts; ++account) {
     process.held.push_back(bytes(slot.parts[account].held));
     process.context.push_back(bytes(slot.parts[account].context));

@@ -50,6 +50,7 @@ void Book::prepare(std::uint32_t index, const ProcessIdentity& self) noexcept {
   }
   slot.change.store(kNoChange, kRelaxed);
   slot.waiting.store(0, kRelaxed);
+  slot.unmovable.store(0, kRelaxed);
   slot.pid = self.pid;
   slot.user = self.user;
   slot.start_time = self.start_time;
@@ -122,6 +123,11 @@ void Book::detach() noexcept {
   if (settled) unlock_shared();
   slot_lock_ = Mapping{};
   wake_waiters();
+}
+
+void Book::note(Unmovable what) noexcept {
+  const auto flag = static_cast<std::uint32_t>(what);
+  if (own_ != nullptr && (own_->unmovable.load(kRelaxed) & flag) == 0) own_->unmovable.fetch_or(flag);
 }
 
 void Book::forget_slot() noexcept {

@@ -15,7 +15,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 7;
+inline constexpr std::uint32_t kBookVersion = 8;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
@@ -106,10 +106,11 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
   std::uint32_t user;
   std::uint64_t start_time;
   std::uint64_t pid_namespace;
-  Word attached_ns;                    // CLOCK_REALTIME when it first used the driver
-  std::atomic<std::uint32_t> waiting;  // threads of it that sleep until bytes come back
-  Word change;                         // kNoChange, kPreparing or announced()
-  Word change_held;                    // what it holds of that account once the announced change is made
+  Word attached_ns;                      // CLOCK_REALTIME when it first used the driver
+  std::atomic<std::uint32_t> waiting;    // threads of it that sleep until bytes come back
+  std::atomic<std::uint32_t> unmovable;  // of Unmovable, what it has or had
+  Word change;                           // kNoChange, kPreparing or announced()
+  Word change_held;                      // what it holds of that account once the announced change is made
   Part parts[kMaxAccounts];
   char command[88];  // first words of its command line
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -36,6 +37,7 @@ void CheckpointProcesses::begin_next() {
                                  job.action == CheckpointAction::kSuspend ? "suspend" : "resume"};
   if (!driver_folder_.empty()) words.push_back("--driver=" + driver_folder_);
   if (!lock_file_.empty()) words.push_back("--lock=" + lock_file_);
+  words.push_back("--book=" + job.id);
   for (const ProcessIdentity& process : job.processes) words.push_back(to_word(process));
   auto child = Child::start(std::move(words), "");
   if (child)
@@ -55,6 +57,24 @@ std::vector<CheckpointJobs::Finished> CheckpointProcesses::take_finished() {
   }
   begin_next();
   return finished;
+}
+
+Result<CheckpointOutcome> move_memory(const std::string& driver_folder, CheckpointAction action,
+                                      const std::vector<ProcessIdentity>& processes, const std::string& book,
+                                      const std::string& runtime_folder) {
+  return policy::checkpoint(driver_folder, action, processes, [&]() -> Result<void> {
+    ledger::BookSnapshot now;
+    if (book.empty()) return {};
+    if (const auto status = ledger::Book::read(book.c_str(), now); status != ledger::BookStatus::kOk)
+      return fail("E1547", fmt::format("the book {} cannot be read: {}.", book, ledger::describe(status)),
+                  "ration doctor", 1);
+    if (std::none_of(now.processes.begin(), now.processes.end(),
+                     [](const auto& process) { return process.unmovable != 0; }))
+      return {};
+    const auto machine = policy::look_at_machine(driver_folder);
+    if (!machine) return tl::unexpected(machine.error());
+    return policy::may_be_moved(now, *machine, runtime_folder, true);  // that is tried is the daemon's to know
+  });
 }
 
 std::string to_word(const ProcessIdentity& process) {

@@ -23,6 +23,7 @@ class CheckpointJobs {
   };
 
   virtual ~CheckpointJobs() = default;
+  /// `id`: the path of the workload's book.
   virtual void start(const std::string& id, policy::CheckpointAction action,
                      const std::vector<ProcessIdentity>& processes) = 0;
   /// Those that have ended since the last call, in their order. Does not wait.
@@ -55,6 +56,13 @@ class CheckpointProcesses final : public CheckpointJobs {
   std::optional<Running> running_;
   std::vector<Finished> failed_;  ///< could not even begin
 };
+
+/// A job itself: what such a process does. Of what is to leave it looks into the book once more, when the processes are
+/// locked: what they came to have since the daemon looked stands there. `book` empty: nobody knows of them.
+[[nodiscard]] Result<policy::CheckpointOutcome> move_memory(const std::string& driver_folder,
+                                                            policy::CheckpointAction action,
+                                                            const std::vector<ProcessIdentity>& processes,
+                                                            const std::string& book, const std::string& runtime_folder);
 
 /// A process as one word on a command line, and back. Absent: it is none.
 [[nodiscard]] std::string to_word(const ProcessIdentity& process);

@@ -91,6 +91,7 @@ NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, 
   options.driver_folder = daemon.driver_folder;
   options.simulated = daemon.simulated;
   options.state_folder = state;
+  options.runtime_folder = daemon.folders.front().first;
   options.slices = [] {
     const auto store = ledger::Store::open();
     return store ? policy::read_slices(*store).value_or(std::vector<policy::Slice>{}) : std::vector<policy::Slice>{};

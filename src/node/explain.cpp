@@ -25,11 +25,9 @@ json row(const std::string& id, const std::string& label, const std::optional<By
   return entry;
 }
 
-constexpr const char* kNotAttributed = "the driver does not attribute memory to these processes";
-
-void put_driver(const std::optional<Bytes>& driver, json& answer) {
-  answer["driver_bytes"] = driver ? json(driver->count()) : json(nullptr);
-  if (!driver) answer["driver_bytes_na"] = kNotAttributed;
+void put_driver(const Holding& holding, json& answer) {
+  answer["driver_bytes"] = holding.driver ? json(holding.driver->count()) : json(nullptr);
+  if (!holding.driver) answer["driver_bytes_na"] = holding.untold;
 }
 
 // What the processes of these accounts, all of one device, hold: into the fields of `answer`.
@@ -45,29 +43,31 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
     if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
     for (const ProcessView& process : account->processes) {
       holding.held += process.used;
+      if (process.untold == policy::kUntoldInContainer) holding.untold = process.untold;
       holding.driver =
           holding.driver && process.driver_used ? std::optional(*holding.driver + *process.driver_used) : std::nullopt;
     }
   }
   answer["used_bytes"] = used.count();
   answer["suspended_bytes"] = away.count();
-  put_driver(holding.driver, answer);
+  put_driver(holding, answer);
   answer["rows"] = rows_of(holding);
 }
 
 // One process of an account; of one that is away the driver knows nothing.
 json part_of(const AccountView& account, const ProcessView& process) {
-  const Holding holding{process.used,
-                        process.context,
-                        process.pooled,
-                        Bytes{0},
-                        account.suspended ? std::optional(Bytes{0}) : process.driver_used,
-                        account.contexts_counted};
+  Holding holding{process.used,
+                  process.context,
+                  process.pooled,
+                  Bytes{0},
+                  account.suspended ? std::optional(Bytes{0}) : process.driver_used,
+                  account.contexts_counted};
+  if (process.untold == policy::kUntoldInContainer) holding.untold = process.untold;
   json answer{{"pid", process.pid},
               {"command", process.command},
               {"used_bytes", process.used.count()},
               {"shared_bytes", process.shared.count()}};
-  put_driver(holding.driver, answer);
+  put_driver(holding, answer);
   answer["rows"] = rows_of(holding);
   return answer;
 }
@@ -99,7 +99,7 @@ json stranger_json(const Snapshot& snapshot, const std::vector<const UngovernedV
     if (view->process.driver_used)
       device["used_bytes"] = view->process.driver_used->count();
     else
-      device["used_bytes_na"] = "the driver does not say";
+      device["used_bytes_na"] = view->process.untold;
     answer["devices"].push_back(std::move(device));
   }
   return answer;
@@ -122,7 +122,7 @@ json rows_of(const Holding& holding) {
           "driver minus book at several looks; the limit binds it"),
       row("unexplained", "not explained (newer than these looks)",
           driver ? std::optional(*driver - std::min(*driver, held + holding.unrequested)) : std::nullopt,
-          driver ? "driver minus the rows above" : kNotAttributed)};
+          driver ? "driver minus the rows above" : holding.untold)};
 }
 
 std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes pooled) {
@@ -266,7 +266,7 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;
-    const std::string told = view.process.driver_used ? "driver" : "the driver does not say";
+    const std::string told = view.process.driver_used ? "driver" : view.process.untold;
     const std::string origin = whereabouts(viewer.is_operator ? view.process.user : "", view.container, view.origin);
     rows.push_back(row(fmt::format("pid-{}", view.process.pid),
                        fmt::format("not governed: pid {} {}", view.process.pid,

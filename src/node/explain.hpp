@@ -18,6 +18,7 @@ struct Holding {
   Bytes unrequested;             ///< beside these, of an account: see AccountView
   std::optional<Bytes> driver;   ///< absent: it does not attribute memory to them
   bool contexts_counted = true;  ///< false: the books enter allocations only
+  const char* untold = "the driver does not attribute memory to these processes";  ///< why `driver` is absent
 };
 /// By kind. The rows with a number add up to what the driver says.
 [[nodiscard]] nlohmann::json rows_of(const Holding& holding);

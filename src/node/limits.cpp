@@ -26,7 +26,8 @@ json to_json(const OwnedWorkload& owned) {
   for (const OwnedLimit& limit : owned.accounts) {
     accounts.push_back({{"configured", limit.configured.count()},
                         {"effective", limit.effective.count()},
-                        {"guarantee", limit.guarantee.count()}});
+                        {"guarantee", limit.guarantee.count()},
+                        {"moved", limit.moved.count()}});
   }
   return {{"owner", owned.owner},
           {"run", owned.run},
@@ -53,7 +54,8 @@ OwnedWorkload from_json(const json& entry) {
   owned.held = entry.value("held", false);
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
-    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, {}});
+    const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, {}, moved});
   }
   return owned;
 }
@@ -96,7 +98,7 @@ bool Limits::take_up(const Workload& workload) {
   owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
     const Bytes guarantee = std::min(account.guarantee, account.limit);
-    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, account.unrequested});
+    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, account.unrequested, {}});
     written.push_back({account.limit, account.guarantee, {}, account.unrequested});
   }
   owned_[workload.path] = std::move(owned);

@@ -23,6 +23,7 @@ struct OwnedLimit {
   LimitReason reason = LimitReason::kConfigured;
   Bytes ceiling;      ///< what it may be raised to for a charge that waits; 0: not above effective
   Bytes unrequested;  ///< what the driver holds beside all charges; found anew after a restart
+  Bytes moved;        ///< what it held when it was suspended: what has to come back
 };
 
 struct OwnedWorkload {

@@ -39,8 +39,9 @@
 namespace ration::node {
 
 struct NodeOptions {
-  std::string driver_folder;  ///< empty: the loader's own search
-  std::string state_folder;   ///< where its numbers are kept; empty: nowhere
+  std::string driver_folder;   ///< empty: the loader's own search
+  std::string state_folder;    ///< where its numbers are kept; empty: nowhere
+  std::string runtime_folder;  ///< where it is kept what was found out about the devices
   bool simulated = false;
   /// What moves the memory of programs; null: processes of this program's own.
   std::unique_ptr<CheckpointJobs> checkpoint_jobs;
@@ -242,6 +243,9 @@ class Node {
   void note_trims(std::vector<history::Event>& events);
   void bring_back(std::vector<history::Event>& events);
   void set_away(const Workload& workload, OwnedWorkload& owned, bool away, std::vector<history::Event>& events);
+  [[nodiscard]] std::vector<Bytes> to_be_moved(const Workload& workload) const;
+  [[nodiscard]] Result<void> host_has_room(const Workload& workload, const std::vector<ProcessIdentity>& processes,
+                                           Bytes needed) const;
   [[nodiscard]] Result<void> begin_suspension(const Workload& workload, bool held);
   void begin_trim(const Workload& workload, const std::string& by);
   [[nodiscard]] Result<const Workload*> workload_for(const std::string& name, const Caller& caller) const;

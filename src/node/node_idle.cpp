@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "ledger/store_limits.hpp"
 #include "node/node.hpp"
 #include "node/people.hpp"
 #include "node/subject.hpp"
 #include "policy/checkpoint.hpp"
+#include "policy/host_memory.hpp"
 #include "policy/text.hpp"
 
 namespace ration::node {
@@ -20,15 +20,9 @@ using history::Event;
 constexpr std::uint64_t kTrimTime = 2'000'000'000;
 /// What the host keeps free when device memory comes into it.
 constexpr Bytes kHostReserve{std::uint64_t{1} << 30};
-
-Bytes host_memory_available() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("MemAvailable:", 0) == 0)
-      return Bytes{std::stoull("0" + line.substr(line.find_first_of("0123456789"))) << 10};
-  }
-  return Bytes{0};
-}
+/// What a device has to have free beside what comes back: after one restore without room no other succeeds
+/// (NVIDIA/cuda-checkpoint issue 44), and what the driver needs meanwhile is not known.
+constexpr Bytes kRestoreMargin{std::uint64_t{256} << 20};
 
 Bytes sum(const std::vector<Bytes>& parts) {
   Bytes total;
@@ -87,7 +81,10 @@ std::optional<int> Node::utilisation_of(const Workload& workload) const {
       for (const ProcessView& process : account.processes) {
         const auto same = std::find_if(device.processes->begin(), device.processes->end(),
                                        [&](const auto& each) { return each.pid == process.pid; });
-        if (same == device.processes->end()) continue;
+        if (same == device.processes->end()) {
+          if (process.driver_used || process.used == Bytes{0}) continue;  // it is not there
+          return std::nullopt;
+        }
         if (!same->utilisation) return std::nullopt;
         highest = std::max(highest, *same->utilisation);
       }
@@ -116,18 +113,52 @@ Result<std::vector<ProcessIdentity>> Node::processes_of(const Workload& workload
   return processes;
 }
 
+// By the driver's word and by the book's, whichever is more: code and rounding are in no book, managed memory is in no
+// number of the driver.
+std::vector<Bytes> Node::to_be_moved(const Workload& workload) const {
+  std::vector<Bytes> bytes = workload.used;
+  for (const AccountView& account : snapshot_.accounts) {
+    if (account.path != workload.path) continue;
+    Bytes by_driver;
+    for (const ProcessView& process : account.processes) by_driver += process.driver_used.value_or(Bytes{0});
+    bytes[account.account] = std::max(bytes[account.account], by_driver);
+  }
+  return bytes;
+}
+
+Result<void> Node::host_has_room(const Workload& workload, const std::vector<ProcessIdentity>& processes,
+                                 Bytes needed) const {
+  const std::string fix = "Free host memory, or trim: ration trim " + workload.book.name;
+  const Bytes available = policy::host_memory_available();
+  if (needed + kHostReserve > available)
+    return fail("E1547",
+                fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
+                            format_size(needed), workload.book.name),
+                fix, 4);
+  if (options_.simulated) return {};  // whose memory lies outside of all processes, on a device or not
+  for (const ProcessIdentity& process : processes) {
+    const auto room = policy::room_in_memory_group(process.pid);
+    if (!room || needed <= room->left) continue;
+    return fail("E1547",
+                fmt::format("the memory cgroup {} has {} left: the {} of {}, copied into it, would have it killed.",
+                            room->group, format_size(room->left), format_size(needed), workload.book.name),
+                fix, 4);
+  }
+  return {};
+}
+
 Result<void> Node::begin_suspension(const Workload& workload, bool held) {
   OwnedWorkload* owned = limits_.find(workload.path);
   if (owned == nullptr || suspension_.state_of(workload.path) != Suspension::State::kHere)
     return fail("E1546", fmt::format("{} is suspended, or on its way, already.", workload.book.name), "ration ps", 4);
   const auto processes = processes_of(workload);
   if (!processes) return tl::unexpected(processes.error());
-  const Bytes needed = sum(workload.used), available = host_memory_available();
-  if (needed + kHostReserve > available)
-    return fail("E1547",
-                fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
-                            format_size(needed), workload.book.name),
-                "Free host memory, or trim: ration trim NAME", 4);
+  if (!machine_) return tl::unexpected(machine_.error());
+  if (auto good = policy::may_be_moved(workload.book, *machine_, options_.runtime_folder, options_.simulated); !good)
+    return good;
+  const std::vector<Bytes> moved = to_be_moved(workload);
+  if (auto room = host_has_room(workload, *processes, sum(moved)); !room) return room;
+  for (std::size_t i = 0; i < std::min(moved.size(), owned->accounts.size()); ++i) owned->accounts[i].moved = moved[i];
   owned->suspended = true;
   owned->held = held;
   limits_.changed();
@@ -276,12 +307,15 @@ void Node::note_suspension(std::vector<Event>& events) {
   }
 }
 
-// What was promised has to be there, too: after a restore that finds no room, drivers up to 580 at least can do no
-// other.
+// What was promised has to be there, too, and a margin: see kRestoreMargin. But no more than there can ever be.
 void Node::bring_back(std::vector<Event>& events) {
   if (!machine_) return;
-  std::map<ledger::DeviceUuid, Bytes> free;
-  for (const policy::Device& device : machine_->devices) free[device.bytes] = device.free;
+  std::map<ledger::DeviceUuid, Bytes> free, most;
+  for (const policy::Device& device : machine_->devices) {
+    const Bytes beside = device.reserved.value_or(Bytes{0}) + policy::orphaned(device).value_or(Bytes{0});
+    free[device.bytes] = device.free;
+    most[device.bytes] = device.total - std::min(device.total, beside);
+  }
   for (auto each = returning_.begin(); each != returning_.end();) {
     const auto found = registry_.workloads().find(*each);
     if (found == registry_.workloads().end()) {
@@ -290,14 +324,22 @@ void Node::bring_back(std::vector<Event>& events) {
     }
     const Workload& workload = found->second;
     const auto& accounts = workload.book.accounts;
+    OwnedWorkload* owned = limits_.find(*each);
+    std::vector<Bytes> bytes = workload.used;
+    for (std::size_t i = 0; owned != nullptr && i < std::min(bytes.size(), owned->accounts.size()); ++i)
+      bytes[i] = std::max(bytes[i], owned->accounts[i].moved);
     bool fits = true;
-    for (std::size_t i = 0; i < accounts.size(); ++i) fits = fits && free[accounts[i].device] >= workload.used[i];
+    for (std::size_t i = 0; i < accounts.size(); ++i) {
+      const auto& device = accounts[i].device;
+      fits = fits && free[device] >= std::min(bytes[i] + kRestoreMargin, most[device]);
+    }
     if (!fits || !suspension_.resume(*each)) {
       each = fits ? returning_.erase(each) : std::next(each);
       continue;
     }
-    for (std::size_t i = 0; i < accounts.size(); ++i) free[accounts[i].device] -= workload.used[i];
-    if (OwnedWorkload* owned = limits_.find(*each)) set_away(workload, *owned, false, events);
+    for (std::size_t i = 0; i < accounts.size(); ++i)
+      free[accounts[i].device] -= std::min(free[accounts[i].device], bytes[i]);
+    if (owned != nullptr) set_away(workload, *owned, false, events);
     each = returning_.erase(each);
   }
 }

@@ -255,7 +255,8 @@ void Node::note_ungoverned(std::vector<Event>& events) {
         fmt::format(
             "pid {} ({}, {}) holds {} on GPU {} and was not started through ration{}", view.process.pid,
             view.process.command.empty() ? "n/a" : view.process.command, view.process.user,
-            view.process.driver_used ? format_size(*view.process.driver_used) : "n/a (the driver does not say)",
+            view.process.driver_used ? format_size(*view.process.driver_used)
+                                     : fmt::format("n/a ({})", view.process.untold),
             view.gpu,
             view.container.empty() ? view.origin.empty() ? "" : ": " + view.origin : ": container " + view.container));
     event.gpu = view.gpu;

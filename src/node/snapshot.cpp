@@ -26,11 +26,13 @@ using Key = std::pair<std::uint64_t, std::int32_t>;
 struct DriverProcess {
   std::int32_t host_pid = 0;
   std::optional<Bytes> held;
+  const char* untold = policy::kUntold;
   bool governed = false;
 };
 struct DriverProcesses {
   std::map<Key, DriverProcess> by_key;
   bool known_here = false;  // some of them are in books of this namespace: the driver's numbers are the books'
+  bool told = true;         // what each of them holds: then whom the driver does not list holds nothing
 };
 
 Key key_of(const ProcessIdentity& identity) { return {identity.pid_namespace, identity.pid}; }
@@ -54,7 +56,8 @@ DriverProcesses processes_on(const policy::Device& device, const std::set<Key>& 
       (void)inner_identity(process.pid, key.second, key.first);
     else
       found.known_here = true;
-    found.by_key[key] = {process.pid, process.held, false};
+    found.told = found.told && process.held;
+    found.by_key[key] = {process.pid, process.held, process.untold, false};
   }
   return found;
 }
@@ -73,6 +76,7 @@ ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& pro
   if (driver != nullptr) {
     driver->governed = true;
     view.driver_used = driver->held;
+    view.untold = driver->untold;
   }
   // Shared memory that another process of the workload is charged for may be this one's by the driver's count.
   if (view.driver_used && *view.driver_used > view.used + view.shared + kNotInBooks)
@@ -212,10 +216,12 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
             driver = &same->second;
         }
         ProcessView& shown = view.processes.emplace_back(view_of(workload, process, account, driver));
-        // Whom the driver does not list holds nothing, whatever a book says.
-        if (driver == nullptr && processes != nullptr && processes->known_here &&
+        // Whom the driver does not list holds nothing, whatever a book says; but in a container it may list nobody, or
+        // not say what they hold.
+        if (driver == nullptr && processes != nullptr && processes->known_here && processes->told &&
             process.identity.pid_namespace == own_namespace)
           shown.driver_used = Bytes{0};
+        if (driver == nullptr && processes != nullptr && !processes->told) shown.untold = policy::kUntoldInContainer;
         if (view.suspended) shown.used = shown.context = shown.pooled = Bytes{0};
       }
       if (device != snapshot.devices.end()) device->governed += view.credible();
@@ -234,6 +240,8 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
       view.state = ProcessState::kUnmanaged;
       view.used = process.held.value_or(Bytes{0});
       view.driver_used = process.held;
+      view.untold = process.untold;
+      if (!process.held) device.untold = process.untold;
       snapshot.ungoverned.push_back({std::move(view), device.device.index, origin.container, origin.how, "report"});
       device.ungoverned += process.held.value_or(Bytes{0});
     }

@@ -26,7 +26,8 @@ struct ProcessView {
   ProcessState state = ProcessState::kManaged;
   Bytes used, context, pooled;       ///< by its book; the last two are part of the first
   Bytes shared;                      ///< what it holds that others may hold, too, whoever is charged for it
-  std::optional<Bytes> driver_used;  ///< absent where the driver does not attribute memory to it
+  std::optional<Bytes> driver_used;  ///< absent where the driver does not say: `untold` is why
+  const char* untold = policy::kUntold;
 };
 
 /// One workload on one device.
@@ -76,6 +77,7 @@ struct DeviceView {
   policy::Device device;
   Bytes governed;                 ///< by the books
   Bytes ungoverned;               ///< by the driver, of processes in no book
+  const char* untold = nullptr;   ///< why it does not say what each of them holds; null: it does
   Bytes unexplained;              ///< the driver's own, and what nobody accounts for
   std::optional<Bytes> orphaned;  ///< of no process that the driver lists; absent: it does not tell
   Bytes promised;   ///< guarantees and slices: of a tenant what it has of its own, or its workloads have together

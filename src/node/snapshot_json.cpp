@@ -122,7 +122,7 @@ void write_process(Writer& out, const ProcessView& process) {
       .text("command", process.command)
       .text("state", name_of(process.state))
       .bytes("used_bytes", process.used)
-      .bytes("driver_used_bytes", process.driver_used, "the driver does not attribute memory to this process");
+      .bytes("driver_used_bytes", process.driver_used, process.untold);
 }
 
 void write_account(Writer& out, const AccountView& account, const Viewer& viewer, std::size_t most_processes) {
@@ -176,7 +176,7 @@ void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& vie
       .flag("governed", false)
       .text("user", view.process.user)
       .text("policy", view.policy)
-      .bytes("used_bytes", view.process.driver_used, "the driver does not say")
+      .bytes("used_bytes", view.process.driver_used, view.process.untold)
       .text("container", view.container, "in no container")
       .text("origin", view.origin, "its cgroup does not tell")
       .number("process_count", 1);
@@ -224,12 +224,11 @@ json device_json(const DeviceView& view) {
   put(row, "temperature_celsius", view.device.temperature, "the driver does not say");
   row["time_to_full_seconds"] = view.seconds_to_full ? json(*view.seconds_to_full) : json(nullptr);
   if (!view.seconds_to_full) row["time_to_full_seconds_na"] = "its use has not grown steadily for a minute";
-  const bool processes = view.device.processes.has_value();
-  put(row, "ungoverned_bytes", processes ? std::optional(view.ungoverned) : std::nullopt,
-      "without NVML nobody names the processes");
+  const char* const unknown =
+      view.device.processes ? view.untold : static_cast<const char*>("without NVML nobody names the processes");
+  put(row, "ungoverned_bytes", unknown == nullptr ? std::optional(view.ungoverned) : std::nullopt, unknown);
   put(row, "orphaned_bytes", view.orphaned, "the driver does not say what it needs itself, or what each process holds");
-  put(row, "unexplained_bytes", processes ? std::optional(view.unexplained) : std::nullopt,
-      "without NVML nobody names the processes");
+  put(row, "unexplained_bytes", unknown == nullptr ? std::optional(view.unexplained) : std::nullopt, unknown);
   return row;
 }
 

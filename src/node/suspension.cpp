@@ -142,7 +142,11 @@ std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
           workload.driver_threads.insert(thread);
     } else if (!suspended && error) {
       workload.state = State::kAway;
-      workload.asked = "it could not be brought back before";
+      // Of whom the driver has given up it says so each time: only a person asks again.
+      if (error->id == "E1545")
+        workload.held = true;
+      else
+        workload.asked = "it could not be brought back before";
     } else {
       workloads_.erase(found);
     }

@@ -8,7 +8,7 @@
 // else.
 //
 // Promises: nobody stays away unnoticed, also over a restart of the daemon (then everybody away asks), but for those
-// that a person holds away; what ended is forgotten. Not thread-safe.
+// that a person holds away and those that the driver has given up; what ended is forgotten. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ class Suspension {
       kNotSuspended,  ///< it stays where it is: `error` says why
       kAsks,
       kResumed,
-      kNotResumed,  ///< it stays away and asks again
+      kNotResumed,  ///< it stays away and asks again, where the driver has not given it up
     };
     std::string id;
     What what = What::kSuspended;

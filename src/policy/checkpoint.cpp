@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/command.hpp"
 #include "driver/cuda_share_abi.hpp"
 #include "policy/driver_library.hpp"
+#include "policy/measured.hpp"
 
 namespace ration::policy {
 namespace {
@@ -32,7 +37,8 @@ class Checkpointer {
            CUDA_ERROR_NOT_INITIALIZED;
   }
 
-  [[nodiscard]] Result<CheckpointOutcome> suspend(const std::vector<std::int32_t>& pids) const {
+  [[nodiscard]] Result<CheckpointOutcome> suspend(const std::vector<std::int32_t>& pids,
+                                                  const std::function<Result<void>()>& may_leave) const {
     CheckpointOutcome outcome;
     std::vector<std::int32_t> locked, moved;
     Result<void> done;
@@ -48,6 +54,7 @@ class Checkpointer {
       if (!done) break;
       if (*state != CU_PROCESS_STATE_CHECKPOINTED) locked.push_back(pid);
     }
+    if (done) done = may_leave();
     for (const std::int32_t pid : locked) {
       if (!done) break;
       CUcheckpointCheckpointArgs wish{};
@@ -121,9 +128,13 @@ class Checkpointer {
   }
 
   [[nodiscard]] Result<void> restore(std::int32_t pid) const {
-    return result(pid, "restore",
-                  driver_.call("cuCheckpointProcessRestore", CUDA_ERROR_NOT_SUPPORTED, pid,
-                               static_cast<CUcheckpointRestoreArgs*>(nullptr)));
+    const CUresult answer = driver_.call("cuCheckpointProcessRestore", CUDA_ERROR_NOT_SUPPORTED, pid,
+                                         static_cast<CUcheckpointRestoreArgs*>(nullptr));
+    // So it goes on after one that found no room (NVIDIA/cuda-checkpoint issue 44).
+    if (answer == CUDA_ERROR_OPERATING_SYSTEM)
+      return fail("E1545", fmt::format("the driver does not bring pid {} back any more (error 304).", pid),
+                  fmt::format("Start it again: kill {}", pid), 1);
+    return result(pid, "restore", answer);
   }
 
   void unlock(std::int32_t pid) const {
@@ -137,14 +148,80 @@ class Checkpointer {
 }  // namespace
 
 Result<CheckpointOutcome> checkpoint(const std::string& driver_folder, CheckpointAction action,
-                                     const std::vector<ProcessIdentity>& processes) {
+                                     const std::vector<ProcessIdentity>& processes,
+                                     const std::function<Result<void>()>& may_leave) {
   const Checkpointer driver(driver_folder);
   if (auto usable = driver.usable(); !usable) return tl::unexpected(usable.error());
   std::vector<std::int32_t> pids;
   for (const ProcessIdentity& process : processes)
     if (const auto now = identity_of(process.pid); now && now->same_as(process) && driver.knows(process.pid))
       pids.push_back(process.pid);
-  return action == CheckpointAction::kSuspend ? driver.suspend(pids) : driver.resume(pids);
+  return action == CheckpointAction::kSuspend ? driver.suspend(pids, may_leave) : driver.resume(pids);
+}
+
+namespace {
+
+std::string tried_file(const std::string& runtime_folder) { return runtime_folder + "/suspension-tried.json"; }
+
+Error cannot_be_moved(std::string what, std::string fix) { return {"E1547", std::move(what), std::move(fix), 4}; }
+
+std::string named(const ledger::ProcessSnapshot& process, const ledger::BookSnapshot& book) {
+  return fmt::format("pid {} of {} ({})", process.identity.pid, book.name, process.command);
+}
+
+}  // namespace
+
+Tried tried_suspension(const Device& device, const std::string& driver_version, const std::string& runtime_folder) {
+  const auto found = measured(tried_file(runtime_folder), device, driver_version);
+  return found.is_object() ? Tried{found.value("plain", false), found.value("shared", false)} : Tried{};
+}
+
+void remember_suspension(const Device& device, const std::string& driver_version, const std::string& runtime_folder,
+                         const Tried& tried) {
+  remember(tried_file(runtime_folder), device, driver_version, {{"plain", tried.plain}, {"shared", tried.shared}});
+}
+
+Result<void> may_be_moved(const ledger::BookSnapshot& book, const Machine& machine, const std::string& runtime_folder,
+                          bool plain_is_moved) {
+  const std::string trim = command({"trim", book.name}) + "   has it give back what it does not use";
+  bool shared_is_moved = true;
+  for (const auto& account : book.accounts) {
+    const auto device = std::find_if(machine.devices.begin(), machine.devices.end(),
+                                     [&](const Device& each) { return each.bytes == account.device; });
+    if (device == machine.devices.end())
+      return tl::unexpected(cannot_be_moved(
+          fmt::format("a device of {} is not on this machine, so what its driver moves is not known.", book.name),
+          trim));
+    const Tried tried = tried_suspension(*device, machine.driver_version, runtime_folder);
+    shared_is_moved = shared_is_moved && tried.shared;
+    if (!tried.plain && !plain_is_moved)
+      return tl::unexpected(cannot_be_moved(
+          fmt::format("it has not been seen here that driver {} moves a program's memory on GPU {} ({}) and brings it "
+                      "back; some drivers destroy the program.",
+                      machine.driver_version, device->index, device->name),
+          command({"doctor", "--try-suspend"}) + "   tries it with a program of its own"));
+    if (device->persistence == false)
+      return tl::unexpected(cannot_be_moved(
+          fmt::format("GPU {} ({}) is not in persistence mode, without which the driver may kill a program at its "
+                      "suspension.",
+                      device->index, device->name),
+          fmt::format("As root: nvidia-smi -i {} -pm 1, or run nvidia-persistenced", device->index)));
+  }
+  for (const auto& process : book.processes) {
+    if (process.has(ledger::Unmovable::kManaged))
+      return tl::unexpected(cannot_be_moved(
+          fmt::format("{} has used managed memory, which no release of the driver moves: its suspension would destroy "
+                      "the program.",
+                      named(process, book)),
+          trim));
+    if (process.has(ledger::Unmovable::kShared) && !shared_is_moved)
+      return tl::unexpected(cannot_be_moved(
+          fmt::format("{} has exported memory to other processes, or imported it. Drivers before release 610 destroy "
+                      "such a program at its suspension, and of driver {} it was not seen here that it moves it.",
+                      named(process, book), machine.driver_version),
+          trim + "; with driver 610 or newer 'ration doctor --try-suspend' may show that it is moved"));
+  }
+  return {};
 }
 
 bool is_on_device(const Machine& machine, const std::vector<ProcessIdentity>& processes) {

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +12,7 @@
 #include "driver/cuda_abi.hpp"
 #include "driver/nvml_abi.hpp"
 #include "policy/driver_library.hpp"
+#include "policy/measured.hpp"
 
 namespace ration::policy {
 namespace {
@@ -52,14 +51,21 @@ std::optional<std::vector<DeviceProcess>> processes_of(const Library& nvml, nvml
   }
   std::vector<DeviceProcess> found;
   for (const auto& process : list) {
-    DeviceProcess entry{static_cast<std::int32_t>(process.pid), std::nullopt, std::nullopt};
-    if (process.usedGpuMemory != ~0ULL) entry.held = Bytes{process.usedGpuMemory};
+    DeviceProcess entry;
+    entry.pid = static_cast<std::int32_t>(process.pid);
+    // Whoever is listed has a context. In a container NVML before release 570 says 0 all the same (HAMi-core issue
+    // 112).
+    if (process.usedGpuMemory == 0)
+      entry.untold = kUntoldInContainer;
+    else if (process.usedGpuMemory != ~0ULL)
+      entry.held = Bytes{process.usedGpuMemory};
     found.push_back(entry);
   }
   return found;
 }
 
-/// How much each process computed in the last seconds: who is not named did not. Not every device tells.
+/// How much each process computed in the last seconds: who is not named did not, but where the driver does not say what
+/// a process holds: there it names those who compute by their numbers on the host. Not every device tells.
 void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<DeviceProcess>& processes) {
   constexpr unsigned long long kWindowMicroseconds = 5'000'000;  // between two looks of a daemon at rest
   const unsigned long long since = unix_time_ns() / 1000 - kWindowMicroseconds;
@@ -74,7 +80,8 @@ void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<Devic
     int& known = highest[static_cast<std::int32_t>(samples[i].pid)];
     known = std::max(known, static_cast<int>(samples[i].smUtil));
   }
-  for (DeviceProcess& process : processes) process.utilisation = highest[process.pid];
+  for (DeviceProcess& process : processes)
+    if (process.untold != kUntoldInContainer) process.utilisation = highest[process.pid];
 }
 
 std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
@@ -107,6 +114,9 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
   if (nvml.call("nvmlDeviceGetTemperature", NVML_ERROR_NOT_SUPPORTED, handle, 0, &celsius) == NVML_SUCCESS) {
     device.temperature = static_cast<int>(celsius);
   }
+  unsigned int persistence = 0;
+  if (nvml.call("nvmlDeviceGetPersistenceMode", NVML_ERROR_NOT_SUPPORTED, handle, &persistence) == NVML_SUCCESS)
+    device.persistence = persistence != 0;
   device.processes = processes_of(nvml, handle);
   if (device.processes && device.utilisation != 0) ask_utilisation(nvml, handle, *device.processes);
   return device;
@@ -149,12 +159,6 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
 }
 
 std::string costs_file(const std::string& runtime_folder) { return runtime_folder + "/context-costs.json"; }
-
-nlohmann::json read_costs(const std::string& runtime_folder) {
-  std::ifstream file(costs_file(runtime_folder));
-  auto costs = nlohmann::json::parse(file, nullptr, false);
-  return costs.is_object() ? costs : nlohmann::json::object();
-}
 
 }  // namespace
 
@@ -231,41 +235,46 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
 
 std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version,
                                   const std::string& runtime_folder) {
-  const auto costs = read_costs(runtime_folder);
-  const auto found = costs.find(device.uuid + " " + driver_version);
-  if (found == costs.end() || !found->is_number_unsigned()) return std::nullopt;
-  return Bytes{found->get<std::uint64_t>()};
+  const auto cost = measured(costs_file(runtime_folder), device, driver_version);
+  return cost.is_number_unsigned() ? std::optional(Bytes{cost.get<std::uint64_t>()}) : std::nullopt;
 }
 
 void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder,
                            Bytes cost) {
-  auto costs = read_costs(runtime_folder);
-  costs[device.uuid + " " + driver_version] = cost.count();
-  const std::string fresh = costs_file(runtime_folder) + fmt::format(".{}", ::getpid());
-  if (std::ofstream(fresh) << costs.dump(1) << "\n") {
-    std::error_code error;  // a lost memory is measured again
-    std::filesystem::rename(fresh, costs_file(runtime_folder), error);
-  }
+  remember(costs_file(runtime_folder), device, driver_version, cost.count());
 }
 
 std::optional<Bytes> measure_context(const std::string& driver_folder, int index) {
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   const Library driver(driver_folder, "libcuda.so.1");
-  cuda::CUcontext context{};
-  if (!driver || driver.call("cuInit", cuda::CUDA_ERROR_NOT_SUPPORTED, 0U) != cuda::CUDA_SUCCESS ||
-      driver.call("cuDevicePrimaryCtxRetain", cuda::CUDA_ERROR_NOT_SUPPORTED, &context, index) != cuda::CUDA_SUCCESS) {
+  if (!driver || driver.call("cuInit", cuda::CUDA_ERROR_NOT_SUPPORTED, 0U) != cuda::CUDA_SUCCESS) return std::nullopt;
+  const auto device_now = [&]() -> std::optional<Device> {
+    const auto machine = look_at_machine(driver_folder);
+    if (!machine) return std::nullopt;
+    for (const Device& device : machine->devices)
+      if (device.index == index && device.processes) return device;
     return std::nullopt;
+  };
+  // Where the driver does not say what this process holds, what the device has less is the context's, unless others
+  // take something meanwhile: the smallest difference of a few is least wrong.
+  constexpr int kTimes = 3;
+  std::optional<Bytes> smallest;
+  std::optional<Device> before;
+  for (int time = 0; time <= kTimes; ++time) {
+    cuda::CUcontext context{};
+    if (driver.call("cuDevicePrimaryCtxRetain", cuda::CUDA_ERROR_NOT_SUPPORTED, &context, index) != cuda::CUDA_SUCCESS)
+      break;
+    const auto after = device_now();
+    if (!after) break;
+    for (const DeviceProcess& process : *after->processes)
+      if (process.pid == ::getpid() && process.held) return process.held;
+    if (before && after->free < before->free)
+      smallest = std::min(smallest.value_or(kUnlimited), before->free - after->free);
+    driver.call("cuDevicePrimaryCtxRelease_v2", cuda::CUDA_ERROR_NOT_SUPPORTED, index);
+    before = device_now();
   }
-  const auto machine = look_at_machine(driver_folder);
-  if (!machine) return std::nullopt;
-  for (const Device& device : machine->devices) {
-    if (device.index != index || !device.processes) continue;
-    for (const DeviceProcess& process : *device.processes) {
-      if (process.pid == ::getpid()) return process.held;
-    }
-  }
-  return std::nullopt;
+  return smallest;
 }
 
 }  // namespace ration::policy

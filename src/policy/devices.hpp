@@ -11,9 +11,14 @@
 
 namespace ration::policy {
 
+/// Why nobody knows what a process holds.
+inline constexpr const char* kUntold = "the driver does not attribute memory to this process";
+inline constexpr const char* kUntoldInContainer = "the driver does not tell it in a container";
+
 struct DeviceProcess {
   std::int32_t pid = 0;
-  std::optional<Bytes> held{};       ///< absent where the driver does not attribute memory to processes
+  std::optional<Bytes> held{};  ///< absent where the driver does not say: `untold` is why
+  const char* untold = kUntold;
   std::optional<int> utilisation{};  ///< percent of the last seconds in which it computed; absent: nobody said
 };
 
@@ -30,6 +35,7 @@ struct Device {
   std::optional<Bytes> reserved;                        ///< of what is not free, by the driver for itself
   std::optional<int> utilisation;                       ///< percent of the last sample period
   std::optional<int> temperature;                       ///< degrees Celsius
+  std::optional<bool> persistence;                      ///< the driver stays loaded while nobody uses the device
   std::optional<std::vector<DeviceProcess>> processes;  ///< absent without a management library
 };
 

@@ -328,6 +328,12 @@ int main(int argc, char** argv) {
   app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {
     outcome = start_driver() ? workload::keep_open() : 1;
   });
+  static bool shared = false;
+  auto* keeping =
+      app.add_subcommand("keep", "fills memory, and says whether it is as it was when it is asked")->group("");
+  keeping->add_option("size", options.request_mib, "MiB");
+  keeping->add_flag("--shared", shared);
+  keeping->callback([&] { outcome = start_driver() ? workload::keep(options.request_mib << 20, shared) : 1; });
   auto* giving =
       app.add_subcommand("give", "takes memory, sends it over standard output, a socket, and waits to be killed")
           ->group("");

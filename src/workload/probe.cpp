@@ -227,8 +227,9 @@ std::vector<Way> plain_ways() {
 }  // namespace
 
 int probe(std::size_t request) {
-  std::vector<Way> all = plain_ways();
-  for (auto more : {array_ways(), graph_ways(), shared_ways()}) all.insert(all.end(), more.begin(), more.end());
+  std::vector<Way> all = checkpointed_ways();
+  for (auto more : {plain_ways(), array_ways(), graph_ways(), shared_ways()})
+    all.insert(all.end(), more.begin(), more.end());
   for (Way& way : all) {
     const std::size_t before = free_now();
     std::size_t obtained = 0;

@@ -66,6 +66,7 @@ class Holder {
     return true;
   }
   [[nodiscard]] bool running() const { return child_ > 0; }
+  [[nodiscard]] pid_t pid() const { return child_; }
   CUresult open(const CUipcMemHandle& handle) const {
     int result = CUDA_ERROR_UNKNOWN;
     if (::write(to_, &handle, sizeof handle) != sizeof handle || ::read(from_, &result, sizeof result) != sizeof result)
@@ -180,6 +181,13 @@ CUresult take(std::size_t size) {
   return result;
 }
 
+CUresult take_managed(std::size_t size) {
+  CUdeviceptr pointer = 0;
+  const CUresult result = DRIVER(cuMemAllocManaged)(&pointer, size, 1);
+  if (result == CUDA_SUCCESS) pointers.push_back(pointer);
+  return result;
+}
+
 void free_pointers() {
   for (const CUdeviceptr pointer : pointers) DRIVER(cuMemFree_v2)(pointer);
   pointers.clear();
@@ -208,15 +216,19 @@ CUresult to_the_device() {
 
 }  // namespace
 
+std::vector<Way> checkpointed_ways() {
+  if (::dlsym(library, "cuCheckpointProcessCheckpoint") == nullptr) return {};  // before release 570
+  return {{"checkpointed",
+           [](std::size_t n) {  // to the host and back after every block
+             if (const CUresult result = take(n); result != CUDA_SUCCESS) return result;
+             const CUresult result = to_the_host();
+             return result == CUDA_SUCCESS ? to_the_device() : result;
+           },
+           free_pointers}};
+}
+
 std::vector<Way> shared_ways() {
   std::vector<Way> ways = {
-      {"checkpointed",
-       [](std::size_t n) {  // to the host and back after every block
-         if (const CUresult result = take(n); result != CUDA_SUCCESS) return result;
-         const CUresult result = to_the_host();
-         return result == CUDA_SUCCESS ? to_the_device() : result;
-       },
-       free_pointers},
       {"vmm-exported",
        [](std::size_t n) {
          int descriptor = -1;
@@ -285,6 +297,30 @@ int keep_open() {
   return 0;
 }
 
+int keep(std::size_t size, bool shared) {
+  std::vector<std::uint64_t> written(size / sizeof(std::uint64_t)), read(written.size());
+  std::uint64_t number = 1;
+  for (std::uint64_t& word : written) word = number *= 0x9e3779b97f4a7c15U;
+  CUdeviceptr memory = 0;
+  CUipcMemHandle handle;
+  const bool there = DRIVER(cuMemAlloc_v2)(&memory, size) == CUDA_SUCCESS &&
+                     DRIVER(cuMemcpyHtoD_v2)(memory, written.data(), size) == CUDA_SUCCESS &&
+                     (!shared || (DRIVER(cuIpcGetMemHandle)(&handle, memory) == CUDA_SUCCESS && holder.start() &&
+                                  holder.open(handle) == CUDA_SUCCESS));
+  if (!there) return 1;
+  std::cout << "holds " << ::getpid();
+  if (shared) std::cout << " " << holder.pid();
+  std::cout << std::endl;
+  std::string line;
+  if (!std::getline(std::cin, line)) return 1;
+  const bool kept = DRIVER(cuMemcpyDtoH_v2)(read.data(), memory, size) == CUDA_SUCCESS && read == written &&
+                    (!shared || holder.open(handle) == CUDA_SUCCESS) && DRIVER(cuMemFree_v2)(memory) == CUDA_SUCCESS &&
+                    DRIVER(cuMemAlloc_v2)(&memory, size) == CUDA_SUCCESS;
+  std::cout << (kept ? "kept" : "lost") << std::endl;
+  holder.stop();
+  return kept ? 0 : 1;
+}
+
 int give(std::size_t size, const std::string& form) {
   Parcel parcel;
   Form as{};
@@ -305,6 +341,8 @@ int obey(int socket) {
     CUresult result = CUDA_SUCCESS;
     if (order == "take")
       result = take(mib << 20);
+    else if (order == "managed")
+      result = take_managed(mib << 20);
     else if (order == "heap")
       result = DRIVER(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, mib << 20);
     else if (order == "context")

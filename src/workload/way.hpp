@@ -17,15 +17,20 @@ struct Way {
   std::function<void()> drop_all;
 };
 
+/// To be tried first: a process that has used managed or shared memory does not survive a checkpoint.
+std::vector<Way> checkpointed_ways();
 std::vector<Way> array_ways();
 std::vector<Way> graph_ways();
 std::vector<Way> shared_ways();
 
 /// Opens the IPC handles that come on standard input, and keeps them open until it closes.
 int keep_open();
+/// Fills memory, with `shared` opened by a child, too; says `holds` and the numbers of its processes; after a line on
+/// standard input says `kept` where the contents are as they were and driver calls work in both, else `lost`.
+int keep(std::size_t size, bool shared);
 /// Takes memory, sends it as `form` (parcels.hpp) over the socket that is standard output, and waits to be killed.
 int give(std::size_t size, const std::string& form);
-/// Does what the lines on standard input say, one answer a line: `take MIB`, `free`, `context` and
+/// Does what the lines on standard input say, one answer a line: `take MIB`, `managed MIB`, `free`, `context` and
 /// `leave` (one beside the primary), `heap MIB` (of the current context's kernels), `checkpoint`, `restore`, `outlive`
 /// (end, and go on in a child made by the clone system call); over `socket`, `ipc MIB`, `descriptor MIB` and `pool MIB`
 /// export memory (`drop` gives all of it up), `receive` takes what was sent, `import` opens all that was received,

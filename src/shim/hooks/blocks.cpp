@@ -262,6 +262,7 @@ RATION_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, u
 RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   auto* call_real = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged);
   if (!governed() || out == nullptr) return call_real(out, size, flags);
+  note(Unmovable::kManaged);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
   const CUresult result = take_block(taken, "cuMemAllocManaged", address,
@@ -285,6 +286,7 @@ RATION_HOOK CUresult cuMemFree(CUdeviceptr_v1 address) {
 // What an IPC handle stands for lives until its owner has freed it and everybody has closed it; the handle itself,
 // plain bytes, keeps nothing. Named so that importers of this workload find it charged already.
 RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
+  note(Unmovable::kShared);
   const CUresult result = real<cuIpcGetMemHandle_t>(Symbol::cuIpcGetMemHandle)(out, address);
   if (result != CUDA_SUCCESS || !governed()) return result;
   CUdeviceptr start = 0;

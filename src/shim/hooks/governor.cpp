@@ -195,6 +195,10 @@ bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 ledger::Book& book() noexcept { return state().book; }
 
+void note(Unmovable what) noexcept {
+  if (governed()) book().note(what);
+}
+
 namespace {
 
 cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept {

@@ -13,6 +13,7 @@
 namespace ration::shim {
 
 using ledger::Kind;
+using ledger::Unmovable;
 
 /// No account: the workload was not given that device, so nothing may be taken there.
 inline constexpr std::uint32_t kNoAccount = ~std::uint32_t{0};
@@ -27,6 +28,10 @@ inline constexpr cuda::CUdevice kMaxDevices = 64;
 [[nodiscard]] bool book_usable() noexcept;
 
 [[nodiscard]] ledger::Book& book() noexcept;
+
+/// This process is about to have such memory: the daemon does not suspend it from now on where the driver could lose
+/// it.
+void note(Unmovable what) noexcept;
 
 /// Where an allocation goes that names no device: the calling thread's current context.
 struct Place {

@@ -124,6 +124,7 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
 template <typename Call, typename Close>
 CUresult open(CUdeviceptr* out, const void* handle, std::size_t size, const char* function, Call&& call,
               Close&& close) noexcept {
+  note(Unmovable::kShared);
   const CUresult result = call();
   if (result != CUDA_SUCCESS || !governed() || enter(*out, name_of(handle, size), function)) return result;
   close(*out);

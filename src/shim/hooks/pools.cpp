@@ -394,6 +394,7 @@ RATION_HOOK CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
 }
 
 RATION_HOOK CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  if (properties != nullptr && properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) note(Unmovable::kManaged);
   const CUresult result = real<cuMemPoolCreate_t>(Symbol::cuMemPoolCreate)(out, properties);
   if (result != CUDA_SUCCESS || !governed() || out == nullptr || properties == nullptr) return result;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return result;  // host memory is not rationed
@@ -451,6 +452,7 @@ RATION_HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attrib
 // A pool that is exported hands nothing out by itself; a pointer of it that is exported, too, can be opened by others,
 // who then keep alive what it lies in.
 RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
+  note(Unmovable::kShared);
   const CUresult result = real<cuMemPoolExportPointer_t>(Symbol::cuMemPoolExportPointer)(out, address);
   Loan loan;
   if (result != CUDA_SUCCESS || !governed() || !loans.find(address, loan)) return result;
@@ -468,6 +470,7 @@ RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdevic
 }
 RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* shared, CUmemAllocationHandleType type,
                                                         unsigned long long flags) {
+  note(Unmovable::kShared);
   const CUresult result =
       real<cuMemPoolImportFromShareableHandle_t>(Symbol::cuMemPoolImportFromShareableHandle)(out, shared, type, flags);
   if (result == CUDA_SUCCESS && governed()) imported.insert(reinterpret_cast<std::uint64_t>(*out), true);

@@ -296,6 +296,7 @@ RATION_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* o
 
 RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle,
                                                     CUmemAllocationHandleType type) {
+  note(Unmovable::kShared);
   const CUresult result =
       real<cuMemImportFromShareableHandle_t>(Symbol::cuMemImportFromShareableHandle)(out, handle, type);
   if (result != CUDA_SUCCESS || !governed()) return result;
@@ -324,6 +325,7 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
 // fabric handle) is plain bytes.
 RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                                   CUmemAllocationHandleType type, unsigned long long flags) {
+  note(Unmovable::kShared);
   const CUresult result =
       real<cuMemExportToShareableHandle_t>(Symbol::cuMemExportToShareableHandle)(out, handle, type, flags);
   std::uint64_t physical = 0;

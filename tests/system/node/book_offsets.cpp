@@ -14,8 +14,8 @@ int main() {
        {FIELD(header.run_number), FIELD(header.creator_pid), FIELD(header.creator_start_time),
         FIELD(header.account_count), FIELD(header.name), FIELD(header.tenant), FIELD(header.slice),
         FIELD(header.labels), FIELD(header.waiters), FIELD(header.unlisted_count), FIELD(header.unlisted[0]),
-        FIELD(accounts[0]), FIELD(accounts[0].limit), FIELD(accounts[1]), FIELD(slots[0].pid),
-        FIELD(slots[0].start_time), FIELD(slots[0].parts[0].held)})
+        FIELD(accounts[0]), FIELD(accounts[0].limit), FIELD(accounts[0].context_estimate), FIELD(accounts[1]),
+        FIELD(slots[0].pid), FIELD(slots[0].start_time), FIELD(slots[0].parts[0].held)})
     std::printf("%s\"%s\": %zu", std::exchange(separator, ", "), path, offset);
   std::puts("}");
 }

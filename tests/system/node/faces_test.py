@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 
 import jsonschema
@@ -251,6 +252,44 @@ class Demo(Faces):
         said = self.ration("demo", "--speed", "6", "--for", "100ms").stdout
         self.assertIn("in 3.3 s: ", said)
         self.assertNotRegex(said, r"in \d+\.\d\d+ s: ")
+
+
+class InAContainer(Faces):
+    """NVML before release 570 lists the container's processes with 0 bytes, and who computes by other numbers."""
+    configuration = '[[policy]]\nmatch = { users = ["*"] }\nidle = { after = "1s", action = "suspend" }\n'
+    untold = "the driver does not tell it in a container"
+
+    def setUp(self):
+        node = tempfile.NamedTemporaryFile("w", suffix=".toml")
+        self.addCleanup(node.close)
+        node.write('driver = "560-container"\n[[device]]\nmodel = "T4"\nmemory = "16GiB"\ncontext = "64MiB"\nutilisation = 40\n')
+        node.flush()
+        self.node = "--sim=" + node.name
+        super().setUp()
+
+    def test_what_a_process_holds_is_not_known_and_never_0(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        row = self.row("train")
+        self.assertEqual((row["used_bytes"], row["context_bytes"]), (GIB + CONTEXT, CONTEXT), "a context costs what the device has less")
+        process = row["processes"][0]
+        self.assertEqual((process["driver_used_bytes"], process["driver_used_bytes_na"]), (None, self.untold))
+        data = self.document("explain", "train", self.node)["data"][0]
+        self.assertEqual((data["driver_bytes"], data["driver_bytes_na"]), (None, self.untold))
+        self.assertRegex(self.ration("explain", "train", self.node).stdout, rf"n/a +\({self.untold}\)")
+        outsider = self.outsider("1GiB")
+        row = next(row for row in self.get("/api/v1/workloads") if row["workload"] is None)
+        self.assertEqual((row["used_bytes"], row["used_bytes_na"]), (None, self.untold))
+        device = self.get("/api/v1/devices")[0]
+        self.assertEqual([(device[field], device.get(field + "_na")) for field in ("ungoverned_bytes", "unexplained_bytes")], [(None, self.untold)] * 2)
+        self.assertIsNone(device["orphaned_bytes"])
+        self.assertEqual(device["governed_bytes"], GIB + CONTEXT)
+        self.assertIn(f"n/a ({self.untold})", self.ration("ps", self.node).stdout)
+        self.assertRegex(self.ration("explain", outsider.pid, self.node).stdout, rf"n/a +\({self.untold}\)")
+
+    def test_who_may_be_computing_is_not_taken_for_idle(self):
+        self.holding("train", "1GiB", "--limit", "2GiB")
+        event = self.until(lambda: self.events("idle"), "it takes nothing")[0]
+        self.assertIn("whether it computes is not known, so it is not suspended", event["text"])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Case(unittest.TestCase):
     # -------------------------------------------------------------------------------------------------------- the daemon
 
     def start(self, *options):
-        self.daemon = subprocess.Popen([BIN / "rationd", self.node, "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
+        self.daemon = subprocess.Popen([BIN / "rationd", *self.node.split(), "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
                                        env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.daemon.stdout.readline()
         self.assertIn("ration", first, self.daemon.stderr.read() if not first else "")
@@ -90,7 +90,7 @@ class Case(unittest.TestCase):
                               text=True, timeout=120, **options)
 
     def holding(self, name, size, *options):
-        process = subprocess.Popen([BIN / "ration", "run", self.node, "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
+        process = subprocess.Popen([BIN / "ration", "run", *self.node.split(), "--name", name, *options, "--", BIN / "ration-workload", "hold", size],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
         line = process.stdout.readline()

@@ -20,7 +20,7 @@ class Notebook:
     """`ration-workload obey` under a limit: takes a cell, answers when it is done."""
 
     def __init__(self, case, name, *options, limit="4GiB"):
-        self.process = subprocess.Popen([BIN / "ration", "run", NODE, "--name", name, "--limit", limit, *options, "--", BIN / "ration-workload", "obey"],
+        self.process = subprocess.Popen([BIN / "ration", "run", *case.node.split(), "--name", name, "--limit", limit, *options, "--", BIN / "ration-workload", "obey"],
                                         env=case.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         case.addCleanup(self.kill)
 
@@ -204,6 +204,98 @@ idle = { after = "1s", action = "suspend" }
         stored()
         self.assertEqual(self.row("notebook")["state"], "suspended")
         self.assertEqual(charged()["used_byte_seconds"], before["used_byte_seconds"])
+
+
+class Refusing(Case):
+    """What the driver does not move, or was not seen to move, destroys a program that is suspended."""
+    configuration = """
+[[policy]]
+match = { users = ["*"] }
+idle = { after = "1s", action = "suspend" }
+"""
+
+    def stays(self, notebook, *reasons):
+        """By hand and by the idle policy; it works on."""
+        done = self.ration("suspend", "notebook")
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (4, "E1547"), done.stderr)
+        event = self.until(lambda: next((event for event in self.events("idle") if "it is not suspended" in event["text"]), None), "it was idle")
+        for reason in reasons:
+            self.assertIn(reason, done.stderr)
+        self.assertIn(reasons[0], event["text"])
+        self.assertEqual(self.events("suspending", "suspended"), [])
+        self.assertEqual((self.row("notebook")["state"], notebook.cell("take 1")), ("running", 0))
+        return done.stderr
+
+    def restart_on(self, node):
+        self.stop()
+        self.node = node
+        self.start()
+
+    def suspends(self, notebook):
+        for order in ("suspend", "resume"):
+            done = self.ration(order, "notebook")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(notebook.cell("take 1"), 0)
+
+    def test_managed_memory(self):
+        for driver in ("580", "610"):
+            with self.subTest(driver):
+                self.restart_on(f"{NODE},driver={driver}")
+                notebook = Notebook(self, "notebook")
+                self.assertEqual([notebook.cell(order) for order in ("take 512", "managed 64", "free")], [0, 0, 0])
+                self.row("notebook")
+                self.assertIn("ration trim ", self.stays(notebook, "managed memory, which no release of the driver moves"))
+                self.assertEqual(notebook.end(), 0)
+                self.until(lambda: "notebook" not in self.rows(), "it is gone")
+
+    def test_memory_known_to_other_processes(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 512"), 0)
+        notebook.cell("ipc 64")  # which it has nobody to send to
+        self.row("notebook")
+        said = self.stays(notebook, "has exported memory to other processes, or imported it", "Drivers before release 610", "driver 580.0-sim")
+        self.assertIn("ration doctor --try-suspend", said)
+
+    def test_shared_memory_is_moved_where_that_was_seen(self):
+        self.restart_on(f"{NODE},driver=610")
+        notebook = Notebook(self, "notebook")
+        notebook.cell("ipc 64")
+        self.row("notebook")
+        self.stays(notebook, "has exported memory")
+        done = self.ration("doctor", self.node, "--try-suspend", "--only", "suspend")
+        self.assertIn("plain and shared memory moved to the host and back", done.stdout)
+        self.suspends(notebook)
+
+    def test_a_trial_tells_what_the_driver_moves(self):
+        done = self.ration("doctor", self.node, "--try-suspend", "--only", "suspend")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("plain memory moved to the host and back", done.stdout)
+        self.assertIn("memory that two processes hold is not moved: the driver answers error 801", done.stdout)
+        done = self.ration("doctor", "--sim=T4,driver=560", "--try-suspend", "--only", "suspend")
+        self.assertIn("WARN", done.stdout)
+        self.assertIn("driver 570 or newer", done.stdout)
+
+    def test_without_persistence_mode(self):
+        path = self.folder / "node.toml"
+        path.write_text('[[device]]\nmodel = "T4"\nmemory = "16GiB"\ncontext = "64MiB"\npersistence = "off"\n')
+        self.restart_on(f"--sim={path}")
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 512"), 0)
+        self.row("notebook")
+        self.assertIn("nvidia-smi -i 0 -pm 1", self.stays(notebook, "GPU 0 (Tesla T4) is not in persistence mode"))
+
+    def test_nothing_is_moved_by_a_driver_that_was_not_tried(self):
+        """The simulated driver stands where the machine's own would."""
+        self.environment.update(LD_LIBRARY_PATH=str(BIN.parent / "sim"), RATION_SIM_DIR=str(self.folder / "sim"))
+        self.restart_on("")
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 512"), 0)
+        self.row("notebook")
+        said = self.stays(notebook, "it has not been seen here that driver 580.0-sim moves a program's memory on GPU 0 (Tesla T4)")
+        self.assertRegex(said, "ration doctor .*--try-suspend")
+        done = self.ration("doctor", "--try-suspend", "--only", "suspend")
+        self.assertIn("moved to the host and back", done.stdout)
+        self.suspends(notebook)
 
 
 class MoreNotebooksThanMemory(Case):

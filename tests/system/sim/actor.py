@@ -31,6 +31,10 @@ class Process(ctypes.Structure):
     _fields_ = [("pid", ctypes.c_uint), ("bytes", ctypes.c_uint64), ("gpu_instance", ctypes.c_uint), ("compute_instance", ctypes.c_uint)]
 
 
+class Computing(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("time", ctypes.c_uint64), ("percent", ctypes.c_uint), ("others", ctypes.c_uint * 3)]
+
+
 class Actor:
     def __init__(self, environment, launcher=()):
         self.process = subprocess.Popen([*launcher, sys.executable, __file__], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -252,6 +256,11 @@ class Obedient:
         count, list_of = ctypes.c_uint(64), (Process * 64)()
         self.management.nvmlDeviceGetComputeRunningProcesses_v3(self.device, ctypes.byref(count), list_of)
         return {str(list_of[i].pid): list_of[i].bytes // MIB for i in range(count.value)}
+
+    def computing(self):
+        count, list_of = ctypes.c_uint(64), (Computing * 64)()
+        error = self.management.nvmlDeviceGetProcessUtilization(self.device, list_of, ctypes.byref(count), ctypes.c_uint64(0))
+        return -error if error else {str(list_of[i].pid): list_of[i].percent for i in range(count.value)}
 
 
 def main():

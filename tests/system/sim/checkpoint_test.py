@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import select
 import signal
 import subprocess
@@ -16,8 +17,9 @@ from actor import MIB, Actor  # noqa: E402
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SIM = BIN.parent / "sim"
+SOURCE = pathlib.Path(__file__).parents[3]
 RUNNING, LOCKED, CHECKPOINTED, FAILED = 0, 1, 2, 3
-INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, ILLEGAL_STATE, NOT_READY, NOT_PERMITTED, NOT_SUPPORTED, UNKNOWN = 1, 2, 3, 401, 600, 800, 801, 999
+INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, OPERATING_SYSTEM, ILLEGAL_STATE, NOT_READY, NOT_PERMITTED, NOT_SUPPORTED, UNKNOWN = 1, 2, 3, 304, 401, 600, 800, 801, 999
 
 
 class Checkpoint(unittest.TestCase):
@@ -30,6 +32,17 @@ class Checkpoint(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_"))}
         self.environment.update(RATION_SIM=self.spec, RATION_SIM_DIR=str(self.folder / "node"), LD_LIBRARY_PATH=str(SIM))
+
+    def on_driver(self, name, **changes):
+        """The node has that driver from now on, with some of its profile changed."""
+        if changes:
+            text = (SOURCE / f"sim/drivers/{name}.toml").read_text()
+            for key, value in changes.items():
+                text, changed = re.subn(f"(?m)^{key} = .*$", f"{key} = {value}", text)
+                self.assertEqual(changed, 1, key)
+            name = self.folder / f"{name}-changed.toml"
+            name.write_text(text)
+        self.environment.update(RATION_SIM=f"{self.spec},driver={name}", RATION_SIM_DIR=str(self.folder / f"node-{pathlib.Path(name).stem}"))
 
     def actor(self, start="init", **more):
         actor = Actor(dict(self.environment, **more))
@@ -100,13 +113,24 @@ class Checkpoint(unittest.TestCase):
             state = after if state == before else state
             self.assertEqual(manager.ask("state", target.pid), state)
 
-    def test_a_restore_without_room_is_refused_and_can_be_tried_again(self):
+    def restore_without_room(self):
+        """A checkpointed process whose restore found no room, which there is by now."""
         target, manager, other = self.actor(), self.actor("load"), self.actor()
         self.assertEqual([target.ask("take", 600), target.ask("write", 5)], [0, 0])
         self.assertEqual([manager.ask("lock", target.pid), manager.ask("checkpoint", target.pid), other.ask("take", 500)], [0, 0, 0])
         self.assertEqual([manager.ask("restore", target.pid), manager.ask("state", target.pid)], [OUT_OF_MEMORY, CHECKPOINTED])
         self.assertEqual(self.free(), 1024 - 564)
         self.assertEqual(other.ask("give"), 0)
+        return target, manager
+
+    def test_after_a_restore_without_room_no_other_succeeds(self):
+        target, manager = self.restore_without_room()
+        for _ in range(2):
+            self.assertEqual([manager.ask("restore", target.pid), manager.ask("unlock", target.pid)], [OPERATING_SYSTEM, ILLEGAL_STATE])
+
+    def test_a_driver_may_be_better_than_that(self):
+        self.on_driver("580", restore_can_be_repeated="true")
+        target, manager = self.restore_without_room()
         self.assertEqual([manager.ask("restore", target.pid), manager.ask("unlock", target.pid), target.ask("read")], [0, 0, [0, 5]])
 
     def test_a_lock_waits_for_a_call_under_way_and_no_longer_than_told(self):
@@ -143,10 +167,42 @@ class Checkpoint(unittest.TestCase):
         self.assertEqual([stranger.ask("lock", target.pid), stranger.ask("state", target.pid)], [NOT_PERMITTED, -NOT_PERMITTED])
         self.assertEqual([same.ask("lock", target.pid), same.ask("state", target.pid), same.ask("unlock", target.pid)], [0, LOCKED, 0])
 
-    def test_memory_that_others_may_look_at_is_not_moved(self):
+    def test_a_checkpoint_of_what_is_not_moved_destroys_the_process(self):
+        for driver, moved in (("570", ""), ("580", ""), ("610", "publish"), ("615", "publish")):
+            self.on_driver(driver)
+            manager = self.actor("load")
+            for kind in ("managed", "publish"):
+                with self.subTest(driver, kind=kind):
+                    target = self.actor()
+                    self.assertEqual([target.ask("take", 10), target.ask("write", 7), target.ask(*(("managed", 1) if kind == "managed" else (kind,)))], [0, 0, 0])
+                    self.assertEqual(manager.ask("lock", target.pid), 0)
+                    if kind == moved:
+                        self.assertEqual([manager.ask(step, target.pid) for step in ("checkpoint", "restore", "unlock")], [0, 0, 0])
+                        self.assertEqual(target.ask("read"), [0, 7])
+                    else:
+                        self.assertEqual([manager.ask("checkpoint", target.pid), manager.ask("state", target.pid)], [NOT_SUPPORTED, FAILED])
+                        self.assertEqual([manager.ask("unlock", target.pid), target.ask("take", 1)], [ILLEGAL_STATE, UNKNOWN])
+                    target.kill()
+
+    def test_without_persistence_mode_the_process_is_killed(self):
+        node = self.folder / "node.toml"
+        node.write_text('driver = "580"\n[[device]]\nmodel = "T4"\nmemory = "1GiB"\npersistence = "off"\n')
+        self.environment["RATION_SIM"] = str(node)
         target, manager = self.actor(), self.actor("load")
-        self.assertEqual([target.ask("take", 10), target.ask("publish"), manager.ask("lock", target.pid)], [0, 0, 0])
-        self.assertEqual([manager.ask("checkpoint", target.pid), manager.ask("state", target.pid)], [NOT_SUPPORTED, LOCKED])
+        self.assertEqual([manager.ask("lock", target.pid), manager.ask("checkpoint", target.pid)], [0, NOT_PERMITTED])
+        self.assertEqual(target.process.wait(60), -signal.SIGKILL)
+
+    def test_a_driver_may_want_root(self):
+        self.on_driver("580", checkpoint_by_owner="false")
+        if os.geteuid() == 0:
+            target, manager = self.actor(), self.actor("load")
+            self.assertEqual([manager.ask("lock", target.pid), manager.ask("unlock", target.pid)], [0, 0], "root may")
+            for path in [self.folder, *self.folder.rglob("*")]:
+                path.chmod(0o777)
+            self.assertEqual([target.ask("become", 12345), manager.ask("become", 12345)], [0, 0])
+        else:
+            target, manager = self.actor(), self.actor("load")
+        self.assertEqual(manager.ask("lock", target.pid), NOT_PERMITTED)
 
     def test_a_process_that_is_killed_leaves_nothing_in_any_state(self):
         manager = self.actor("load")

@@ -183,5 +183,40 @@ class Node(unittest.TestCase):
             self.assertIn(value, done.stderr)
 
 
+class InAContainer(unittest.TestCase):
+    """NVML before release 570, asked in a pid namespace that is not the host's."""
+
+    def actors(self, driver, launcher=()):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        node = pathlib.Path(folder.name) / "node.toml"
+        node.write_text(f'driver = "{driver}"\n[[device]]\nmodel = "T4"\ncontext = "64MiB"\nutilisation = 40\n')
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "CUDA_"))}
+        environment.update(RATION_SIM=str(node), RATION_SIM_DIR=folder.name + "/state", LD_LIBRARY_PATH=str(SIM))
+        both = [Actor(environment), Actor(environment, launcher)]
+        for actor in both:
+            self.addCleanup(actor.kill)
+            self.assertEqual([actor.ask("init"), actor.ask("take", 100)], [0, 0])
+        self.assertEqual(both[0].ask("nvml"), 0)
+        return both
+
+    def test_it_lists_every_process_with_0_bytes_and_names_others_as_computing(self):
+        one, other = self.actors("560-container")
+        self.assertEqual(one.ask("processes"), {str(one.pid): 0, str(other.pid): 0})
+        computing = one.ask("computing")
+        self.assertEqual([sorted(computing.values()), {str(one.pid), str(other.pid)} & set(computing)], [[40, 40], set()])
+
+    def test_it_tells_nothing_of_other_namespaces(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can make a pid namespace here")
+        one, _ = self.actors("560-container", ("unshare", "--pid", "--fork", "--kill-child"))
+        self.assertEqual(one.ask("processes"), {str(one.pid): 0})
+
+    def test_release_570_tells_all(self):
+        one, other = self.actors("570")
+        self.assertEqual(one.ask("processes"), {str(one.pid): 164, str(other.pid): 164})
+        self.assertEqual(one.ask("computing"), {str(one.pid): 40, str(other.pid): 40})
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -298,16 +298,5 @@ TEST_F(Sharing, ACheckpointedProcessLeavesItsBytesToOthersAndIsRestoredWhenTheyF
   EXPECT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
 }
 
-TEST_F(Sharing, SharedMemoryCannotBeCheckpointed) {
-  CUdeviceptr pointer = 0;
-  CUipcMemHandle handle;
-  ASSERT_EQ(CU(cuMemAlloc_v2)(&pointer, kSize), CUDA_SUCCESS);
-  ASSERT_EQ(CU(cuIpcGetMemHandle)(&handle, pointer), CUDA_SUCCESS);
-  ASSERT_EQ(CU(cuCheckpointProcessLock)(::getpid(), nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(CU(cuCheckpointProcessCheckpoint)(::getpid(), nullptr), CUDA_ERROR_NOT_SUPPORTED);
-  ASSERT_EQ(CU(cuCheckpointProcessUnlock)(::getpid(), nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
-}
-
 }  // namespace
 }  // namespace ration::testing

@@ -159,6 +159,19 @@ TEST_F(SuspensionTest, FailuresLeaveItWhereItIs) {
   EXPECT_TRUE(suspension_.is_away("a"));
 }
 
+TEST_F(SuspensionTest, WhomTheDriverHasGivenUpDoesNotAskForEver) {
+  suspend();
+  (void)look();
+  stir();
+  (void)look();
+  jobs_->problem = Error{"E1545", "error 304", "kill it", 1};
+  ASSERT_TRUE(suspension_.resume("a"));
+  EXPECT_EQ(look(), std::vector{What::kNotResumed});
+  stir();
+  EXPECT_EQ(look(), std::vector<What>{});
+  EXPECT_TRUE(suspension_.ask("a", "a person tries again"));
+}
+
 TEST_F(SuspensionTest, WhoWasAwayBeforeARestartAsksUnlessHeld) {
   suspension_.adopt("a", processes_, false);
   suspension_.adopt("b", processes_, true);

@@ -222,6 +222,7 @@ export const sentences: [string, string][] = [
   ["the driver did not say", "驱动未说明"],
   ["the driver cannot be asked", "无法查询驱动"],
   ["the driver does not attribute memory to this process", "驱动未说明此进程的内存"],
+  ["the driver does not tell it in a container", "驱动在容器中不予说明"],
   ["the driver does not attribute memory to these processes", "驱动未说明这些进程的内存"],
   ["the driver does not say what it needs itself, or what each process holds", "驱动未说明自身所需，也未说明各进程持有多少"],
   ["the device is not on this machine", "设备不在此机器上"],
