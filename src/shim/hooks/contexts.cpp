@@ -114,17 +114,13 @@ CUresult take_context(CUdevice device, const char* function, CUcontext* out, boo
   }
   const Bytes estimate = known_cost(device);
   if (estimate > Bytes{0} && !admit(account, estimate, Kind::kContext, function)) return CUDA_ERROR_OUT_OF_MEMORY;
-  Bytes before;
-  const bool measurable = estimate == Bytes{0} && bytes_by_driver(device, before);
+  const BytesByDriver before = estimate == Bytes{0} ? bytes_by_driver(device) : BytesByDriver{};
   CUresult result = call();
   if (result != CUDA_SUCCESS) {
     give_back(account, estimate, Kind::kContext);
     return result;
   }
-  Bytes after;
-  Bytes cost = estimate;
-  // No more than before: the driver does not know this process by the number it has here (a container).
-  if (measurable && bytes_by_driver(device, after) && after > before) cost = after - before;
+  const Bytes cost = before.known ? context_between(before, bytes_by_driver(device)) : estimate;
   const bool fits = cost <= estimate || admit(account, cost - estimate, Kind::kContext, function);
   if (!fits) {
     undo();

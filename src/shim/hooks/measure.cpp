@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdio>
 
 #include "driver/nvml_abi.hpp"
+#include "shim/driver_location.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/table.hpp"
+#include "shim/resolve.hpp"
 
 namespace ration::shim {
 namespace {
@@ -20,6 +23,7 @@ using ListProcesses = nvml::nvmlReturn_t(nvml::nvmlDevice_t, unsigned int*, nvml
 struct Nvml {
   nvml::nvmlReturn_t (*handle_by_uuid)(const char*, nvml::nvmlDevice_t*) = nullptr;
   ListProcesses* list = nullptr;
+  nvml::nvmlReturn_t (*memory)(nvml::nvmlDevice_t, nvml::nvmlMemory_t*) = nullptr;
   bool ready = false;
 };
 
@@ -30,12 +34,15 @@ const Nvml& library() noexcept {
   if (tried.load(std::memory_order_acquire)) return nvml;
   const SpinGuard guard(starting);
   if (tried.load(std::memory_order_relaxed)) return nvml;
-  if (void* handle = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL); handle != nullptr) {
+  // By its place: under its name stands the guard's, whose answers are about the workload.
+  char path[PATH_MAX];
+  if (void* handle = locate_nvml(path, sizeof path) ? open_real_library(path) : nullptr; handle != nullptr) {
     auto* init = reinterpret_cast<nvml::nvmlReturn_t (*)()>(::dlsym(handle, "nvmlInit_v2"));
     nvml.handle_by_uuid = reinterpret_cast<decltype(nvml.handle_by_uuid)>(::dlsym(handle, "nvmlDeviceGetHandleByUUID"));
     nvml.list = reinterpret_cast<ListProcesses*>(::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v3"));
-    nvml.ready =
-        init != nullptr && nvml.handle_by_uuid != nullptr && nvml.list != nullptr && init() == nvml::NVML_SUCCESS;
+    nvml.memory = reinterpret_cast<decltype(nvml.memory)>(::dlsym(handle, "nvmlDeviceGetMemoryInfo"));
+    nvml.ready = init != nullptr && nvml.handle_by_uuid != nullptr && nvml.list != nullptr && nvml.memory != nullptr &&
+                 init() == nvml::NVML_SUCCESS;
   }
   tried.store(true, std::memory_order_release);
   return nvml;
@@ -57,24 +64,37 @@ bool nvml_device(cuda::CUdevice device, nvml::nvmlDevice_t& out) noexcept {
 
 void prepare_to_measure() noexcept { (void)library(); }
 
-bool bytes_by_driver(cuda::CUdevice device, Bytes& out) noexcept {
-  if (!library().ready) return false;
+BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept {
+  BytesByDriver told;
   nvml::nvmlDevice_t handle{};
-  if (!nvml_device(device, handle)) return false;
+  if (!library().ready || !nvml_device(device, handle)) return told;
   constexpr unsigned int kMost = 1024;
   static nvml::nvmlProcessInfo_t processes[kMost];
   static SpinLock reading;
   const SpinGuard guard(reading);
   unsigned int count = kMost;
-  if (library().list(handle, &count, processes) != nvml::NVML_SUCCESS) return false;
-  out = Bytes{0};  // not in the list: it holds nothing yet
+  nvml::nvmlMemory_t memory{};
+  if (library().list(handle, &count, processes) != nvml::NVML_SUCCESS ||
+      library().memory(handle, &memory) != nvml::NVML_SUCCESS)
+    return told;
+  told.known = true;
+  told.device = Bytes{memory.used};
   const auto self = static_cast<unsigned int>(::getpid());
   for (unsigned int i = 0; i < count && i < kMost; ++i) {
-    if (processes[i].pid != self) continue;
-    if (processes[i].usedGpuMemory == ~0ULL) return false;  // NVML's "not available"
-    out = Bytes{processes[i].usedGpuMemory};
+    if (processes[i].pid != self || processes[i].usedGpuMemory == ~0ULL) continue;  // NVML's "not available"
+    told.own = Bytes{processes[i].usedGpuMemory};
+    told.lists_itself = told.own > Bytes{0};
   }
-  return true;
+  return told;
+}
+
+Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) noexcept {
+  if (!before.known || !after.known) return Bytes{0};
+  if (after.lists_itself) return after.own > before.own ? after.own - before.own : Bytes{0};
+  // Where others took or gave back so much meanwhile that no context can cost it: what one costs on most cards.
+  constexpr Bytes kLargest{std::uint64_t{1} << 30}, kUsual{std::uint64_t{256} << 20};
+  const Bytes growth = after.device > before.device ? after.device - before.device : Bytes{0};
+  return growth > Bytes{0} && growth <= kLargest ? growth : kUsual;
 }
 
 }  // namespace ration::shim

@@ -1,4 +1,4 @@
-// What the driver itself says this process holds: the only way to know what a context really costs.
+// What the driver itself says is held: the only way to know what a context really costs.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -9,8 +9,17 @@ namespace ration::shim {
 /// Loads NVML, which bytes_by_driver() otherwise does at its first call.
 void prepare_to_measure() noexcept;
 
-/// Bytes that NVML attributes to this process on `device`. False: NVML is absent or does not say (a container without
-/// the host's process numbers, for example).
-[[nodiscard]] bool bytes_by_driver(cuda::CUdevice device, Bytes& out) noexcept;
+/// By NVML at one moment. In a container NVML before release 570 lists this process with 0 bytes, or not at all
+/// (Project-HAMi/HAMi-core issue 112): then only the whole device is left to go by.
+struct BytesByDriver {
+  bool known = false;         ///< NVML answers
+  bool lists_itself = false;  ///< this process, with what it holds
+  Bytes own;                  ///< 0 while it is not listed
+  Bytes device;               ///< in use, whoever holds it
+};
+[[nodiscard]] BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept;
+
+/// What a context cost that was made between the two. 0: it cannot be told.
+[[nodiscard]] Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) noexcept;
 
 }  // namespace ration::shim

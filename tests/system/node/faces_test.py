@@ -10,6 +10,7 @@ import unittest
 import jsonschema
 
 from node_case import BIN, NOBODY, NODE, SOURCE, Case
+from book_layout import OFFSET
 from node_client import GIB, MIB, of_any_node
 
 CONTEXT = 64 * MIB
@@ -290,6 +291,20 @@ class InAContainer(Faces):
         self.holding("train", "1GiB", "--limit", "2GiB")
         event = self.until(lambda: self.events("idle"), "it takes nothing")[0]
         self.assertIn("whether it computes is not known, so it is not suspended", event["text"])
+
+    def test_a_process_measures_its_context_where_nobody_did(self):
+        waits = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "train", "--limit", "2GiB", "--", "sh", "-c", "read go; exec ration-workload hold 1GiB"],
+                                 env=dict(self.environment, PATH=f"{BIN}:{os.environ['PATH']}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (waits.terminate(), waits.communicate()))
+        path = self.until(lambda: next((self.folder / "books").glob("train.*.book"), None), "its book")
+        with open(path, "r+b") as book:
+            book.seek(OFFSET["accounts[0].context_estimate"])
+            book.write(bytes(8))
+        waits.stdin.write("\n")
+        waits.stdin.flush()
+        self.assertIn("holding", waits.stdout.readline())
+        row = self.until(lambda: (lambda row: row if row["used_bytes"] > GIB else None)(self.row("train")), "it holds something")
+        self.assertEqual(row["context_bytes"], CONTEXT)
 
 
 if __name__ == "__main__":
