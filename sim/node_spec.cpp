@@ -25,6 +25,7 @@ Model model_of(const GpuModel& known) {
           known.capability_major,
           known.capability_minor,
           known.multiprocessors,
+          known.memory_info,
           {}};
 }
 
@@ -100,13 +101,16 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   const auto text = [&](const char* key) { return table[key].value<std::string>(); };
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
-    const bool number = name == "count";
+    const bool number = name == "count", flag = name == "memory_info";
     const std::string_view texts[] = {"model", "memory", "context", "reserved", "orphaned", "name", "uuid"};
-    if (!number && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
+    if (!number && !flag && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
       problem = "unknown key '" + std::string(name) +
-                "' (known: model, memory, context, reserved, orphaned, count, name, uuid)";
-    } else if (number ? !node.is_integer() : !node.is_string()) {
-      problem = "'" + std::string(name) + (number ? "' is a number" : "' is a text in quotes");
+                "' (known: model, memory, context, reserved, orphaned, count, name, uuid, memory_info)";
+    } else if (number ? !node.is_integer() : flag ? !node.is_boolean() : !node.is_string()) {
+      problem = "'" + std::string(name) +
+                (number ? "' is a number"
+                 : flag ? "' is true or false"
+                        : "' is a text in quotes");
     }
     if (!problem.empty()) return false;
   }
@@ -125,6 +129,7 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   }
   model->name = text("name").value_or(model->name);
   model->uuid = text("uuid").value_or("");
+  model->memory_info = table["memory_info"].value_or(model->memory_info);
   const auto count = table["count"].value_or(std::int64_t{1});
   if (!model->uuid.empty() && (count != 1 || model->uuid.size() != 40 || model->uuid.rfind("GPU-", 0) != 0)) {
     problem = "a uuid looks like GPU-00112233-4455-6677-8899-aabbccddeeff and names one device";

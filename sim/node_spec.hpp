@@ -18,7 +18,8 @@ struct Model {
   int capability_major = 7;
   int capability_minor = 5;
   int multiprocessors = 40;
-  std::string uuid;  ///< `GPU-…` where the file names one; else made from the node's folder
+  bool memory_info = true;  ///< NVML answers nvmlDeviceGetMemoryInfo
+  std::string uuid;         ///< `GPU-…` where the file names one; else made from the node's folder
 };
 
 struct NodeSpec {
@@ -27,7 +28,8 @@ struct NodeSpec {
 };
 
 /// `MODEL[:SIZE][:context=SIZE][*COUNT]` and `driver=NAME` (find_driver()), separated by commas; or, ending in `.toml`,
-/// a file of `driver` and of `[[device]]` tables with model, memory, context, reserved, orphaned, count, name, uuid.
+/// a file of `driver` and of `[[device]]` tables with model, memory, context, reserved, orphaned, count, name, uuid,
+/// memory_info.
 /// False: `problem` says why.
 [[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 

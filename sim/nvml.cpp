@@ -241,6 +241,7 @@ RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out)
 
 RATION_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (!model(device).memory_info) return NVML_ERROR_NOT_SUPPORTED;
   (void)Node::get()->uses(index_of(device));  // dead processes hold nothing
   out->total = model(device).total.count();
   out->free = Node::get()->free(index_of(device)).count();
@@ -252,7 +253,7 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlMemory_t plain{};
-  (void)nvmlDeviceGetMemoryInfo(device, &plain);
+  if (const auto state = nvmlDeviceGetMemoryInfo(device, &plain); state != NVML_SUCCESS) return state;
   // From release 615 on this one, and not the older form, tells who asks from a limited cgroup what that limit leaves.
   const auto seen = Node::get()->seen(index_of(device));
   const bool limited = seen.total.count() < plain.total;

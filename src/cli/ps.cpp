@@ -40,7 +40,7 @@ std::string device_line(const Session& session, const json& device, std::vector<
     line += fmt::format("  {}°C", device["temperature_celsius"].get<int>());
   if (device.at("utilisation_percent").is_number())
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
-  line += fmt::format("  {} of {} used", session.size(bytes_of(device, "used_bytes")),
+  line += fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not say"),
                       session.size(bytes_of(device, "total_bytes")));
   if (holders.size() > kMostHolders) {  // the table names everybody
     std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {

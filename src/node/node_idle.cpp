@@ -281,7 +281,7 @@ void Node::note_suspension(std::vector<Event>& events) {
 void Node::bring_back(std::vector<Event>& events) {
   if (!machine_) return;
   std::map<ledger::DeviceUuid, Bytes> free;
-  for (const policy::Device& device : machine_->devices) free[device.bytes] = device.free;
+  for (const policy::Device& device : machine_->devices) free[device.bytes] = device.room();
   for (auto each = returning_.begin(); each != returning_.end();) {
     const auto found = registry_.workloads().find(*each);
     if (found == registry_.workloads().end()) {

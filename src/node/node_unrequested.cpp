@@ -1,5 +1,6 @@
-// What the driver holds for a workload beyond what its book has: loaded code, the local memory of kernels, contexts that
-// no hook saw. No request of the program tells of it, so it is found by comparison, and its limit binds it from then on.
+// What the driver holds for a workload beyond what its book has: loaded code, the local memory of kernels, contexts
+// that no hook saw. No request of the program tells of it, so it is found by comparison, and its limit binds it from
+// then on.
 #include <algorithm>
 
 #include "ledger/book.hpp"
@@ -11,8 +12,7 @@ namespace {
 /// What the driver says of all processes together. Absent: it does not say it of one of them, or the account does not
 /// enter contexts, so that the two cannot be compared.
 std::optional<Bytes> seen_by_driver(const AccountView& account) {
-  if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty())
-    return std::nullopt;
+  if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty()) return std::nullopt;
   Bytes seen;
   for (const ProcessView& process : account.processes) {
     if (!process.driver_used) return std::nullopt;

@@ -88,12 +88,12 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
     return std::nullopt;
   }
   device.uuid = text;
-  if (!parse_uuid(device.uuid, device.bytes) ||
-      nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) != NVML_SUCCESS) {
-    return std::nullopt;
+  if (!parse_uuid(device.uuid, device.bytes)) return std::nullopt;
+  // "Not supported" where the memory is the host's (GB10, Jetson): look_at_machine() asks the driver for its size.
+  if (nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) == NVML_SUCCESS) {
+    device.total = Bytes{memory.total};
+    device.free = Bytes{memory.free};
   }
-  device.total = Bytes{memory.total};
-  device.free = Bytes{memory.free};
   nvmlMemory_v2_t with_reserved{};
   with_reserved.version = sizeof with_reserved | 2U << 24;
   if (nvml.call("nvmlDeviceGetMemoryInfo_v2", NVML_ERROR_NOT_SUPPORTED, handle, &with_reserved) == NVML_SUCCESS)
@@ -112,8 +112,8 @@ std::optional<Device> ask_nvml(const Library& nvml, unsigned int index) {
   return device;
 }
 
-// A driver without NVML (containers with the compute capability alone, some embedded boards): the driver itself is
-// asked.
+/// The devices as the driver itself names them, for what NVML does not say: the whole of it where there is none
+/// (containers with the compute capability alone, some embedded boards). Only a context would tell what is free.
 void ask_driver(const std::string& folder, Machine& machine, std::string& problem) {
   using namespace cuda;
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -143,9 +143,23 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
     std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(device.bytes.data()));
     device.uuid = uuid_text(device.bytes);
     device.name = name;
-    device.total = device.free = Bytes{total};
+    device.total = Bytes{total};
     machine.devices.push_back(device);
   }
+}
+
+/// A device whose size nobody says cannot be limited, and is none of the machine's.
+void fill_in_sizes(const std::string& folder, Machine& machine, std::string& problem) {
+  const auto without_size = [](const Device& device) { return device.total == Bytes{0}; };
+  if (std::none_of(machine.devices.begin(), machine.devices.end(), without_size)) return;
+  Machine told;
+  ask_driver(folder, told, problem);
+  for (Device& device : machine.devices) {
+    const auto same = std::find_if(told.devices.begin(), told.devices.end(),
+                                   [&](const Device& each) { return each.bytes == device.bytes; });
+    if (without_size(device) && same != told.devices.end()) device.total = same->total;
+  }
+  std::erase_if(machine.devices, without_size);
 }
 
 std::string costs_file(const std::string& runtime_folder) { return runtime_folder + "/context-costs.json"; }
@@ -165,14 +179,22 @@ std::string uuid_text(const ledger::DeviceUuid& uuid) {
   return text;
 }
 
+Bytes Device::room() const {
+  if (free) return *free;
+  Bytes held;
+  if (processes)
+    for (const DeviceProcess& process : *processes) held += process.held.value_or(Bytes{0});
+  return total - std::min(total, held);
+}
+
 std::optional<Bytes> orphaned(const Device& device) {
-  if (!device.reserved || !device.processes) return std::nullopt;
+  if (!device.reserved || !device.processes || !device.free) return std::nullopt;
   Bytes known = *device.reserved;
   for (const DeviceProcess& process : *device.processes) {
     if (!process.held) return std::nullopt;
     known += *process.held;
   }
-  const Bytes used = device.total - std::min(device.total, device.free);
+  const Bytes used = device.total - std::min(device.total, *device.free);
   return used - std::min(used, known);
 }
 
@@ -195,6 +217,7 @@ Result<Machine> look_at_machine(const std::string& driver_folder) {
       if (auto device = ask_nvml(nvml, index)) machine.devices.push_back(std::move(*device));
     }
     if (machine.devices.empty()) problem = "NVML shows no device";
+    fill_in_sizes(driver_folder, machine, problem);
   }
   if (!machine.management) ask_driver(driver_folder, machine, problem);
   if (machine.devices.empty()) return fail("E1403", fmt::format("no GPU found ({}).", problem), kNoDriverFix, 3);
@@ -211,9 +234,10 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
       return entry == std::to_string(device.index) || (entry.size() > 4 && device.uuid.rfind(entry, 0) == 0);
     };
     const auto found =
-        entry == "auto" ? std::max_element(devices.begin(), devices.end(),
-                                           [](const auto& left, const auto& right) { return left.free < right.free; })
-                        : std::find_if(devices.begin(), devices.end(), by_name);
+        entry == "auto"
+            ? std::max_element(devices.begin(), devices.end(),
+                               [](const auto& left, const auto& right) { return left.room() < right.room(); })
+            : std::find_if(devices.begin(), devices.end(), by_name);
     if (found == devices.end()) {
       std::string all;
       for (const Device& device : devices)

@@ -26,11 +26,15 @@ struct Device {
   ledger::DeviceUuid bytes{};
   std::string name;
   Bytes total;
-  Bytes free;
+  std::optional<Bytes> free;                            ///< absent: nobody says, as where it is the host's memory
   std::optional<Bytes> reserved;                        ///< of what is not free, by the driver for itself
   std::optional<int> utilisation;                       ///< percent of the last sample period
   std::optional<int> temperature;                       ///< degrees Celsius
   std::optional<std::vector<DeviceProcess>> processes;  ///< absent without a management library
+
+  /// For decisions, never to be shown: what is free; where nobody says, what the processes that NVML lists leave.
+  /// Others may have some of that.
+  [[nodiscard]] Bytes room() const;
 };
 
 struct Machine {

@@ -112,7 +112,7 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
     const auto limit = size_on(device, limit_text);
     if (!limit) return tl::unexpected(limit.error());
     account.limit = *limit;
-    const auto typed = parse_size(limit_text, device.total, device.free);
+    const auto typed = parse_size(limit_text, device.total, device.room());
     if (typed && *typed < kUnlimited && *typed != *limit && !wish.limit.empty()) account.typed = *typed;
     if (!wish.guarantee.empty()) {
       const auto guarantee = guarantee_on(device, wish.guarantee);
@@ -135,7 +135,7 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
 }  // namespace
 
 Result<Bytes> size_on(const Device& device, const std::string& text, const char* what) {
-  const Result<Bytes> asked = parse_size(text, device.total, device.free);
+  const Result<Bytes> asked = parse_size(text, device.total, device.room());
   if (!asked) return asked;
   if (*asked > device.total && *asked < kUnlimited) {
     return fail("E1104",
@@ -154,7 +154,7 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
 
 Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes now) {
   if (text.empty() || (text.front() != '+' && text.front() != '-')) return size_on(device, text);
-  const auto step = parse_size(std::string_view(text).substr(1), device.total, device.free);
+  const auto step = parse_size(std::string_view(text).substr(1), device.total, device.room());
   if (!step) return step;
   const Bytes from = std::min(now, device.total);
   if (text.front() == '-' && *step >= from)

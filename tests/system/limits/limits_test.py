@@ -443,6 +443,39 @@ class Governed(Scene):
         self.assertEqual((done.stdout, done.stderr), ("hello\n", ""))
 
 
+class OfTheHostsMemory(Scene):
+    """A device whose memory is the host's: NVML does not say what it has or what is free (GB10, Jetson)."""
+
+    def test_it_is_listed_with_its_size_and_what_nobody_says_is_not_available(self):
+        listed = self.ration("ps", "--sim=GB10")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("NVIDIA GB10", listed.stdout)
+        self.assertIn("n/a (the driver does not say) of 122 GiB used", listed.stdout)
+        device = json.loads(self.ration("ps", "--sim=GB10", "--json").stdout)["devices"][0]
+        for field in ("used_bytes", "free_bytes", "unexplained_bytes", "orphaned_bytes"):
+            self.assertIsNone(device[field], field)
+            self.assertIn("the driver does not say", device[field + "_na"])
+        explained = self.ration("explain", "--sim=GB10", "--gpu", "0")
+        self.assertEqual(explained.returncode, 0, explained.stderr)
+        self.assertIn("n/a (the driver does not say) free", explained.stdout)
+
+    def test_a_limit_is_a_share_of_what_the_driver_has_and_holds(self):
+        node, limit = "GB10:16GiB:context=64MiB", 4096 * MIB
+        done = self.ration("run", f"--sim={node}", "--limit", "25%", "--", BIN / "ration-workload", "probe", "256")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node),
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(told.stdout)["devices"][0]["peak_bytes"], limit)
+        self.assertEqual(self.ration("fits", f"--sim={node}", "8GiB").returncode, 0)
+
+    def test_inside_the_limit_is_what_nvml_says(self):
+        """A program without an answer takes its fractions of the host's memory, which no limit is a part of."""
+        done = self.ration("run", "--sim=GB10:16GiB:context=64MiB", "--limit", "4GiB", "--", sys.executable, "-c", TOLD)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = [4032 * MIB, 4096 * MIB]
+        self.assertEqual(json.loads(done.stdout), [[0, whole, 4096 * MIB, [*whole, 64 * MIB], [*whole, 64 * MIB]]])
+
+
 class Member:
     """One process of a workload, which exports and imports memory over a socket as it is told."""
 

@@ -32,6 +32,19 @@ else:
         print(name.value.decode(), bus.value.decode())
 """
 
+# Prints what both forms of NVML's question about memory answer, and what the driver says of the same device.
+MEMORY_INFO = """
+import ctypes
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
+handle, room, total = ctypes.c_void_p(), (ctypes.c_uint64 * 5)(), ctypes.c_size_t()
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+first = nvml.nvmlDeviceGetMemoryInfo(handle, room)
+room[0] = 40 | 2 << 24
+second = nvml.nvmlDeviceGetMemoryInfo_v2(handle, room)
+print(first, second, cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0), total.value)
+"""
+
 
 class Node(unittest.TestCase):
     spec = "T4:1GiB:context=64MiB"
@@ -65,6 +78,16 @@ class Node(unittest.TestCase):
 
     def names(self, **more):
         return [line.rsplit(" ", 1)[0] if line[0] != "e" else line for line in self.run_program(sys.executable, "-c", NAMES, **more).stdout.splitlines()]
+
+    def test_of_the_hosts_memory_nvml_says_nothing(self):
+        """GB10, Jetson: both forms are not supported, while the driver knows the size (vllm issue 55828, nvtop issue 511)."""
+        (self.folder / "node.toml").write_text('[[device]]\nmodel = "T4"\nmemory_info = false\n')
+        for spec in ("GB10", str(self.folder / "node.toml")):
+            with self.subTest(spec=spec):
+                told = self.run_program(sys.executable, "-c", MEMORY_INFO, RATION_SIM=spec)
+                first, second, retained, total = map(int, told.stdout.split())
+                self.assertEqual((first, second, retained), (3, 3, 0), told.stderr)
+                self.assertGreater(total, 14 << 30)
 
     def test_processes_share_the_device_and_run_out_of_it_together(self):
         one = self.holding("600MiB")
