@@ -19,18 +19,23 @@ struct Model {
   int capability_minor = 5;
   int multiprocessors = 40;
   bool memory_info = true;  ///< NVML answers nvmlDeviceGetMemoryInfo
-  std::string uuid;         ///< `GPU-…` where the file names one; else made from the node's folder
+  std::string uuid;         ///< of the card, `GPU-…`, where the file names one; else made from the node's folder
+  int card = 0;             ///< that it is, or is a part of
+  int instance = 0;         ///< among those of its card
+  std::string profile;      ///< of an instance of a card in MIG mode: `3g.20gb`; empty: it is the whole card
 };
+
+/// Without the profile of an instance.
+[[nodiscard]] std::string card_name(const Model& model);
 
 struct NodeSpec {
   std::vector<Model> devices;
   DriverProfile driver;
 };
 
-/// `MODEL[:SIZE][:context=SIZE][*COUNT]` and `driver=NAME` (find_driver()), separated by commas; or, ending in `.toml`,
-/// a file of `driver` and of `[[device]]` tables with model, memory, context, reserved, orphaned, count, name, uuid,
-/// memory_info.
-/// False: `problem` says why.
+/// `MODEL[:SIZE][:context=SIZE][*COUNT][:mig=PROFILE[*COUNT][+…]]` and `driver=NAME` (find_driver()), separated by
+/// commas; or, ending in `.toml`, a file of `driver` and of `[[device]]` tables with model, memory, context, reserved,
+/// orphaned, count, name, uuid, memory_info, mig. False: `problem` says why.
 [[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 
 }  // namespace ration::sim

@@ -40,6 +40,8 @@ class Explainer {
       device.name = row.at("name");
       device.total = bytes_in(row, "total_bytes");
       device.free = known_bytes(row, "free_bytes");
+      if (const auto mig = row.find("mig"); mig != row.end())
+        device.mig = policy::MigInstance{mig->at("gpu"), mig->at("uuid"), mig->at("instance"), mig->at("profile")};
     }
     return devices;
   }

@@ -209,8 +209,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
     names.push_back(holder.book.name);
     if (holder.book.name != options.name) continue;
     const policy::Device* device = found_on(machine, holder);
-    const bool is_meant = options.gpu.empty() || (device != nullptr && (options.gpu == std::to_string(device->index) ||
-                                                                        device->uuid.rfind(options.gpu, 0) == 0));
+    const bool is_meant = options.gpu.empty() || (device != nullptr && device->is_named(options.gpu));
     if (!is_meant) continue;
     auto decision = decide(options, holder, device, *store);
     if (!decision) return tl::unexpected(decision.error());

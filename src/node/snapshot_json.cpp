@@ -210,6 +210,8 @@ json device_json(const DeviceView& view) {
            {"keep_free_bytes", view.keep_free.count()},
            {"available_bytes", view.available.count()},
            {"governed_bytes", view.governed.count()}};
+  if (const auto& mig = view.device.mig)
+    row["mig"] = {{"gpu", mig->gpu}, {"uuid", mig->gpu_uuid}, {"instance", mig->number}, {"profile", mig->profile}};
   put(row, "used_bytes", view.used(), "the driver does not say");
   put(row, "free_bytes", view.device.free, "the driver does not say");
   put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");

@@ -65,7 +65,7 @@ std::string devices_asked_for(const Wish& wish, const Machine& machine) {
   if (!wish.gpu.empty()) return wish.gpu;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && *visible != '\0' && choose_devices(machine.devices, visible)) return visible;
-  return "0";
+  return machine.devices.front().uuid;
 }
 
 Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
@@ -106,6 +106,13 @@ Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger:
 Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
   const auto devices = choose_devices(machine.devices, devices_asked_for(wish, machine));
   if (!devices) return tl::unexpected(devices.error());
+  if (const auto instance =
+          std::find_if(devices->begin(), devices->end(), [](const Device& each) { return each.mig.has_value(); });
+      instance != devices->end() && devices->size() > 1)
+    return fail("E1407",
+                fmt::format("CUDA shows a program one MIG instance and nothing beside it, and {} devices are chosen.",
+                            devices->size()),
+                command({"run", "--gpu", instance->mig->label(), "--"}) + " …", 2);
   for (const Device& device : *devices) {
     PlannedAccount account{device, {}, {}, std::nullopt, std::nullopt};
     const std::string limit_text = wish.limit.empty() ? "max" : wish.limit;

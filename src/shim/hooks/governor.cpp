@@ -193,8 +193,6 @@ bool governed() noexcept { return mode_now() != Mode::kUngoverned; }
 bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 ledger::Book& book() noexcept { return state().book; }
 
-namespace {
-
 cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept {
   cuda::CUuuid uuid{};
   const Symbol newest = has_real(Symbol::cuDeviceGetUuid_v2) ? Symbol::cuDeviceGetUuid_v2 : Symbol::cuDeviceGetUuid;
@@ -202,8 +200,6 @@ cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept 
   std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.bytes), out.size(), out.begin());
   return result;
 }
-
-}  // namespace
 
 std::uint32_t account_of(cuda::CUdevice device) noexcept {
   if (device < 0 || device >= kMaxDevices || !book_usable()) return kNoAccount;

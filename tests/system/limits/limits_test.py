@@ -476,6 +476,57 @@ class OfTheHostsMemory(Scene):
         self.assertEqual(json.loads(done.stdout), [[0, whole, 4096 * MIB, [*whole, 64 * MIB], [*whole, 64 * MIB]]])
 
 
+class Instances(Scene):
+    """A card in MIG mode: its instances are devices, and the card is none."""
+    node = "A100-40:context=64MiB:mig=3g.20gb*2"
+
+    def devices(self):
+        listed = self.ration("ps", f"--sim={self.node}", "--json")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        return json.loads(listed.stdout)["devices"]
+
+    def test_each_is_listed_with_its_card_and_its_profile(self):
+        devices = self.devices()
+        self.assertEqual([(device["gpu"], device["uuid"][:4], device["name"]) for device in devices],
+                         [(100, "MIG-", "NVIDIA A100-SXM4-40GB MIG 3g.20gb"), (101, "MIG-", "NVIDIA A100-SXM4-40GB MIG 3g.20gb")])
+        self.assertEqual([device["mig"] | {"uuid": device["mig"]["uuid"][:4]} for device in devices],
+                         [{"gpu": 0, "uuid": "GPU-", "instance": number, "profile": "3g.20gb"} for number in (0, 1)])
+        shown = self.ration("ps", f"--sim={self.node}", "--gpu", "0.1")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("[101] NVIDIA A100-SXM4-40GB MIG 3g.20gb (0.1)", shown.stdout)
+        self.assertNotIn("[100]", shown.stdout)
+
+    def test_the_limit_holds_on_the_chosen_instance(self):
+        second = self.devices()[1]["uuid"]
+        for chosen in ([], ["--gpu", "0.0"], ["--gpu", "0.1"], ["--gpu", second[:12]]):
+            with self.subTest(chosen=chosen):
+                done = self.ration("run", f"--sim={self.node}", *chosen, "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(len(done.stdout.splitlines()), 35, "a way is missing")
+                told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node),
+                                      capture_output=True, text=True, check=True)
+                peaks = [device["peak_bytes"] for device in json.loads(told.stdout)["devices"]]
+                self.assertEqual(peaks, [1024 * MIB, 1024 * MIB if chosen[1:] not in ([], ["0.0"]) else 0])
+
+    def test_where_a_context_is_measured_by_nvml_the_instance_is_asked(self):
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0.1", "--limit", "1GiB", "--name", "held", "--", BIN / "ration-workload", "total")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        costs = json.loads((pathlib.Path(self.folder.name) / "context-costs.json").read_text())
+        self.assertEqual([(key[:4], cost) for key, cost in costs.items()], [("MIG-", 64 * MIB)])
+
+    def test_the_card_itself_is_refused_in_words(self):
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0", "--limit", "1GiB", "--", "true")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("GPU 0 is in MIG mode: programs use its instances. There is: 0.0 (NVIDIA A100-SXM4-40GB MIG 3g.20gb), 0.1", done.stderr)
+        self.assertIn("Use --gpu 0.0", done.stderr)
+
+    def test_two_are_refused_since_a_program_sees_one(self):
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0.0,0.1", "--limit", "1GiB", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("one MIG instance and nothing beside it", done.stderr)
+        self.assertIn("ration run", done.stderr)
+
+
 class Member:
     """One process of a workload, which exports and imports memory over a socket as it is told."""
 
