@@ -48,19 +48,6 @@ Primary& primary_of(cuda::CUdevice ordinal) {
   return all[ordinal];
 }
 
-std::string uuid_text(int device) {
-  unsigned char bytes[16];
-  Node::get()->uuid(device, bytes);
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    char pair[3];
-    std::snprintf(pair, sizeof pair, "%02x", bytes[i]);
-    text += pair;
-  }
-  return text;
-}
-
 // The driver's numbering: the fastest device first, unless CUDA_DEVICE_ORDER asks for the order of the bus.
 std::vector<int> in_order(const Node& node) {
   std::vector<int> order(node.models().size());
@@ -75,9 +62,19 @@ std::vector<int> in_order(const Node& node) {
   return order;
 }
 
-// Indices, UUIDs or prefixes of one; the list ends at its first invalid entry.
-std::vector<int> visible_devices(const Node& node) {
-  const std::vector<int> order = in_order(node);
+// "A single CUDA process can only enumerate a single MIG device" (MIG user guide, CUDA device enumeration), and a card
+// in MIG mode is none itself: the first instance that is visible is all there is.
+void keep_one_instance(const Node& node, std::vector<int>& visible) {
+  const auto is_instance = [&](int device) { return !node.models()[static_cast<std::size_t>(device)].profile.empty(); };
+  const auto first = std::find_if(visible.begin(), visible.end(), is_instance);
+  if (first != visible.end()) visible = {*first};
+}
+
+// Indices, UUIDs or prefixes of one; the list ends at its first invalid entry. An index of a card in MIG mode is its
+// first instance's.
+std::vector<int> chosen_devices(const Node& node) {
+  std::vector<int> order = in_order(node);
+  std::erase_if(order, [&](int device) { return node.models()[static_cast<std::size_t>(device)].instance > 0; });
   const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
   if (given == nullptr) return order;
   std::vector<int> visible;
@@ -87,9 +84,9 @@ std::vector<int> visible_devices(const Node& node) {
     const std::string entry = list.substr(at, comma - at);
     at = comma + 1;
     int found = -1;
-    if (entry.rfind("GPU-", 0) == 0) {
-      for (const int device : order) {
-        if (uuid_text(device).compare(0, entry.size(), entry) == 0) found = found == -1 ? device : -2;
+    if (entry.rfind("GPU-", 0) == 0 || entry.rfind("MIG-", 0) == 0) {
+      for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
+        if (node.uuid_text(device).compare(0, entry.size(), entry) == 0) found = found == -1 ? device : -2;
       }
     } else if (!entry.empty() && entry.size() < 4 && entry.find_first_not_of("0123456789") == std::string::npos) {
       const auto index = static_cast<std::size_t>(std::atoi(entry.c_str()));
@@ -99,6 +96,12 @@ std::vector<int> visible_devices(const Node& node) {
     if (std::find(visible.begin(), visible.end(), found) != visible.end()) return {};  // a device twice: none at all
     visible.push_back(found);
   }
+  return visible;
+}
+
+std::vector<int> visible_devices(const Node& node) {
+  std::vector<int> visible = chosen_devices(node);
+  keep_one_instance(node, visible);
   return visible;
 }
 
@@ -268,13 +271,19 @@ RATION_ENTRY cuDeviceGetName(char* out, int size, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+// "If the device is in MIG mode, returns its MIG UUID" (CUDA driver API): so says the second form alone.
 RATION_ENTRY cuDeviceGetUuid(CUuuid* out, CUdevice device) {
+  if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
+  if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
+  Node::get()->card_uuid(node_device(device), reinterpret_cast<unsigned char(&)[16]>(out->bytes));
+  return CUDA_SUCCESS;
+}
+RATION_ENTRY cuDeviceGetUuid_v2(CUuuid* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (node_device(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
   Node::get()->uuid(node_device(device), reinterpret_cast<unsigned char(&)[16]>(out->bytes));
   return CUDA_SUCCESS;
 }
-RATION_ENTRY cuDeviceGetUuid_v2(CUuuid* out, CUdevice device) { return cuDeviceGetUuid(out, device); }
 
 RATION_ENTRY cuDeviceTotalMem_v2(std::size_t* out, CUdevice device) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;

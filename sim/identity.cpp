@@ -163,7 +163,7 @@ int of_model(const Model& model, int number, bool& known) {
 }
 
 const Model& model_of(int device) { return Node::get()->models()[static_cast<std::size_t>(device)]; }
-int bus_of(int device) { return device + 1; }
+int bus_of(int device) { return model_of(device).card + 1; }
 
 CUresult check(CUdevice ordinal, const void* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

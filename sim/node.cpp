@@ -56,8 +56,21 @@ char* map_window(int file, std::uint64_t size) {
 }  // namespace
 
 namespace {
+
 Node* opened = nullptr;
+
+std::string text_of(const unsigned char (&uuid)[16], const char* kind) {
+  std::string text = kind;
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    char pair[3];
+    std::snprintf(pair, sizeof pair, "%02x", uuid[i]);
+    text += pair;
+  }
+  return text;
 }
+
+}  // namespace
 
 Node* Node::get() {
   static Node* node = [] {
@@ -116,20 +129,41 @@ bool Node::open_memory() {
   return memory_usable_;
 }
 
-void Node::uuid(int device, unsigned char (&out)[16]) const {
-  if (const std::string& given = models()[static_cast<std::size_t>(device)].uuid; !given.empty()) {
+void Node::card_uuid(int device, unsigned char (&out)[16]) const {
+  const Model& model = models()[static_cast<std::size_t>(device)];
+  if (!model.uuid.empty()) {
     std::string digits;
-    for (const char letter : given.substr(4)) {
+    for (const char letter : model.uuid.substr(4)) {
       if (letter != '-') digits += letter;
     }
     for (std::size_t i = 0; i < 16; ++i)
       out[i] = static_cast<unsigned char>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
     return;
   }
-  const std::uint64_t high = std::hash<std::string>{}(folder_)*0x9e3779b97f4a7c15U + static_cast<unsigned>(device);
-  const std::uint64_t low = std::hash<std::string>{}(models()[static_cast<std::size_t>(device)].name) ^ high << 7;
+  const std::uint64_t high = std::hash<std::string>{}(folder_)*0x9e3779b97f4a7c15U + static_cast<unsigned>(model.card);
+  const std::uint64_t low = std::hash<std::string>{}(card_name(model)) ^ high << 7;
   std::memcpy(out, &high, 8);
   std::memcpy(out + 8, &low, 8);
+}
+
+void Node::uuid(int device, unsigned char (&out)[16]) const {
+  card_uuid(device, out);
+  const Model& model = models()[static_cast<std::size_t>(device)];
+  if (model.profile.empty()) return;
+  const std::uint64_t own = std::hash<std::string>{}(model.name + std::to_string(model.instance));
+  for (std::size_t i = 0; i < 8; ++i) out[i] ^= static_cast<unsigned char>(own >> 8 * i);
+}
+
+std::string Node::uuid_text(int device) const {
+  unsigned char bytes[16];
+  uuid(device, bytes);
+  return text_of(bytes, models()[static_cast<std::size_t>(device)].profile.empty() ? "GPU-" : "MIG-");
+}
+
+std::string Node::card_uuid_text(int device) const {
+  unsigned char bytes[16];
+  card_uuid(device, bytes);
+  return text_of(bytes, "GPU-");
 }
 
 void Node::lock() {

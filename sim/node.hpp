@@ -100,6 +100,11 @@ class Node {
   [[nodiscard]] const std::vector<Model>& models() const { return spec_.devices; }
   [[nodiscard]] const NodeSpec& spec() const { return spec_; }
   void uuid(int device, unsigned char (&out)[16]) const;
+  /// As NVIDIA's tools print it: `GPU-…`, of an instance `MIG-…`.
+  [[nodiscard]] std::string uuid_text(int device) const;
+  /// Of the card that a device is, or is a part of.
+  void card_uuid(int device, unsigned char (&out)[16]) const;
+  [[nodiscard]] std::string card_uuid_text(int device) const;
 
   /// This process is a user of the node's devices: others can lock it, and the limits of its cgroup are its own. It is
   /// also what the first take() does. False: the node has too many processes.

@@ -16,6 +16,9 @@
 namespace ration::sim {
 namespace {
 
+/// As NVML and the driver name an instance: NVIDIA A100-SXM4-40GB MIG 3g.20gb.
+constexpr std::string_view kMigInName = " MIG ";
+
 Model model_of(const GpuModel& known) {
   return {known.name,
           known.total,
@@ -25,6 +28,10 @@ Model model_of(const GpuModel& known) {
           known.capability_major,
           known.capability_minor,
           known.multiprocessors,
+          known.memory_info,
+          {},
+          0,
+          0,
           {},
           true,
           0};
@@ -49,28 +56,104 @@ bool set_size(const std::string& text, Bytes& out, std::string& problem) {
   return problem.empty();
 }
 
-bool add(const Model& model, std::int64_t count, std::vector<Model>& out, std::string& problem) {
-  if (model.total < kGranule || model.total.count() > std::uint64_t{kMaxGranules} << 21)
-    problem = "a device has 2 MiB to 256 GiB";
-  else if (count < 1 || static_cast<std::size_t>(count) + out.size() > kMaxDevices)
-    problem = "a node has 1 to 16 devices";
-  else
-    out.insert(out.end(), static_cast<std::size_t>(count), model);
+/// A number and what follows it: `3` of `3g.20gb`.
+bool read_number(std::string_view& text, std::string_view unit, std::int64_t& out) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (parsed.ec != std::errc{} || out < 1) return false;
+  text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
+  if (text.substr(0, unit.size()) != unit) return false;
+  text.remove_prefix(unit.size());
+  return true;
+}
+
+/// The instances of a card in MIG mode. A card has seven slices that compute, and no instance more of its memory than
+/// its profile says (MIG user guide, supported profiles); a little less is there, as of the card.
+bool divide(const Model& card, const std::vector<std::string>& profiles, std::vector<Model>& out,
+            std::string& problem) {
+  constexpr std::int64_t kSlices = 7;
+  constexpr std::uint64_t kGiB = 1U << 30;
+  const std::uint64_t sold = (card.total.count() + kGiB - 1) / kGiB;
+  std::int64_t slices = 0, memory = 0;
+  for (const std::string& profile : profiles) {
+    std::int64_t computes = 0, gigabytes = 0;
+    std::string_view rest = profile;
+    if (!read_number(rest, "g.", computes) || !read_number(rest, "gb", gigabytes) || !rest.empty()) {
+      problem = "'" + profile + "' is no profile of a MIG instance, such as 3g.20gb";
+      return false;
+    }
+    slices += std::min(computes, kSlices + 1), memory += std::min<std::int64_t>(gigabytes, kMaxGranules);
+    Model instance = card;
+    instance.name += std::string(kMigInName) + profile;
+    instance.profile = profile;
+    instance.instance = static_cast<int>(out.size());
+    instance.total = round_down(Bytes{card.total.count() / sold * static_cast<std::uint64_t>(gigabytes)}, kGranule);
+    instance.multiprocessors = std::max(1, card.multiprocessors / 7) * static_cast<int>(computes);
+    out.push_back(std::move(instance));
+  }
+  if (card.capability_major < 8)
+    problem = card.name + " has no MIG mode";
+  else if (slices > kSlices || memory > static_cast<std::int64_t>(sold))
+    problem = "the card has seven slices and " + std::to_string(sold) + " GB for its instances";
   return problem.empty();
 }
 
-bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& problem) {
-  std::int64_t count = 1;
-  std::string text = entry;
-  if (const auto star = text.find('*'); star != std::string::npos) {
-    const char* end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data() + star + 1, end, count);
-    if (parsed.ec != std::errc{} || parsed.ptr != end) {
-      problem = "'" + entry + "' has no count";
-      return false;
-    }
-    text.resize(star);
+bool add(const Model& model, std::int64_t count, const std::vector<std::string>& profiles, std::vector<Model>& out,
+         std::string& problem) {
+  if (model.total < kGranule || model.total.count() > std::uint64_t{kMaxGranules} << 21) {
+    problem = "a device has 2 MiB to 256 GiB";
+    return false;
   }
+  std::vector<Model> parts;
+  if (profiles.empty())
+    parts.push_back(model);
+  else if (!divide(model, profiles, parts, problem))
+    return false;
+  if (count < 1 || count > kMaxDevices || static_cast<std::size_t>(count) * parts.size() + out.size() > kMaxDevices)
+    problem = "a node has 1 to 16 devices";
+  for (; problem.empty() && count > 0; --count) {
+    const int card = out.empty() ? 0 : out.back().card + 1;
+    for (Model& part : parts) part.card = card;
+    out.insert(out.end(), parts.begin(), parts.end());
+  }
+  return problem.empty();
+}
+
+/// `T4:16GiB*2`: takes the count off. False: it is no number.
+bool take_count(std::string& text, std::int64_t& count, std::string& problem) {
+  count = 1;
+  const auto star = text.find('*');
+  if (star == std::string::npos) return true;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + star + 1, end, count);
+  if (parsed.ec != std::errc{} || parsed.ptr != end) {
+    problem = "'" + text + "' has no count";
+    return false;
+  }
+  text.resize(star);
+  return true;
+}
+
+/// `3g.20gb*2+1g.5gb`.
+bool read_profiles(const std::string& list, std::vector<std::string>& out, std::string& problem) {
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t plus = std::min(list.find('+', at), list.size());
+    std::string profile = list.substr(at, plus - at);
+    std::int64_t count = 0;
+    if (!take_count(profile, count, problem)) return false;
+    out.insert(out.end(), static_cast<std::size_t>(std::clamp<std::int64_t>(count, 0, kMaxDevices)), profile);
+    at = plus + 1;
+  }
+  return true;
+}
+
+bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& problem) {
+  constexpr std::string_view kMig = ":mig=";
+  std::int64_t count = 1;
+  std::vector<std::string> profiles;
+  const std::size_t mig = entry.find(kMig);
+  if (mig != std::string::npos && !read_profiles(entry.substr(mig + kMig.size()), profiles, problem)) return false;
+  std::string text = entry.substr(0, mig);
+  if (!take_count(text, count, problem)) return false;
   std::size_t colon = text.find(':');
   const auto part_at = [&](std::size_t at) {
     const std::size_t next = at == std::string::npos ? at : text.find(':', at + 1);
@@ -95,21 +178,26 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
     if (!set_size(context ? part.substr(8) : part, context ? model->context : model->total, problem)) return false;
     colon = next;
   }
-  return add(*model, count, out, problem);
+  return add(*model, count, profiles, out, problem);
 }
 
 bool add_table(const toml::table& table, std::vector<Model>& out, std::string& problem) {
   const auto text = [&](const char* key) { return table[key].value<std::string>(); };
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
-    const bool number = name == "count" || name == "utilisation";
+    const bool number = name == "count" || name == "utilisation", flag = name == "memory_info", list = name == "mig";
     const std::string_view texts[] = {"model",    "memory", "context", "reserved",
                                       "orphaned", "name",   "uuid",    "persistence"};
-    if (!number && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
+    if (!number && !flag && !list && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
       problem = "unknown key '" + std::string(name) +
-                "' (known: model, memory, context, reserved, orphaned, count, name, uuid, persistence, utilisation)";
-    } else if (number ? !node.is_integer() : !node.is_string()) {
-      problem = "'" + std::string(name) + (number ? "' is a number" : "' is a text in quotes");
+                "' (known: model, memory, context, reserved, orphaned, count, name, uuid, persistence, utilisation, "
+                "memory_info, mig)";
+    } else if (number ? !node.is_integer() : flag ? !node.is_boolean() : list ? !node.is_array() : !node.is_string()) {
+      problem = "'" + std::string(name) +
+                (number ? "' is a number"
+                 : flag ? "' is true or false"
+                 : list ? "' is a list of profiles: [\"3g.20gb\"]"
+                        : "' is a text in quotes");
     }
     if (!problem.empty()) return false;
   }
@@ -136,12 +224,16 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   model->utilisation = static_cast<unsigned>(utilisation);
   model->name = text("name").value_or(model->name);
   model->uuid = text("uuid").value_or("");
+  model->memory_info = table["memory_info"].value_or(model->memory_info);
   const auto count = table["count"].value_or(std::int64_t{1});
   if (!model->uuid.empty() && (count != 1 || model->uuid.size() != 40 || model->uuid.rfind("GPU-", 0) != 0)) {
     problem = "a uuid looks like GPU-00112233-4455-6677-8899-aabbccddeeff and names one device";
     return false;
   }
-  return add(*model, count, out, problem);
+  std::vector<std::string> profiles;
+  if (const auto* list = table["mig"].as_array(); list != nullptr)
+    for (const auto& profile : *list) profiles.push_back(profile.value_or(std::string()));
+  return add(*model, count, profiles, out, problem);
 }
 
 bool read_file(const std::string& path, std::string& driver, NodeSpec& out, std::string& problem) {
@@ -171,6 +263,11 @@ bool read_file(const std::string& path, std::string& driver, NodeSpec& out, std:
 }
 
 }  // namespace
+
+std::string card_name(const Model& model) {
+  return model.profile.empty() ? model.name
+                               : model.name.substr(0, model.name.size() - kMigInName.size() - model.profile.size());
+}
 
 bool read_node(const std::string& spec, NodeSpec& out, std::string& problem) {
   std::string driver;

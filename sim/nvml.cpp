@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "driver/nvml_abi.hpp"
 #include "node.hpp"
@@ -13,6 +15,7 @@
 #define RATION_NVML extern "C" [[gnu::visibility("default")]] ration::nvml::nvmlReturn_t
 
 using namespace ration::nvml;
+using ration::sim::card_name;
 using ration::sim::Model;
 using ration::sim::Node;
 
@@ -20,27 +23,44 @@ namespace {
 
 std::atomic<int> initialised{0};  // nvmlInit counts, nvmlShutdown counts down
 
-int index_of(nvmlDevice_t device) { return static_cast<int>(reinterpret_cast<std::intptr_t>(device)) - 1; }
-nvmlDevice_t handle_of(int index) { return reinterpret_cast<nvmlDevice_t>(static_cast<std::intptr_t>(index) + 1); }
-int count() { return static_cast<int>(Node::get()->models().size()); }
-const Model& model(nvmlDevice_t device) { return Node::get()->models()[static_cast<std::size_t>(index_of(device))]; }
+// A handle is that of a device; or of a card in MIG mode, which is no device itself: its number from kDivided on.
+constexpr std::intptr_t kDivided = 1 << 8;
 
-std::string uuid_text(int device) {
-  unsigned char bytes[16];
-  Node::get()->uuid(device, bytes);
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    char pair[3];
-    std::snprintf(pair, sizeof pair, "%02x", bytes[i]);
-    text += pair;
-  }
-  return text;
+const std::vector<Model>& models() { return Node::get()->models(); }
+bool is_divided(nvmlDevice_t handle) { return reinterpret_cast<std::intptr_t>(handle) >= kDivided; }
+nvmlDevice_t handle_of(int index) { return reinterpret_cast<nvmlDevice_t>(static_cast<std::intptr_t>(index) + 1); }
+/// Of a card in MIG mode: its first instance.
+int index_of(nvmlDevice_t handle) {
+  const auto number = reinterpret_cast<std::intptr_t>(handle);
+  if (!is_divided(handle)) return static_cast<int>(number) - 1;
+  const auto first = std::find_if(models().begin(), models().end(),
+                                  [&](const Model& model) { return model.card == number - kDivided; });
+  return first == models().end() ? -1 : static_cast<int>(first - models().begin());
+}
+int count() { return models().back().card + 1; }
+const Model& model(nvmlDevice_t device) { return models()[static_cast<std::size_t>(index_of(device))]; }
+bool is_instance(nvmlDevice_t device) { return !is_divided(device) && !model(device).profile.empty(); }
+nvmlDevice_t handle_of_card(int card) {
+  const auto divided = reinterpret_cast<nvmlDevice_t>(kDivided + card);
+  const int first = index_of(divided);
+  return models()[static_cast<std::size_t>(first)].profile.empty() ? handle_of(first) : divided;
+}
+/// The devices that a handle stands for: one, or all instances of a card.
+std::vector<int> devices_of(nvmlDevice_t handle) {
+  if (!is_divided(handle)) return {index_of(handle)};
+  std::vector<int> all;
+  for (std::size_t device = 0; device < models().size(); ++device)
+    if (models()[device].card == model(handle).card) all.push_back(static_cast<int>(device));
+  return all;
 }
 
-std::string bus_text(int device, const char* form) {
+std::string uuid_text(nvmlDevice_t device) {
+  return is_divided(device) ? Node::get()->card_uuid_text(index_of(device)) : Node::get()->uuid_text(index_of(device));
+}
+
+std::string bus_text(nvmlDevice_t device, const char* form) {
   char text[32];
-  std::snprintf(text, sizeof text, form, static_cast<unsigned>(device) + 1);
+  std::snprintf(text, sizeof text, form, static_cast<unsigned>(model(device).card) + 1);
   return text;
 }
 
@@ -53,8 +73,9 @@ nvmlReturn_t put(const std::string& text, char* out, unsigned int size) {
 
 nvmlReturn_t valid(nvmlDevice_t device, const void* out) {
   if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
-  return out != nullptr && index_of(device) >= 0 && index_of(device) < count() ? NVML_SUCCESS
-                                                                               : NVML_ERROR_INVALID_ARGUMENT;
+  return out != nullptr && index_of(device) >= 0 && index_of(device) < static_cast<int>(models().size())
+             ? NVML_SUCCESS
+             : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 template <typename Value>
@@ -64,19 +85,41 @@ nvmlReturn_t answer(nvmlDevice_t device, Value* out, Value value) {
   return NVML_SUCCESS;
 }
 
-/// What a process on the device is called, and what it holds, as the caller is told.
-std::vector<ration::sim::ProcessUse> listed(nvmlDevice_t device) {
-  auto uses = Node::get()->uses(index_of(device));
-  if (Node::get()->spec().driver.process_bytes) return uses;
+/// "In MIG mode, if device handle is provided, the API returns aggregate information, only if the caller has
+/// appropriate privileges" (NVML, memory and processes of a device).
+nvmlReturn_t valid_for_memory(nvmlDevice_t device, const void* out) {
+  const auto state = valid(device, out);
+  return state == NVML_SUCCESS && is_divided(device) && ::geteuid() != 0 ? NVML_ERROR_NO_PERMISSION : state;
+}
+
+/// What NVML tells of whole cards alone.
+template <typename Value>
+nvmlReturn_t answer_of_card(nvmlDevice_t device, Value* out, Value value) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  return is_divided(device) || is_instance(device) ? NVML_ERROR_NOT_SUPPORTED : answer(device, out, value);
+}
+
+/// The driver numbers them from 1 on; 0 is the whole card.
+unsigned int gpu_instance(const Model& model) { return static_cast<unsigned int>(model.instance) + 1; }
+
+/// What processes on a device, or on an instance of it, are called and hold, as the caller is told.
+std::vector<std::pair<int, ration::sim::ProcessUse>> listed(nvmlDevice_t device) {
   const std::uint64_t own_namespace = ration::current_process().pid_namespace;
-  std::erase_if(uses, [&](const auto& use) { return use.pid_namespace != own_namespace; });
-  for (auto& use : uses) use.held = ration::Bytes{0};
+  const bool told = Node::get()->spec().driver.process_bytes;
+  std::vector<std::pair<int, ration::sim::ProcessUse>> uses;
+  for (const int each : devices_of(device)) {
+    for (auto use : Node::get()->uses(each)) {
+      if (!told && use.pid_namespace != own_namespace) continue;
+      if (!told) use.held = ration::Bytes{0};
+      uses.emplace_back(each, use);
+    }
+  }
   return uses;
 }
 
 template <typename Info>
 nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
-  if (const auto state = valid(device, size); state != NVML_SUCCESS) return state;
+  if (const auto state = valid_for_memory(device, size); state != NVML_SUCCESS) return state;
   const auto uses = listed(device);
   const unsigned int room = *size;
   *size = static_cast<unsigned int>(uses.size());
@@ -84,9 +127,14 @@ nvmlReturn_t processes(nvmlDevice_t device, unsigned int* size, Info* out) {
   if (out == nullptr && !uses.empty()) return NVML_ERROR_INVALID_ARGUMENT;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     out[i] = Info{};
-    out[i].pid = static_cast<unsigned int>(uses[i].pid);
-    out[i].usedGpuMemory = uses[i].held.count();
-    if constexpr (requires { out[i].gpuInstanceId; }) out[i].gpuInstanceId = out[i].computeInstanceId = 0xffffffff;
+    const auto& [place, use] = uses[i];
+    out[i].pid = static_cast<unsigned int>(use.pid);
+    out[i].usedGpuMemory = use.held.count();
+    if constexpr (requires { out[i].gpuInstanceId; }) {
+      const Model& model = models()[static_cast<std::size_t>(place)];
+      out[i].gpuInstanceId = model.profile.empty() ? 0xffffffff : gpu_instance(model);
+      out[i].computeInstanceId = model.profile.empty() ? 0xffffffff : 0;
+    }
   }
   return NVML_SUCCESS;
 }
@@ -95,12 +143,13 @@ template <typename Matches>
 nvmlReturn_t find_device(nvmlDevice_t* out, Matches&& matches) {
   if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  for (int device = 0; device < count(); ++device) {
-    if (!matches(device)) continue;
-    *out = handle_of(device);
-    return NVML_SUCCESS;
-  }
-  return NVML_ERROR_NOT_FOUND;
+  std::vector<nvmlDevice_t> all;  // cards first: instances have their bus addresses, too
+  for (int card = 0; card < count(); ++card) all.push_back(handle_of_card(card));
+  for (std::size_t device = 0; device < models().size(); ++device) all.push_back(handle_of(static_cast<int>(device)));
+  const auto found = std::find_if(all.begin(), all.end(), matches);
+  if (found == all.end()) return NVML_ERROR_NOT_FOUND;
+  *out = *found;
+  return NVML_SUCCESS;
 }
 
 }  // namespace
@@ -175,7 +224,7 @@ RATION_NVML nvmlDeviceGetCount(unsigned int* out) { return nvmlDeviceGetCount_v2
 RATION_NVML nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) {
   if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
   if (out == nullptr || index >= static_cast<unsigned int>(count())) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = handle_of(static_cast<int>(index));
+  *out = handle_of_card(static_cast<int>(index));
   return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) {
@@ -183,11 +232,11 @@ RATION_NVML nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) {
 }
 RATION_NVML nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
   if (uuid == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return find_device(out, [&](int device) { return uuid_text(device) == uuid; });
+  return find_device(out, [&](nvmlDevice_t device) { return uuid_text(device) == uuid; });
 }
 RATION_NVML nvmlDeviceGetHandleByPciBusId_v2(const char* bus, nvmlDevice_t* out) {
   if (bus == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return find_device(out, [&](int device) {
+  return find_device(out, [&](nvmlDevice_t device) {
     return bus_text(device, "00000000:%02X:00.0") == bus || bus_text(device, "0000:%02X:00.0") == bus ||
            bus_text(device, "0000:%02x:00.0") == bus;
   });
@@ -197,25 +246,74 @@ RATION_NVML nvmlDeviceGetHandleByPciBusId(const char* bus, nvmlDevice_t* out) {
 }
 
 RATION_NVML nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) {
-  return answer(device, out, static_cast<unsigned int>(index_of(device)));
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = static_cast<unsigned int>(is_instance(device) ? model(device).instance : model(device).card);
+  return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) {
-  return answer(device, out, static_cast<unsigned int>(index_of(device)));
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = static_cast<unsigned int>(model(device).card);
+  return NVML_SUCCESS;
+}
+
+// Instances of a card in MIG mode (NVML API reference, multi-instance GPU management).
+RATION_NVML nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
+  if (const auto state = valid(device, current); state != NVML_SUCCESS) return state;
+  if (pending == nullptr || is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  if (model(device).capability_major < 8) return NVML_ERROR_NOT_SUPPORTED;
+  *current = *pending = is_divided(device) ? 1 : 0;
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = is_divided(device) ? 7 : 0;
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  const auto devices = devices_of(device);
+  if (!is_divided(device) || index >= devices.size()) return NVML_ERROR_NOT_FOUND;
+  *out = handle_of(devices[index]);
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t device, nvmlDevice_t* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (!is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = handle_of_card(model(device).card);
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  *out = is_instance(device) ? 1 : 0;
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (!is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = gpu_instance(model(device));
+  return NVML_SUCCESS;
+}
+RATION_NVML nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int* out) {
+  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
+  if (!is_instance(device)) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = 0;
+  return NVML_SUCCESS;
 }
 RATION_NVML nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int size) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  return put(uuid_text(index_of(device)), out, size);
+  return put(uuid_text(device), out, size);
 }
 RATION_NVML nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned int size) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  return put(model(device).name, out, size);
+  return put(is_divided(device) ? card_name(model(device)) : model(device).name, out, size);
 }
 RATION_NVML nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   *out = {};
-  std::snprintf(out->busId, sizeof out->busId, "%s", bus_text(index_of(device), "00000000:%02X:00.0").c_str());
-  std::snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%s", bus_text(index_of(device), "0000:%02X:00.0").c_str());
-  out->bus = static_cast<unsigned int>(index_of(device)) + 1;
+  std::snprintf(out->busId, sizeof out->busId, "%s", bus_text(device, "00000000:%02X:00.0").c_str());
+  std::snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%s", bus_text(device, "0000:%02X:00.0").c_str());
+  out->bus = static_cast<unsigned int>(model(device).card) + 1;
   out->pciDeviceId = 0x1eb810de;
   return NVML_SUCCESS;
 }
@@ -226,15 +324,16 @@ RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, 
   *minor = model(device).capability_minor;
   return NVML_SUCCESS;
 }
-// A device whose kernels do nothing is cool, and as busy as its description says.
+// A device whose kernels do nothing is cool, and as busy as its description says. "On MIG-enabled GPUs, querying device
+// utilization rates is not currently supported" (NVML), nor that of processes.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  *out = {model(device).utilisation, 0};
-  return NVML_SUCCESS;
+  return answer_of_card(device, out, nvmlUtilization_t{model(device).utilisation, 0});
 }
 RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* out,
                                             unsigned int* count, unsigned long long) {
   if (const auto state = valid(device, count); state != NVML_SUCCESS) return state;
+  if (is_divided(device) || is_instance(device)) return NVML_ERROR_NOT_SUPPORTED;
   constexpr int kOnHost = 1 << 20;  // what the host adds to a number of a container, here
   const auto uses = listed(device);
   const unsigned int room = *count;
@@ -243,7 +342,8 @@ RATION_NVML nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtil
   if (out == nullptr || room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     out[i] = {};
-    out[i].pid = static_cast<unsigned int>(uses[i].pid + (Node::get()->spec().driver.process_bytes ? 0 : kOnHost));
+    out[i].pid =
+        static_cast<unsigned int>(uses[i].second.pid + (Node::get()->spec().driver.process_bytes ? 0 : kOnHost));
     out[i].smUtil = model(device).utilisation;
   }
   return NVML_SUCCESS;
@@ -265,10 +365,14 @@ RATION_NVML nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int* out)
 }
 
 RATION_NVML nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
-  if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
-  (void)Node::get()->uses(index_of(device));  // dead processes hold nothing
-  out->total = model(device).total.count();
-  out->free = Node::get()->free(index_of(device)).count();
+  if (const auto state = valid_for_memory(device, out); state != NVML_SUCCESS) return state;
+  if (!model(device).memory_info) return NVML_ERROR_NOT_SUPPORTED;
+  *out = {};
+  for (const int each : devices_of(device)) {
+    (void)Node::get()->uses(each);  // dead processes hold nothing
+    out->total += models()[static_cast<std::size_t>(each)].total.count();
+    out->free += Node::get()->free(each).count();
+  }
   out->used = out->total - out->free;
   return NVML_SUCCESS;
 }
@@ -277,12 +381,12 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
   if (const auto state = valid(device, out); state != NVML_SUCCESS) return state;
   if (out->version != kVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlMemory_t plain{};
-  (void)nvmlDeviceGetMemoryInfo(device, &plain);
+  if (const auto state = nvmlDeviceGetMemoryInfo(device, &plain); state != NVML_SUCCESS) return state;
   // From release 615 on this one, and not the older form, tells who asks from a limited cgroup what that limit leaves.
   const auto seen = Node::get()->seen(index_of(device));
-  const bool limited = seen.total.count() < plain.total;
+  const bool limited = !is_divided(device) && seen.total.count() < plain.total;
   const auto reserved = limited ? 0 : model(device).reserved.count();
-  *out = {kVersion, seen.total.count(), reserved, seen.free.count(),
+  *out = {kVersion, limited ? seen.total.count() : plain.total, reserved, limited ? seen.free.count() : plain.free,
           limited ? seen.used.count() : plain.used - reserved};
   return NVML_SUCCESS;
 }
@@ -296,7 +400,9 @@ namespace {
 template <typename Limits>
 nvmlReturn_t find_group(nvmlDevice_t device, const Limits* limits, std::string& out) {
   if (const auto state = valid(device, limits); state != NVML_SUCCESS) return state;
-  if (!Node::get()->spec().driver.group_limits) return NVML_ERROR_NOT_SUPPORTED;
+  // Not of instances ("Memory Partitioning", R615: MIG is not supported).
+  if (!Node::get()->spec().driver.group_limits || is_divided(device) || is_instance(device))
+    return NVML_ERROR_NOT_SUPPORTED;
   if (limits->nameSpace == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (::access(limits->nameSpace, F_OK) != 0) return NVML_ERROR_OPERATING_SYSTEM;
   return ration::sim::find_group(limits->nameSpace, out) ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;

@@ -17,6 +17,7 @@ struct GpuModel {
   Bytes total;       ///< what the driver reports as the total (cuMemGetInfo), below what is sold
   Bytes context;     ///< what one context costs, of the order seen with recent drivers
   int capability_major = 8, capability_minor = 0, multiprocessors = 80;
+  bool memory_info = true;  ///< NVML says what memory the device has and what is free; not where it is the host's
 };
 
 /// Sizes as quoted by PyTorch's out-of-memory message ("GPU 0 has a total capacity of …") in public bug reports:
@@ -24,7 +25,10 @@ struct GpuModel {
 /// (google/RB-Modulation#5), RTX 3090 23.68 to 23.70, RTX 4090 23.64 (ali-vilab/VGen#104), A100-40 39.39, L40 and
 /// L40S 44.40 (NVlabs/Eagle#68), 80 GB cards 79.14 to 79.25, H200 139.80. Drivers and ECC change them by a percent or
 /// two; where reports differ a small one stands here. Of A10, A6000, V100-16 and B200 no report was at hand: they have
-/// the share of what is sold that the nearest card (L4, RTX 3090, V100, H200) has.
+/// the share of what is sold that the nearest card (L4, RTX 3090, V100, H200) has. GB10 (DGX Spark) has the host's
+/// memory: 121.69 GiB by CUDA and by the kernel (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47, XuehaiPan/nvitop#208),
+/// while both forms of nvmlDeviceGetMemoryInfo answer "not supported" (the same; NVIDIA's page of known issues of the
+/// DGX Spark); NVML does tell what each process holds (mostlygeek/llama-swap#782).
 [[nodiscard]] const std::vector<GpuModel>& gpu_models();
 
 /// Absent: none of that name. Case, blanks, hyphens, and NVIDIA's series before the number (RTX, GeForce, Tesla) do not

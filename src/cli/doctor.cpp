@@ -515,15 +515,15 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
 
 // A process of its own, so that no context stays in this one and the number is that of exactly one.
 std::optional<Bytes> measured_context(const Session& session, const policy::Device& device) {
-  const auto done = self(with_sim(session, {"measure-context", std::to_string(device.index)}));
+  const auto done = self(with_sim(session, {"measure-context", device.uuid}));
   if (done.exit_code != 0) return std::nullopt;
   return Bytes{std::strtoull(done.text.c_str(), nullptr, 10)};
 }
 
-Result<int> measure_context(const Session& session, int index) {
+Result<int> measure_context(const Session& session, const std::string& uuid) {
   const auto folder = session.driver_folder();
   if (!folder) return tl::unexpected(folder.error());
-  const auto cost = policy::measure_context(*folder, index);
+  const auto cost = policy::measure_context(*folder, uuid);
   if (!cost) return 3;
   fmt::print("{}\n", cost->count());
   return 0;

@@ -39,7 +39,9 @@ class Explainer {
       device.uuid = row.at("uuid");
       device.name = row.at("name");
       device.total = bytes_in(row, "total_bytes");
-      device.free = bytes_in(row, "free_bytes");
+      device.free = known_bytes(row, "free_bytes");
+      if (const auto mig = row.find("mig"); mig != row.end())
+        device.mig = policy::MigInstance{mig->at("gpu"), mig->at("uuid"), mig->at("instance"), mig->at("profile")};
     }
     return devices;
   }
@@ -134,16 +136,17 @@ std::string gpu_text(const json& row) {
 // What is free has its place below the line.
 void print_device(const Session& session, const json& document) {
   json rows = document.at("rows");
-  Bytes left;
+  std::optional<Bytes> left;
   std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
     if (row.at("id") != "free") return false;
-    left = bytes_in(row, "bytes");
+    left = known_bytes(row, "bytes");
     return true;
   });
-  const Bytes used = bytes_in(document, "used_bytes");
+  const auto used = known_bytes(document, "used_bytes");
+  constexpr const char* kUntold = "the driver does not say";
   fmt::print("{} {} - where {} of {} are\n", gpu_text(document), document.at("name").get<std::string>(),
-             session.size(used), session.size(bytes_in(document, "total_bytes")));
-  print_rows(session, rows, used, fmt::format("{} free", session.size(left)));
+             session.size(used, kUntold), session.size(bytes_in(document, "total_bytes")));
+  print_rows(session, rows, used, fmt::format("{} free", session.size(left, kUntold)));
 }
 
 void print_tenant(const Session& session, const json& document) {

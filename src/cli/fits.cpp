@@ -33,7 +33,7 @@ Room room_on(const policy::Device& device, const ledger::Store& store, const jso
   }
   const auto promises = policy::promises_on(device, store);
   const Bytes kept = promises.total - promises.taken;  // not free for others
-  return {&device, device.total, device.free - std::min(device.free, kept), promises.total, Bytes{0}};
+  return {&device, device.total, device.room() - std::min(device.room(), kept), promises.total, Bytes{0}};
 }
 
 std::vector<DeviceShare> shares_told(const json& snapshot, int gpu) {
@@ -76,7 +76,7 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
     if (best.device == nullptr || room.available > best.available) best = room;
     if (largest.device == nullptr || room.largest > largest.largest) largest = room;
   }
-  const auto wanted = parse_size(size, best.device->total, best.device->free);
+  const auto wanted = parse_size(size, best.device->total, best.device->room());
   if (!wanted) return tl::unexpected(wanted.error());
   if (*wanted == Bytes{0}) return fail("E1105", "nothing fits everywhere.", "ration fits 4GiB", 2);
   const bool yes = *wanted <= best.available;
@@ -103,8 +103,8 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
   const std::string who = *daemon ? shares_sentence(session, shares_told(told, best.device->index))
                                   : holders_sentence(session, *best.device, books);
   std::string why;
-  if (best.available < best.device->free)
-    why = fmt::format(" {} are free, but {} are promised{}.", session.size(best.device->free),
+  if (best.device->free && best.available < *best.device->free)
+    why = fmt::format(" {} are free, but {} are promised{}.", session.size(*best.device->free),
                       session.size(best.promised),
                       best.kept_free == Bytes{0} ? "" : fmt::format(" and {} kept free", session.size(best.kept_free)));
   const Bytes round = policy::round_size(best.available);

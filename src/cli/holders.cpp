@@ -100,7 +100,7 @@ std::optional<policy::LimitRoom> room_for(const Session& session, const ledger::
       if (unused > room.promise.guarantee - std::min(room.promise.guarantee, room.promise.used))
         room.promise = {other.book.name, entry.guarantee, entry.used};
     }
-    room.grantable = account.used + device.free - std::min(device.free, kept);
+    room.grantable = account.used + device.room() - std::min(device.room(), kept);
     return room;
   }
   return std::nullopt;

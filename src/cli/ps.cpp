@@ -32,15 +32,23 @@ bool is_full(const json& row) {
 
 bool governed(const json& row) { return row.value("governed", false); }
 
+/// `0.1`, as --gpu takes an instance; empty: it is a whole card.
+std::string mig_label(const json& device) {
+  const auto mig = device.find("mig");
+  if (mig == device.end()) return {};
+  return policy::MigInstance{mig->at("gpu"), "", mig->at("instance"), ""}.label();
+}
+
 constexpr std::size_t kMostHolders = 8;  // as many as a line of a terminal has room for
 
 std::string device_line(const Session& session, const json& device, std::vector<const json*> holders) {
   std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
+  if (const std::string instance = mig_label(device); !instance.empty()) line += fmt::format(" ({})", instance);
   if (device.at("temperature_celsius").is_number())
     line += fmt::format("  {}°C", device["temperature_celsius"].get<int>());
   if (device.at("utilisation_percent").is_number())
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
-  line += fmt::format("  {} of {} used", session.size(bytes_of(device, "used_bytes")),
+  line += fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not say"),
                       session.size(bytes_of(device, "total_bytes")));
   if (holders.size() > kMostHolders) {  // the table names everybody
     std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
@@ -137,7 +145,7 @@ void print_other_nodes(const Session& session, const json& devices, const json& 
     const ledger::BookSnapshot& book = stored.contents;
     const bool of_shown_device = std::any_of(book.accounts.begin(), book.accounts.end(), [&](const auto& account) {
       return std::any_of(devices.begin(), devices.end(),
-                         [&](const json& device) { return device.at("uuid") == policy::uuid_text(account.device); });
+                         [&](const json& device) { return policy::is_uuid(device.at("uuid"), account.device); });
     });
     const bool shown = of_shown_device || std::any_of(rows.begin(), rows.end(), [&](const json& row) {
                          return row.value("simulation", "") == book.simulation;
@@ -258,7 +266,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   json devices = snapshot->at("devices"), rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {
     const auto matches = [&](const json& device) {
-      return gpu == std::to_string(device.at("gpu").get<int>()) ||
+      return gpu == std::to_string(device.at("gpu").get<int>()) || gpu == mig_label(device) ||
              (gpu.size() > 4 && device.at("uuid").get<std::string>().rfind(gpu, 0) == 0);
     };
     const auto found = std::find_if(devices.begin(), devices.end(), matches);

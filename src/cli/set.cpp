@@ -28,7 +28,7 @@ policy::Device remembered(const Holder& holder) {
   policy::Device device;
   device.bytes = holder.entry().device;
   device.name = holder.entry().device_name;
-  device.total = device.free = holder.entry().device_total;
+  device.total = holder.entry().device_total;
   return device;
 }
 
@@ -51,7 +51,7 @@ Result<Decision> decide(const SetOptions& options, const Holder& holder, const p
                             .old_guarantee = entry.guarantee,
                             .guarantee = entry.guarantee,
                             .used = entry.used,
-                            .device_free = present != nullptr ? std::optional(device.free) : std::nullopt,
+                            .device_free = present != nullptr ? device.free : std::nullopt,
                             .held_back_by = {}};
   if (!options.limit.empty()) {
     const auto limit = policy::changed_limit(device, options.limit, entry.limit);
@@ -209,8 +209,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
     names.push_back(holder.book.name);
     if (holder.book.name != options.name) continue;
     const policy::Device* device = found_on(machine, holder);
-    const bool is_meant = options.gpu.empty() || (device != nullptr && (options.gpu == std::to_string(device->index) ||
-                                                                        device->uuid.rfind(options.gpu, 0) == 0));
+    const bool is_meant = options.gpu.empty() || (device != nullptr && device->is_named(options.gpu));
     if (!is_meant) continue;
     auto decision = decide(options, holder, device, *store);
     if (!decision) return tl::unexpected(decision.error());

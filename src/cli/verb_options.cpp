@@ -277,8 +277,8 @@ void add_hidden_verbs(CommandLine& line) {
     return candidates(session, line.app, line.words.program);
   });
 
-  auto [measure, index] = line.add_hidden<int>("measure-context", kSim, measure_context);
-  word(measure, "index", index, "GPU")->required();
+  auto [measure, uuid] = line.add_hidden<std::string>("measure-context", kSim, measure_context);
+  word(measure, "uuid", uuid, "GPU")->required();
 
   auto [checkpoint, typed] = line.add_hidden<CheckpointOptions>(
       "checkpoint-processes", 0,

@@ -20,6 +20,8 @@ enum nvmlReturn_t : int {
   NVML_ERROR_UNKNOWN = 999,
 };
 
+inline constexpr unsigned int NVML_DEVICE_MIG_ENABLE = 1;
+
 struct nvmlMemory_t {
   unsigned long long total;
   unsigned long long free;

@@ -184,14 +184,14 @@ json Api::tenants() {
       if (entry != configured.end()) {
         const auto& device_now = device.device;
         if (entry->second->limit.is_set()) {
-          const auto limit = entry->second->limit.on(device_now.total, device_now.free);
+          const auto limit = entry->second->limit.on(device_now.total, device_now.room());
           if (limit && *limit < kUnlimited) {
             account["limit_bytes"] = limit->count();
             account.erase("limit_bytes_na");
           }
         }
         if (entry->second->guarantee.is_set()) {
-          if (const auto guarantee = entry->second->guarantee.on(device_now.total, device_now.free))
+          if (const auto guarantee = entry->second->guarantee.on(device_now.total, device_now.room()))
             account["guarantee_bytes"] = guarantee->count();
         }
       }

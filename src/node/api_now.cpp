@@ -33,7 +33,7 @@ Response plain(const std::string& text, const char* type = "text/plain; charset=
 /// By number or UUID; null: there is none.
 const DeviceView* device_named(const Snapshot& now, const std::string& name) {
   for (const DeviceView& device : now.devices)
-    if (std::to_string(device.device.index) == name || device.device.uuid == name) return &device;
+    if (device.device.is_named(name)) return &device;
   return nullptr;
 }
 

@@ -228,7 +228,7 @@ void Api::install_past(http::Server& server) {
     json gpu = nullptr;
     if (const std::string* wanted = request.parameter("gpu"); wanted != nullptr && !wanted->empty()) {
       for (const DeviceView& device : host_.node().snapshot().devices) {
-        if (std::to_string(device.device.index) != *wanted && device.device.uuid != *wanted) continue;
+        if (!device.device.is_named(*wanted)) continue;
         question.uuid = device.device.uuid;
         gpu = device.device.index;
       }

@@ -23,9 +23,9 @@ Result<std::vector<PlanDevice>> devices_of(const json& body, const Snapshot& now
   if (gpus == body.end() || gpus->is_null() || (gpus->is_array() && gpus->empty())) {
     std::vector<PlanDevice> devices;
     for (const DeviceView& view : now.devices)
-      devices.push_back(
-          {view.device.index, view.device.name,
-           view.device.total - std::min(view.device.total, view.unexplained + view.orphaned.value_or(Bytes{0}))});
+      devices.push_back({view.device.index, view.device.name,
+                         view.device.total - std::min(view.device.total, view.unexplained.value_or(Bytes{0}) +
+                                                                             view.orphaned.value_or(Bytes{0}))});
     return devices;
   }
   if (!gpus->is_array()) return bad("'gpus' is no list of models.");

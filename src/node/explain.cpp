@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kUntold = "the driver does not say";
+
 json row(const std::string& id, const std::string& label, const std::optional<Bytes>& bytes,
          const std::string& source) {
   json entry{{"id", id}, {"label", label}};
@@ -274,15 +276,20 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
                        view.process.driver_used, origin.empty() ? told : told + ": " + origin));
   }
   rows.push_back(row("orphaned", "in use, and of no process", device.orphaned,
-                     device.orphaned ? "driver minus its processes" : "the driver does not say"));
-  rows.push_back(
-      row("unexplained", "driver's own, and not explained", device.unexplained, "driver minus the rows above"));
-  rows.push_back(row("free", "free", device.device.free, "driver"));
-  return {{"gpu", device.device.index},
-          {"name", device.device.name},
-          {"total_bytes", device.device.total.count()},
-          {"used_bytes", device.used().count()},
-          {"rows", rows}};
+                     device.orphaned ? "driver minus its processes" : kUntold));
+  rows.push_back(row("unexplained", "driver's own, and not explained", device.unexplained,
+                     device.unexplained ? "driver minus the rows above" : kUntold));
+  rows.push_back(row("free", "free", device.device.free, device.device.free ? "driver" : kUntold));
+  json document{{"gpu", device.device.index},
+                {"name", device.device.name},
+                {"total_bytes", device.device.total.count()},
+                {"used_bytes", nullptr},
+                {"rows", rows}};
+  if (const auto used = device.used())
+    document["used_bytes"] = used->count();
+  else
+    document["used_bytes_na"] = kUntold;
+  return document;
 }
 
 }  // namespace ration::node

@@ -280,7 +280,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
   for (const DeviceView& device : snapshot.devices) {
     devices[device.device.index] = takers_of(device, snapshot);
     // What runs without a lease counts with what it holds, or was promised where that is more.
-    Bytes promised = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
+    Bytes promised = device.ungoverned + device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0});
     for (const AccountView& account : snapshot.accounts) {
       if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
         promised += spoken_for(account, device);
@@ -341,7 +341,7 @@ std::vector<Leases::Taker> Leases::takers_of(const DeviceView& device, const Sna
     if (std::find(gpus.begin(), gpus.end(), device.device.index) != gpus.end())
       takers.push_back({entry.wish.tenant + "/" + id, std::max(entry.wish.bytes, entry.wish.guarantee), std::nullopt});
   }
-  const Bytes outside = device.ungoverned + device.unexplained + device.orphaned.value_or(Bytes{0});
+  const Bytes outside = device.ungoverned + device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0});
   takers.push_back({"without a limit", outside, outside});
   takers.push_back({"slices", device.sliced, std::nullopt});
   takers.push_back({"kept free", device.keep_free, std::nullopt});

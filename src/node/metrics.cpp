@@ -74,7 +74,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
   each("ration_device_memory_used_bytes", "Memory in use, as the driver says and as the books say.",
        [&](const DeviceView& view, const std::string& gpu) {
          const std::string labels = gpu + "," + label("uuid", view.device.uuid);
-         out.sample(labels + ",source=\"driver\"", view.used().count());
+         if (const auto used = view.used()) out.sample(labels + ",source=\"driver\"", used->count());
          out.sample(labels + ",source=\"books\"", view.governed.count());
        });
   each("ration_device_utilisation_ratio", "Share of the time in which the device computed, as the driver says.",
@@ -101,7 +101,8 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        });
   each("ration_device_unexplained_bytes", "Memory in use that neither a book nor a process explains.",
        [&](const DeviceView& view, const std::string& gpu) {
-         if (view.device.processes && view.untold == nullptr) out.sample(gpu, view.unexplained.count());
+         if (view.device.processes && view.untold == nullptr && view.unexplained)
+           out.sample(gpu, view.unexplained->count());
        });
 }
 

@@ -196,8 +196,10 @@ std::vector<Event> Node::look(std::uint64_t now_ns) {
   check_promises(events);
   for (DeviceView& device : snapshot_.devices) note_promises(device, snapshot_.accounts, guarantees_on(device.device));
   for (DeviceView& device : snapshot_.devices) {
-    forecast_.note(device.device.uuid, device.used(), now_ns);
-    device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, device.device.free);
+    const auto used = device.used();
+    if (!used) continue;
+    forecast_.note(device.device.uuid, *used, now_ns);
+    device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, *device.device.free);
   }
   forecast_limits(forecast_, snapshot_);
   constexpr const char* kAnswers[] = {"report", "warn", "terminate"};

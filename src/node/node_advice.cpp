@@ -84,7 +84,7 @@ std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::u
     if (enough < needed) add_obstacle(room, input, index, needed, latest->second.because[index]);
     mine.wants = device.total - std::min(device.total, mine.used);  // as much as there is, for headroom
     const Bytes most = std::max(enough, balance(input)[index].effective);
-    room.grantable = std::min(most, mine.used + device.free);
+    room.grantable = std::min(most, mine.used + device.room());
     return room;
   }
   return std::nullopt;

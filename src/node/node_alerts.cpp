@@ -12,8 +12,9 @@ void Node::raise_alerts(std::vector<Event>& events) {
   std::vector<policy::Fact> facts;
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count()); };
   for (const DeviceView& device : snapshot_.devices) {
-    facts.push_back(
-        {"device.used", fmt::format("GPU {}", device.device.index), bytes(device.used()), bytes(device.device.total)});
+    if (const auto used = device.used())
+      facts.push_back(
+          {"device.used", fmt::format("GPU {}", device.device.index), bytes(*used), bytes(device.device.total)});
     if (device.seconds_to_full)
       facts.push_back({"device.time_to_full", fmt::format("GPU {}", device.device.index),
                        static_cast<double>(*device.seconds_to_full) * 1e9, std::nullopt});
@@ -50,7 +51,7 @@ void Node::warn_of_soft_limits(std::vector<Event>& events) {
   for (const TenantNow& tenant : tenants_.all()) {
     if (!tenant.soft || !tenant.limit.is_set()) continue;
     for (const DeviceView& device : snapshot_.devices) {
-      const auto limit = tenant.limit.on(device.device.total, device.device.free);
+      const auto limit = tenant.limit.on(device.device.total, device.device.room());
       if (!limit || *limit >= kUnlimited) continue;
       Bytes used;
       for (const AccountView& account : snapshot_.accounts)

@@ -72,7 +72,7 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
         places.emplace_back(&workload, account);
       }
     }
-    const Bytes used = device.total - device.free;
+    const Bytes used = device.total - std::min(device.total, device.room());
     // Ungoverned, and the driver's own.
     const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
     input.capacity = device.total - std::min(device.total, others);
@@ -80,9 +80,9 @@ void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& e
     input.capacity -= std::min(input.capacity, input.reserved);
     for (const TenantNow& tenant : tenants_.all()) {
       BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
-      if (const auto limit = tenant.limit.on(device.total, device.free)) entry.limit = *limit;
+      if (const auto limit = tenant.limit.on(device.total, device.room())) entry.limit = *limit;
       if (tenant.guarantee.is_set())
-        if (const auto guarantee = tenant.guarantee.on(device.total, device.free)) entry.guarantee = *guarantee;
+        if (const auto guarantee = tenant.guarantee.on(device.total, device.room())) entry.guarantee = *guarantee;
       input.tenants.push_back(std::move(entry));
       for (BalanceAccount& account : input.accounts)
         if (account.tenant == tenant.name) account.priority = static_cast<int>(tenant.priority);

@@ -54,8 +54,7 @@ Result<std::vector<LimitChanged>> Node::change(const LimitRequest& request, cons
       return each.bytes == workload->book.accounts[account].device;
     });
     if (device == machine_->devices.end()) continue;
-    if (!request.gpu.empty() && request.gpu != std::to_string(device->index) && device->uuid.rfind(request.gpu, 0) != 0)
-      continue;
+    if (!request.gpu.empty() && !device->is_named(request.gpu)) continue;
     OwnedLimit& mine = fresh[account];
     LimitChanged change{.path = workload->path,
                         .workload = workload->book.name,

@@ -313,7 +313,7 @@ void Node::bring_back(std::vector<Event>& events) {
   std::map<ledger::DeviceUuid, Bytes> free, most;
   for (const policy::Device& device : machine_->devices) {
     const Bytes beside = device.reserved.value_or(Bytes{0}) + policy::orphaned(device).value_or(Bytes{0});
-    free[device.bytes] = device.free;
+    free[device.bytes] = device.room();
     most[device.bytes] = device.total - std::min(device.total, beside);
   }
   for (auto each = returning_.begin(); each != returning_.end();) {

@@ -311,7 +311,7 @@ void Node::note_violators(std::vector<Event>& events) {
         for (DeviceView& device : snapshot_.devices) {
           if (device.device.index != account.gpu) continue;
           device.governed += beside;
-          device.unexplained -= std::min(device.unexplained, beside);
+          if (device.unexplained) *device.unexplained -= std::min(*device.unexplained, beside);
         }
       }
       if (looks != kLooksInARow) continue;

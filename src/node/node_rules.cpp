@@ -107,17 +107,17 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
   for (const policy::Device& device : machine_->devices) {
     const policy::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
         guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
-    const auto most = limit.on(device.total, device.free);
+    const auto most = limit.on(device.total, device.room());
     if (!most) return tl::unexpected(most.error());
     if (!guarantee.is_set()) continue;
-    const auto kept = guarantee.on(device.total, device.free);
+    const auto kept = guarantee.on(device.total, device.room());
     if (!kept) return tl::unexpected(kept.error());
     if (*kept > *most)
       return fail("E1305",
                   fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
                   command({"set", tenant->name, "--limit", guarantee.text}), 2);
     const auto before =
-        tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.free) : Result<Bytes>(Bytes{0});
+        tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
     if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised
     for (const DeviceView& view : snapshot_.devices)
       if (view.device.index == device.index)
@@ -141,7 +141,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
 std::vector<TenantChange::Over> Node::over_limit(const std::string& tenant, const policy::Amount& limit) const {
   std::vector<TenantChange::Over> over;
   for (const DeviceView& device : snapshot_.devices) {
-    const auto most = limit.on(device.device.total, device.device.free);
+    const auto most = limit.on(device.device.total, device.device.room());
     Bytes used;
     for (const AccountView& account : snapshot_.accounts)
       if (account.tenant == tenant && account.gpu == device.device.index) used += account.used;
@@ -156,9 +156,9 @@ Leases::Shares Node::shares() const {
     for (const DeviceView& device : snapshot_.devices) {
       Leases::Share share;
       if (tenant.limit.is_set())
-        share.limit = tenant.limit.on(device.device.total, device.device.free).value_or(kUnlimited);
+        share.limit = tenant.limit.on(device.device.total, device.device.room()).value_or(kUnlimited);
       if (tenant.guarantee.is_set())
-        share.guarantee = tenant.guarantee.on(device.device.total, device.device.free).value_or(Bytes{0});
+        share.guarantee = tenant.guarantee.on(device.device.total, device.device.room()).value_or(Bytes{0});
       if (share.limit < kUnlimited || share.guarantee > Bytes{0}) shares[{tenant.name, device.device.index}] = share;
     }
   }
@@ -258,7 +258,7 @@ void Node::apply_policies(const policy::Device& device, const std::vector<const 
   }
   for (const auto& [key, members] : groups) {
     const policy::Policy& policy = *key.first;
-    const auto limit = policy.limit.value.on(device.total, device.free);
+    const auto limit = policy.limit.value.on(device.total, device.room());
     if (!limit) continue;
     Bytes used;
     std::size_t askers = 0;

@@ -53,8 +53,10 @@ history::Sample Node::take_sample() {
   for (const DeviceView& device : snapshot_.devices) {
     places[device.device.uuid] = sample.devices.size();
     left.push_back(device.device.total);
-    sample.devices.push_back({device.device.uuid, device.device.name, device.device.total, device.used(),
-                              device.ungoverned, device.unexplained + device.orphaned.value_or(Bytes{0})});
+    sample.devices.push_back({device.device.uuid, device.device.name, device.device.total,
+                              device.device.total - std::min(device.device.total, device.device.room()),
+                              device.ungoverned,
+                              device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0})});
   }
   for (const AccountView* each : credible_first(snapshot_.accounts)) {
     const AccountView& account = *each;

@@ -177,7 +177,7 @@ void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
     device.promised += share.promised;
     kept += share.unspent;
   }
-  device.available = device.device.free - std::min(device.device.free, kept);
+  device.available = device.device.room() - std::min(device.device.room(), kept);
 }
 
 Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
@@ -245,12 +245,14 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
       snapshot.ungoverned.push_back({std::move(view), device.device.index, origin.container, origin.how, "report"});
       device.ungoverned += process.held.value_or(Bytes{0});
     }
+    const auto used = device.used();
+    if (!used) continue;
     const Bytes explained = device.governed + device.ungoverned;
-    device.unexplained = device.used() - std::min(device.used(), explained);
+    device.unexplained = *used - std::min(*used, explained);
     device.orphaned = policy::orphaned(device.device);
     if (device.orphaned) {  // counted once
-      device.orphaned = std::min(*device.orphaned, device.unexplained);
-      device.unexplained -= *device.orphaned;
+      device.orphaned = std::min(*device.orphaned, *device.unexplained);
+      *device.unexplained -= *device.orphaned;
     }
   }
   return snapshot;

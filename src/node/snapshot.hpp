@@ -75,17 +75,20 @@ struct UngovernedView {
 
 struct DeviceView {
   policy::Device device;
-  Bytes governed;                 ///< by the books
-  Bytes ungoverned;               ///< by the driver, of processes in no book
-  const char* untold = nullptr;   ///< why it does not say what each of them holds; null: it does
-  Bytes unexplained;              ///< the driver's own, and what nobody accounts for
-  std::optional<Bytes> orphaned;  ///< of no process that the driver lists; absent: it does not tell
+  Bytes governed;                    ///< by the books
+  Bytes ungoverned;                  ///< by the driver, of processes in no book
+  const char* untold = nullptr;      ///< why it does not say what each of them holds; null: it does
+  std::optional<Bytes> unexplained;  ///< the driver's own, and what nobody accounts for; absent: it does not say
+  std::optional<Bytes> orphaned;     ///< of no process that the driver lists; absent: it does not tell
   Bytes promised;   ///< guarantees and slices: of a tenant what it has of its own, or its workloads have together
   Bytes keep_free;  ///< that nobody is given, by the configuration
   Bytes sliced;     ///< slices in which nothing runs; those of the others are guarantees
   Bytes available;  ///< that somebody without a guarantee may take at this moment
   std::optional<std::uint64_t> seconds_to_full;  ///< if its use goes on growing; absent: it does not grow
-  [[nodiscard]] Bytes used() const { return device.total - device.free; }
+  /// Absent: the driver does not say.
+  [[nodiscard]] std::optional<Bytes> used() const {
+    return device.free ? std::optional(device.total - std::min(device.total, *device.free)) : std::nullopt;
+  }
 };
 
 struct Snapshot {

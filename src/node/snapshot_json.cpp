@@ -214,12 +214,14 @@ json device_json(const DeviceView& view) {
            {"uuid", view.device.uuid},
            {"name", view.device.name},
            {"total_bytes", view.device.total.count()},
-           {"used_bytes", view.used().count()},
-           {"free_bytes", view.device.free.count()},
            {"promised_bytes", view.promised.count()},
            {"keep_free_bytes", view.keep_free.count()},
            {"available_bytes", view.available.count()},
            {"governed_bytes", view.governed.count()}};
+  if (const auto& mig = view.device.mig)
+    row["mig"] = {{"gpu", mig->gpu}, {"uuid", mig->gpu_uuid}, {"instance", mig->number}, {"profile", mig->profile}};
+  put(row, "used_bytes", view.used(), "the driver does not say");
+  put(row, "free_bytes", view.device.free, "the driver does not say");
   put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");
   put(row, "temperature_celsius", view.device.temperature, "the driver does not say");
   row["time_to_full_seconds"] = view.seconds_to_full ? json(*view.seconds_to_full) : json(nullptr);
@@ -228,7 +230,8 @@ json device_json(const DeviceView& view) {
       view.device.processes ? view.untold : static_cast<const char*>("without NVML nobody names the processes");
   put(row, "ungoverned_bytes", unknown == nullptr ? std::optional(view.ungoverned) : std::nullopt, unknown);
   put(row, "orphaned_bytes", view.orphaned, "the driver does not say what it needs itself, or what each process holds");
-  put(row, "unexplained_bytes", unknown == nullptr ? std::optional(view.unexplained) : std::nullopt, unknown);
+  put(row, "unexplained_bytes", unknown == nullptr ? view.unexplained : std::nullopt,
+      unknown != nullptr ? unknown : "the driver does not say");
   return row;
 }
 

@@ -32,7 +32,7 @@ void check_rule(const DeviceRule& rule, Bytes free, const Device& device, std::v
 Bytes kept_free(const Configuration& configuration, const Device& device) {
   const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
   if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
-  return rule->keep_free.value.on(device.total, device.free).value_or(Bytes{0});
+  return rule->keep_free.value.on(device.total, device.room()).value_or(Bytes{0});
 }
 
 std::vector<Problem> broken_promises(const Configuration& configuration, const std::vector<Device>& devices) {
@@ -45,7 +45,7 @@ std::vector<Problem> broken_promises(const Configuration& configuration, const s
     const Tenant* last = nullptr;
     for (const Tenant& tenant : configuration.tenants) {
       if (!tenant.guarantee.value.is_set() || promised > device.total) continue;
-      promised += tenant.guarantee.value.on(device.total, device.free).value_or(Bytes{0});
+      promised += tenant.guarantee.value.on(device.total, device.room()).value_or(Bytes{0});
       last = &tenant;
     }
     if (promised <= device.total || last == nullptr) continue;

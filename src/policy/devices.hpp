@@ -22,21 +22,42 @@ struct DeviceProcess {
   std::optional<int> utilisation{};  ///< percent of the last seconds in which it computed; absent: nobody said
 };
 
-/// As NVIDIA's tools print it: `GPU-5fd4c2a1-…`.
+/// As NVIDIA's tools print a card's: `GPU-5fd4c2a1-…`.
 [[nodiscard]] std::string uuid_text(const ledger::DeviceUuid& uuid);
+/// Whether `text` is that UUID, of a card or of an instance (`MIG-…`).
+[[nodiscard]] bool is_uuid(const std::string& text, const ledger::DeviceUuid& uuid);
 
+/// What a MIG instance is a part of.
+struct MigInstance {
+  int gpu = 0;           ///< the card, in PCI order
+  std::string gpu_uuid;  ///< of the card: GPU-…
+  int number = 0;        ///< on its card, as `nvidia-smi -L` counts
+  std::string profile;   ///< 3g.20gb
+
+  /// As it is typed beside an index: `0.1`.
+  [[nodiscard]] std::string label() const;
+};
+
+/// A card, or an instance of a card in MIG mode, which then is no device itself.
 struct Device {
-  int index = 0;     ///< in PCI order, as nvidia-smi counts
-  std::string uuid;  ///< as printed: GPU-…
+  int index = 0;     ///< in PCI order, as nvidia-smi counts; of an instance 100 × (1 + its card's) + its number
+  std::string uuid;  ///< as printed: GPU-…, MIG-…
   ledger::DeviceUuid bytes{};
   std::string name;
   Bytes total;
-  Bytes free;
+  std::optional<Bytes> free;                            ///< absent: nobody says, as where it is the host's memory
   std::optional<Bytes> reserved;                        ///< of what is not free, by the driver for itself
   std::optional<int> utilisation;                       ///< percent of the last sample period
   std::optional<int> temperature;                       ///< degrees Celsius
   std::optional<bool> persistence;                      ///< the driver stays loaded while nobody uses the device
   std::optional<std::vector<DeviceProcess>> processes;  ///< absent without a management library
+  std::optional<MigInstance> mig;                       ///< absent: it is a whole card
+
+  /// Whether `wanted` is its index, its label, or the beginning of its UUID.
+  [[nodiscard]] bool is_named(const std::string& wanted) const;
+  /// For decisions, never to be shown: what is free; where nobody says, what the processes that NVML lists leave.
+  /// Others may have some of that.
+  [[nodiscard]] Bytes room() const;
 };
 
 struct Machine {
@@ -53,7 +74,8 @@ struct Machine {
 /// E1403: no driver, or no device.
 [[nodiscard]] Result<Machine> look_at_machine(const std::string& driver_folder);
 
-/// `0`, `GPU-5fd4` (a UUID or the beginning of one), `auto` (the most free bytes), or several of them: `0,1`. E1407.
+/// `0`, `0.1` (an instance), `GPU-5fd4` (a UUID or the beginning of one), `auto` (the most free bytes), or several of
+/// them: `0,1`. E1407.
 [[nodiscard]] Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted);
 
 /// What one CUDA context costs on the device, as measured once on this machine with this driver. Absent: not measured
@@ -63,7 +85,7 @@ struct Machine {
 void remember_context_cost(const Device& device, const std::string& driver_version, const std::string& runtime_folder,
                            Bytes cost);
 
-/// Makes a context on device `index` in the calling process and says what it cost. Absent: it could not be told.
-[[nodiscard]] std::optional<Bytes> measure_context(const std::string& driver_folder, int index);
+/// Makes a context on the device in the calling process and says what it cost. Absent: it could not be told.
+[[nodiscard]] std::optional<Bytes> measure_context(const std::string& driver_folder, const std::string& uuid);
 
 }  // namespace ration::policy

@@ -65,7 +65,7 @@ std::string devices_asked_for(const Wish& wish, const Machine& machine) {
   if (!wish.gpu.empty()) return wish.gpu;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && *visible != '\0' && choose_devices(machine.devices, visible)) return visible;
-  return "0";
+  return machine.devices.front().uuid;
 }
 
 Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
@@ -106,13 +106,20 @@ Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger:
 Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
   const auto devices = choose_devices(machine.devices, devices_asked_for(wish, machine));
   if (!devices) return tl::unexpected(devices.error());
+  if (const auto instance =
+          std::find_if(devices->begin(), devices->end(), [](const Device& each) { return each.mig.has_value(); });
+      instance != devices->end() && devices->size() > 1)
+    return fail("E1407",
+                fmt::format("CUDA shows a program one MIG instance and nothing beside it, and {} devices are chosen.",
+                            devices->size()),
+                command({"run", "--gpu", instance->mig->label(), "--"}) + " …", 2);
   for (const Device& device : *devices) {
     PlannedAccount account{device, {}, {}, std::nullopt, std::nullopt};
     const std::string limit_text = wish.limit.empty() ? "max" : wish.limit;
     const auto limit = size_on(device, limit_text);
     if (!limit) return tl::unexpected(limit.error());
     account.limit = *limit;
-    const auto typed = parse_size(limit_text, device.total, device.free);
+    const auto typed = parse_size(limit_text, device.total, device.room());
     if (typed && *typed < kUnlimited && *typed != *limit && !wish.limit.empty()) account.typed = *typed;
     if (!wish.guarantee.empty()) {
       const auto guarantee = guarantee_on(device, wish.guarantee);
@@ -135,7 +142,7 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
 }  // namespace
 
 Result<Bytes> size_on(const Device& device, const std::string& text, const char* what) {
-  const Result<Bytes> asked = parse_size(text, device.total, device.free);
+  const Result<Bytes> asked = parse_size(text, device.total, device.room());
   if (!asked) return asked;
   if (*asked > device.total && *asked < kUnlimited) {
     return fail("E1104",
@@ -154,7 +161,7 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
 
 Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes now) {
   if (text.empty() || (text.front() != '+' && text.front() != '-')) return size_on(device, text);
-  const auto step = parse_size(std::string_view(text).substr(1), device.total, device.free);
+  const auto step = parse_size(std::string_view(text).substr(1), device.total, device.room());
   if (!step) return step;
   const Bytes from = std::min(now, device.total);
   if (text.front() == '-' && *step >= from)

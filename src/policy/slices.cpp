@@ -115,7 +115,8 @@ Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string&
                   fmt::format("nothing is left for 'rest': the slices before it need {}, GPU {} has {}.",
                               format_size(sum), device.index, format_size(device.total)),
                   "Make them smaller, or leave 'rest' out.", 2);
-    const Result<Bytes> share = rest ? Result<Bytes>(device.total - sum) : parse_size(entry, device.total, device.free);
+    const Result<Bytes> share =
+        rest ? Result<Bytes>(device.total - sum) : parse_size(entry, device.total, device.room());
     if (!share) return tl::unexpected(share.error());
     shares.push_back(*share);
     sum += round_down(*share, kGranule);

@@ -1,7 +1,8 @@
 // What NVML says about memory, inside a governed process: the total of a device is the limit, its use is the
 // workload's, what is free is what cuMemGetInfo says, and only the workload's processes are listed. Of a device that
-// was not granted nothing is free. Processes without a book get NVML's own answers. Count, identity and versions are
-// never touched.
+// was not granted nothing is free. Where NVML does not say what memory the device has, since it is the host's (GB10,
+// Jetson), the limit is known all the same: without it programs take their fractions of the host's memory. Processes
+// without a book get NVML's own answers. Count, identity and versions are never touched.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -30,6 +31,7 @@ using Device = void*;
 // nvmlReturn_t values and structures, from the NVML manual.
 constexpr int kSuccess = 0;
 constexpr int kErrorInvalidArgument = 2;
+constexpr int kErrorNotSupported = 3;
 constexpr int kErrorInsufficientSize = 7;
 constexpr int kErrorLibraryNotFound = 12;
 constexpr int kErrorMemory = 20;
@@ -129,6 +131,15 @@ Account account_of(Device device) noexcept {
 struct Share {
   std::uint64_t total, used, free;
 };
+
+/// Whether NVML's answer about memory can be told as the account has it; `total` and `available`: NVML's, or the
+/// limit's where NVML has none.
+bool can_tell(const Account& account, int result, std::uint64_t& total, std::uint64_t& available) noexcept {
+  if (!account || result == kSuccess) return static_cast<bool>(account);
+  if (!account.is_granted() || account.book->limit(account.index) >= kUnlimited) return false;
+  total = available = account.book->limit(account.index).count();
+  return true;
+}
 
 /// Of a device that has `total` bytes and `available` of them free.
 Share share_of(const Account& account, std::uint64_t total, std::uint64_t available) noexcept {
@@ -231,25 +242,25 @@ RATION_EXPORT const char* nvmlErrorString(int error) noexcept {
 
 RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
   const int result = real_nvml<int(Device, Memory*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo)(device, out);
-  if (result != kSuccess) return result;
-  if (const Account account = account_of(device)) {
-    const Share share = share_of(account, out->total, out->free);
-    *out = {share.total, share.free, share.used};
-  }
-  return result;
+  if ((result != kSuccess && result != kErrorNotSupported) || out == nullptr) return result;
+  const Account account = account_of(device);
+  if (!can_tell(account, result, out->total, out->free)) return result;
+  const Share share = share_of(account, out->total, out->free);
+  *out = {share.total, share.free, share.used};
+  return kSuccess;
 }
 
 RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexcept {
   const int result = real_nvml<int(Device, Memory2*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo_v2)(device, out);
-  if (result != kSuccess) return result;
-  if (const Account account = account_of(device)) {
-    const Share share = share_of(account, out->total, out->free);
-    out->total = share.total;
-    out->reserved = 0;  // the driver's own memory is not part of anybody's limit
-    out->free = share.free;
-    out->used = share.used;
-  }
-  return result;
+  if ((result != kSuccess && result != kErrorNotSupported) || out == nullptr) return result;
+  const Account account = account_of(device);
+  if (!can_tell(account, result, out->total, out->free)) return result;
+  const Share share = share_of(account, out->total, out->free);
+  out->total = share.total;
+  out->reserved = 0;  // the driver's own memory is not part of anybody's limit
+  out->free = share.free;
+  out->used = share.used;
+  return kSuccess;
 }
 
 #define RATION_PROCESS_LIST(name, Process)                                        \

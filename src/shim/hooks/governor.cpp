@@ -199,8 +199,6 @@ void note(Unmovable what) noexcept {
   if (governed()) book().note(what);
 }
 
-namespace {
-
 cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept {
   cuda::CUuuid uuid{};
   const Symbol newest = has_real(Symbol::cuDeviceGetUuid_v2) ? Symbol::cuDeviceGetUuid_v2 : Symbol::cuDeviceGetUuid;
@@ -208,8 +206,6 @@ cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept 
   std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.bytes), out.size(), out.begin());
   return result;
 }
-
-}  // namespace
 
 std::uint32_t account_of(cuda::CUdevice device) noexcept {
   if (device < 0 || device >= kMaxDevices || !book_usable()) return kNoAccount;

@@ -44,6 +44,9 @@ struct Place {
 /// Whether a context of this process was made or ended since `place` was asked for.
 [[nodiscard]] bool contexts_changed_since(const Place& place) noexcept;
 
+/// Of a MIG instance its own, where the driver says it.
+[[nodiscard]] cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept;
+
 /// The account of a device by its ordinal in this process, or kNoAccount.
 [[nodiscard]] std::uint32_t account_of(cuda::CUdevice device) noexcept;
 

@@ -49,15 +49,18 @@ const Nvml& library() noexcept {
 }
 
 bool nvml_device(cuda::CUdevice device, nvml::nvmlDevice_t& out) noexcept {
-  cuda::CUuuid uuid{};
-  if (real<cuda::cuDeviceGetUuid_t>(Symbol::cuDeviceGetUuid)(&uuid, device) != cuda::CUDA_SUCCESS) return false;
-  char text[48] = "GPU-";
-  char* end = text + 4;
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) *end++ = '-';
-    end += std::snprintf(end, 3, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+  ledger::DeviceUuid uuid{};
+  if (uuid_of(device, uuid) != cuda::CUDA_SUCCESS) return false;
+  for (const char* kind : {"GPU-", "MIG-"}) {  // a card's, or an instance's
+    char text[48];
+    char* end = text + std::snprintf(text, sizeof text, "%s", kind);
+    for (std::size_t i = 0; i < uuid.size(); ++i) {
+      if (i == 4 || i == 6 || i == 8 || i == 10) *end++ = '-';
+      end += std::snprintf(end, 3, "%02x", uuid[i]);
+    }
+    if (library().handle_by_uuid(text, &out) == nvml::NVML_SUCCESS) return true;
   }
-  return library().handle_by_uuid(text, &out) == nvml::NVML_SUCCESS;
+  return false;
 }
 
 }  // namespace

@@ -524,6 +524,90 @@ class Governed(Scene):
         self.assertEqual((done.stdout, done.stderr), ("hello\n", ""))
 
 
+class OfTheHostsMemory(Scene):
+    """A device whose memory is the host's: NVML does not say what it has or what is free (GB10, Jetson)."""
+
+    def test_it_is_listed_with_its_size_and_what_nobody_says_is_not_available(self):
+        listed = self.ration("ps", "--sim=GB10")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("NVIDIA GB10", listed.stdout)
+        self.assertIn("n/a (the driver does not say) of 122 GiB used", listed.stdout)
+        device = json.loads(self.ration("ps", "--sim=GB10", "--json").stdout)["devices"][0]
+        for field in ("used_bytes", "free_bytes", "unexplained_bytes", "orphaned_bytes"):
+            self.assertIsNone(device[field], field)
+            self.assertIn("the driver does not say", device[field + "_na"])
+        explained = self.ration("explain", "--sim=GB10", "--gpu", "0")
+        self.assertEqual(explained.returncode, 0, explained.stderr)
+        self.assertIn("n/a (the driver does not say) free", explained.stdout)
+
+    def test_a_limit_is_a_share_of_what_the_driver_has_and_holds(self):
+        node, limit = "GB10:16GiB:context=64MiB", 4096 * MIB
+        done = self.ration("run", f"--sim={node}", "--limit", "25%", "--", BIN / "ration-workload", "probe", "256")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=node),
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(told.stdout)["devices"][0]["peak_bytes"], limit)
+        self.assertEqual(self.ration("fits", f"--sim={node}", "8GiB").returncode, 0)
+
+    def test_inside_the_limit_is_what_nvml_says(self):
+        """A program without an answer takes its fractions of the host's memory, which no limit is a part of."""
+        done = self.ration("run", "--sim=GB10:16GiB:context=64MiB", "--limit", "4GiB", "--", sys.executable, "-c", TOLD)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = [4032 * MIB, 4096 * MIB]
+        self.assertEqual(json.loads(done.stdout), [[0, whole, 4096 * MIB, [*whole, 64 * MIB], [*whole, 64 * MIB]]])
+
+
+class Instances(Scene):
+    """A card in MIG mode: its instances are devices, and the card is none."""
+    node = "A100-40:context=64MiB:mig=3g.20gb*2"
+
+    def devices(self):
+        listed = self.ration("ps", f"--sim={self.node}", "--json")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        return json.loads(listed.stdout)["devices"]
+
+    def test_each_is_listed_with_its_card_and_its_profile(self):
+        devices = self.devices()
+        self.assertEqual([(device["gpu"], device["uuid"][:4], device["name"]) for device in devices],
+                         [(100, "MIG-", "NVIDIA A100-SXM4-40GB MIG 3g.20gb"), (101, "MIG-", "NVIDIA A100-SXM4-40GB MIG 3g.20gb")])
+        self.assertEqual([device["mig"] | {"uuid": device["mig"]["uuid"][:4]} for device in devices],
+                         [{"gpu": 0, "uuid": "GPU-", "instance": number, "profile": "3g.20gb"} for number in (0, 1)])
+        shown = self.ration("ps", f"--sim={self.node}", "--gpu", "0.1")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("[101] NVIDIA A100-SXM4-40GB MIG 3g.20gb (0.1)", shown.stdout)
+        self.assertNotIn("[100]", shown.stdout)
+
+    def test_the_limit_holds_on_the_chosen_instance(self):
+        second = self.devices()[1]["uuid"]
+        for chosen in ([], ["--gpu", "0.0"], ["--gpu", "0.1"], ["--gpu", second[:12]]):
+            with self.subTest(chosen=chosen):
+                done = self.ration("run", f"--sim={self.node}", *chosen, "--limit", "1GiB", "--", BIN / "ration-workload", "probe", "256")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(len(done.stdout.splitlines()), 35, "a way is missing")
+                told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node),
+                                      capture_output=True, text=True, check=True)
+                peaks = [device["peak_bytes"] for device in json.loads(told.stdout)["devices"]]
+                self.assertEqual(peaks, [1024 * MIB, 1024 * MIB if chosen[1:] not in ([], ["0.0"]) else 0])
+
+    def test_where_a_context_is_measured_by_nvml_the_instance_is_asked(self):
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0.1", "--limit", "1GiB", "--name", "held", "--", BIN / "ration-workload", "total")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        costs = json.loads((pathlib.Path(self.folder.name) / "context-costs.json").read_text())
+        self.assertEqual([(key[:4], cost) for key, cost in costs.items()], [("MIG-", 64 * MIB)])
+
+    def test_the_card_itself_is_refused_in_words(self):
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0", "--limit", "1GiB", "--", "true")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("GPU 0 is in MIG mode: programs use its instances. There is: 0.0 (NVIDIA A100-SXM4-40GB MIG 3g.20gb), 0.1", done.stderr)
+        self.assertIn("Use --gpu 0.0", done.stderr)
+
+    def test_two_are_refused_since_a_program_sees_one(self):
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0.0,0.1", "--limit", "1GiB", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("one MIG instance and nothing beside it", done.stderr)
+        self.assertIn("ration run", done.stderr)
+
+
 class Member:
     """One process of a workload, which exports and imports memory over a socket as it is told."""
 

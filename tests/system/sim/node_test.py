@@ -32,6 +32,60 @@ else:
         print(name.value.decode(), bus.value.decode())
 """
 
+# Prints what both forms of NVML's question about memory answer, and what the driver says of the same device.
+MEMORY_INFO = """
+import ctypes
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
+handle, room, total = ctypes.c_void_p(), (ctypes.c_uint64 * 5)(), ctypes.c_size_t()
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+first = nvml.nvmlDeviceGetMemoryInfo(handle, room)
+room[0] = 40 | 2 << 24
+second = nvml.nvmlDeviceGetMemoryInfo_v2(handle, room)
+print(first, second, cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0), total.value)
+"""
+
+# Prints of a card in MIG mode: its UUID; the UUID, GPU instance, card, total and number of processes of each instance; what
+# a stranger is answered about the card's memory and processes; and of each device of the driver its size and both UUIDs.
+INSTANCES = """
+import ctypes, json, os, uuid
+from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
+card, mode, pending, most, room, count = c_void_p(), c_uint(), c_uint(), c_uint(), (c_uint64 * 96)(), c_uint(4)
+def of(device):
+    text = ctypes.create_string_buffer(96)
+    assert nvml.nvmlDeviceGetUUID(device, text, 96) == 0
+    return text.value.decode()
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card)) == 0
+assert nvml.nvmlDeviceGetMigMode(card, byref(mode), byref(pending)) == 0
+assert nvml.nvmlDeviceGetMaxMigDeviceCount(card, byref(most)) == 0
+instances = []
+for index in range(most.value):
+    handle, same, parent, is_instance, instance = c_void_p(), c_void_p(), c_void_p(), c_uint(), c_uint()
+    if nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, index, byref(handle)) != 0:
+        continue
+    assert nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle, byref(parent)) == 0
+    assert nvml.nvmlDeviceIsMigDeviceHandle(handle, byref(is_instance)) == 0 and is_instance.value == 1
+    assert nvml.nvmlDeviceGetHandleByUUID(of(handle).encode(), byref(same)) == 0 and same.value == handle.value
+    assert nvml.nvmlDeviceGetGpuInstanceId(handle, byref(instance)) == 0
+    assert nvml.nvmlDeviceGetMemoryInfo(handle, room) == 0
+    total, count.value = room[0], 4
+    assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle, byref(count), room) == 0
+    instances.append([of(handle), instance.value, of(parent), total, count.value])
+os.seteuid(65534)
+count.value = 4
+denied = [nvml.nvmlDeviceGetMemoryInfo(card, room), nvml.nvmlDeviceGetComputeRunningProcesses_v3(card, byref(count), room)]
+devices, number = [], ctypes.c_int()
+assert cuda.cuDeviceGetCount(byref(number)) == 0
+for device in range(number.value):
+    old, new, total = (ctypes.c_char * 16)(), (ctypes.c_char * 16)(), c_size_t()
+    assert cuda.cuDeviceGetUuid(old, device) == 0 and cuda.cuDeviceGetUuid_v2(new, device) == 0
+    assert cuda.cuDeviceTotalMem_v2(byref(total), device) == 0
+    devices.append([total.value, "GPU-" + str(uuid.UUID(bytes=old.raw)), "MIG-" + str(uuid.UUID(bytes=new.raw))])
+print(json.dumps({"mode": mode.value, "card": of(card), "instances": instances, "denied": denied, "devices": devices}))
+"""
+
 
 class Node(unittest.TestCase):
     spec = "T4:1GiB:context=64MiB"
@@ -65,6 +119,40 @@ class Node(unittest.TestCase):
 
     def names(self, **more):
         return [line.rsplit(" ", 1)[0] if line[0] != "e" else line for line in self.run_program(sys.executable, "-c", NAMES, **more).stdout.splitlines()]
+
+    def test_of_the_hosts_memory_nvml_says_nothing(self):
+        """GB10, Jetson: both forms are not supported, while the driver knows the size (vllm issue 55828, nvtop issue 511)."""
+        (self.folder / "node.toml").write_text('[[device]]\nmodel = "T4"\nmemory_info = false\n')
+        for spec in ("GB10", str(self.folder / "node.toml")):
+            with self.subTest(spec=spec):
+                told = self.run_program(sys.executable, "-c", MEMORY_INFO, RATION_SIM=spec)
+                first, second, retained, total = map(int, told.stdout.split())
+                self.assertEqual((first, second, retained), (3, 3, 0), told.stderr)
+                self.assertGreater(total, 14 << 30)
+
+    def test_a_card_in_mig_mode_is_no_device_and_its_instances_are(self):
+        (self.folder / "node.toml").write_text('[[device]]\nmodel = "A100-40"\nmig = ["3g.20gb", "3g.20gb"]\n')
+        for spec in ("A100-40:mig=3g.20gb*2", str(self.folder / "node.toml")):
+            with self.subTest(spec=spec):
+                def told(**more):
+                    done = self.run_program(sys.executable, "-c", INSTANCES, RATION_SIM=spec, **more)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    return json.loads(done.stdout)
+                told_by_default = told()
+                card, instances = told_by_default["card"], told_by_default["instances"]
+                self.assertEqual(told_by_default["mode"], 1)
+                self.assertEqual([(instance[1], instance[2]) for instance in instances], [(1, card), (2, card)])
+                self.assertNotEqual(instances[0][0], instances[1][0])
+                self.assertEqual(told_by_default["denied"], [4, 4])
+                self.assertEqual(told_by_default["devices"], [[instances[0][3], card, instances[0][0]]], "one instance at most")
+                second = instances[1][0]
+                self.assertEqual(told(CUDA_VISIBLE_DEVICES=second)["devices"], [[instances[1][3], card, second]])
+                self.assertEqual(told(CUDA_VISIBLE_DEVICES=",".join(instance[0] for instance in instances))["devices"][0][2], instances[0][0])
+
+    def test_instances_are_those_of_the_card(self):
+        for spec in ("T4:mig=1g.5gb", "A100-40:mig=3g.20gb*3", "A100-40:mig=8g.5gb", "A100-40:mig=3g.20", "A100-40:mig="):
+            with self.subTest(spec=spec):
+                self.assertIn("ration-sim: RATION_SIM=", self.workload("hold", "1MiB", RATION_SIM=spec).stderr)
 
     def test_processes_share_the_device_and_run_out_of_it_together(self):
         one = self.holding("600MiB")

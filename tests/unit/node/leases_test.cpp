@@ -23,7 +23,7 @@ LeaseWish wish(Bytes bytes) {
 TEST(Leases, WaitsAreCountedFromAskingToTheGrant) {
   Snapshot now;
   now.devices.emplace_back();
-  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
   Leases leases;
   leases.step(now, 1 * kSecond);
   const std::string first = *leases.submit(wish(10_GiB), 2 * kSecond);
@@ -43,7 +43,7 @@ TEST(Leases, WaitsAreCountedFromAskingToTheGrant) {
 TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
   Snapshot now;
   now.devices.emplace_back();
-  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
   Leases leases;
   leases.step(now, 1 * kSecond);
   (void)*leases.submit(wish(10_GiB), 2 * kSecond);
@@ -57,7 +57,7 @@ TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
 TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
   Snapshot now;
   now.devices.emplace_back();
-  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
   const Leases::Shares limits{{{"nlp", 0}, {4_GiB, 0_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, limits);
@@ -82,7 +82,7 @@ TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
 TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
   Snapshot now;
   now.devices.emplace_back();
-  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
   const Leases::Shares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, shares);
@@ -182,7 +182,7 @@ TEST(Leases, WhoAsksForMoreThanThereIsComesBackWhenAllIsFree) {
 TEST(Leases, WhoAsksAgainUnderItsKeyHasOnePlace) {
   Snapshot now;
   now.devices.emplace_back();
-  now.devices.front().device.total = now.devices.front().device.free = 16_GiB;
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
   Leases leases;
   leases.step(now, 1 * kSecond);
   LeaseWish keyed = wish(10_GiB);
@@ -205,7 +205,7 @@ class Restarted : public ::testing::Test {
     char pattern[] = "/tmp/ration-leases-XXXXXX";
     folder_ = ::mkdtemp(pattern);
     now_.devices.emplace_back();
-    now_.devices.front().device.total = now_.devices.front().device.free = 16_GiB;
+    now_.devices.front().device.free = now_.devices.front().device.total = 16_GiB;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string file() const { return folder_ + "/leases.json"; }

@@ -266,7 +266,7 @@ TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
   const DeviceView& view = now.devices.front();
   EXPECT_EQ(view.governed, 1_GiB);
   EXPECT_EQ(view.ungoverned, 2_GiB);
-  EXPECT_EQ(view.governed + view.ungoverned + view.unexplained, view.used());
+  EXPECT_EQ(view.governed + view.ungoverned + view.unexplained.value(), view.used());
   ASSERT_EQ(now.ungoverned.size(), 2U);
   ASSERT_EQ(now.accounts.size(), 1U);
   EXPECT_EQ(now.accounts.front().processes.front().driver_used, 1100_MiB);

@@ -44,8 +44,10 @@ export interface Device {
   uuid: string;
   name: string;
   total_bytes: number;
-  used_bytes: number;
-  free_bytes: number;
+  used_bytes: number | null;
+  used_bytes_na?: string;
+  free_bytes: number | null;
+  free_bytes_na?: string;
   utilisation_percent: number | null;
   utilisation_percent_na?: string;
   temperature_celsius: number | null;

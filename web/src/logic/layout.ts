@@ -57,7 +57,7 @@ export function layoutDevice(snapshot: Snapshot, device: Device): DeviceLayout {
   for (const [kind, bytes] of others) {
     if (bytes) parts.push({ kind, name: kind, bytes });
   }
-  const rest = device.free_bytes;
+  const rest = device.free_bytes ?? 0;
   const claimed = Math.min(rest, reserved);
   if (claimed > 0) parts.push({ kind: "reserved", name: "reserved", bytes: claimed });
   if (rest > claimed) parts.push({ kind: "free", name: "free", bytes: rest - claimed });
@@ -97,7 +97,7 @@ export function blocksOf(snapshot: Snapshot, device: Device): Block[] {
   add({ id: "ungoverned-rest", kind: "ungoverned", owner: "ungoverned", tenant: null, bytes: notListed });
   add({ id: "orphaned", kind: "orphaned", owner: "orphaned", tenant: null, bytes: device.orphaned_bytes ?? 0 });
   add({ id: "unexplained", kind: "unexplained", owner: "unexplained", tenant: null, bytes: device.unexplained_bytes ?? 0 });
-  add({ id: "free", kind: "free", owner: "free", tenant: null, bytes: device.free_bytes });
+  add({ id: "free", kind: "free", owner: "free", tenant: null, bytes: device.free_bytes ?? 0 });
   return blocks;
 }
 

@@ -54,10 +54,10 @@ export function DeviceBar({ snapshot, device }: { snapshot: Snapshot; device: De
         <Sensor label={t("device.temperature")} value={device.temperature_celsius} unit=" °C" na={device.temperature_celsius_na} />
         <Forecast device={device} />
         <span class="device-sum">
-          <strong><Amount bytes={device.used_bytes} /></strong>
+          <strong><Amount bytes={device.used_bytes} na={device.used_bytes_na} /></strong>
           <span class="faint"> {t("device.usedOf")} </span><Amount bytes={device.total_bytes} />
           <span class="separator" aria-hidden="true" />
-          <strong><Amount bytes={device.free_bytes} /></strong> <span class="faint">{t("device.free")}</span>
+          <strong><Amount bytes={device.free_bytes} na={device.free_bytes_na} /></strong> <span class="faint">{t("device.free")}</span>
         </span>
       </header>
       <div class="bar" role="img" aria-label={`${t("device.barLabel", { gpu: device.gpu })}: ${spoken}`}>
