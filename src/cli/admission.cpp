@@ -64,6 +64,18 @@ Result<json> ask_for_place(NodeClient& daemon, const json& wish, std::optional<C
   }
 }
 
+/// As the daemon's queue names them.
+Result<std::string> numbers_of(const Session& session, const std::string& gpus) {
+  if (gpus.empty() || gpus == "auto") return "auto";
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  const auto chosen = policy::choose_devices(machine->devices, gpus);
+  if (!chosen) return tl::unexpected(chosen.error());
+  std::vector<int> numbers;
+  for (const policy::Device& device : *chosen) numbers.push_back(device.index);
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
 }  // namespace
 
 std::string takers_line(const Session& session, const json& lease, std::string_view begin) {
@@ -85,8 +97,10 @@ std::string takers_line(const Session& session, const json& lease, std::string_v
 }
 
 Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options, Bytes bytes) {
+  const auto gpus = numbers_of(session, options.wish.gpu);
+  if (!gpus) return tl::unexpected(gpus.error());
   json wish{{"bytes", bytes.count()},
-            {"gpu", options.wish.gpu.empty() ? "auto" : options.wish.gpu},
+            {"gpu", *gpus},
             {"tenant", options.wish.tenant},
             {"command", fmt::format("{}", fmt::join(options.program, " "))}};
   if (!options.wait.empty()) wish["wait"] = options.wait;

@@ -278,7 +278,8 @@ void Node::note_orphaned(std::vector<Event>& events) {
     const Bytes now = known.amount.note(*device.orphaned);
     const bool told = std::exchange(known.told, now >= kWorthTelling);
     if (told || !known.told) continue;
-    const std::string path = fmt::format("/dev/nvidia{}", device.device.index);
+    const auto& mig = device.device.mig;
+    const std::string path = fmt::format("/dev/nvidia{}", mig ? mig->gpu : device.device.index);
     std::string who;
     for (const Opener& opener : openers_of(path))
       who += fmt::format("{}pid {} ({}, state {})", who.empty() ? "" : ", ", opener.pid, opener.command, opener.state);

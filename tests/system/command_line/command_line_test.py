@@ -48,6 +48,13 @@ class CommandLine(unittest.TestCase):
         jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
         return document
 
+    def test_documents_about_instances_and_unsaid_numbers_are_as_described(self):
+        for node, gpu in (("GB10", "0"), ("A100-40:mig=3g.20gb*2", "0.1")):
+            with self.subTest(node=node):
+                self.document("ps", "ps", f"--sim={node}", "--json")
+                self.document("explain_device", "explain", f"--sim={node}", "--gpu", gpu, "--json")
+        self.refused(3, "E1407", "run", "--sim=A100-40:mig=3g.20gb*2", "--gpu", "0", "--", "true")
+
     def initial_configuration(self):
         self.assertEqual(self.ration("config", "init", self.folder / "initial.toml").returncode, 0)
         return (self.folder / "initial.toml").read_text()
@@ -432,7 +439,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
 
     def test_plan_and_simulated_node_know_the_same_cards(self):
         known = re.search(r"models: ([\w\- ]+);", self.ration("plan", "--gpu", "T5", "--tenant", "a=1GiB").stderr).group(1).split()
-        self.assertLessEqual({"T4", "V100", "RTX3090", "RTX4090", "A6000", "A10", "L4", "L40S", "A30", "A100-40", "A100-80", "H100", "H200", "B200"}, set(known))
+        self.assertLessEqual({"T4", "V100", "RTX3090", "RTX4090", "A6000", "A10", "L4", "L40S", "A30", "A100-40", "A100-80", "H100", "H200", "B200", "GB10"}, set(known))
         for card in [*known, "rtx 3090", "RTX-4090", "Mine:12GiB", "RTX5090:31.5GiB*2", "A100-40:2"]:
             with self.subTest(card=card):
                 planned = self.document("plan", "plan", "--gpu", card, "--tenant", "a=1GiB", "-o", "json")["data"]["devices"]

@@ -589,6 +589,36 @@ class Instances(Scene):
                 peaks = [device["peak_bytes"] for device in json.loads(told.stdout)["devices"]]
                 self.assertEqual(peaks, [1024 * MIB, 1024 * MIB if chosen[1:] not in ([], ["0.0"]) else 0])
 
+    def test_inside_nvml_says_the_limit_of_the_instance(self):
+        script = """
+import ctypes, uuid
+from ctypes import byref, c_uint64, c_void_p
+cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+assert cuda.cuInit(0) == 0 and nvml.nvmlInit_v2() == 0
+raw, handle, context, memory = (ctypes.c_char * 16)(), c_void_p(), c_void_p(), (c_uint64 * 3)()
+assert cuda.cuDeviceGetUuid_v2(raw, 0) == 0 and cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == 0
+assert nvml.nvmlDeviceGetHandleByUUID(("MIG-" + str(uuid.UUID(bytes=raw.raw))).encode(), byref(handle)) == 0
+assert nvml.nvmlDeviceGetMemoryInfo(handle, memory) == 0
+print(*memory)
+"""
+        done = self.ration("run", f"--sim={self.node}", "--gpu", "0.1", "--limit", "1GiB", "--", sys.executable, "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([int(number) // MIB for number in done.stdout.split()], [1024, 960, 64])
+
+    def test_the_daemon_keeps_the_instances_apart(self):
+        with subprocess.Popen([BIN / "rationd", f"--sim={self.node}", "--state", f"{self.folder.name}/state", "--listen", "127.0.0.1:0"],
+                              env=self.environment, stdout=subprocess.PIPE, text=True) as daemon:
+            self.assertIn("http://", daemon.stdout.readline())
+            held = subprocess.Popen([BIN / "ration", "run", f"--sim={self.node}", "--wait", "--gpu", "0.1", "--limit", "2GiB", "--name", "held", "--",
+                                     BIN / "ration-workload", "hold", "1GiB"], env=self.environment, stdout=subprocess.PIPE, text=True)
+            self.assertIn("holding", held.stdout.readline())
+            first, second = self.devices()
+            self.assertEqual((first["governed_bytes"], second["governed_bytes"], second["unexplained_bytes"]), (0, 1088 * MIB, 0))
+            self.assertIn("held: limit 2.00 GiB → 3.00 GiB on GPU 101", self.ration("set", "held", "--gpu", "0.1", "--limit", "3GiB", f"--sim={self.node}").stdout)
+            held.terminate()
+            held.communicate()
+            daemon.terminate()
+
     def test_where_a_context_is_measured_by_nvml_the_instance_is_asked(self):
         done = self.ration("run", f"--sim={self.node}", "--gpu", "0.1", "--limit", "1GiB", "--name", "held", "--", BIN / "ration-workload", "total")
         self.assertEqual(done.returncode, 0, done.stderr)
