@@ -606,18 +606,17 @@ print(*memory)
         self.assertEqual([int(number) // MIB for number in done.stdout.split()], [1024, 960, 64])
 
     def test_the_daemon_keeps_the_instances_apart(self):
-        with subprocess.Popen([BIN / "rationd", f"--sim={self.node}", "--state", f"{self.folder.name}/state", "--listen", "127.0.0.1:0"],
-                              env=self.environment, stdout=subprocess.PIPE, text=True) as daemon:
-            self.assertIn("http://", daemon.stdout.readline())
-            held = subprocess.Popen([BIN / "ration", "run", f"--sim={self.node}", "--wait", "--gpu", "0.1", "--limit", "2GiB", "--name", "held", "--",
-                                     BIN / "ration-workload", "hold", "1GiB"], env=self.environment, stdout=subprocess.PIPE, text=True)
-            self.assertIn("holding", held.stdout.readline())
-            first, second = self.devices()
-            self.assertEqual((first["governed_bytes"], second["governed_bytes"], second["unexplained_bytes"]), (0, 1088 * MIB, 0))
-            self.assertIn("held: limit 2.00 GiB → 3.00 GiB on GPU 101", self.ration("set", "held", "--gpu", "0.1", "--limit", "3GiB", f"--sim={self.node}").stdout)
-            held.terminate()
-            held.communicate()
-            daemon.terminate()
+        daemon = subprocess.Popen([BIN / "rationd", f"--sim={self.node}", "--state", f"{self.folder.name}/state", "--listen", "127.0.0.1:0"],
+                                  env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (daemon.terminate(), daemon.communicate()))
+        self.assertIn("http://", daemon.stdout.readline())
+        held = subprocess.Popen([BIN / "ration", "run", f"--sim={self.node}", "--wait", "--gpu", "0.1", "--limit", "2GiB", "--name", "held", "--",
+                                 BIN / "ration-workload", "hold", "1GiB"], env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (held.terminate(), held.communicate()))
+        self.assertIn("holding", held.stdout.readline())
+        first, second = self.devices()
+        self.assertEqual((first["governed_bytes"], second["governed_bytes"], second["unexplained_bytes"]), (0, 1088 * MIB, 0))
+        self.assertIn("held: limit 2.00 GiB → 3.00 GiB on GPU 101", self.ration("set", "held", "--gpu", "0.1", "--limit", "3GiB", f"--sim={self.node}").stdout)
 
     def test_where_a_context_is_measured_by_nvml_the_instance_is_asked(self):
         done = self.ration("run", f"--sim={self.node}", "--gpu", "0.1", "--limit", "1GiB", "--name", "held", "--", BIN / "ration-workload", "total")
