@@ -1,5 +1,6 @@
 // dlopen and dlmopen as exported by the shim: ask shim/open_route.cpp, and unless it gave a handle go on to libc's own
 // function by a jump, so that libc still sees the real caller (its RUNPATH and its namespace count).
+#include "shim/routed_entry.h"
 
         .text
         .hidden ration_route_dlopen
@@ -7,56 +8,7 @@
         .hidden ration_real_dlopen
         .hidden ration_real_dlmopen
 
-        .globl  dlopen
-        .type   dlopen, %function
-        .p2align 4
-dlopen:
-        .cfi_startproc
-#if defined(__x86_64__)
-        endbr64
-        movq    (%rsp), %rdx            // the caller
-        pushq   %rdi
-        .cfi_adjust_cfa_offset 8
-        pushq   %rsi
-        .cfi_adjust_cfa_offset 8
-        subq    $8, %rsp
-        .cfi_adjust_cfa_offset 8
-        call    ration_route_dlopen     // (file, mode, caller) -> handle or null
-        addq    $8, %rsp
-        .cfi_adjust_cfa_offset -8
-        popq    %rsi
-        .cfi_adjust_cfa_offset -8
-        popq    %rdi
-        .cfi_adjust_cfa_offset -8
-        testq   %rax, %rax
-        je      1f
-        ret
-1:      jmp     *ration_real_dlopen(%rip)
-#elif defined(__aarch64__)
-        hint    #34
-        stp     x29, x30, [sp, #-32]!
-        .cfi_def_cfa_offset 32
-        .cfi_offset 29, -32
-        .cfi_offset 30, -24
-        mov     x29, sp
-        stp     x0, x1, [sp, #16]
-        mov     x2, x30
-        bl      ration_route_dlopen
-        mov     x16, x0
-        ldp     x0, x1, [sp, #16]
-        ldp     x29, x30, [sp], #32
-        .cfi_restore 29
-        .cfi_restore 30
-        .cfi_def_cfa_offset 0
-        cbz     x16, 1f
-        mov     x0, x16
-        ret
-1:      adrp    x16, ration_real_dlopen
-        ldr     x16, [x16, :lo12:ration_real_dlopen]
-        br      x16
-#endif
-        .cfi_endproc
-        .size   dlopen, .-dlopen
+        ration_routed dlopen, ration_route_dlopen, ration_real_dlopen
 
         .globl  dlmopen
         .type   dlmopen, %function

@@ -4,22 +4,15 @@
 #include <algorithm>
 
 #include "driver/cuda_array_abi.hpp"
-#include "shim/hooks/governor.hpp"
+#include "shim/hooks/charged_handles.hpp"
 #include "shim/hooks/hooks.hpp"
-#include "shim/hooks/table.hpp"
 
 namespace ration::shim {
 namespace {
 
 using namespace cuda;
 
-struct Array {
-  std::uint64_t bytes = 0;
-  std::uint64_t context = 0;
-  std::uint32_t account = kNoAccount;
-};
-
-Table<Array> arrays;  // arrays and mipmapped arrays: both are handles of their own
+ChargedHandles arrays;  // arrays and mipmapped arrays: both are handles of their own
 
 /// Bits of one channel. Block-compressed and video formats stand above 0x90 and never need more than 128 bits a texel.
 std::uint64_t bits_per_texel(unsigned format, unsigned channels) noexcept {
@@ -72,32 +65,17 @@ CUresult take_array(const Shape& shape, const char* function, Handle* out, Call&
   const Place place = current_place();
   if (place.context == 0) return call();
   const CUresult result = cost == Bytes{0} ? call() : charged(place.account, cost, Kind::kHeap, function, call);
-  if (result == CUDA_SUCCESS) {
-    Array array;
-    array.bytes = cost.count();
-    array.context = place.context;
-    array.account = place.account;
-    Array stale;  // of a context that another thread is destroying
-    if (arrays.replace(reinterpret_cast<std::uint64_t>(*out), array, stale))
-      give_back(stale.account, Bytes{stale.bytes});
-  }
+  if (result == CUDA_SUCCESS) arrays.enter(reinterpret_cast<std::uint64_t>(*out), place, cost);
   return result;
 }
 
 template <typename Handle, typename Call>
 CUresult release_array(Handle handle, Call&& call) noexcept {
-  Array array;
   const auto key = reinterpret_cast<std::uint64_t>(handle);
-  const bool known = arrays.take(key, array);
   const std::uint64_t last = last_array_mapping();
-  const CUresult result = call();
-  if (result == CUDA_SUCCESS && array.bytes == 0) array_mappings_are_gone(key, last);
-  if (!known) return result;
-  if (result != CUDA_SUCCESS)
-    arrays.insert(key, array);
-  else
-    give_back(array.account, Bytes{array.bytes});
-  return result;
+  return arrays.release(key, call, [&](Bytes size) {
+    if (size == Bytes{0}) array_mappings_are_gone(key, last);
+  });
 }
 
 template <typename Description>
@@ -122,11 +100,8 @@ Shape deep_shape(const Description& description) noexcept {
 
 void arrays_of_context_are_gone(std::uint64_t context) noexcept {
   const std::uint64_t last = last_array_mapping();
-  arrays.remove_if([&](std::uint64_t key, const Array& array) {
-    if (array.context != context) return false;
-    if (array.bytes == 0) array_mappings_are_gone(key, last);
-    give_back(array.account, Bytes{array.bytes});
-    return true;
+  arrays.context_is_gone(context, [&](std::uint64_t key, Bytes size) {
+    if (size == Bytes{0}) array_mappings_are_gone(key, last);
   });
 }
 

@@ -12,22 +12,15 @@
 
 #include "base/file.hpp"
 #include "driver/cuda_abi.hpp"
-#include "shim/hooks/governor.hpp"
+#include "shim/hooks/charged_handles.hpp"
 #include "shim/hooks/hooks.hpp"
-#include "shim/hooks/table.hpp"
 
 namespace ration::shim {
 namespace {
 
 using namespace cuda;
 
-struct Image {
-  std::uint64_t bytes = 0;
-  std::uint64_t context = 0;
-  std::uint32_t account = kNoAccount;
-};
-
-Table<Image> images;  // modules and libraries: both are handles of their own
+ChargedHandles images;  // modules and libraries: both are handles of their own
 
 /// Reads the program's own memory where that is there at all: an image in a broken form is the driver's to refuse.
 bool read_memory(const void* image, std::uint64_t offset, void* out, std::size_t size) noexcept {
@@ -77,37 +70,19 @@ CUresult load(Bytes size, const char* function, Handle* out, Call&& call) noexce
   const Place place = size > Bytes{0} ? current_place() : Place{};
   if (place.context == 0) return call();
   const CUresult result = charged(place.account, size, Kind::kHeap, function, call);
-  if (result != CUDA_SUCCESS) return result;
-  Image image, stale;
-  image.bytes = size.count();
-  image.context = place.context;
-  image.account = place.account;
-  if (images.replace(reinterpret_cast<std::uint64_t>(*out), image, stale)) give_back(stale.account, Bytes{stale.bytes});
+  if (result == CUDA_SUCCESS) images.enter(reinterpret_cast<std::uint64_t>(*out), place, size);
   return result;
 }
 
 template <typename Handle, typename Call>
 CUresult unload(Handle handle, Call&& call) noexcept {
-  Image image;
-  const auto key = reinterpret_cast<std::uint64_t>(handle);
-  const bool known = images.take(key, image);
-  const CUresult result = call();
-  if (!known) return result;
-  if (result != CUDA_SUCCESS)
-    images.insert(key, image);
-  else
-    give_back(image.account, Bytes{image.bytes});
-  return result;
+  return images.release(reinterpret_cast<std::uint64_t>(handle), call, [](Bytes) {});
 }
 
 }  // namespace
 
 void images_of_context_are_gone(std::uint64_t context) noexcept {
-  images.remove_if([&](std::uint64_t, const Image& image) {
-    if (image.context != context) return false;
-    give_back(image.account, Bytes{image.bytes});
-    return true;
-  });
+  images.context_is_gone(context, [](std::uint64_t, Bytes) {});
 }
 
 void abandon_images() noexcept { images.abandon(); }
