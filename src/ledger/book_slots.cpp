@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/byte_lock.hpp"
@@ -67,8 +68,11 @@ bool Book::attach() noexcept {
   if (layout_ == nullptr) return false;
   if (slot_ != kNoSlot) return true;
   const ProcessIdentity self = current_process();  // before the book is open: there may be one descriptor left
+  // What a daemon found of processes that have ended since then would be taken for this one's.
+  const bool outlived = std::any_of(std::begin(layout_->header.unrequested), std::end(layout_->header.unrequested),
+                                    [](const Word& bytes) { return bytes.load(kRelaxed) != 0; });
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (attempt > 0) reap();
+    if (attempt > 0 || outlived) reap();
     const FileDescriptor file = reopen();
     for (std::uint32_t index = 0; file && index < kCommonSlot; ++index) {
       Word& state = layout_->slots[index].state;

@@ -18,8 +18,8 @@ class ChargedHandles {
     if (entries_.replace(handle, entry, stale)) give_back(stale.account, Bytes{stale.bytes});
   }
 
-  /// `call` destroys it. Its entry is taken out first: once it is gone another may be made under its handle. `gone(size)`
-  /// is told what it was charged, 0 also of one that is not known.
+  /// `call` destroys it. Its entry is taken out first: once it is gone another may be made under its handle.
+  /// `gone(size)` is told what it was charged, 0 also of one that is not known.
   template <typename Call, typename Gone>
   cuda::CUresult release(std::uint64_t handle, Call&& call, Gone&& gone) noexcept {
     Entry entry;
