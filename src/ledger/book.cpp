@@ -174,7 +174,8 @@ Bytes Book::used(std::uint32_t account) const noexcept {
 }
 
 Bytes Book::unrequested(std::uint32_t account) const noexcept {
-  return account < account_count_ ? Bytes{layout_->header.unrequested[account].load(kRelaxed)} : Bytes{0};
+  if (account >= account_count_) return Bytes{0};
+  return Bytes{unrequested_bytes(layout_->header.unrequested[account].load(kRelaxed))};
 }
 
 Bytes Book::held_by_this_process(std::uint32_t account) const noexcept {

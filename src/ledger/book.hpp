@@ -133,6 +133,7 @@ struct AccountSnapshot {
   Bytes kept;         ///< of `used`: given up by the process that took it, or that has ended, and held by others
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< beside `used`: see Book::unrequested()
+  std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
 };
 
 struct ProcessSnapshot {

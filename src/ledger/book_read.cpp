@@ -133,10 +133,11 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
   for (std::uint32_t account = 0; account < layout.header.account_count; ++account) {
     const AccountRecord& record = layout.accounts[account];
     const Bytes used{used_bytes(plain(record.usage))};
+    const std::uint64_t unrequested = plain(layout.header.unrequested[account]);
     snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
                                  bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
                                  plain(record.denials), bytes(layout.slots[kCommonSlot].parts[account].held), Bytes{0},
-                                 bytes(layout.header.unrequested[account])});
+                                 Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested)});
   }
 }
 

@@ -70,7 +70,7 @@ bool Book::attach() noexcept {
   const ProcessIdentity self = current_process();  // before the book is open: there may be one descriptor left
   // What a daemon found of processes that have ended since then would be taken for this one's.
   const bool outlived = std::any_of(std::begin(layout_->header.unrequested), std::end(layout_->header.unrequested),
-                                    [](const Word& bytes) { return bytes.load(kRelaxed) != 0; });
+                                    [](const Word& word) { return unrequested_bytes(word.load(kRelaxed)) != 0; });
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0 || outlived) reap();
     const FileDescriptor file = reopen();
@@ -110,7 +110,8 @@ Bytes Book::bury(std::uint32_t index, std::uint64_t state) noexcept {
     return life_of(other.state.load(std::memory_order_acquire)) == SlotLife::kUsed;
   });
   if (is_last)
-    for (Word& bytes : layout_->header.unrequested) bytes.store(0, kRelaxed);
+    for (Word& word : layout_->header.unrequested)
+      word.store(unrequested_word(0, times_emptied(word.load(kRelaxed)) + 1), kRelaxed);
   return returned;
 }
 

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/bytes.hpp"
+
 namespace ration::ledger {
 
 enum class BookStatus : std::uint32_t;
@@ -76,6 +78,15 @@ constexpr std::uint64_t state_word(std::uint64_t generation, SlotLife life) noex
   return generation << 2 | static_cast<std::uint64_t>(life);
 }
 constexpr std::uint64_t generation_of(std::uint64_t state) noexcept { return state >> 2; }
+
+/// What the driver holds beyond all charges, in whole granules, and in the bits below how often the workload was left
+/// without a process: what a daemon found of processes that have ended since is not stored.
+inline constexpr std::uint64_t kTimesEmptied = kGranule.count() - 1;
+constexpr std::uint64_t unrequested_word(std::uint64_t bytes, std::uint64_t times_emptied) noexcept {
+  return (bytes & ~kTimesEmptied) | (times_emptied & kTimesEmptied);
+}
+constexpr std::uint64_t unrequested_bytes(std::uint64_t word) noexcept { return word & ~kTimesEmptied; }
+constexpr std::uint64_t times_emptied(std::uint64_t word) noexcept { return word & kTimesEmptied; }
 
 /// The change that a process is making: none, being prepared by one of its threads, or announced: its number and
 /// account.
@@ -208,7 +219,7 @@ struct BookHeader {
   std::atomic<std::uint32_t> slot_bound;   // one past the highest slot ever used
   Word trim_requests;                      // the daemon: cooperating programs give back what they do not use
   Word ceiling[kMaxAccounts];              // the daemon: what it may raise the limit to if asked; 0: not above it
-  Word unrequested[kMaxAccounts];          // the daemon: what the driver holds beyond all charges; the limit binds both
+  Word unrequested[kMaxAccounts];          // the daemon: see unrequested_word()
   Word wanted[kMaxAccounts];               // the largest charge that sleeps; 0: none does
   Word granted_waits;                      // charging processes: requests that slept and then got their memory
   Word unlisted_count;                     // the workload's processes: as `unlisted`, each name once

@@ -88,11 +88,20 @@ BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitCh
       AccountRecord& account = layout.accounts[change.account];
       if (change.guarantee) account.guarantee.store(change.guarantee->count());
       layout.header.ceiling[change.account].store(change.ceiling.count());
-      layout.header.unrequested[change.account].store(change.unrequested.count());
       if (change.limit) account.limit.store(change.limit->count());
     }
     layout.header.limit_changes.fetch_add(1);
     wake_waiters(layout.header);
+  });
+}
+
+BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t account, const AccountSnapshot& read,
+                             Bytes found) {
+  return change_book(book, owner, [&](BookLayout& layout) {
+    if (account >= layout.header.account_count) return;
+    std::uint64_t seen = unrequested_word(read.unrequested.count(), read.times_emptied);
+    const std::uint64_t mine = unrequested_word(found.count(), read.times_emptied);
+    if (layout.header.unrequested[account].compare_exchange_strong(seen, mine)) wake_waiters(layout.header);
   });
 }
 

@@ -15,12 +15,16 @@ struct LimitChange {
   std::uint32_t account = 0;
   std::optional<Bytes> limit, guarantee;  ///< absent: stays
   Bytes ceiling{};                        ///< what the limit may be raised to when somebody waits for it; 0: not at all
-  Bytes unrequested{};                    ///< Book::unrequested()
 };
 
 /// `book`: a descriptor, open for reading at least. Asks the cooperating programs of the workload to give back what
 /// they do not use. kForeign as below.
 [[nodiscard]] BookStatus request_trim(int book, std::uint32_t owner);
+
+/// Stores what was found of Book::unrequested(), unless it is no longer as `read` says: the processes of which it was
+/// found may have ended. Wakes who waits for bytes. kForeign as below.
+[[nodiscard]] BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t account,
+                                           const AccountSnapshot& read, Bytes found);
 
 /// Stores the changes and wakes who waits for bytes. kForeign: the file is not `owner`'s.
 [[nodiscard]] BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes);

@@ -55,7 +55,7 @@ OwnedWorkload from_json(const json& entry) {
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
     const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
-    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, {}, moved});
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, moved});
   }
   return owned;
 }
@@ -64,7 +64,7 @@ OwnedWorkload from_json(const json& entry) {
 
 // What is promised to somebody who is away could be promised to nobody else.
 Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
-  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling, limit.unrequested};
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling};
 }
 
 Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
@@ -98,8 +98,8 @@ bool Limits::take_up(const Workload& workload) {
   owned.tenant = workload.book.tenant;
   for (const auto& account : accounts) {
     const Bytes guarantee = std::min(account.guarantee, account.limit);
-    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, account.unrequested, {}});
-    written.push_back({account.limit, account.guarantee, {}, account.unrequested});
+    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, {}});
+    written.push_back({account.limit, account.guarantee, {}});
   }
   owned_[workload.path] = std::move(owned);
   written_[workload.path] = std::move(written);
@@ -138,7 +138,7 @@ Result<void> Limits::write(const Workload& workload) {
   written.resize(owned->accounts.size());
   for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
     const Written mine = to_write(*owned, owned->accounts[account]);
-    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling, mine.unrequested});
+    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling});
   }
   if (const auto status = ledger::store_limits(workload.descriptor, workload.owner, changes);
       status != ledger::BookStatus::kOk) {
@@ -161,15 +161,13 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
     const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
     for (std::uint32_t account = 0; account < count; ++account) {
       const auto& book = workload.book.accounts[account];
-      if (book.unrequested != written[account].unrequested)  // with its last process the book forgets it
-        written[account].unrequested = owned->accounts[account].unrequested = book.unrequested;
       const Written mine = to_write(*owned, owned->accounts[account]);
       if (book.limit != written[account].limit && book.limit != mine.limit)
         alterations.push_back({path, account, book.limit, mine.limit, false});
       if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
         alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
       differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
-                written[account].ceiling != mine.ceiling || written[account].unrequested != mine.unrequested;
+                written[account].ceiling != mine.ceiling;
     }
     if (!differs) continue;
     if (const auto done = write(workload); !done) failed.push_back(done.error().what);

@@ -21,9 +21,8 @@ struct OwnedLimit {
   Bytes guarantee;
   std::string held_back_by;  ///< why effective < configured; empty: it is not
   LimitReason reason = LimitReason::kConfigured;
-  Bytes ceiling;      ///< what it may be raised to for a charge that waits; 0: not above effective
-  Bytes unrequested;  ///< what the driver holds beside all charges; found anew after a restart
-  Bytes moved;        ///< what it held when it was suspended: what has to come back
+  Bytes ceiling;  ///< what it may be raised to for a charge that waits; 0: not above effective
+  Bytes moved;    ///< what it held when it was suspended: what has to come back
 };
 
 struct OwnedWorkload {
@@ -79,7 +78,7 @@ class Limits {
 
  private:
   struct Written {
-    Bytes limit, guarantee, ceiling, unrequested;
+    Bytes limit, guarantee, ceiling;
     bool operator==(const Written&) const = default;
   };
   void load();

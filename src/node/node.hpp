@@ -336,7 +336,7 @@ class Node {
   std::map<std::string, Orphaned> orphaned_;  // by device
   struct Unrequested {
     Settled settled;
-    Bytes last;
+    std::uint64_t times_emptied = 0;  // of the book, when it was found
   };
   std::map<std::pair<std::string, std::uint32_t>, Unrequested> unrequested_;  // by path and account
   std::map<std::string, Settled> others_;  // by device: what is used there and not of any book

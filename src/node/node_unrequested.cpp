@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ledger/book.hpp"
+#include "ledger/store_limits.hpp"
 #include "node/node.hpp"
 
 namespace ration::node {
@@ -27,23 +28,27 @@ std::optional<Bytes> seen_by_driver(const AccountView& account) {
 // one of the two. Memory that came and went in between is not, so several looks have to agree.
 void Node::note_unrequested() {
   decltype(unrequested_) present;
-  for (AccountView& view : snapshot_.accounts) {
+  for (const AccountView& view : snapshot_.accounts) {
     const auto workload = registry_.workloads().find(view.path);
-    OwnedWorkload* owned = limits_.find(view.path);
-    if (workload == registry_.workloads().end() || owned == nullptr || view.account >= owned->accounts.size()) continue;
-    OwnedLimit& mine = owned->accounts[view.account];
+    if (workload == registry_.workloads().end() || limits_.find(view.path) == nullptr) continue;
+    const ledger::AccountSnapshot& book = workload->second.book.accounts[view.account];
     const std::pair key{view.path, view.account};
     const auto known = unrequested_.find(key);
     Unrequested& found = present[key];
-    if (known != unrequested_.end() && known->second.last == mine.unrequested)
+    if (known != unrequested_.end() && known->second.times_emptied == book.times_emptied) {
       found = known->second;
-    else
-      found.last = found.settled.note(mine.unrequested);  // new here, or forgotten by the book
+    } else {  // new here, or the processes of which it was found have ended
+      found.times_emptied = book.times_emptied;
+      found.settled.note(book.unrequested);
+    }
     const auto seen = seen_by_driver(view);
     if (!seen) continue;
     const Bytes charged = std::max(view.used - std::min(view.used, view.unrequested),
                                    ledger::used_now(workload->second.descriptor, view.account).value_or(*seen));
-    found.last = mine.unrequested = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
+    const Bytes now = found.settled.note(round_down(*seen - std::min(*seen, charged), kGranule));
+    if (now == book.unrequested) continue;
+    // A book that cannot be written is told of where its limits cannot be.
+    (void)ledger::store_unrequested(workload->second.descriptor, workload->second.owner, view.account, book, now);
   }
   unrequested_ = std::move(present);
 }

@@ -187,7 +187,7 @@ class Governed(Scene):
 
     def governed_actor(self, node, name):
         actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--limit", "1GiB", "--name", name, "--"])
-        self.addCleanup(actor.kill)
+        self.addCleanup(actor.end)
         return actor
 
     def test_a_child_by_the_clone_system_call_has_a_context_of_its_own(self):
@@ -217,12 +217,12 @@ class Governed(Scene):
                     self.assertEqual([actor.ask("init"), actor.ask("take", 900), actor.ask("reset")], [0, 0, 0])
                     left = {"false": 64 * MIB, "true": 0}[deactivates]
                     self.assertEqual((self.used(f"reset-{deactivates}"), self.truly_used(node)), (left, left))
-                actor.kill()
+                actor.end()
 
     def test_async_memory_of_another_device_is_charged_there(self):
         node = "T4:16GiB:context=64MiB*2"
         actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--gpu", "0,1", "--limit", "1GiB", "--name", "two", "--"])
-        self.addCleanup(actor.kill)
+        self.addCleanup(actor.end)
         self.assertEqual([actor.ask("init"), actor.ask("async_elsewhere", 512)], [0, 0])
         rows = {row["gpu"]: row["used_bytes"] // MIB for row in json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)["data"]}
         self.assertEqual(rows, {0: 64, 1: 64 + 512})
@@ -253,7 +253,7 @@ class Governed(Scene):
                 errors = actor.ask("descriptors", few)
                 if errors == [0] * 4:
                     self.assertEqual(self.used(f"few-{few}"), 128 * MIB)
-                actor.kill()
+                actor.end()
 
     def test_random_calls_of_every_kind_never_pass_the_limit_and_leave_nothing(self):
         """Three threads in each of three processes, and the limit moved up and down meanwhile."""
@@ -428,7 +428,7 @@ class Governed(Scene):
         self.addCleanup(other.kill)
         self.assertEqual(other.ask("init"), 0)
         actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--limit", "512MiB", "--name", "kernels", "--"])
-        self.addCleanup(actor.kill)
+        self.addCleanup(actor.end)
         self.assertEqual(actor.ask("init"), 0)
         contexts, choice, answers = 1, random.Random(1), set()
         for step in range(150):

@@ -20,7 +20,7 @@ class Unrequested(Case):
     def setUp(self):
         super().setUp()
         self.actor = Actor(self.environment, [BIN / "ration", "run", self.node, "--limit", "4GiB", "--name", "code", "--"])
-        self.addCleanup(self.actor.kill)
+        self.addCleanup(self.actor.end)
         self.assertEqual(self.actor.ask("init"), 0)
         self.assertEqual(self.actor.ask("take", 512), 0)
 
@@ -54,7 +54,7 @@ class Unrequested(Case):
         self.stop()
         self.start()
         self.settled(CONTEXT + 512 + stacks)
-        self.actor.kill()
+        self.actor.end()
         self.until(lambda: "code" not in self.rows(), "its row goes")
 
     def test_the_next_program_of_the_workload_begins_with_the_whole_limit(self):
@@ -77,6 +77,7 @@ class Unrequested(Case):
             orders.flush()
             self.assertEqual([program.stdout.readline() for _ in range(2)], ["0\n"] * 2)
             self.until(lambda: self.row("steps")["used_bytes"] == 4096 * MIB, "all of it")
+        self.assertEqual(program.wait(), 0)
 
     def test_what_was_only_taken_and_returned_between_two_looks_is_never_counted(self):
         looks = self.get("/api/v1/health")["looks"]

@@ -53,8 +53,12 @@ class Actor:
 
     def kill(self):
         self.process.kill()
-        self.process.wait()
+        self.end()
+
+    def end(self):
+        """It ends by itself, and its launcher after it: nothing of them writes into a test's folder any more."""
         self.process.stdin.close()
+        self.process.wait()
         self.process.stdout.close()
 
 

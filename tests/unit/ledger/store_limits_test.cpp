@@ -51,6 +51,27 @@ TEST_F(StoreLimits, SomebodySleepingForBytesIsWoken) {
   sleeper.join();  // would take a minute if nobody woke it
 }
 
+TEST_F(StoreLimits, WhatWasFoundOfProcessesThatHaveEndedIsNotStored) {
+  make(8_MiB);
+  const FileDescriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  const auto find = [&](const BookSnapshot& read, Bytes found) {
+    EXPECT_EQ(store_unrequested(file.get(), ::getuid(), 0, read.accounts.front(), found), BookStatus::kOk);
+  };
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  const BookSnapshot before = snapshot();
+  find(before, 4_MiB);
+  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kOverLimit);
+  EXPECT_EQ(book.charge(0, 4_MiB), Charged::kGranted);
+  book.detach();
+  EXPECT_EQ(snapshot().accounts.front().unrequested, 0_MiB) << "it goes with the last process";
+  ASSERT_TRUE(book.attach());
+  find(before, 4_MiB);
+  EXPECT_EQ(snapshot().accounts.front().unrequested, 0_MiB) << "it was 0 before, too, but of another process";
+  find(snapshot(), 6_MiB);
+  EXPECT_EQ(book.headroom(0), 2_MiB);
+}
+
 TEST_F(StoreLimits, TheFileOfAnotherUserIsNotTouched) {
   make(8_MiB);
   EXPECT_EQ(store({0, 4_MiB, std::nullopt}, ::getuid() + 1), BookStatus::kForeign);
