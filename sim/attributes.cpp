@@ -1,5 +1,4 @@
-// What the driver says of a pointer, and advice about managed memory, which is taken and changes nothing: all of it
-// stays on the device.
+// What the driver says of a pointer.
 #include <cstring>
 
 #include "driver.hpp"
@@ -87,13 +86,6 @@ CUresult attribute_of(void* out, CUpointer_attribute attribute, CUdeviceptr addr
   return find_host_block(address, host) ? of_host(out, attribute, address, host) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult advise(CUdeviceptr address, std::size_t size, const char* function = __builtin_FUNCTION()) {
-  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
-  Allocation found;
-  if (size == 0 || !find_allocation(address, found) || !found.managed) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 }  // namespace ration::sim
 
@@ -128,19 +120,4 @@ RATION_ENTRY cuMemGetAddressRange_v2(CUdeviceptr* start, std::size_t* size, CUde
   if (start != nullptr) *start = found.start;
   if (size != nullptr) *size = found.size;
   return CUDA_SUCCESS;
-}
-
-RATION_ENTRY cuMemAdvise(CUdeviceptr address, std::size_t size, int, CUdevice) { return advise(address, size); }
-RATION_ENTRY cuMemAdvise_v2(CUdeviceptr address, std::size_t size, int, CUmemLocation) { return advise(address, size); }
-RATION_ENTRY cuMemPrefetchAsync(CUdeviceptr address, std::size_t size, CUdevice, CUstream) {
-  return advise(address, size);
-}
-RATION_ENTRY cuMemPrefetchAsync_ptsz(CUdeviceptr address, std::size_t size, CUdevice, CUstream) {
-  return advise(address, size);
-}
-RATION_ENTRY cuMemPrefetchAsync_v2(CUdeviceptr address, std::size_t size, CUmemLocation, unsigned int, CUstream) {
-  return advise(address, size);
-}
-RATION_ENTRY cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, std::size_t size, CUmemLocation, unsigned int, CUstream) {
-  return advise(address, size);
 }

@@ -34,7 +34,6 @@ struct Block {
   std::uint64_t address = 0;
   std::uint64_t extent = 0;  // bytes mapped
   bool in_window = true;     // the granules lie side by side in the device's window
-  bool on_host = false;      // managed memory that the device had no room for: no granules
   Context* context = nullptr;
   Granules granules;
   std::uint64_t published = 0;  // its number, once other processes may hold it too
@@ -120,7 +119,7 @@ cuda::CUdevice ordinal_of(int device);
 cuda::CUresult grow_stack(Context* context, std::size_t needed);
 
 /// Takes granules and gives them an address. False: the device is full. Under driver().mutex.
-bool take_block(int device, std::uint64_t size, Block& out, bool managed = false);
+bool take_block(int device, std::uint64_t size, Block& out);
 void give_block(Block& block);
 /// Gives the granules of `block` an address, side by side. False: no address range is left.
 bool place_block(Block& block);

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "managed.hpp"
+
 namespace ration::sim {
 namespace {
 
@@ -49,8 +51,8 @@ bool find_host_block(std::uint64_t address, HostBlock& out) {
 
 bool find_allocation(std::uint64_t address, Allocation& out) {
   const std::lock_guard guard(driver().mutex);
-  return find_plain(address, out) || find_in_pool(address, out) || find_mapped(address, out) ||
-         find_imported(address, out);
+  return find_plain(address, out) || find_managed(address, out) || find_in_pool(address, out) ||
+         find_mapped(address, out) || find_imported(address, out);
 }
 
 }  // namespace ration::sim

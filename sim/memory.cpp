@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <unordered_set>
 
 #include "arrays.hpp"
 #include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
 #include "host_memory.hpp"
+#include "managed.hpp"
 #include "shared_blocks.hpp"
 
 namespace ration::sim {
@@ -33,13 +33,10 @@ struct Arena {
 };
 
 std::unordered_map<std::uint64_t, Arena*> arenas;  // by granule address
-std::unordered_set<std::uint64_t> managed;         // addresses of managed allocations
 std::map<std::pair<Context*, int>, std::vector<Arena*>>
     with_room;  // arenas of a context and class that have a piece left
 
-/// A small managed block lies among the plain ones, and counts towards a cgroup's limit as they do.
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
-                  const char* function = __builtin_FUNCTION()) {
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   Context* context = current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -49,8 +46,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
   if (!context->alive) return CUDA_ERROR_INVALID_CONTEXT;
   if (size > kSmall / 2 || size > kUnlimited.count()) {
     Block block;
-    if (size > kUnlimited.count() || !take_block(context->device, size, block, as_managed))
-      return CUDA_ERROR_OUT_OF_MEMORY;
+    if (size > kUnlimited.count() || !take_block(context->device, size, block)) return CUDA_ERROR_OUT_OF_MEMORY;
     block.context = context;
     *out = block.address;
     state.blocks.emplace(block.address, std::move(block));
@@ -79,36 +75,12 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, bool as_managed = false,
   return CUDA_SUCCESS;
 }
 
-/// Managed memory that the device has no room for lies in host memory, as on every card since compute capability 6.0;
-/// at most as much of it in one process as the device has in all, since a host has an end, too.
-CUresult allocate_on_host(CUdeviceptr* out, std::uint64_t size) {
-  Driver& state = driver();
-  const std::lock_guard guard(state.mutex);
-  const Model& model = Node::get()->models()[static_cast<std::size_t>(current()->device)];
-  std::uint64_t all = size;
-  for (const auto& [address, block] : state.blocks) all += block.on_host ? block.size : 0;
-  if (model.capability_major < 6 || all > model.total.count()) return CUDA_ERROR_OUT_OF_MEMORY;
-  Block block;
-  block.context = current();
-  block.device = current()->device;
-  block.size = size;
-  block.on_host = true;
-  block.in_window = false;
-  block.extent = round_up(Bytes{size}, kGranule).count();
-  void* range =
-      ::mmap(nullptr, block.extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  block.address = *out = reinterpret_cast<std::uint64_t>(range);
-  state.blocks.emplace(block.address, std::move(block));
-  return CUDA_SUCCESS;
-}
-
 CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
-  managed.erase(address);
+  if (free_managed(address)) return CUDA_SUCCESS;
   if (const auto found = state.blocks.find(address); found != state.blocks.end()) {
     give_block(found->second);
     state.blocks.erase(found);
@@ -123,14 +95,14 @@ CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION(
 }  // namespace
 
 CUresult allocate_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
-  return allocate(out, size, false, function);
+  return allocate(out, size, function);
 }
 CUresult free_linear(CUdeviceptr address, const char* function) { return release(address, function); }
 
-bool take_block(int device, std::uint64_t size, Block& out, bool as_managed) {
+bool take_block(int device, std::uint64_t size, Block& out) {
   Node& node = *Node::get();
   const std::uint64_t count = round_up(Bytes{size}, kGranule).count() >> 21;
-  if (!node.take(device, count, out.granules, as_managed)) return false;
+  if (!node.take(device, count, out.granules)) return false;
   out.device = device;
   out.size = size;
   if (place_block(out)) return true;
@@ -163,7 +135,6 @@ bool place_block(Block& out) {
 
 void give_block(Block& block) {
   if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
-  if (block.on_host) return;
   if (block.imported)
     SharedBlocks::get()->release(block.published);
   else if (block.published != 0)
@@ -181,7 +152,7 @@ Block* block_of(std::uint64_t address) {
 
 bool find_plain(std::uint64_t address, Allocation& out) {
   const auto describe = [&](std::uint64_t start, std::uint64_t size, const Block& block) {
-    out = {start, size, block.device, block.context, managed.contains(start), true, nullptr};
+    out = {start, size, block.device, block.context, false, true, nullptr};
     return true;
   };
   Driver& state = driver();
@@ -236,6 +207,7 @@ void clear_context(Context* context) {
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   clear_small(context);
+  clear_managed(context);
   clear_unbacked_arrays(context);
   for (auto entry = state.blocks.begin(); entry != state.blocks.end();) {
     if (entry->second.context != context) {
@@ -249,6 +221,7 @@ void clear_context(Context* context) {
 }
 
 bool touch(std::uint64_t address, std::uint64_t size) {
+  touch_managed(address, size);
   Node& node = *Node::get();
   for (std::size_t device = 0; device < node.models().size(); ++device) {
     const auto start = reinterpret_cast<std::uint64_t>(node.window(static_cast<int>(device)));
@@ -280,12 +253,7 @@ extern "C" CUresult ration_sim_unlisted(CUdeviceptr* out, std::size_t size) { re
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
   if (current() != nullptr) Node::get()->note(Unmovable::kManaged);
-  CUresult result = allocate(out, size, true);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && size <= ration::kUnlimited.count()) result = allocate_on_host(out, size);
-  if (result != CUDA_SUCCESS) return result;
-  const std::lock_guard guard(driver().mutex);
-  managed.insert(*out);
-  return result;
+  return allocate_managed(out, size);
 }
 RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
                                 unsigned int) {

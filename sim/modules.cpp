@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "capture.hpp"
+#include "managed.hpp"
 
 namespace ration::sim {
 namespace {
@@ -138,7 +139,7 @@ CUresult launch(CUfunction handle, CUstream stream, const char* function) {
       if (const CUresult grown = grow_stack(current(), static_cast<std::size_t>(local)); grown != CUDA_SUCCESS)
         return grown;
   }
-  (void)capture_work(stream);
+  if (!capture_work(stream)) touch_all_managed(current());
   return CUDA_SUCCESS;
 }
 

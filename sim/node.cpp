@@ -181,18 +181,18 @@ void Node::recount() {
   for (std::size_t device = 0; device < models().size(); ++device) {
     DeviceRecord& record = state_->devices[device];
     record.used_granules = 0;
-    record.context_bytes = 0;
-    for (ProcessRecord& process : state_->processes) process.granules[device] = process.managed[device] = 0;
+    record.context_bytes = record.managed_bytes = 0;
+    for (ProcessRecord& process : state_->processes) process.granules[device] = 0;
     for (std::uint32_t granule = 0; granule < places(static_cast<int>(device)); ++granule) {
       const std::uint16_t owner = record.owner[granule];
       if (owner == 0) continue;
       ++record.used_granules;
       ++state_->processes[owner - 1].granules[device];
-      state_->processes[owner - 1].managed[device] += record.managed[granule];
     }
     for (const ProcessRecord& process : state_->processes) {
       if (process.in_use == 0) continue;
       record.context_bytes += process.contexts[device];
+      record.managed_bytes += process.managed[device];
       record.used_granules -= static_cast<std::uint32_t>(process.parked[device]);
     }
   }
@@ -230,7 +230,6 @@ void Node::reap() {
           record.touched[granule] = 0;
         }
         record.owner[granule] = 0;
-        record.managed[granule] = 0;
       }
     }
     state_->processes[index] = {};
@@ -302,7 +301,8 @@ int Node::slot() {
 Bytes Node::used_locked(int device) const {
   const DeviceRecord& record = state_->devices[device];
   const Model& model = models()[static_cast<std::size_t>(device)];
-  return kGranule * record.used_granules + Bytes{record.context_bytes} + model.reserved + model.orphaned;
+  return kGranule * record.used_granules + Bytes{record.context_bytes + record.managed_bytes} + model.reserved +
+         model.orphaned;
 }
 
 // What the dead held is no part of a peak: looked for only when there would be a new one, and others hold a part of it.
@@ -312,7 +312,8 @@ void Node::note_peak(int device) {
   if (used_locked(device).count() <= peak) return;
   const int own = own_process->record;
   if (own == 0 || record.used_granules != state_->processes[own - 1].granules[device] ||
-      record.context_bytes != state_->processes[own - 1].contexts[device])
+      record.context_bytes != state_->processes[own - 1].contexts[device] ||
+      record.managed_bytes != state_->processes[own - 1].managed[device])
     reap();
   peak = std::max(peak, used_locked(device).count());
 }
@@ -330,25 +331,62 @@ bool Node::attach() {
   return on_node;
 }
 
-bool Node::fits_locked(int slot, int device, Bytes needed, bool managed) const {
-  return free_locked(device) >= needed && (managed || headroom_locked(slot, device) >= needed);
+bool Node::fits_locked(int slot, int device, Bytes needed) const {
+  return free_locked(device) >= needed && headroom_locked(slot, device) >= needed;
 }
 
-// What dead processes held, and limits of groups that are gone, stand in nobody's way.
-void Node::make_room(int slot, int device, Bytes needed, bool managed) {
-  if (slot < 0 || fits_locked(slot, device, needed, managed)) return;
+// What dead processes held, limits of groups that are gone and managed memory stand in nobody's way.
+void Node::make_room(int slot, int device, Bytes needed) {
+  if (slot < 0 || fits_locked(slot, device, needed)) return;
   reap();
   forget_removed_groups();
+  for (ProcessRecord& process : state_->processes) {
+    const Bytes free = free_locked(device);
+    if (free >= needed) return;
+    const std::uint64_t evicted = std::min(round_up(needed - free, kGranule).count(), process.managed[device]);
+    process.managed[device] -= evicted;
+    state_->devices[device].managed_bytes -= evicted;
+  }
 }
 
-bool Node::take(int device, std::uint64_t count, Granules& out, bool managed) {
+Bytes Node::take_managed(int device, Bytes more) {
+  lock();
+  const int own = slot();
+  if (free_locked(device) < more) reap();
+  const Bytes taken = own >= 0 ? std::min(more, round_down(free_locked(device), kGranule)) : Bytes{0};
+  if (own >= 0) state_->processes[own].managed[device] += taken.count();
+  state_->devices[device].managed_bytes += taken.count();
+  note_peak(device);
+  unlock();
+  return taken;
+}
+
+void Node::give_managed(int device, Bytes bytes) {
+  lock();
+  if (const int own = slot(); own >= 0) {
+    const std::uint64_t given = std::min(bytes.count(), state_->processes[own].managed[device]);
+    state_->processes[own].managed[device] -= given;
+    state_->devices[device].managed_bytes -= given;
+  }
+  unlock();
+}
+
+Bytes Node::managed(int device) {
+  lock();
+  const int own = slot();
+  const Bytes now{own >= 0 ? state_->processes[own].managed[device] : 0};
+  unlock();
+  return now;
+}
+
+bool Node::take(int device, std::uint64_t count, Granules& out) {
   const std::uint32_t total = places(device);
   if (count == 0 || count > total) return false;
   const auto wanted = static_cast<std::uint32_t>(count);
   lock();
   const int own = slot();
-  make_room(own, device, kGranule * count, managed);
-  const bool fits = own >= 0 && fits_locked(own, device, kGranule * count, managed);
+  make_room(own, device, kGranule * count);
+  const bool fits = own >= 0 && fits_locked(own, device, kGranule * count);
   if (fits) {
     DeviceRecord& record = state_->devices[device];
     std::uint32_t run = 0, at = record.hint < total ? record.hint : 0;
@@ -365,13 +403,9 @@ bool Node::take(int device, std::uint64_t count, Granules& out, bool managed) {
         if (record.owner[i] == 0) out.scattered.push_back(i);
       }
     }
-    for (std::uint32_t i = 0; i < wanted; ++i) {
-      record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
-      record.managed[out.at(i)] = managed ? 1 : 0;
-    }
+    for (std::uint32_t i = 0; i < wanted; ++i) record.owner[out.at(i)] = static_cast<std::uint16_t>(own + 1);
     record.used_granules += wanted;
     state_->processes[own].granules[device] += wanted;
-    if (managed) state_->processes[own].managed[device] += wanted;
     note_peak(device);
   }
   unlock();
@@ -394,8 +428,6 @@ void Node::give_locked(int device, const Granules& granules) {
       record.touched[granule] = 0;
     }
     record.owner[granule] = 0;
-    if (owner != 0) state_->processes[owner - 1].managed[device] -= record.managed[granule];
-    record.managed[granule] = 0;
   }
   if (owner != 0) state_->processes[owner - 1].granules[device] -= granules.count;
   std::uint64_t none = 0;
@@ -428,8 +460,8 @@ bool Node::take_context(int device) {
   const Bytes cost = models()[static_cast<std::size_t>(device)].context;
   lock();
   const int own = slot();
-  make_room(own, device, cost, false);
-  const bool fits = own >= 0 && fits_locked(own, device, cost, false);
+  make_room(own, device, cost);
+  const bool fits = own >= 0 && fits_locked(own, device, cost);
   if (fits) {
     state_->processes[own].contexts[device] += cost.count();
     state_->devices[device].context_bytes += cost.count();
@@ -470,8 +502,8 @@ DeviceUse Node::survey(int device) {
   if (SharedBlocks* shared = SharedBlocks::get(); shared != nullptr) shared->reclaim();
   for (int index = 0; index < kMaxProcesses; ++index) {
     const ProcessRecord& process = state_->processes[index];
-    const std::uint64_t bytes =
-        (process.granules[device] - process.parked[device]) * kGranule.count() + process.contexts[device];
+    const std::uint64_t bytes = (process.granules[device] - process.parked[device]) * kGranule.count() +
+                                process.contexts[device] + process.managed[device];
     const Bytes on_host = kGranule * process.parked[device] + Bytes{process.parked_contexts[device]};
     if (process.in_use != 1 || (bytes == 0 && on_host == Bytes{0})) continue;
     // A process that has loaded the driver twice is in two slots, and one process.
@@ -483,6 +515,7 @@ DeviceUse Node::survey(int device) {
     use.pid_namespace = process.identity.pid_namespace;
     use.held += Bytes{bytes};
     use.contexts += Bytes{process.contexts[device]};
+    use.managed += Bytes{process.managed[device]};
     use.on_host += on_host;
   }
   result.free = free_locked(device);

@@ -29,8 +29,9 @@ inline constexpr std::uint32_t kMaxPlaces = 1U << 18;    // of a device's window
 struct ProcessUse {
   std::int32_t pid = 0;
   std::uint64_t pid_namespace = 0;
-  Bytes held;      ///< granules and contexts
+  Bytes held;      ///< granules, contexts, and what managed memory has on the device
   Bytes contexts;  ///< of these
+  Bytes managed;   ///< of these
   Bytes on_host;   ///< moved there by a checkpoint: no part of `held`
 };
 
@@ -110,10 +111,16 @@ class Node {
   /// also what the first take() does. False: the node has too many processes.
   bool attach();
 
-  /// Takes whole granules for this process, contiguous if it can be. False: the device is full, or its cgroup's limit
-  /// is reached. `managed`: no cgroup's limit counts them.
-  bool take(int device, std::uint64_t count, Granules& out, bool managed = false);
+  /// Takes whole granules for this process, contiguous if it can be. Managed memory makes room for them. False: the
+  /// device is full, or its cgroup's limit is reached.
+  bool take(int device, std::uint64_t count, Granules& out);
   void give(int device, const Granules& granules);
+  /// Managed memory of this process moves to the device: as much of it as that has free, in whole granules, is
+  /// returned. It counts for no cgroup's limit.
+  Bytes take_managed(int device, Bytes more);
+  void give_managed(int device, Bytes bytes);
+  /// What it has there now: less than it took where others needed the room.
+  [[nodiscard]] Bytes managed(int device);
   bool take_context(int device);
   void give_context(int device);
 
@@ -175,8 +182,8 @@ class Node {
   [[nodiscard]] Bytes used_locked(int device) const;
   [[nodiscard]] Bytes free_locked(int device) const;
   void note_peak(int device);
-  void make_room(int slot, int device, Bytes needed, bool managed);
-  [[nodiscard]] bool fits_locked(int slot, int device, Bytes needed, bool managed) const;
+  void make_room(int slot, int device, Bytes needed);
+  [[nodiscard]] bool fits_locked(int slot, int device, Bytes needed) const;
 
   void forget_removed_groups();
   [[nodiscard]] GroupLimits limits_of_locked(const char* path, int device) const;

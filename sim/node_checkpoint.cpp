@@ -68,7 +68,7 @@ Move Node::park(Turnstile& turnstile, const ProcessIdentity& process) {
     for (std::size_t device = 0; device < models().size(); ++device) {
       record.parked[device] = record.granules[device];
       record.parked_contexts[device] = record.contexts[device];
-      record.contexts[device] = 0;
+      record.contexts[device] = record.managed[device] = 0;
     }
     recount();
     return Move::kDone;
@@ -81,11 +81,9 @@ Move Node::unpark(Turnstile& turnstile, const ProcessIdentity& process) {
     if (record.restore_failed != 0 && !spec_.driver.restore_can_be_repeated) return Move::kLost;
     for (int device = 0; device < static_cast<int>(models().size()); ++device) {
       const Bytes contexts{record.parked_contexts[device]};
-      const Bytes managed = kGranule * record.managed[device];
       const Bytes all = kGranule * record.parked[device] + contexts;
-      make_room(slot, device, all, true);
-      make_room(slot, device, all - managed, false);
-      if (fits_locked(slot, device, all, true) && fits_locked(slot, device, all - managed, false)) continue;
+      make_room(slot, device, all);
+      if (fits_locked(slot, device, all)) continue;
       record.restore_failed = 1;
       return Move::kFull;
     }

@@ -24,7 +24,7 @@ bool within(const char* group, const char* above) {
 
 /// What counts towards its groups' limits: managed memory does not, nor what a checkpoint moved to the host.
 std::uint64_t charged(const ProcessRecord& process, int device) {
-  const std::uint64_t granules = process.parked[device] != 0 ? 0 : process.granules[device] - process.managed[device];
+  const std::uint64_t granules = process.parked[device] != 0 ? 0 : process.granules[device];
   return granules * kGranule.count() + process.contexts[device];
 }
 

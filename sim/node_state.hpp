@@ -18,7 +18,7 @@ struct ProcessRecord {
   ProcessIdentity identity;
   std::uint64_t contexts[kMaxDevices];  // bytes
   std::uint64_t granules[kMaxDevices];  // how many of the owner table are this process's
-  std::uint64_t managed[kMaxDevices];   // how many of these no group's limit counts
+  std::uint64_t managed[kMaxDevices];   // bytes of managed memory that are there
   // Of a checkpointed process: granules that have their places but do not count, and bytes of contexts.
   std::uint64_t parked[kMaxDevices], parked_contexts[kMaxDevices];
   std::uint32_t unmovable;       // of Unmovable, what it has or had
@@ -30,10 +30,10 @@ struct DeviceRecord {
   std::uint32_t used_granules;
   std::uint32_t hint;  // where the last run was found
   std::uint64_t context_bytes;
+  std::uint64_t managed_bytes;
   std::uint64_t peak_bytes;
   std::uint16_t owner[kMaxPlaces];  // process slot + 1; 0 = free
   std::uint8_t touched[kMaxPlaces];
-  std::uint8_t managed[kMaxPlaces];
 };
 
 /// The limits of one cgroup.

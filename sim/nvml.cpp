@@ -110,7 +110,7 @@ std::vector<std::pair<int, ration::sim::ProcessUse>> listed(nvmlDevice_t device)
   for (const int each : devices_of(device)) {
     for (auto use : Node::get()->uses(each)) {
       if (!told && use.pid_namespace != own_namespace) continue;
-      if (!told) use.held = ration::Bytes{0};
+      use.held = told ? use.held - use.managed : ration::Bytes{0};  // managed: pynvml issue 63, rmm issue 2259
       uses.emplace_back(each, use);
     }
   }

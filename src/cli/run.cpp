@@ -48,6 +48,7 @@ Result<void> apply_settings(RunOptions& options) {
   }
   value("on_deny", wish.on_deny);
   value("account", wish.account);
+  value("managed", wish.managed);
   value("tenant", wish.tenant);
   value("summary", options.summary);
   const auto flag = [&](const char* key, bool& option) {
@@ -225,6 +226,7 @@ ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptio
   book.on_deny = plan.on_deny;
   book.wait_ns = plan.wait_ns;
   book.account_mode = plan.account_mode;
+  book.managed = plan.managed;
   for (const auto& planned : plan.accounts) {
     book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit,
                              planned.guarantee, planned.context.value_or(Bytes{0})});

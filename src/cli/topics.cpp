@@ -79,7 +79,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1413", "no such denial on the books", "ration ps"},
       {"E1414", "ration run inside a workload that is under a limit already", "ration set changes that limit"},
       {"E1415", "not a label", "--label key=value"},
-      {"E1416", "unknown way of counting", "--account device or heap"},
+      {"E1416", "unknown way of counting", "--account device or heap; --managed resident, charge or ignore"},
       {"E1417", "not a simulated node", "--sim=T4, --sim='T4:16GiB*2,A100-40'"},
       {"E1418", "unknown kind of summary", "--summary auto, always, never or json:FILE"},
       {"E1419", "the program was not found", "give its path, or look at PATH"},

@@ -40,6 +40,9 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
       ->allow_extra_args(false);  // the word after it may be the program
   option(verb, "--on-deny", wish.on_deny, "ANSWER", "fail | wait | wait:30s: what a denied allocation does");
   option(verb, "--account", wish.account, "KIND", "device: everything nvidia-smi counts | heap: allocations only");
+  option(
+      verb, "--managed", wish.managed, "POLICY",
+      "managed memory: resident: what may be on the device, the rest stays on the host | charge: all of it | ignore");
   verb->add_flag("--growth", wish.growth, "TensorFlow and JAX start small and grow, whatever their variables say");
   verb->add_option_function<std::string>(
           "--framework-hints", [&wish](const std::string& hints) { wish.framework_hints = hints == "auto"; },

@@ -192,6 +192,7 @@ Bytes Book::headroom(std::uint32_t account) const noexcept {
 OnDeny Book::on_deny() const noexcept { return static_cast<OnDeny>(layout_->header.on_deny); }
 std::uint64_t Book::wait_ns() const noexcept { return layout_->header.wait_ns; }
 AccountMode Book::account_mode() const noexcept { return static_cast<AccountMode>(layout_->header.account_mode); }
+ManagedPolicy Book::managed() const noexcept { return static_cast<ManagedPolicy>(layout_->header.managed); }
 
 std::uint32_t Book::find_account(const DeviceUuid& device) const noexcept {
   std::uint32_t account = 0;
@@ -237,7 +238,7 @@ BookStatus check(const BookHeader& header) noexcept {
   if (header.version != kBookVersion) return BookStatus::kOtherVersion;
   if (header.header_size != sizeof(BookHeader) || header.file_size != sizeof(BookLayout)) return BookStatus::kDamaged;
   if (header.account_count > kMaxAccounts) return BookStatus::kDamaged;
-  if (header.on_deny > 1 || header.account_mode > 1) return BookStatus::kDamaged;
+  if (header.on_deny > 1 || header.account_mode > 1 || header.managed > 2) return BookStatus::kDamaged;
   return BookStatus::kOk;
 }
 
@@ -273,6 +274,7 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   header.account_count = static_cast<std::uint32_t>(contents.accounts.size());
   header.on_deny = static_cast<std::uint32_t>(contents.on_deny);
   header.account_mode = static_cast<std::uint32_t>(contents.account_mode);
+  header.managed = static_cast<std::uint32_t>(contents.managed);
   header.wait_ns = contents.wait_ns;
   copy_text(header.name, contents.name.c_str());
   copy_text(header.tenant, contents.tenant.c_str());

@@ -80,7 +80,11 @@ enum class Unmovable : std::uint32_t {
 };
 
 /// What the bytes of a charge are, for `ration explain`.
-enum class Kind : std::uint32_t { kHeap, kContext, kPool };
+enum class Kind : std::uint32_t { kHeap, kContext, kPool, kManaged };
+
+/// What of managed memory counts against the limit: all of it; what may be on the device, the rest being kept on the
+/// host; nothing.
+enum class ManagedPolicy : std::uint32_t { kResident = 0, kCharge = 1, kIgnore = 2 };
 
 struct NewAccount {
   DeviceUuid device{};
@@ -102,6 +106,7 @@ struct NewBook {
   OnDeny on_deny = OnDeny::kFail;
   std::uint64_t wait_ns = 0;
   AccountMode account_mode = AccountMode::kDevice;
+  ManagedPolicy managed = ManagedPolicy::kResident;
   std::vector<NewAccount> accounts;
 };
 
@@ -141,9 +146,9 @@ struct ProcessSnapshot {
   ProcessIdentity identity;
   std::string command;
   std::uint64_t attached_ns = 0;
-  std::vector<Bytes> held, context, pooled;  // by account
-  std::vector<Bytes> shared;                 // by account: what it holds that others may hold, too, whoever is charged
-  std::uint32_t unmovable = 0;               // of Unmovable, what it has or had
+  std::vector<Bytes> held, context, pooled, managed;  // by account
+  std::vector<Bytes> shared;    // by account: what it holds that others may hold, too, whoever is charged
+  std::uint32_t unmovable = 0;  // of Unmovable, what it has or had
   [[nodiscard]] bool has(Unmovable what) const { return (unmovable & static_cast<std::uint32_t>(what)) != 0; }
 };
 
@@ -337,6 +342,7 @@ class Book {
   [[nodiscard]] OnDeny on_deny() const noexcept;
   [[nodiscard]] std::uint64_t wait_ns() const noexcept;
   [[nodiscard]] AccountMode account_mode() const noexcept;
+  [[nodiscard]] ManagedPolicy managed() const noexcept;
 
  private:
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};

@@ -182,7 +182,7 @@ Book::Changed Book::change(const Place& place, Step step, std::uint64_t size) no
 
 Word& Book::part_of(std::uint32_t account, Kind kind) noexcept {
   Part& part = own_->parts[account];
-  return kind == Kind::kContext ? part.context : part.pooled;
+  return kind == Kind::kContext ? part.context : kind == Kind::kPool ? part.pooled : part.managed;
 }
 
 Charged Book::charge(std::uint32_t account, Bytes size, Kind kind, Bytes* raised_from) noexcept {

@@ -39,6 +39,7 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
     process.held.push_back(bytes(slot.parts[account].held));
     process.context.push_back(bytes(slot.parts[account].context));
     process.pooled.push_back(bytes(slot.parts[account].pooled));
+    process.managed.push_back(bytes(slot.parts[account].managed));
     process.shared.emplace_back();
   }
   return process;
@@ -193,7 +194,7 @@ static bool is_plausible(const BookSnapshot& book) {
       if (!possible(bytes)) return false;
   for (const ProcessSnapshot& process : book.processes) {
     if (process.identity.pid <= 0 || process.identity.pid > kLastPid) return false;
-    for (const auto* amounts : {&process.held, &process.context, &process.pooled, &process.shared})
+    for (const auto* amounts : {&process.held, &process.context, &process.pooled, &process.managed, &process.shared})
       if (!std::all_of(amounts->begin(), amounts->end(), possible)) return false;
   }
   return book.creator.pid > 0 && book.creator.pid <= kLastPid;

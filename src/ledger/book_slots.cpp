@@ -47,7 +47,7 @@ void Book::prepare(std::uint32_t index, const ProcessIdentity& self) noexcept {
     while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
     Part& part = slot.parts[account];
     part.changes.store(number, kRelaxed);
-    for (Word* amount : {&part.held, &part.context, &part.pooled}) amount->store(0, kRelaxed);
+    for (Word* amount : {&part.held, &part.context, &part.pooled, &part.managed}) amount->store(0, kRelaxed);
   }
   slot.change.store(kNoChange, kRelaxed);
   slot.waiting.store(0, kRelaxed);

@@ -17,7 +17,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 8;
+inline constexpr std::uint32_t kBookVersion = 9;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
@@ -107,6 +107,7 @@ struct Part {
   Word confirmed;  // newest of its changes that somebody saw made before replacing it
   Word context;    // of what it holds: CUDA contexts
   Word pooled;     // of what it holds: reserved by the driver's memory pools
+  Word managed;    // of what it holds: managed memory
 };
 
 /// One process of the workload. Written by that process; `confirmed` of its parts by everybody, `state` by whoever
@@ -205,6 +206,7 @@ struct BookHeader {
   std::uint32_t account_count;             // creator
   std::uint32_t on_deny;                   // creator: OnDeny
   std::uint32_t account_mode;              // creator: AccountMode
+  std::uint32_t managed;                   // creator: ManagedPolicy
   std::uint64_t wait_ns;                   // creator: longest wait of OnDeny::kWait; UINT64_MAX = for ever
   char name[64];                           // creator
   char tenant[64];                         // creator

@@ -39,7 +39,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
   Bytes used, away;
   for (const AccountView* account : accounts) {
     used += account->used, away += account->away;
-    holding.context += account->context, holding.pooled += account->pooled;
+    holding.context += account->context, holding.pooled += account->pooled, holding.managed += account->managed;
     holding.unrequested += account->unrequested;
     holding.contexts_counted = holding.contexts_counted && account->contexts_counted;
     if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
@@ -61,6 +61,7 @@ json part_of(const AccountView& account, const ProcessView& process) {
   Holding holding{process.used,
                   process.context,
                   process.pooled,
+                  process.managed,
                   Bytes{0},
                   account.suspended ? std::optional(Bytes{0}) : process.driver_used,
                   account.contexts_counted};
@@ -110,12 +111,15 @@ json stranger_json(const Snapshot& snapshot, const std::vector<const UngovernedV
 }  // namespace
 
 json rows_of(const Holding& holding) {
-  const Bytes held = holding.held, special = holding.context + holding.pooled;
+  const Bytes held = holding.held, special = holding.context + holding.pooled + holding.managed;
+  const Bytes in_driver = held - std::min(held, holding.managed) + holding.unrequested;
   const auto& driver = holding.driver;
   return {
       row("allocated", "allocated by the program", held - std::min(held, special),
           "book: tensors, and what its framework caches"),
       row("pooled", "reserved by the driver's pools", holding.pooled, "book: in use, and free in them"),
+      row("managed", "managed memory that may be on the device", holding.managed,
+          "book: the driver's figures for processes leave it out"),
       row("framework_free", "of both, cached and free", std::nullopt,
           "no book has it: torch.cuda.memory_reserved - memory_allocated, of ration's pool get_memory_info"),
       row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
@@ -123,8 +127,8 @@ json rows_of(const Holding& holding) {
       row("unrequested", "not requested (code, local memory of kernels)", holding.unrequested,
           "driver minus book at several looks; the limit binds it"),
       row("unexplained", "not explained (newer than these looks)",
-          driver ? std::optional(*driver - std::min(*driver, held + holding.unrequested)) : std::nullopt,
-          driver ? "driver minus the rows above" : holding.untold)};
+          driver ? std::optional(*driver - std::min(*driver, in_driver)) : std::nullopt,
+          driver ? "driver minus the rows above, but for managed" : holding.untold)};
 }
 
 std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes pooled) {

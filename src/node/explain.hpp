@@ -14,10 +14,10 @@ namespace ration::node {
 
 /// What processes hold on one device, as the books and the driver say.
 struct Holding {
-  Bytes held, context, pooled;   ///< by the books; the last two are part of the first
-  Bytes unrequested;             ///< beside these, of an account: see AccountView
-  std::optional<Bytes> driver;   ///< absent: it does not attribute memory to them
-  bool contexts_counted = true;  ///< false: the books enter allocations only
+  Bytes held, context, pooled, managed;  ///< by the books; the others are part of the first
+  Bytes unrequested;                     ///< beside these, of an account: see AccountView
+  std::optional<Bytes> driver;           ///< absent: it does not attribute memory to them
+  bool contexts_counted = true;          ///< false: the books enter allocations only
   const char* untold = "the driver does not attribute memory to these processes";  ///< why `driver` is absent
 };
 /// By kind. The rows with a number add up to what the driver says.

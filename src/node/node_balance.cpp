@@ -24,7 +24,7 @@ Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effe
   Bytes held;
   for (const ProcessView& process : view->processes) {
     if (!process.driver_used) return said;  // nobody knows better
-    held += *process.driver_used;
+    held += *process.driver_used + process.managed;
   }
   return std::min(said, std::max(effective, held + kBesideIt));
 }

@@ -306,7 +306,7 @@ void Node::note_violators(std::vector<Event>& events) {
       const int looks = present[key] = std::min(violators_[key] + 1, kLooksInARow + 1);
       if (looks < kLooksInARow) process.state = ProcessState::kManaged;
       if (looks >= kLooksInARow) {  // that is what it has
-        const Bytes found = *process.driver_used - process.used;
+        const Bytes found = *process.driver_used - process.used_by_driver();
         const Bytes beside = found - std::min(found, account.unrequested);  // of which the account has that already
         account.used += beside;
         for (DeviceView& device : snapshot_.devices) {

@@ -12,7 +12,7 @@ std::pair<int, Bytes> beyond_belief(const AccountView& account) {
   Bytes seen;
   bool told = true;
   for (const ProcessView& process : account.processes) {
-    seen += process.driver_used.value_or(Bytes{0});
+    seen += process.driver_used.value_or(Bytes{0}) + process.managed;
     told = told && process.driver_used;
   }
   const Bytes beyond = account.used - std::min(account.used, told ? seen : account.limit);

@@ -10,14 +10,14 @@
 namespace ration::node {
 namespace {
 
-/// What the driver says of all processes together. Absent: it does not say it of one of them, or the account does not
-/// enter contexts, so that the two cannot be compared.
+/// What all processes have together: what the driver says, and managed memory, which it leaves out. Absent: it does not
+/// say it of one of them, or the account does not enter contexts, so that the two cannot be compared.
 std::optional<Bytes> seen_by_driver(const AccountView& account) {
   if (account.suspended || account.ended || !account.contexts_counted || account.processes.empty()) return std::nullopt;
   Bytes seen;
   for (const ProcessView& process : account.processes) {
     if (!process.driver_used) return std::nullopt;
-    seen += *process.driver_used;
+    seen += *process.driver_used + process.managed;
   }
   return seen;
 }

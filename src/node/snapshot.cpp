@@ -72,6 +72,7 @@ ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& pro
   view.used = process.held[account];
   view.context = process.context[account];
   view.pooled = process.pooled[account];
+  view.managed = process.managed[account];
   view.shared = process.shared[account];
   if (driver != nullptr) {
     driver->governed = true;
@@ -79,7 +80,7 @@ ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& pro
     view.untold = driver->untold;
   }
   // Shared memory that another process of the workload is charged for may be this one's by the driver's count.
-  if (view.driver_used && *view.driver_used > view.used + view.shared + kNotInBooks)
+  if (view.driver_used && *view.driver_used > view.used_by_driver() + view.shared + kNotInBooks)
     view.state = ProcessState::kViolator;
   return view;
 }
@@ -129,10 +130,11 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   for (const auto& process : book.processes) {
     view.context += process.context[account];
     view.pooled += process.pooled[account];
+    view.managed += process.managed[account];
   }
   if (view.suspended) {
     view.away = std::exchange(view.used, Bytes{0});
-    view.context = view.pooled = view.shared = view.unrequested = Bytes{0};
+    view.context = view.pooled = view.managed = view.shared = view.unrequested = Bytes{0};
   }
   return view;
 }
@@ -222,7 +224,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
             process.identity.pid_namespace == own_namespace)
           shown.driver_used = Bytes{0};
         if (driver == nullptr && processes != nullptr && !processes->told) shown.untold = policy::kUntoldInContainer;
-        if (view.suspended) shown.used = shown.context = shown.pooled = Bytes{0};
+        if (view.suspended) shown.used = shown.context = shown.pooled = shown.managed = Bytes{0};
       }
       if (device != snapshot.devices.end()) device->governed += view.credible();
       snapshot.accounts.push_back(std::move(view));

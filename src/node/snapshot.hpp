@@ -25,9 +25,13 @@ struct ProcessView {
   std::string user, command;
   ProcessState state = ProcessState::kManaged;
   Bytes used, context, pooled;       ///< by its book; the last two are part of the first
+  Bytes managed;                     ///< so, too: the driver's figures for processes leave it out
   Bytes shared;                      ///< what it holds that others may hold, too, whoever is charged for it
   std::optional<Bytes> driver_used;  ///< absent where the driver does not say: `untold` is why
   const char* untold = policy::kUntold;
+
+  /// What of `used` is in `driver_used`.
+  [[nodiscard]] Bytes used_by_driver() const { return used - std::min(used, managed); }
 };
 
 /// One workload on one device.
@@ -42,6 +46,7 @@ struct AccountView {
   std::optional<int> gpu;  ///< absent: the device is not on this machine (any more)
   std::string uuid, device;
   Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
+  Bytes managed;      ///< of `used`: see ProcessView
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Book::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;

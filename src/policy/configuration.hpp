@@ -50,7 +50,7 @@ enum class ShareIdle { kNone, kEven, kWeighted };
 
 struct Defaults {
   Given<Amount> limit, guarantee;
-  Given<std::string> gpu, on_deny, account, tenant, summary;
+  Given<std::string> gpu, on_deny, account, managed, tenant, summary;
   Given<bool> growth, framework_hints, require_enforced;
   Given<Ungoverned> ungoverned;
   Given<std::chrono::nanoseconds> grace;

@@ -62,6 +62,15 @@ const std::vector<Key>& keys() {
          "What counts: device, all that nvidia-smi counts; heap, allocations only.",
          "\"device\"",
          {"device", "heap"}},
+        {"defaults",
+         "managed",
+         Shape::kChoice,
+         "resident",
+         "What of managed memory counts: resident, what may be on the device, while the rest stays on the host; "
+         "charge, "
+         "all of it; ignore, nothing.",
+         "\"charge\"",
+         {"resident", "charge", "ignore"}},
         {"defaults", "tenant", Shape::kName, "", "Who is charged where nothing else says.", "\"nlp\""},
         {"defaults", "summary", Shape::kSummary, "auto", "The closing line of ration run.", "\"auto\""},
         {"defaults", "growth", Shape::kFlag, "false", "TensorFlow and JAX start small, whatever their variables say.",

@@ -114,6 +114,7 @@ void read_defaults(const Values& values, Defaults& defaults) {
   values.read("gpu", defaults.gpu);
   values.read("on_deny", defaults.on_deny);
   values.read("account", defaults.account);
+  values.read("managed", defaults.managed);
   values.read("tenant", defaults.tenant);
   values.read("summary", defaults.summary);
   values.read("growth", defaults.growth);

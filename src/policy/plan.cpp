@@ -245,6 +245,14 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
                 "--account device (contexts count) or heap (allocations only)", 2);
   }
   if (wish.account == "heap") plan.account_mode = ledger::AccountMode::kHeap;
+  constexpr const char* kPolicies[] = {"resident", "charge", "ignore"};  // as ledger::ManagedPolicy
+  const auto* policy =
+      std::find(std::begin(kPolicies), std::end(kPolicies), wish.managed.empty() ? "resident" : wish.managed);
+  if (policy == std::end(kPolicies)) {
+    return fail("E1416", fmt::format("managed '{}' is unknown.", wish.managed),
+                "--managed resident (what may be on the device), charge (all of it) or ignore", 2);
+  }
+  plan.managed = static_cast<ledger::ManagedPolicy>(policy - kPolicies);
   if (auto good = parse_on_deny(wish.on_deny, plan); !good) return tl::unexpected(good.error());
   if (auto good = join_labels(wish.labels, plan.labels); !good) return tl::unexpected(good.error());
   const auto entered =

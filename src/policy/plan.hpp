@@ -15,7 +15,7 @@ namespace ration::policy {
 
 /// As typed; empty = not given.
 struct Wish {
-  std::string limit, guarantee, gpu, slice, name, tenant, on_deny, account;
+  std::string limit, guarantee, gpu, slice, name, tenant, on_deny, account, managed;
   std::vector<std::string> labels;
   bool growth = false;          ///< frameworks start small, whatever their variables say
   bool framework_hints = true;  ///< frameworks start small unless their variables say otherwise
@@ -35,6 +35,7 @@ struct Plan {
   ledger::OnDeny on_deny = ledger::OnDeny::kFail;
   std::uint64_t wait_ns = 0;
   ledger::AccountMode account_mode = ledger::AccountMode::kDevice;
+  ledger::ManagedPolicy managed = ledger::ManagedPolicy::kResident;
   std::vector<PlannedAccount> accounts;
   std::map<std::string, std::string> sets;   ///< environment variables the program gets
   std::string simulation;                    ///< what of CUDA is simulated, for people; empty: nothing

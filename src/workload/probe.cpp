@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "driver/cuda_managed_abi.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/way.hpp"
 
@@ -35,6 +36,16 @@ void free_async() {
 CUresult keep(CUresult result, const CUdeviceptr& pointer) {  // by reference: read after the call
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   return result;
+}
+
+/// Of managed memory: only what was not told to stay on the host is taken from the device.
+bool may_be_on_device(CUdeviceptr address, std::size_t size) {
+  constexpr int kPreferredLocation = 2;  // CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION
+  constexpr int kHost = -1;              // CU_DEVICE_CPU
+  int place = 0;
+  return DRIVER(cuMemRangeGetAttribute)(&place, sizeof place, kPreferredLocation, address + size - 1, 1) !=
+             CUDA_SUCCESS ||
+         place != kHost;
 }
 
 CUmemAllocationProp on_device(int device) {
@@ -77,7 +88,9 @@ std::vector<Way> plain_ways() {
       {"managed",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocManaged)(&p, n, 1), p);
+         if (const CUresult result = keep(DRIVER(cuMemAllocManaged)(&p, n, 1), p); result != CUDA_SUCCESS)
+           return result;
+         return may_be_on_device(p, n) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
        },
        free_pointers},
       {"pitch-wide",

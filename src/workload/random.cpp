@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "driver/cuda_managed_abi.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/way.hpp"
 
@@ -81,8 +82,12 @@ class Caller {
     const std::size_t bytes = size();
     switch (random_() % 4) {
       case 0:
-        if (expect(DRIVER(cuMemAllocManaged)(&address, bytes, 1), "cuMemAllocManaged"))
-          held_.push_back({Kind::kLinear, address, bytes});
+        if (!expect(DRIVER(cuMemAllocManaged)(&address, bytes, 1), "cuMemAllocManaged")) return;
+        held_.push_back({Kind::kLinear, address, bytes});
+        if (random_() % 2 == 0)
+          expect(DRIVER(cuMemPrefetchAsync)(address, bytes, 0, stream_), "cuMemPrefetchAsync");
+        else
+          expect(DRIVER(cuMemsetD8_v2)(address, 1, bytes), "cuMemsetD8");
         return;
       case 1:
         if (expect(DRIVER(cuMemAllocPitch_v2)(&address, &pitch, bytes / 64 + 1, 64, 4), "cuMemAllocPitch"))

@@ -38,7 +38,7 @@ void refund(std::uint64_t address, const Block& block) noexcept {
 
 /// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
-  const Bytes taken = granules.occupy(address, size, place.context);
+  const Bytes taken = granules.occupy(address, size, place.among_plain ? place.context : 0);
   const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, Kind::kHeap);
   if (!fits) {
     (void)granules.vacate(address, size);  // nothing was charged for it: the caller gives back what it had entered
@@ -86,7 +86,7 @@ void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
-  if (Bytes{size} > kLargestPiece || place.account == kNoAccount) return false;
+  if (Bytes{size} > kLargestPiece || place.account == kNoAccount || !place.among_plain) return false;
   const Gate::Alone alone(taking_small);
   if (!granules.has_room(place.context, size)) return false;
   if (call(address) != CUDA_SUCCESS) return false;
@@ -118,10 +118,9 @@ CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
 /// `call(address)` takes `size` bytes at an address of the driver's choice; it may correct `size` to what it really
 /// took.
 template <typename Call>
-CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call) noexcept {
-  if (size == 0) return call(address);  // the driver says what is wrong
-  const Place place = current_place();
-  if (place.context == 0) return call(address);
+CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& address, Call&& call,
+                    const Place& place = current_place()) noexcept {
+  if (size == 0 || place.context == 0) return call(address);  // the driver says what is wrong
   const Bytes entered = worst_case(size);
   if (!admit_quietly(place.account, entered, Kind::kHeap)) [[unlikely]] {
     if (fits_in_a_shared_granule(size, place, address, call)) return CUDA_SUCCESS;
@@ -158,7 +157,7 @@ CUresult release_block(CUdeviceptr address, Call&& call) noexcept {
   CUresult result = CUDA_SUCCESS;
   Block block;
   const bool known = blocks.take(address, block);
-  if (!known && free_pool_pointer(address, result)) return result;
+  if (!known && (free_managed_block(address, result) || free_pool_pointer(address, result))) return result;
   if (!known) {
     ClosingImport closing(address);
     result = call();
@@ -263,10 +262,19 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   auto* call_real = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged);
   if (!governed() || out == nullptr) return call_real(out, size, flags);
   note(Unmovable::kManaged);
+  Place place = current_place();
+  place.among_plain = false;
+  const auto policy = book_usable() ? book().managed() : ManagedPolicy::kCharge;
+  if (size == 0 || place.context == 0 || policy == ManagedPolicy::kIgnore) return call_real(out, size, flags);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
-  const CUresult result = take_block(taken, "cuMemAllocManaged", address,
-                                     [&](CUdeviceptr& given) { return call_real(&given, size, flags); });
+  // Small ones share granules, unless they have to stay on the host.
+  const bool is_piece = ration::Bytes{size} <= kLargestPiece &&
+                        (policy == ManagedPolicy::kCharge || book().headroom(place.account) >= ration::kGranule);
+  const CUresult result = is_piece ? take_block(
+                                         taken, "cuMemAllocManaged", address,
+                                         [&](CUdeviceptr& given) { return call_real(&given, size, flags); }, place)
+                                   : take_managed(policy, address, size, flags, place);
   if (result == CUDA_SUCCESS) *out = address;
   return result;
 }

@@ -137,6 +137,7 @@ void contents_are_gone(const Context& context) noexcept {
   blocks_of_context_are_gone(context.number);
   arrays_of_context_are_gone(context.number);
   images_of_context_are_gone(context.number);
+  managed_of_context_is_gone(context.number);
   for (const std::uint64_t bytes : context.set_aside) give_back(context.account, Bytes{bytes});
   refresh_pools();
   refresh_graph_pools();

@@ -56,6 +56,7 @@ void forget_parent() noexcept {
   abandon_graphs();
   abandon_images();
   abandon_imports();
+  abandon_managed();
   abandon_pools();
   abandon_virtual_memory();
 }
@@ -126,6 +127,8 @@ bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept
   if (admit_quietly(account, size, kind)) return true;
   trim_pools();
   trim_graph_pools();
+  if (admit_quietly(account, size, kind)) return true;
+  evict_managed(account, size);
   return admit_quietly(account, size, kind);
 }
 

@@ -13,6 +13,7 @@
 namespace ration::shim {
 
 using ledger::Kind;
+using ledger::ManagedPolicy;
 using ledger::Unmovable;
 
 /// No account: the workload was not given that device, so nothing may be taken there.
@@ -38,6 +39,7 @@ struct Place {
   std::uint64_t context = 0;  // never given twice, unlike the driver's handles; 0: there is none
   std::uint32_t account = kNoAccount;
   std::uint32_t epoch = 0;
+  bool among_plain = true;  // false: a block that shares no granule with plain ones
 };
 [[nodiscard]] Place current_place() noexcept;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/cuda_abi.hpp"
+#include "shim/hooks/governor.hpp"
 
 /// Marks a definition that stands under the driver's own name.
 #define RATION_HOOK extern "C" [[gnu::visibility("default")]]
@@ -22,6 +23,14 @@ void pools_after_synchronisation() noexcept;
 /// Frees a pointer that came from a pool and is freed like any other; `result` is the driver's. False: it is not one.
 [[nodiscard]] bool free_pool_pointer(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
 
+/// Takes managed memory by the workload's policy (managed.cpp).
+[[nodiscard]] cuda::CUresult take_managed(ManagedPolicy policy, cuda::CUdeviceptr& address, std::size_t size,
+                                          unsigned int flags, const Place& place) noexcept;
+/// As free_pool_pointer().
+[[nodiscard]] bool free_managed_block(cuda::CUdeviceptr address, cuda::CUresult& result) noexcept;
+/// Moves managed memory to the host, where the policy allows it, until `needed` bytes fit into the account.
+void evict_managed(std::uint32_t account, Bytes needed) noexcept;
+
 /// A context that no hook saw made: by a private function of the driver (ZLUDA's dark_api lists one), or of a green
 /// context. It is there already, so it is charged past the limit, too, with what a context is known to cost.
 void adopt_context(cuda::CUcontext context, cuda::CUdevice device, std::uint32_t account) noexcept;
@@ -35,6 +44,7 @@ void adopt_blocks(std::uint64_t handle, std::uint64_t number) noexcept;
 void blocks_of_context_are_gone(std::uint64_t context) noexcept;
 void arrays_of_context_are_gone(std::uint64_t context) noexcept;
 void images_of_context_are_gone(std::uint64_t context) noexcept;
+void managed_of_context_is_gone(std::uint64_t context) noexcept;
 
 /// Keeps the memory alive in the book that a handle stands for; its number, or 0 where no hook has seen it made.
 [[nodiscard]] std::uint64_t hold_physical_of(cuda::CUmemGenericAllocationHandle handle) noexcept;
@@ -54,6 +64,7 @@ void abandon_contexts() noexcept;
 void abandon_graphs() noexcept;
 void abandon_images() noexcept;
 void abandon_imports() noexcept;
+void abandon_managed() noexcept;
 void abandon_pools() noexcept;
 void abandon_virtual_memory() noexcept;
 

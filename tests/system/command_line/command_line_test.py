@@ -197,6 +197,7 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1409", "run", NODE, "--name", "../../x", "--", "true")
         self.refused(2, "E1415", "run", NODE, "--label", "novalue", "--", "true")
         self.refused(2, "E1416", "run", NODE, "--account", "heep", "--", "true")
+        self.refused(2, "E1416", "run", NODE, "--managed", "all", "--", "true")
         self.refused(2, "E1418", "run", NODE, "--summary", "loud", "--", "true")
         self.refused(2, "E1305", "run", NODE, "--limit", "1GiB", "--guarantee", "2GiB", "--", "true")
         self.assertIn("'ps'", self.refused(2, "E1001", "pss"))
@@ -250,7 +251,7 @@ class CommandLine(unittest.TestCase):
         good = self.ration("run", NODE, "--name", "good", "--", "true")
         self.assertEqual(good.returncode, 0, good.stderr)
         whole = next((self.folder / "books").iterdir()).read_bytes()
-        broken = {"truncated": whole[:5000], "empty": b"", "foreign": b"x" * len(whole), "version": whole[:8] + b"\x09\0\0\0" + whole[12:]}
+        broken = {"truncated": whole[:5000], "empty": b"", "foreign": b"x" * len(whole), "version": whole[:8] + b"\xff\0\0\0" + whole[12:]}
         for name, content in broken.items():
             (self.folder / "books" / f"{name}.book").write_bytes(content)
         self.assertEqual(self.ration("ps", NODE).returncode, 0)
@@ -528,7 +529,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         device = self.document("explain_tenant", "explain", "--tenant", "nlp", NODE, "-o", "json")["data"]["devices"][0]
         self.assertEqual({each["workload"]: each["used_bytes"] for each in device["workloads"]}, {"train": 1088 * MIB, "serve": 2112 * MIB})
         parts = {row["id"]: row["bytes"] for row in device["rows"]}
-        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "context": 128 * MIB, "framework_free": None, "unrequested": 0, "unexplained": 0})
+        self.assertEqual(parts, {"allocated": 3072 * MIB, "pooled": 0, "managed": 0, "context": 128 * MIB, "framework_free": None, "unrequested": 0, "unexplained": 0})
         self.assertEqual(sum(bytes or 0 for bytes in parts.values()), device["driver_bytes"], "the driver's number")
         self.assertEqual(self.document("explain_workload", "explain", "nlp", NODE, "-o", "json")["data"][0]["used_bytes"], 3136 * MIB, "a workload comes first")
         self.assertIn("tenant vision on GPU 0", self.ration("explain", "vision", NODE).stdout)

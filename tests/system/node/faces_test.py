@@ -233,7 +233,7 @@ class Explain(Faces):
         account = self.document("explain", "train", self.node)["data"][0]
         self.assertEqual(account, self.get("/api/v1/workloads/train/explain")[0], "one document on every way")
         for each in ({row["id"]: row for row in rows} for rows in (account["rows"], account["processes"][0]["rows"])):
-            self.assertEqual(list(each), ["allocated", "pooled", "framework_free", "context", "unrequested", "unexplained"])
+            self.assertEqual(list(each), ["allocated", "pooled", "managed", "framework_free", "context", "unrequested", "unexplained"])
             self.assertEqual((each["unrequested"]["bytes"], each["framework_free"]["bytes"]), (0, None))
 
 

@@ -174,7 +174,7 @@ class Obedient:
 
     def take(self, mib, function="cuMemAlloc_v2"):
         address = ctypes.c_uint64()
-        size = ctypes.c_size_t(int(mib) * MIB)
+        size = ctypes.c_size_t(int(float(mib) * MIB))
         error = self.cuda.cuMemAllocManaged(ctypes.byref(address), size, 1) if function == "managed" else getattr(self.cuda, function)(ctypes.byref(address), size)
         if error == 0:
             self.blocks.append(address)
@@ -182,6 +182,35 @@ class Obedient:
 
     def managed(self, mib):
         return self.take(mib, "managed")
+
+    def prefetch(self, block, mib, device=0):
+        """The beginning of a block; -1: to the host."""
+        return self.cuda.cuMemPrefetchAsync(self.blocks[int(block)], ctypes.c_size_t(int(mib) * MIB), int(device), None)
+
+    def prefetch_batch(self, *mib):
+        """The beginnings of the first blocks, to the device, in one call."""
+        count = len(mib)
+        addresses = (ctypes.c_uint64 * count)(*(block.value for block in self.blocks[:count]))
+        sizes = (ctypes.c_size_t * count)(*(int(each) * MIB for each in mib))
+        location, first = (ctypes.c_int * 2)(1, 0), ctypes.c_size_t(0)
+        return self.cuda.cuMemPrefetchBatchAsync(addresses, sizes, ctypes.c_size_t(count), location, ctypes.byref(first), ctypes.c_size_t(1),
+                                                 ctypes.c_ulonglong(0), None)
+
+    def advise(self, block, mib, advice, device=0):
+        """CUmem_advise by its number, for the beginning of a block; -1: the host."""
+        return self.cuda.cuMemAdvise(self.blocks[int(block)], ctypes.c_size_t(int(mib) * MIB), int(advice), int(device))
+
+    def fill(self, block, mib):
+        return self.cuda.cuMemsetD8_v2(self.blocks[int(block)], ctypes.c_ubyte(1), ctypes.c_size_t(int(mib) * MIB))
+
+    def mark(self, block, mib):
+        """The last bytes of the beginning of a block."""
+        return self.cuda.cuMemsetD8_v2(ctypes.c_uint64(self.blocks[int(block)].value + int(mib) * MIB - 4), ctypes.c_ubyte(7), ctypes.c_size_t(4))
+
+    def is_marked(self, block, mib):
+        found = (ctypes.c_ubyte * 4)()
+        self.cuda.cuMemcpyDtoH_v2(found, ctypes.c_uint64(self.blocks[int(block)].value + int(mib) * MIB - 4), ctypes.c_size_t(4))
+        return list(found) == [7] * 4
 
     def give(self):
         return self.cuda.cuMemFree_v2(self.blocks.pop())

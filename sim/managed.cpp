@@ -1,0 +1,366 @@
+#include "managed.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ration::sim {
+namespace {
+
+using namespace cuda;
+
+constexpr int kOnHost = -1;
+constexpr int kNowhere = -2;  // CU_DEVICE_INVALID
+
+// At most so many times what the device has, in one process: a host has an end, too.
+constexpr std::uint64_t kMost = 16;
+
+/// Two MiB of the process's addresses, on a device or on the host as a whole.
+struct Granule {
+  explicit Granule(std::uint64_t at) : start(at) {}
+  ~Granule() { ::munmap(reinterpret_cast<void*>(start), kGranule.count()); }
+  Granule(const Granule&) = delete;
+  Granule& operator=(const Granule&) = delete;
+  const std::uint64_t start;
+  int place = kOnHost;
+};
+
+struct Managed {
+  std::uint64_t size = 0;
+  Context* context = nullptr;
+  std::vector<std::shared_ptr<Granule>> granules;
+  std::vector<int> preferred;  // of each granule: an ordinal, kOnHost or kNowhere
+};
+
+/// Where the next small block of a context goes: they share a granule.
+struct Nursery {
+  std::shared_ptr<Granule> granule;
+  std::uint64_t used = 0;
+};
+std::map<Context*, Nursery> nurseries;
+
+std::map<std::uint64_t, Managed>& all() {
+  static auto* kept = new std::map<std::uint64_t, Managed>;  // programs end while threads still copy
+  return *kept;
+}
+std::atomic<std::size_t> block_count{0};
+std::uint64_t on_device[kMaxDevices];  // granules, as far as this process knows
+
+/// Others who needed the room have had some of it moved to the host since.
+void learn_of_evictions() {
+  for (int device = 0; device < static_cast<int>(Node::get()->models().size()); ++device) {
+    if (on_device[device] == 0) continue;
+    const std::uint64_t left = Node::get()->managed(device).count() >> 21;
+    for (auto block = all().begin(); on_device[device] > left && block != all().end(); ++block)
+      for (const auto& granule : block->second.granules) {
+        if (granule->place != device || on_device[device] <= left) continue;
+        granule->place = kOnHost;
+        --on_device[device];
+      }
+  }
+}
+
+using GranuleList = std::vector<Granule*>;
+
+void move_to_host(const GranuleList& granules) {
+  learn_of_evictions();
+  for (int device = 0; device < static_cast<int>(Node::get()->models().size()); ++device) {
+    const auto leave = static_cast<std::uint64_t>(std::count_if(
+        granules.begin(), granules.end(), [&](const Granule* granule) { return granule->place == device; }));
+    if (leave > 0) Node::get()->give_managed(device, kGranule * leave);
+    on_device[device] -= leave;
+  }
+  for (Granule* granule : granules) granule->place = kOnHost;
+}
+
+/// As many of these as the device has room for.
+void move_to_device(int device, GranuleList granules) {
+  learn_of_evictions();
+  std::erase_if(granules, [&](const Granule* granule) { return granule->place == device; });
+  if (granules.empty()) return;
+  granules.resize(Node::get()->take_managed(device, kGranule * granules.size()).count() >> 21);
+  move_to_host(granules);
+  for (Granule* granule : granules) granule->place = device;
+  on_device[device] += granules.size();
+}
+
+/// The block that the address lies in, or end.
+auto find(std::uint64_t address) {
+  auto found = all().upper_bound(address);
+  if (found == all().begin() || address >= (--found)->first + found->second.size) return all().end();
+  return found;
+}
+
+/// Calls `visit(block, index)` for every granule of which a part lies in the range.
+template <typename Visit>
+void each_granule(std::uint64_t address, std::uint64_t size, Visit&& visit) {
+  const auto found = find(address);
+  if (found == all().end()) return;
+  auto& [start, block] = *found;
+  const std::uint64_t first = start & ~(kGranule.count() - 1);
+  const std::uint64_t last = std::min(address + size, start + block.size) - 1;
+  for (std::uint64_t index = (address - first) >> 21; index <= (last - first) >> 21; ++index) visit(block, index);
+}
+
+template <typename Wanted>
+GranuleList granules_in(std::uint64_t address, std::uint64_t size, Wanted&& wanted) {
+  GranuleList granules;
+  each_granule(address, size, [&](Managed& block, std::uint64_t index) {
+    if (wanted(block, index)) granules.push_back(block.granules[index].get());
+  });
+  return granules;
+}
+
+bool is_any(const Managed&, std::uint64_t) { return true; }
+bool may_move(const Managed& block, std::uint64_t index) { return block.preferred[index] != kOnHost; }
+
+/// New addresses in whole granules, aligned to them.
+std::vector<std::shared_ptr<Granule>> map_granules(std::uint64_t count) {
+  const std::uint64_t extent = count << 21;
+  // One granule more, so that it can be aligned; what is too much goes back.
+  void* range = ::mmap(nullptr, extent + kGranule.count(), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return {};
+  const auto mapped = reinterpret_cast<std::uint64_t>(range), start = round_up(Bytes{mapped}, kGranule).count();
+  if (start > mapped) ::munmap(range, start - mapped);
+  ::munmap(reinterpret_cast<void*>(start + extent), mapped + kGranule.count() - start);
+  std::vector<std::shared_ptr<Granule>> granules;
+  for (std::uint64_t i = 0; i < count; ++i) granules.push_back(std::make_shared<Granule>(start + (i << 21)));
+  return granules;
+}
+
+// CUmem_advise
+constexpr int kSetPreferred = 3, kUnsetPreferred = 4;
+
+// CUmem_range_attribute
+constexpr int kReadMostly = 1, kPreferredLocation = 2;
+
+bool names_host(CUmemLocation location) { return location.type != CU_MEM_LOCATION_TYPE_DEVICE; }
+CUmemLocation location_of(CUdevice device) {
+  return device < 0 ? CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, 0} : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+/// What stands in the way of advice about that range, and of moving it.
+CUresult check(CUdeviceptr address, std::size_t size, const char* function) {
+  if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
+  Allocation found;
+  if (size == 0 || !find_allocation(address, found) || !found.managed || size > found.start + found.size - address)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult advise(CUdeviceptr address, std::size_t size, int advice, CUmemLocation location,
+                const char* function = __builtin_FUNCTION()) {
+  if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;
+  if (advice != kSetPreferred && advice != kUnsetPreferred) return CUDA_SUCCESS;
+  const std::lock_guard guard(driver().mutex);
+  const int place = advice == kUnsetPreferred ? kNowhere : names_host(location) ? kOnHost : location.id;
+  each_granule(address, size, [&](Managed& block, std::uint64_t index) { block.preferred[index] = place; });
+  return CUDA_SUCCESS;
+}
+
+CUresult prefetch(CUdeviceptr address, std::size_t size, CUmemLocation location,
+                  const char* function = __builtin_FUNCTION()) {
+  if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;
+  const bool to_host = names_host(location);
+  const int device = to_host ? kOnHost : node_device(location.id);
+  if (!to_host && device < 0) return CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard guard(driver().mutex);
+  const GranuleList granules = granules_in(address, size, is_any);
+  if (to_host)
+    move_to_host(granules);
+  else
+    move_to_device(device, granules);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult allocate_managed(CUdeviceptr* out, std::uint64_t size) {
+  if (const CUresult state = ready(size, "cuMemAllocManaged"); state != CUDA_SUCCESS) return state;
+  Context* context = current();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard guard(driver().mutex);
+  if (!context->alive) return CUDA_ERROR_INVALID_CONTEXT;
+  const Model& model = Node::get()->models()[static_cast<std::size_t>(context->device)];
+  std::uint64_t taken = 0;
+  for (const auto& [address, block] : all()) taken += block.size;
+  if (const std::uint64_t most = kMost * model.total.count(); size > most - std::min(taken, most))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  Managed block{size, context, {}, {}};
+  std::uint64_t start = 0;
+  constexpr std::uint64_t kSmall = 512 << 10, kAlignment = 512;
+  if (size <= kSmall) {
+    Nursery& nursery = nurseries[context];
+    if (nursery.granule == nullptr || nursery.used + size > kGranule.count()) {
+      const auto made = map_granules(1);
+      if (made.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
+      nursery = {made.front(), 0};
+    }
+    block.granules = {nursery.granule};
+    start = nursery.granule->start + nursery.used;
+    nursery.used += (size + kAlignment - 1) & ~(kAlignment - 1);
+  } else {
+    block.granules = map_granules(round_up(Bytes{size}, kGranule).count() >> 21);
+    if (block.granules.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
+    start = block.granules.front()->start;
+  }
+  block.preferred.assign(block.granules.size(), kNowhere);
+  all()[*out = start] = std::move(block);
+  ++block_count;
+  return CUDA_SUCCESS;
+}
+
+bool free_managed(std::uint64_t address) {
+  const auto found = all().find(address);
+  if (found == all().end()) return false;
+  const Managed block = std::move(found->second);
+  all().erase(found);
+  --block_count;
+  // The pages of small blocks are each its own: a granule leaves with the last one that may be on a device.
+  GranuleList left;
+  for (const auto& granule : block.granules) {
+    const auto end = all().lower_bound(granule->start + kGranule.count());
+    if (std::none_of(all().lower_bound(granule->start), end, [](const auto& other) { return may_move(other.second, 0); }))
+      left.push_back(granule.get());
+  }
+  move_to_host(left);
+  return true;
+}
+
+void clear_managed(Context* context) {
+  for (auto entry = all().begin(); entry != all().end();) {
+    const auto here = entry++;
+    if (here->second.context == context) (void)free_managed(here->first);
+  }
+  nurseries.erase(context);
+}
+
+bool find_managed(std::uint64_t address, Allocation& out) {
+  const auto found = find(address);
+  if (found == all().end()) return false;
+  out = {found->first, found->second.size, found->second.context->device, found->second.context, true, true, nullptr};
+  return true;
+}
+
+void touch_managed(std::uint64_t address, std::uint64_t size) {
+  if (block_count == 0 || size == 0 || current() == nullptr) return;
+  const std::lock_guard guard(driver().mutex);
+  move_to_device(current()->device, granules_in(address, size, may_move));
+}
+
+void touch_all_managed(Context* context) {
+  if (block_count == 0) return;
+  const std::lock_guard guard(driver().mutex);
+  for (const auto& [start, block] : all()) move_to_device(context->device, granules_in(start, block.size, may_move));
+}
+
+}  // namespace ration::sim
+
+using namespace ration::sim;
+using namespace ration::cuda;
+
+RATION_ENTRY cuMemAdvise(CUdeviceptr address, std::size_t size, int advice, CUdevice device) {
+  return advise(address, size, advice, location_of(device));
+}
+RATION_ENTRY cuMemAdvise_v2(CUdeviceptr address, std::size_t size, int advice, CUmemLocation location) {
+  return advise(address, size, advice, location);
+}
+RATION_ENTRY cuMemPrefetchAsync(CUdeviceptr address, std::size_t size, CUdevice device, CUstream) {
+  return prefetch(address, size, location_of(device));
+}
+RATION_ENTRY cuMemPrefetchAsync_ptsz(CUdeviceptr address, std::size_t size, CUdevice device, CUstream) {
+  return prefetch(address, size, location_of(device));
+}
+RATION_ENTRY cuMemPrefetchAsync_v2(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int,
+                                   CUstream) {
+  return prefetch(address, size, location);
+}
+RATION_ENTRY cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int,
+                                        CUstream) {
+  return prefetch(address, size, location);
+}
+
+namespace {
+
+/// A location counts from the range that its index names up to the next one's.
+CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count,
+                        const CUmemLocation* locations, const std::size_t* first_of, std::size_t location_count,
+                        unsigned long long flags, const char* function = __builtin_FUNCTION()) {
+  if (addresses == nullptr || sizes == nullptr || locations == nullptr || first_of == nullptr || flags != 0 ||
+      count == 0 || location_count == 0 || first_of[0] != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::size_t location = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    while (location + 1 < location_count && first_of[location + 1] <= i) ++location;
+    if (const CUresult result = prefetch(addresses[i], sizes[i], locations[location], function);
+        result != CUDA_SUCCESS)
+      return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+/// Of a range: one answer for all of it, or that there is none.
+CUresult attribute_of(void* out, std::size_t out_size, int attribute, CUdeviceptr address, std::size_t size,
+                      const char* function = __builtin_FUNCTION()) {
+  if (const CUresult result = check(address, size, function); result != CUDA_SUCCESS) return result;
+  if (out == nullptr || out_size != sizeof(int)) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != kReadMostly && attribute != kPreferredLocation) return CUDA_ERROR_NOT_SUPPORTED;
+  int value = 0;
+  if (attribute == kPreferredLocation) {
+    const std::lock_guard guard(driver().mutex);
+    const Managed& first = find(address)->second;
+    value = first.preferred[(address - first.granules.front()->start) >> 21];
+    each_granule(address, size, [&](const Managed& block, std::uint64_t index) {
+      if (block.preferred[index] != value) value = kNowhere;
+    });
+  }
+  *static_cast<int*>(out) = value;
+  return CUDA_SUCCESS;
+}
+
+/// What is there is given up; where it lies stays as it is here.
+CUresult discard(const CUdeviceptr* addresses, const std::size_t* sizes, std::size_t count, unsigned long long flags,
+                 const char* function = __builtin_FUNCTION()) {
+  if (addresses == nullptr || sizes == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i)
+    if (const CUresult result = check(addresses[i], sizes[i], function); result != CUDA_SUCCESS) return result;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+RATION_ENTRY cuMemRangeGetAttribute(void* out, std::size_t out_size, int attribute, CUdeviceptr address,
+                                    std::size_t size) {
+  return attribute_of(out, out_size, attribute, address, size);
+}
+RATION_ENTRY cuMemRangeGetAttributes(void** out, std::size_t* out_sizes, int* attributes, std::size_t count,
+                                     CUdeviceptr address, std::size_t size) {
+  if (out == nullptr || out_sizes == nullptr || attributes == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i)
+    if (const CUresult result = attribute_of(out[i], out_sizes[i], attributes[i], address, size);
+        result != CUDA_SUCCESS)
+      return result;
+  return CUDA_SUCCESS;
+}
+
+#define BOTH(name, parameters, ...) \
+  RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##_ptsz parameters __VA_ARGS__
+BOTH(cuMemPrefetchBatchAsync,
+     (CUdeviceptr * addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, std::size_t* first_of,
+      std::size_t location_count, unsigned long long flags, CUstream),
+     { return prefetch_batch(addresses, sizes, count, locations, first_of, location_count, flags); })
+BOTH(cuMemDiscardAndPrefetchBatchAsync,
+     (CUdeviceptr * addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, std::size_t* first_of,
+      std::size_t location_count, unsigned long long flags, CUstream),
+     { return prefetch_batch(addresses, sizes, count, locations, first_of, location_count, flags); })
+BOTH(cuMemDiscardBatchAsync,
+     (CUdeviceptr * addresses, std::size_t* sizes, std::size_t count, unsigned long long flags, CUstream),
+     { return discard(addresses, sizes, count, flags); })
+#undef BOTH

@@ -1,0 +1,32 @@
+// The binary interface of managed memory: advice, and moving it between devices and the host. Our own declarations of
+// NVIDIA's layouts.
+#pragma once
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::cuda {
+
+enum CUmem_advise : int {
+  CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
+  CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,
+  CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3,
+  CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 4,
+  CU_MEM_ADVISE_SET_ACCESSED_BY = 5,
+  CU_MEM_ADVISE_UNSET_ACCESSED_BY = 6,
+};
+
+/// In place of a device, where none is meant but the host.
+inline constexpr CUdevice CU_DEVICE_CPU = -1;
+
+using cuMemAdvise_t = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUdevice);
+using cuMemAdvise_v2_t = CUresult(CUdeviceptr, std::size_t, CUmem_advise, CUmemLocation);
+using cuMemRangeGetAttribute_t = CUresult(void*, std::size_t, int, CUdeviceptr, std::size_t);
+using cuMemPrefetchAsync_t = CUresult(CUdeviceptr, std::size_t, CUdevice, CUstream);
+using cuMemPrefetchAsync_v2_t = CUresult(CUdeviceptr, std::size_t, CUmemLocation, unsigned int, CUstream);
+// Since CUDA 13.0. A location counts from the range that its index names up to the next one's.
+using cuMemPrefetchBatchAsync_t = CUresult(CUdeviceptr*, std::size_t*, std::size_t, CUmemLocation*, std::size_t*,
+                                           std::size_t, unsigned long long, CUstream);
+using cuMemDiscardAndPrefetchBatchAsync_t = cuMemPrefetchBatchAsync_t;
+using cuMemDiscardBatchAsync_t = CUresult(CUdeviceptr*, std::size_t*, std::size_t, unsigned long long, CUstream);
+
+}  // namespace ration::cuda

@@ -1,0 +1,351 @@
+// Managed memory, which the driver moves between device and host. What the workload asked for (`ration run --managed`):
+//   charge    every byte, wherever it is.
+//   resident  what may be on the device. The rest of a block is advised to stay in host memory, where the device reads
+//             and writes it; and when plain memory needs the room, blocks are moved out and their charge is given up. So
+//             a program sees what it would see on a card of the limit's size: a fraction of 4.0 is four times the
+//             limit, three of them on the host (AlphaFold's issue 832 says so of whole cards).
+//   ignore    nothing.
+// "If the data is already in its preferred location and the faulting processor can map it there, it is not moved"
+// (driver API, cuMemAdvise): that is what keeps the rest where it is. So a block is charged from its beginning on, and
+// whatever would bring more of it to the device is charged first, or left out: it was advice.
+#include <algorithm>
+#include <atomic>
+
+#include "driver/cuda_managed_abi.hpp"
+#include "driver/cuda_graph_abi.hpp"
+#include "shim/hooks/blocks.hpp"
+#include "shim/hooks/gate.hpp"
+#include "shim/hooks/governor.hpp"
+#include "shim/hooks/hooks.hpp"
+
+namespace ration::shim {
+namespace {
+
+using namespace cuda;
+
+struct ManagedBlock {
+  std::uint64_t size = 0;
+  std::uint64_t charged = 0;  // of it, from its beginning, in whole granules: more than `size` where that ends in one
+  std::uint64_t context = 0;
+  std::uint32_t account = kNoAccount;
+  CUdevice device = -1;
+};
+
+Table<ManagedBlock> managed;  // by address
+Gate bringing;  // passed from the look at what is charged of a block to the call that brings that much to the device
+std::atomic<bool> any_on_host{false};      // some block was ever not charged in full
+std::atomic<bool> prefetch_under_way{false};  // to a device, since the last eviction
+
+CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
+  any_on_host = true;
+  auto* advise = real<cuMemAdvise_t>(Symbol::cuMemAdvise);
+  CUresult result = advise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
+  // Pages that are mostly read are copied to whoever reads them; and what is mapped for the device needs no fault.
+  if (result == CUDA_SUCCESS) result = advise(address, size, CU_MEM_ADVISE_UNSET_READ_MOSTLY, CU_DEVICE_CPU);
+  if (result == CUDA_SUCCESS) result = advise(address, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
+  return result;
+}
+
+/// Moves what is there of the range, and waits until it has arrived. On a stream of its own, and not as a part of a
+/// graph that some thread captures.
+CUresult move_to_host(CUdeviceptr address, std::uint64_t size) noexcept {
+  auto* exchange = real<cuThreadExchangeStreamCaptureMode_t>(Symbol::cuThreadExchangeStreamCaptureMode);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const bool relaxed = exchange(&mode) == CUDA_SUCCESS;
+  constexpr unsigned int kNonBlocking = 1;
+  CUstream stream = nullptr;
+  CUresult result = real<cuStreamCreate_t>(Symbol::cuStreamCreate)(&stream, kNonBlocking);
+  if (result == CUDA_SUCCESS) {
+    result = real<cuMemPrefetchAsync_t>(Symbol::cuMemPrefetchAsync)(address, size, CU_DEVICE_CPU, stream);
+    if (result == CUDA_SUCCESS) result = real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
+    (void)real<cuStreamDestroy_v2_t>(Symbol::cuStreamDestroy_v2)(stream);
+  }
+  if (relaxed) (void)exchange(&mode);
+  return result;
+}
+
+/// Without it the driver moves whole blocks to the device at every launch, whatever is advised.
+bool device_leaves_it_on_host(CUdevice device) noexcept {
+  int concurrent = 0;
+  return real<cuDeviceGetAttribute_t>(Symbol::cuDeviceGetAttribute)(
+             &concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) == CUDA_SUCCESS &&
+         concurrent != 0;
+}
+
+/// Charges as much of `size` as there is room for, in whole granules.
+Bytes charge_what_fits(std::uint32_t account, Bytes size) noexcept {
+  constexpr int kTries = 8;  // others may take the room meanwhile
+  for (int tries = 0; tries < kTries; ++tries) {
+    const Bytes fits = std::min(size, round_down(book().headroom(account), kGranule));
+    if (fits == Bytes{0} || admit_quietly(account, fits, Kind::kManaged)) return fits;
+  }
+  return Bytes{0};
+}
+
+void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
+  ManagedBlock stale;  // of a context that another thread is destroying
+  if (managed.replace(address, block, stale)) give_back(stale.account, Bytes{stale.charged}, Kind::kManaged);
+}
+
+CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int flags) noexcept {
+  const Bytes fits = charge_what_fits(block.account, round_up(Bytes{block.size}, kGranule));
+  block.charged = fits.count();
+  CUresult result = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, block.size, flags);
+  if (result == CUDA_SUCCESS && block.charged < block.size) {
+    result = keep_on_host(address + block.charged, block.size - block.charged, block.device);
+    if (result != CUDA_SUCCESS) real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
+  }
+  if (result == CUDA_SUCCESS)
+    enter(address, block);
+  else
+    take_back(block.account, fits, Kind::kManaged);
+  return result;
+}
+
+/// Moves the end of that block to the host, `size` bytes of what is charged of it, and gives their charge up. Alone at
+/// the gate.
+bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
+  ManagedBlock block;
+  managed.update(address, [&](ManagedBlock& entry) {
+    block = entry;
+    entry.charged -= std::min(size, entry.charged);
+    return entry.size > 0;
+  });
+  if (block.size == 0) return false;  // freed meanwhile
+  const std::uint64_t left = block.charged - std::min(size, block.charged);
+  const std::uint64_t end = std::min(block.size, block.charged);
+  CUresult result = CUDA_SUCCESS;
+  if (end > left) {
+    result = keep_on_host(address + left, end - left, block.device);
+    if (result == CUDA_SUCCESS) result = move_to_host(address + left, end - left);
+  }
+  if (result != CUDA_SUCCESS) {
+    bool restored = false;
+    managed.update(address, [&](ManagedBlock& entry) {
+      restored = entry.size == block.size && entry.context == block.context;
+      if (restored) entry.charged += block.charged - left;
+      return entry.size > 0;
+    });
+    if (restored) return false;
+  }
+  give_back(block.account, Bytes{block.charged - left}, Kind::kManaged);
+  return result == CUDA_SUCCESS;
+}
+
+/// What of a range that the program wants on `device` may go there; more of the block is charged where that fits.
+struct Range {
+  CUdeviceptr address = 0;
+  std::uint64_t size = 0;
+};
+Range allowed(CUdeviceptr address, std::uint64_t size) noexcept {
+  CUdeviceptr start = 0;
+  std::size_t length = 0;
+  ManagedBlock block;
+  if (!any_on_host || !governed() ||
+      real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &length, address) != CUDA_SUCCESS ||
+      !managed.find(start, block) || size > block.size - (address - start))
+    return {address, size};  // all of it, or the driver says what is wrong
+  const std::uint64_t end = address - start + size;
+  if (end > block.charged) {
+    const Bytes more = charge_what_fits(block.account, round_up(Bytes{end - block.charged}, kGranule));
+    bool extended = false;
+    managed.update(start, [&](ManagedBlock& entry) {
+      extended = entry.size == block.size && entry.context == block.context && entry.charged == block.charged;
+      if (extended) entry.charged += more.count();
+      return entry.size > 0;
+    });
+    if (!extended) {
+      give_back(block.account, more, Kind::kManaged);
+    } else if (more > Bytes{0}) {
+      (void)real<cuMemAdvise_t>(Symbol::cuMemAdvise)(start + block.charged,
+                                                     std::min(more.count(), block.size - block.charged),
+                                                     CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, block.device);
+      block.charged += more.count();
+    }
+  }
+  const std::uint64_t reach = std::min(end, block.charged);
+  return {address, reach > address - start ? reach - (address - start) : 0};
+}
+
+bool is_device(CUmemLocation location) noexcept { return location.type == CU_MEM_LOCATION_TYPE_DEVICE; }
+bool is_device(CUdevice device) noexcept { return device != CU_DEVICE_CPU; }
+
+/// Advice after which a page may come to the device that would not before.
+bool brings(CUmem_advise advice, bool to_device) noexcept {
+  return advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION ||
+         (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && to_device);
+}
+
+template <typename Function, typename Where>
+CUresult advise(Symbol symbol, CUdeviceptr address, std::size_t size, CUmem_advise advice, Where where) noexcept {
+  auto* call_real = real<Function>(symbol);
+  if (!brings(advice, is_device(where))) return call_real(address, size, advice, where);
+  const Gate::Pass pass(bringing);
+  const Range range = allowed(address, size);
+  return range.size == 0 && size > 0 ? CUDA_SUCCESS : call_real(range.address, range.size, advice, where);
+}
+
+/// `call(address, size)` has the range brought to a device. Inside the gate.
+template <typename Call>
+CUresult bring(CUdeviceptr address, std::size_t size, Call&& call) noexcept {
+  const Range range = allowed(address, size);
+  if (range.size == 0 && size > 0) return CUDA_SUCCESS;
+  prefetch_under_way = true;
+  return call(range.address, range.size);
+}
+
+template <typename Where, typename Call>
+CUresult prefetch(CUdeviceptr address, std::size_t size, Where where, Call&& call) noexcept {
+  if (!is_device(where)) return call(address, size);
+  const Gate::Pass pass(bringing);
+  return bring(address, size, call);
+}
+
+/// The arguments of a call for several ranges. A location counts from the range that its index names up to the next
+/// one's.
+struct Batch {
+  CUdeviceptr* addresses;
+  std::size_t* sizes;
+  std::size_t count;
+  CUmemLocation* locations;
+  std::size_t* first_of;
+  std::size_t location_count;
+};
+
+/// One by one where some of them may not come; `all_at_once()` else.
+template <typename Call>
+CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symbol discard, Call&& all_at_once) noexcept {
+  const Gate::Pass pass(bringing);
+  prefetch_under_way = true;
+  if (!any_on_host || batch.addresses == nullptr || batch.sizes == nullptr || batch.locations == nullptr ||
+      batch.first_of == nullptr || batch.location_count == 0)
+    return all_at_once();
+  if (discard != Symbol::kCount) {
+    const CUresult result =
+        real<cuMemDiscardBatchAsync_t>(discard)(batch.addresses, batch.sizes, batch.count, 0, stream);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  std::size_t location = 0;
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    while (location + 1 < batch.location_count && batch.first_of[location + 1] <= i) ++location;
+    const CUmemLocation where = batch.locations[location];
+    const auto call = [&](CUdeviceptr address, std::size_t size) {
+      return real<cuMemPrefetchAsync_v2_t>(single)(address, size, where, 0, stream);
+    };
+    const CUresult result = is_device(where) ? bring(batch.addresses[i], batch.sizes[i], call)
+                                             : call(batch.addresses[i], batch.sizes[i]);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t size, unsigned int flags, const Place& place) noexcept {
+  ManagedBlock block;
+  block.size = size;
+  block.context = place.context;
+  block.account = place.account;
+  (void)real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&block.device);
+  if (policy == ManagedPolicy::kResident && place.account != kNoAccount &&
+      device_leaves_it_on_host(block.device))
+    return take_resident(block, address, flags);
+  const Bytes all = round_up(Bytes{size}, kGranule);
+  const CUresult result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged", [&] {
+    return real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, size, flags);
+  });
+  block.charged = all.count();
+  if (result == CUDA_SUCCESS) enter(address, block);
+  return result;
+}
+
+bool free_managed_block(CUdeviceptr address, CUresult& result) noexcept {
+  ManagedBlock block;
+  if (!managed.take(address, block)) return false;
+  result = real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
+  if (result == CUDA_SUCCESS)
+    give_back(block.account, Bytes{block.charged}, Kind::kManaged);
+  else
+    managed.insert(address, block);
+  return true;
+}
+
+void evict_managed(std::uint32_t account, Bytes needed) noexcept {
+  if (book().managed() != ManagedPolicy::kResident) return;
+  for (;;) {
+    const Bytes room = book().headroom(account);
+    if (room >= needed) return;
+    CUdeviceptr address = 0;
+    managed.each([&](std::uint64_t start, const ManagedBlock& block) {
+      if (block.account == account && block.charged > 0) address = start;
+    });
+    if (address == 0) return;
+    const Gate::Alone alone(bringing);
+    // What was asked to come before now must not arrive afterwards.
+    if (prefetch_under_way.exchange(false)) (void)real<cuCtxSynchronize_t>(Symbol::cuCtxSynchronize)();
+    if (!evict(address, round_up(needed - room, kGranule).count())) return;
+  }
+}
+
+void managed_of_context_is_gone(std::uint64_t context) noexcept {
+  managed.remove_if([&](std::uint64_t, const ManagedBlock& block) {
+    if (block.context != context) return false;
+    give_back(block.account, Bytes{block.charged}, Kind::kManaged);
+    return true;
+  });
+}
+
+void abandon_managed() noexcept {
+  managed.abandon();
+  bringing.abandon();
+}
+
+}  // namespace ration::shim
+
+using namespace ration::shim;
+using namespace ration::cuda;
+
+#define RATION_ADVISE(name, Where)                                                                            \
+  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUmem_advise advice, Where where) {       \
+    return advise<name##_t>(Symbol::name, address, size, advice, where);                                      \
+  }
+RATION_ADVISE(cuMemAdvise, CUdevice)
+RATION_ADVISE(cuMemAdvise_v2, CUmemLocation)
+#undef RATION_ADVISE
+
+#define RATION_PREFETCH(name)                                                                                         \
+  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUdevice device, CUstream stream) {               \
+    return prefetch(address, size, device, [&](CUdeviceptr from, std::size_t bytes) {                                 \
+      return real<cuMemPrefetchAsync_t>(Symbol::name)(from, bytes, device, stream);                                   \
+    });                                                                                                               \
+  }
+RATION_PREFETCH(cuMemPrefetchAsync)
+RATION_PREFETCH(cuMemPrefetchAsync_ptsz)
+#undef RATION_PREFETCH
+
+#define RATION_PREFETCH_TO(name)                                                                                      \
+  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int flags,       \
+                            CUstream stream) {                                                                        \
+    return prefetch(address, size, location, [&](CUdeviceptr from, std::size_t bytes) {                               \
+      return real<cuMemPrefetchAsync_v2_t>(Symbol::name)(from, bytes, location, flags, stream);                       \
+    });                                                                                                               \
+  }
+RATION_PREFETCH_TO(cuMemPrefetchAsync_v2)
+RATION_PREFETCH_TO(cuMemPrefetchAsync_v2_ptsz)
+#undef RATION_PREFETCH_TO
+
+#define RATION_PREFETCH_BATCH(name, single, discard)                                                                  \
+  RATION_HOOK CUresult name(CUdeviceptr* addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, \
+                            std::size_t* first_of, std::size_t location_count, unsigned long long flags,              \
+                            CUstream stream) {                                                                        \
+    const Batch batch{addresses, sizes, count, locations, first_of, location_count};                                  \
+    return prefetch_batch(batch, stream, Symbol::single, Symbol::discard, [&] {                                       \
+      return real<cuMemPrefetchBatchAsync_t>(Symbol::name)(addresses, sizes, count, locations, first_of,              \
+                                                           location_count, flags, stream);                           \
+    });                                                                                                               \
+  }
+RATION_PREFETCH_BATCH(cuMemPrefetchBatchAsync, cuMemPrefetchAsync_v2, kCount)
+RATION_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz, cuMemPrefetchAsync_v2_ptsz, kCount)
+RATION_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync, cuMemPrefetchAsync_v2, cuMemDiscardBatchAsync)
+RATION_PREFETCH_BATCH(cuMemDiscardAndPrefetchBatchAsync_ptsz, cuMemPrefetchAsync_v2_ptsz, cuMemDiscardBatchAsync_ptsz)
+#undef RATION_PREFETCH_BATCH
