@@ -227,7 +227,8 @@ bool free_managed(std::uint64_t address) {
   GranuleList left;
   for (const auto& granule : block.granules) {
     const auto end = all().lower_bound(granule->start + kGranule.count());
-    if (std::none_of(all().lower_bound(granule->start), end, [](const auto& other) { return may_move(other.second, 0); }))
+    if (std::none_of(all().lower_bound(granule->start), end,
+                     [](const auto& other) { return may_move(other.second, 0); }))
       left.push_back(granule.get());
   }
   move_to_host(left);
@@ -299,8 +300,7 @@ CUresult prefetch_batch(const CUdeviceptr* addresses, const std::size_t* sizes, 
   std::size_t location = 0;
   for (std::size_t i = 0; i < count; ++i) {
     while (location + 1 < location_count && first_of[location + 1] <= i) ++location;
-    if (const CUresult result = prefetch(addresses[i], sizes[i], locations[location], function);
-        result != CUDA_SUCCESS)
+    if (const CUresult result = prefetch(addresses[i], sizes[i], locations[location], function); result != CUDA_SUCCESS)
       return result;
   }
   return CUDA_SUCCESS;

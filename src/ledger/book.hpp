@@ -177,6 +177,7 @@ struct BookSnapshot {
   ProcessIdentity creator;
   OnDeny on_deny = OnDeny::kFail;
   AccountMode account_mode = AccountMode::kDevice;
+  ManagedPolicy managed = ManagedPolicy::kResident;
   std::vector<AccountSnapshot> accounts;
   std::vector<Bytes> wanted;  ///< by account: the largest charge that sleeps until bytes come back
   std::vector<ProcessSnapshot> processes;

@@ -128,6 +128,7 @@ void copy_header(const BookHeader& header, BookSnapshot& snapshot) {
   snapshot.creator.pid_namespace = header.creator_pid_namespace;
   snapshot.on_deny = static_cast<OnDeny>(header.on_deny);
   snapshot.account_mode = static_cast<AccountMode>(header.account_mode);
+  snapshot.managed = static_cast<ManagedPolicy>(header.managed);
 }
 
 void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {

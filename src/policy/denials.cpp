@@ -73,6 +73,10 @@ std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool run
     return denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait";
   if (denial.reason == DenialReason::kNoAccount) return grant_fix(denial, book, index_of);
+  if (denial.function == "cuMemAllocManaged" && book.managed == ledger::ManagedPolicy::kCharge)
+    return command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(denial.limit), "--managed",
+                    "resident", "--"}) +
+           " " + quoted_words(book.command) + "   (what does not fit stays on the host)";
   const Bytes needed = denial.used + denial.requested;
   if (running && room) return limit_fix(book.name, needed, *room);
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;

@@ -1,8 +1,8 @@
 // Managed memory, which the driver moves between device and host. What the workload asked for (`ration run --managed`):
 //   charge    every byte, wherever it is.
 //   resident  what may be on the device. The rest of a block is advised to stay in host memory, where the device reads
-//             and writes it; and when plain memory needs the room, blocks are moved out and their charge is given up. So
-//             a program sees what it would see on a card of the limit's size: a fraction of 4.0 is four times the
+//             and writes it; and when plain memory needs the room, blocks are moved out and their charge is given up.
+//             So a program sees what it would see on a card of the limit's size: a fraction of 4.0 is four times the
 //             limit, three of them on the host (AlphaFold's issue 832 says so of whole cards).
 //   ignore    nothing.
 // "If the data is already in its preferred location and the faulting processor can map it there, it is not moved"
@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "driver/cuda_managed_abi.hpp"
 #include "driver/cuda_graph_abi.hpp"
+#include "driver/cuda_managed_abi.hpp"
 #include "shim/hooks/blocks.hpp"
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
@@ -33,7 +33,7 @@ struct ManagedBlock {
 
 Table<ManagedBlock> managed;  // by address
 Gate bringing;  // passed from the look at what is charged of a block to the call that brings that much to the device
-std::atomic<bool> any_on_host{false};      // some block was ever not charged in full
+std::atomic<bool> any_on_host{false};         // some block was ever not charged in full
 std::atomic<bool> prefetch_under_way{false};  // to a device, since the last eviction
 
 CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
@@ -214,7 +214,8 @@ struct Batch {
 
 /// One by one where some of them may not come; `all_at_once()` else.
 template <typename Call>
-CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symbol discard, Call&& all_at_once) noexcept {
+CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symbol discard,
+                        Call&& all_at_once) noexcept {
   const Gate::Pass pass(bringing);
   prefetch_under_way = true;
   if (!any_on_host || batch.addresses == nullptr || batch.sizes == nullptr || batch.locations == nullptr ||
@@ -232,8 +233,8 @@ CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symb
     const auto call = [&](CUdeviceptr address, std::size_t size) {
       return real<cuMemPrefetchAsync_v2_t>(single)(address, size, where, 0, stream);
     };
-    const CUresult result = is_device(where) ? bring(batch.addresses[i], batch.sizes[i], call)
-                                             : call(batch.addresses[i], batch.sizes[i]);
+    const CUresult result =
+        is_device(where) ? bring(batch.addresses[i], batch.sizes[i], call) : call(batch.addresses[i], batch.sizes[i]);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -241,14 +242,14 @@ CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symb
 
 }  // namespace
 
-CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t size, unsigned int flags, const Place& place) noexcept {
+CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t size, unsigned int flags,
+                      const Place& place) noexcept {
   ManagedBlock block;
   block.size = size;
   block.context = place.context;
   block.account = place.account;
   (void)real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&block.device);
-  if (policy == ManagedPolicy::kResident && place.account != kNoAccount &&
-      device_leaves_it_on_host(block.device))
+  if (policy == ManagedPolicy::kResident && place.account != kNoAccount && device_leaves_it_on_host(block.device))
     return take_resident(block, address, flags);
   const Bytes all = round_up(Bytes{size}, kGranule);
   const CUresult result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged", [&] {
@@ -305,44 +306,44 @@ void abandon_managed() noexcept {
 using namespace ration::shim;
 using namespace ration::cuda;
 
-#define RATION_ADVISE(name, Where)                                                                            \
-  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUmem_advise advice, Where where) {       \
-    return advise<name##_t>(Symbol::name, address, size, advice, where);                                      \
+#define RATION_ADVISE(name, Where)                                                                     \
+  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUmem_advise advice, Where where) { \
+    return advise<name##_t>(Symbol::name, address, size, advice, where);                               \
   }
 RATION_ADVISE(cuMemAdvise, CUdevice)
 RATION_ADVISE(cuMemAdvise_v2, CUmemLocation)
 #undef RATION_ADVISE
 
-#define RATION_PREFETCH(name)                                                                                         \
-  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUdevice device, CUstream stream) {               \
-    return prefetch(address, size, device, [&](CUdeviceptr from, std::size_t bytes) {                                 \
-      return real<cuMemPrefetchAsync_t>(Symbol::name)(from, bytes, device, stream);                                   \
-    });                                                                                                               \
+#define RATION_PREFETCH(name)                                                                          \
+  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUdevice device, CUstream stream) { \
+    return prefetch(address, size, device, [&](CUdeviceptr from, std::size_t bytes) {                  \
+      return real<cuMemPrefetchAsync_t>(Symbol::name)(from, bytes, device, stream);                    \
+    });                                                                                                \
   }
 RATION_PREFETCH(cuMemPrefetchAsync)
 RATION_PREFETCH(cuMemPrefetchAsync_ptsz)
 #undef RATION_PREFETCH
 
-#define RATION_PREFETCH_TO(name)                                                                                      \
-  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int flags,       \
-                            CUstream stream) {                                                                        \
-    return prefetch(address, size, location, [&](CUdeviceptr from, std::size_t bytes) {                               \
-      return real<cuMemPrefetchAsync_v2_t>(Symbol::name)(from, bytes, location, flags, stream);                       \
-    });                                                                                                               \
+#define RATION_PREFETCH_TO(name)                                                                               \
+  RATION_HOOK CUresult name(CUdeviceptr address, std::size_t size, CUmemLocation location, unsigned int flags, \
+                            CUstream stream) {                                                                 \
+    return prefetch(address, size, location, [&](CUdeviceptr from, std::size_t bytes) {                        \
+      return real<cuMemPrefetchAsync_v2_t>(Symbol::name)(from, bytes, location, flags, stream);                \
+    });                                                                                                        \
   }
 RATION_PREFETCH_TO(cuMemPrefetchAsync_v2)
 RATION_PREFETCH_TO(cuMemPrefetchAsync_v2_ptsz)
 #undef RATION_PREFETCH_TO
 
-#define RATION_PREFETCH_BATCH(name, single, discard)                                                                  \
+#define RATION_PREFETCH_BATCH(name, single, discard)                                                                 \
   RATION_HOOK CUresult name(CUdeviceptr* addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, \
-                            std::size_t* first_of, std::size_t location_count, unsigned long long flags,              \
-                            CUstream stream) {                                                                        \
-    const Batch batch{addresses, sizes, count, locations, first_of, location_count};                                  \
-    return prefetch_batch(batch, stream, Symbol::single, Symbol::discard, [&] {                                       \
-      return real<cuMemPrefetchBatchAsync_t>(Symbol::name)(addresses, sizes, count, locations, first_of,              \
+                            std::size_t* first_of, std::size_t location_count, unsigned long long flags,             \
+                            CUstream stream) {                                                                       \
+    const Batch batch{addresses, sizes, count, locations, first_of, location_count};                                 \
+    return prefetch_batch(batch, stream, Symbol::single, Symbol::discard, [&] {                                      \
+      return real<cuMemPrefetchBatchAsync_t>(Symbol::name)(addresses, sizes, count, locations, first_of,             \
                                                            location_count, flags, stream);                           \
-    });                                                                                                               \
+    });                                                                                                              \
   }
 RATION_PREFETCH_BATCH(cuMemPrefetchBatchAsync, cuMemPrefetchAsync_v2, kCount)
 RATION_PREFETCH_BATCH(cuMemPrefetchBatchAsync_ptsz, cuMemPrefetchAsync_v2_ptsz, kCount)

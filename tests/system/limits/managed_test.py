@@ -129,9 +129,11 @@ class UnderALimit(Scene):
 
     def test_charged_in_full(self):
         actor = self.governed("--managed", "charge")
-        self.assertEqual([actor.ask("managed", 4096), actor.ask("managed", 960), actor.ask("take", 2)], [OUT_OF_MEMORY, 0, OUT_OF_MEMORY])
+        self.assertEqual([actor.ask("managed", 960), actor.ask("take", 2), actor.ask("managed", 4096)], [0, OUT_OF_MEMORY, OUT_OF_MEMORY])
         self.assertEqual((self.there(), self.charged()), (CONTEXT, 1024))
         self.assertEqual([actor.ask("give"), self.charged()], [0, CONTEXT])
+        told = subprocess.run([BIN / "ration", "why", "one", f"--sim={NODE}"], env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertIn("--managed resident", told.stdout)
 
     def test_ignored(self):
         actor = self.governed("--managed", "ignore")

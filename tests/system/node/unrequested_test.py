@@ -79,6 +79,18 @@ class Unrequested(Case):
             self.until(lambda: self.row("steps")["used_bytes"] == 4096 * MIB, "all of it")
         self.assertEqual(program.wait(), 0)
 
+    def test_managed_memory_is_no_part_of_it_and_nobodys_violation(self):
+        """The driver's figures for processes leave it out; the device's do not."""
+        self.assertEqual([self.actor.ask("managed", 2048), self.actor.ask("run_kernel", 9 * 1024)], [0, 0])
+        stacks = (9 - 1) * 1024 * STACKS // MIB
+        self.settled(CONTEXT + 512 + 2048 + stacks)
+        answer = self.get("/api/v1/workloads/code/explain")[0]
+        parts = {row["id"]: row["bytes"] for row in answer["rows"]}
+        self.assertEqual([parts[each] // MIB for each in ("allocated", "managed", "unrequested", "unexplained")], [512, 2048, stacks, 0])
+        device = self.get("/api/v1/devices")[0]
+        self.assertEqual([device.get("orphaned_bytes"), device.get("unexplained_bytes")], [0, 0], device)
+        self.assertEqual(self.row("code")["processes"][0]["state"], "managed")
+
     def test_what_was_only_taken_and_returned_between_two_looks_is_never_counted(self):
         looks = self.get("/api/v1/health")["looks"]
         while self.get("/api/v1/health")["looks"] < looks + 15:
