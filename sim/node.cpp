@@ -349,36 +349,6 @@ void Node::make_room(int slot, int device, Bytes needed) {
   }
 }
 
-Bytes Node::take_managed(int device, Bytes more) {
-  lock();
-  const int own = slot();
-  if (free_locked(device) < more) reap();
-  const Bytes taken = own >= 0 ? std::min(more, round_down(free_locked(device), kGranule)) : Bytes{0};
-  if (own >= 0) state_->processes[own].managed[device] += taken.count();
-  state_->devices[device].managed_bytes += taken.count();
-  note_peak(device);
-  unlock();
-  return taken;
-}
-
-void Node::give_managed(int device, Bytes bytes) {
-  lock();
-  if (const int own = slot(); own >= 0) {
-    const std::uint64_t given = std::min(bytes.count(), state_->processes[own].managed[device]);
-    state_->processes[own].managed[device] -= given;
-    state_->devices[device].managed_bytes -= given;
-  }
-  unlock();
-}
-
-Bytes Node::managed(int device) {
-  lock();
-  const int own = slot();
-  const Bytes now{own >= 0 ? state_->processes[own].managed[device] : 0};
-  unlock();
-  return now;
-}
-
 bool Node::take(int device, std::uint64_t count, Granules& out) {
   const std::uint32_t total = places(device);
   if (count == 0 || count > total) return false;

@@ -1,5 +1,5 @@
-// What the processes on a node share: the layout of its state file. Used by node.cpp, node_groups.cpp and
-// node_checkpoint.cpp only. Changed under the node's lock, but for the turnstiles (turnstile.hpp).
+// What the processes on a node share: the layout of its state file. Used by node.cpp, node_groups.cpp, node_managed.cpp
+// and node_checkpoint.cpp only. Changed under the node's lock, but for the turnstiles (turnstile.hpp).
 #pragma once
 
 #include "node.hpp"

@@ -1,0 +1,38 @@
+// What managed memory has on the devices: a number for each process, which others' needs lower.
+#include <algorithm>
+
+#include "node_state.hpp"
+
+namespace ration::sim {
+
+Bytes Node::take_managed(int device, Bytes more) {
+  lock();
+  const int own = slot();
+  if (free_locked(device) < more) reap();
+  const Bytes taken = own >= 0 ? std::min(more, round_down(free_locked(device), kGranule)) : Bytes{0};
+  if (own >= 0) state_->processes[own].managed[device] += taken.count();
+  state_->devices[device].managed_bytes += taken.count();
+  note_peak(device);
+  unlock();
+  return taken;
+}
+
+void Node::give_managed(int device, Bytes bytes) {
+  lock();
+  if (const int own = slot(); own >= 0) {
+    const std::uint64_t given = std::min(bytes.count(), state_->processes[own].managed[device]);
+    state_->processes[own].managed[device] -= given;
+    state_->devices[device].managed_bytes -= given;
+  }
+  unlock();
+}
+
+Bytes Node::managed(int device) {
+  lock();
+  const int own = slot();
+  const Bytes now{own >= 0 ? state_->processes[own].managed[device] : 0};
+  unlock();
+  return now;
+}
+
+}  // namespace ration::sim
