@@ -36,6 +36,17 @@ class Jax(FrameworkCase):
         self.run_program("jnp.zeros(1000).block_until_ready()", options=("--framework-hints", "off"))
         self.assertGreater(self.truth()["devices"][0]["peak_bytes"], 2.9 * GiB)
 
+    def test_four_times_the_limit_as_alphafold_asks_for(self):
+        """What is beyond the limit stays on the host, and no byte more than the limit is on the device."""
+        share = self.run_program("""
+            blocks = [jax.device_put(np.full((1 << 30,), each, np.uint8)) for each in range(8)]
+            for block in blocks: block.block_until_ready()
+            assert [int(np.asarray(block)[-1]) for block in (blocks[0], blocks[-1])] == [0, 7]
+            print(device.memory_stats()['bytes_limit'])
+        """, options=("--framework-hints", "off"), TF_FORCE_UNIFIED_MEMORY="1", XLA_PYTHON_CLIENT_MEM_FRACTION="4.0")
+        self.assertEqual(share, 16 * GiB)
+        self.assertEqual(self.truth()["devices"][0]["peak_bytes"], 4 * GiB)
+
     def test_out_of_memory(self):
         self.run_program("""
             try: jax.device_put(np.zeros((5 << 10, 1 << 20), np.uint8)).block_until_ready()
