@@ -42,7 +42,21 @@ bool read_version(const std::string& text, int& out) {
 struct Key {
   std::string_view name;
   std::function<bool(const toml::node&, DriverProfile&)> read;
+  bool is_needed = true;
 };
+
+bool read_size(const toml::node& node, Bytes& out) {
+  const auto value = parse_size(node.value_exact<std::string>().value_or(""), Bytes{0}, Bytes{0});
+  return value && *value > Bytes{0} ? (out = *value, true) : false;
+}
+
+bool read_contexts(const toml::node& node, DriverProfile& out) {
+  const toml::table* const cards = node.as_table();
+  if (cards == nullptr) return false;
+  return std::all_of(cards->begin(), cards->end(), [&](const auto& card) {
+    return read_size(card.second, out.contexts[std::string(card.first.str())]);
+  });
+}
 
 Key flag(std::string_view name, bool DriverProfile::*field) {
   return {name, [field](const toml::node& node, DriverProfile& out) {
@@ -52,10 +66,7 @@ Key flag(std::string_view name, bool DriverProfile::*field) {
 }
 
 Key size(std::string_view name, Bytes DriverProfile::*field) {
-  return {name, [field](const toml::node& node, DriverProfile& out) {
-            const auto value = parse_size(node.value_exact<std::string>().value_or(""), Bytes{0}, Bytes{0});
-            return value && *value > Bytes{0} ? (out.*field = *value, true) : false;
-          }};
+  return {name, [field](const toml::node& node, DriverProfile& out) { return read_size(node, out.*field); }};
 }
 
 const Key kKeys[] = {
@@ -68,6 +79,7 @@ const Key kKeys[] = {
        return read_version(node.value_exact<std::string>().value_or(""), out.cuda_version);
      }},
     size("pool_growth", &DriverProfile::pool_growth),
+    {"contexts", read_contexts, false},
     flag("process_bytes", &DriverProfile::process_bytes),
     flag("reset_deactivates", &DriverProfile::reset_deactivates),
     flag("group_limits", &DriverProfile::group_limits),
@@ -81,6 +93,7 @@ bool read_profile(std::string_view text, DriverProfile& out, std::string& proble
   const toml::table table = toml::parse(text);
   for (const Key& key : kKeys) {
     const toml::node* const node = table.get(key.name);
+    if (node == nullptr && !key.is_needed) continue;
     if (node == nullptr || !key.read(*node, out)) {
       problem = "a driver's profile needs a good '" + std::string(key.name) + "'";
       return false;

@@ -3,6 +3,7 @@
 // source of each fact stands beside it there.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/bytes.hpp"
@@ -13,6 +14,7 @@ struct DriverProfile {
   std::string release;   ///< as NVML tells it: 580.95
   int cuda_version = 0;  ///< as cuDriverGetVersion() tells it: 13000. Functions that are newer do not exist
   Bytes pool_growth;     ///< what a memory pool takes from the device at a time
+  std::map<std::string, Bytes> contexts;  ///< what a context costs, by the name of the card; of others as ever
   /// NVML tells what each process holds. Else as in a container: it lists those of the caller's own pid namespace, with
   /// 0 bytes, and says who computes by other numbers.
   bool process_bytes = false;

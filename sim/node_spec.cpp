@@ -23,6 +23,7 @@ Model model_of(const GpuModel& known) {
   return {known.name,
           known.total,
           known.context,
+          false,
           {},
           {},
           known.capability_major,
@@ -176,6 +177,7 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
     }
     const bool context = part.rfind("context=", 0) == 0;
     if (!set_size(context ? part.substr(8) : part, context ? model->context : model->total, problem)) return false;
+    model->context_given = model->context_given || context;
     colon = next;
   }
   return add(*model, count, profiles, out, problem);
@@ -208,6 +210,7 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   }
   if (const auto size = text("memory"); size && !set_size(*size, model->total, problem)) return false;
   if (const auto size = text("context"); size && !set_size(*size, model->context, problem)) return false;
+  model->context_given = text("context").has_value();
   if (const auto size = text("reserved"); size && !set_size(*size, model->reserved, problem)) return false;
   if (const auto size = text("orphaned"); size && !set_size(*size, model->orphaned, problem)) return false;
   if (model->reserved + model->orphaned > model->total) {
@@ -262,6 +265,15 @@ bool read_file(const std::string& path, std::string& driver, NodeSpec& out, std:
   return problem.empty();
 }
 
+bool set_driver(const std::string& driver, NodeSpec& out, std::string& problem) {
+  if (!find_driver(driver, out.driver, problem)) return false;
+  for (Model& model : out.devices) {
+    const auto measured = out.driver.contexts.find(card_name(model));
+    if (!model.context_given && measured != out.driver.contexts.end()) model.context = measured->second;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string card_name(const Model& model) {
@@ -272,7 +284,7 @@ std::string card_name(const Model& model) {
 bool read_node(const std::string& spec, NodeSpec& out, std::string& problem) {
   std::string driver;
   if (spec.ends_with(".toml") && spec.find("driver=") == std::string::npos)
-    return read_file(spec, driver, out, problem) && find_driver(driver, out.driver, problem);
+    return read_file(spec, driver, out, problem) && set_driver(driver, out, problem);
   for (std::size_t at = 0; at <= spec.size();) {
     const std::size_t comma = std::min(spec.find(',', at), spec.size());
     const std::string entry = spec.substr(at, comma - at);
@@ -283,7 +295,7 @@ bool read_node(const std::string& spec, NodeSpec& out, std::string& problem) {
     at = comma + 1;
   }
   if (out.devices.empty()) return problem = "it has no device", false;
-  return find_driver(driver, out.driver, problem);
+  return set_driver(driver, out, problem);
 }
 
 }  // namespace ration::sim

@@ -12,9 +12,10 @@ namespace ration::sim {
 struct Model {
   std::string name;
   Bytes total;
-  Bytes context;   ///< what one context costs on the device
-  Bytes reserved;  ///< by the driver for itself
-  Bytes orphaned;  ///< in use, and of no process: as after one that hangs in the kernel while it dies
+  Bytes context;               ///< what one context costs on the device
+  bool context_given = false;  ///< by the description of the node; else the driver's profile may know better
+  Bytes reserved;              ///< by the driver for itself
+  Bytes orphaned;              ///< in use, and of no process: as after one that hangs in the kernel while it dies
   int capability_major = 7;
   int capability_minor = 5;
   int multiprocessors = 40;

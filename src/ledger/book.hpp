@@ -3,7 +3,8 @@
 //
 // Promises, each with a test of that name in tests/unit/ledger:
 //   1. used <= limit at every instant, for any number of threads and processes, as long as the limit is not lowered
-//      below what is used; and no charge is denied while the bytes are there.
+//      below what is used; and no charge is denied while the bytes are there. (Memory that its process gives up and
+//      others keep is charged twice for an instant, rather than to nobody.)
 //   2. Of a process killed at any instruction not one byte stays charged once it has been reaped, whatever pid
 //   namespace
 //      it lived in.

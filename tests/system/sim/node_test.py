@@ -12,6 +12,7 @@ import unittest
 
 from actor import Actor
 
+SOURCE = pathlib.Path(__file__).parents[3]
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
 SIM = BIN.parent / "sim"
 MIB = 1 << 20
@@ -119,6 +120,21 @@ class Node(unittest.TestCase):
 
     def names(self, **more):
         return [line.rsplit(" ", 1)[0] if line[0] != "e" else line for line in self.run_program(sys.executable, "-c", NAMES, **more).stdout.splitlines()]
+
+    def test_a_measured_driver_is_a_file_and_says_what_a_context_costs_on_its_card(self):
+        profile = self.folder / "measured.toml"
+        measured = (SOURCE / "sim/drivers/580.toml").read_text() + 'contexts = { "Tesla T4" = "48MiB" }\n'
+        for text, device, expected in ((measured, "T4:1GiB", 48), (measured, "T4:1GiB:context=64MiB", 64), (measured, "L4:1GiB", None)):
+            profile.write_text(text)
+            self.environment.update(RATION_SIM=f"{device},driver={profile}")
+            actor = self.actor()
+            self.assertEqual(actor.ask("init"), 0)
+            held = self.truth()[0]["processes"][0]["bytes"] // MIB
+            self.assertEqual(held, expected) if expected else self.assertNotEqual(held, 48)
+            actor.end()
+        profile.write_text(measured.replace('"48MiB"', '"no size"'))
+        refused = self.run_program(BIN / "ration-sim-truth")
+        self.assertIn("a driver's profile needs a good 'contexts'", refused.stderr)
 
     def test_of_the_hosts_memory_nvml_says_nothing(self):
         """GB10, Jetson: both forms are not supported, while the driver knows the size (vllm issue 55828, nvtop issue 511)."""
