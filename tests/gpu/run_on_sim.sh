@@ -1,9 +1,62 @@
 #!/usr/bin/env bash
-# The GPU script against a simulated card: every row ok; and without a card it says so and exits 3.
+# The GPU script against simulated cards: every row as it has to be there, what it measures is what was simulated, it survives what
+# hangs; and without a card it says so and exits 3.
 set -u
+here=$SOURCE/tests/gpu
 tarball=$(compgen -G "$SOURCE/build/ration-*-linux-*.tar.gz" | tail -1)
 [ -n "$tarball" ] || { echo "skipped: no tarball here (./dev package makes one)"; exit 77; }
-RUN_ON_SIM=1 "$SOURCE/tests/gpu/run.sh" "$tarball" || exit 1
+folder=$(mktemp -d /tmp/ration-gpu-test-XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+bad() { echo "WRONG: $1"; exit 1; }
+
+# As somebody has it who has no source, and no build.
+mkdir "$folder/alone" && cp -r "$here" "$folder/alone/gpu"
+run() { # CODE NAME SCRIPT OPTIONS…
+  local code=$1 out=$folder/$2 script=$3
+  shift 3
+  "$script" --out "$out" "$@" "$tarball"
+  local ended=$?
+  [ $ended -eq "$code" ] || bad "exit code $ended, not $code"
+  tar -tzf "$out/report.tar.gz" ./table.md >/dev/null || bad "no report"
+}
+row() { grep "^| $2 |" "$folder/$1/table.md"; } # NAME NUMBER
+agrees() { # MEASURED.toml SIMULATED.toml
+  python3 - "$1" "$2" <<'END' || bad "$1 is not what was simulated"
+import sys, tomllib
+measured, simulated = (tomllib.load(open(path, "rb")) for path in sys.argv[1:])
+for field in measured.keys() | simulated.keys():
+    if measured.get(field) != simulated.get(field):
+        print(f"{field}: measured {measured.get(field)}, simulated {simulated.get(field)}")
+sys.exit(measured != simulated)
+END
+  "$SOURCE/build/release/bin/ration" run --sim="T4:4GiB,driver=$1" --limit 1GiB -- "$SOURCE/build/release/bin/ration-workload" total >/dev/null || bad "$1 cannot be loaded"
+}
+
+run 0 580 "$here/run.sh" --sim T4:16GiB,driver=580
+run 0 535 "$folder/alone/gpu/run.sh" --sim T4:16GiB,driver=535 --only "$(seq -s, 1 20)"
+for release in 580 535; do
+  if grep -E '\| (HANG|FAIL|BROKEN.*|not run .*) \|$' "$folder/$release/table.md"; then bad "these rows on $release"; fi
+  for number in $(seq 20); do
+    [ "$(row $release "$number" | wc -l)" -eq 1 ] && [ -s "$folder/$release/$(printf %02d "$number").txt" ] || [ "$number" = 2 ] || bad "no row or no output of $number on $release"
+  done
+  agrees "$folder/$release/$release-t4.toml" "$SOURCE/sim/drivers/$release.toml"
+done
+for number in 1 14; do [ "$(row 580 $number)" != "$(row 535 $number)" ] || bad "$number finds the same on both releases"; done
+grep -q cuCheckpointProcessLock "$folder/580/names-cu.txt" && ! grep -q cuCheckpointProcessLock "$folder/535/names-cu.txt" || bad "the names of the releases"
+run 0 unlike "$folder/alone/gpu/run.sh" --sim "T4:16GiB,driver=$here/unlike.toml" --only 1,6,9,14,15,18
+agrees "$folder/unlike/581-t4.toml" "$here/unlike.toml"
+! grep 'Not measured' "$folder"/*/*.toml || bad "a field that no experiment measures"
+
+run 0 stuck "$folder/alone/gpu/run.sh" --sim T4 --also "$here/stuck.py" --only 90,91,92,93,94
+for expected in '90 .* HANG |' '91 .* SIGSEGV .* FAIL |' '92 .*not foreseen.* FAIL |' '93 .* ran | as expected |' '94 .* not run ('; do
+  grep -q "^| $expected" "$folder/stuck/table.md" || bad "no row $expected"
+done
+case $(sed -n 's/^State:\t//p' "/proc/$(sed -n 's/^child //p' "$folder/stuck/90.txt")/status" 2>/dev/null) in
+  "" | Z*) ;;
+  *) bad "what hung still runs" ;;
+esac
+run 1 broken "$folder/alone/gpu/run.sh" --sim T4 --also "$here/stuck.py" --only 95
+
 command -v nvidia-smi >/dev/null && exit 0
-"$SOURCE/tests/gpu/run.sh" "$tarball"
+"$here/run.sh" --out "$folder/none" "$tarball"
 [ $? -eq 3 ]
