@@ -30,7 +30,7 @@ if [ -n "$only" ]; then
   numbers=$(tr , '\n' <<<"$only" | grep -v '^limits$' | paste -sd,)
 fi
 
-scratch=$(mktemp -d /tmp/ration-gpu-XXXXXX)
+scratch=$(mktemp -d /tmp/ration-gpu-XXXXXX) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 export RATION_RUNTIME_DIR=$scratch
 
@@ -46,12 +46,14 @@ fi
 bytes=$((${limit%GiB} * 1073741824))
 
 if [ -n "$tarball" ]; then
-  tar -xzf "$tarball" -C "$scratch" && bin=$(echo "$scratch"/ration-*/bin)
+  tar -xzf "$tarball" -C "$scratch" || exit 2
+  bin=$(echo "$scratch"/ration-*/bin)
 else
-  (cd "$here/../.." && ./dev build release >/dev/null) && bin=$here/../../build/release/bin
+  (cd "$here/../.." && ./dev build release >/dev/null) || exit 2
+  bin=$(cd "$here/../../build/release/bin" && pwd)
 fi
 ration=$bin/ration workload=$bin/ration-workload
-[ -x "$ration" ] || { echo "no ration in '$bin'"; exit 1; }
+[ -x "$ration" ] || { echo "no ration in '$bin'"; exit 2; }
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 
 failed=0

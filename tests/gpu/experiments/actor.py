@@ -7,6 +7,7 @@ import functools
 import importlib
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -19,7 +20,11 @@ def trace(*words):
 
 
 class Ended(Exception):
-    """An actor that answers no more."""
+    """An actor that answers no more. `killed_under_limit`: it was held to a limit, and is gone."""
+
+    def __init__(self, what, killed_under_limit=False):
+        super().__init__(what)
+        self.killed_under_limit = killed_under_limit
 
 
 def ration(*arguments):
@@ -43,9 +48,11 @@ def book(name):
 
 class Actor:
     count = 0
+    PATIENCE = 60  # seconds for an answer
 
     def __init__(self, limit=None, launcher=(), run_options=(), environment=None, descriptors=(), command=None):
         Actor.count += 1
+        self.limited = limit is not None
         self.name = f"experiment-{os.getpid()}-{Actor.count}"
         words = [*launcher, *(command or [sys.executable, "-m", "experiments.actor"])]
         if limit is not None:
@@ -58,12 +65,17 @@ class Actor:
             self.process.stdin.write(json.dumps(words) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise Ended(f"the program ended: {self.process.wait()}")
+            raise self.ended()
+
+    def ended(self):
+        return Ended(f"the program ended: {self.process.wait(self.PATIENCE)}", self.limited)
 
     def answer(self):
+        if not select.select([self.process.stdout], [], [], self.PATIENCE)[0]:
+            raise Ended(f"the program does not answer for {self.PATIENCE} s")
         line = self.process.stdout.readline()
         if not line:
-            raise Ended(f"the program ended: {self.process.wait()}")
+            raise self.ended()
         said = json.loads(line)
         if "number" in said:
             raise driver.CallFailed(said["function"], said["number"])
@@ -94,17 +106,14 @@ class Actor:
         return book(self.name)
 
     def kill(self):
+        """One that hangs in the kernel stays."""
         self.process.kill()
-        self.process.wait()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            trace(f"{self.name}: pid {self.process.pid} cannot be killed")
         self.process.stdin.close()
         self.process.stdout.close()
-
-    def end(self):
-        """Without force; the exit code. What holds no device memory afterwards is not waited for."""
-        self.process.stdin.close()
-        code = self.process.wait()
-        self.process.stdout.close()
-        return code
 
     def __enter__(self):
         return self

@@ -1,5 +1,4 @@
 """Memory that nobody asks for: stacks and local memory of kernels, code, global variables, and what a PyTorch step takes."""
-import ctypes
 import importlib.util
 import struct
 
@@ -9,69 +8,76 @@ from .driver import OUT_OF_MEMORY, STACK_LIMIT, Gpu, Nvml, piece
 
 KIB = 1024
 
-# A kernel with 16 KiB of local memory a thread, by an index that only its argument tells.
-LOCAL = b""".version 6.0
-.target sm_50
-.address_size 64
-.visible .entry kernel__local16384(.param .u64 index)
+# A kernel with 16 KiB of local memory a thread, by indices that only its arguments tell.
+LOCAL = b""".visible .entry kernel__local16384(.param .u64 written, .param .u64 read, .param .u64 result)
 {
   .local .align 4 .b8 room[16384];
-  .reg .b64 %i, %a;
-  .reg .b32 %v;
-  ld.param.u64 %i, [index];
-  and.b64 %i, %i, 4095;
-  shl.b64 %i, %i, 2;
-  mov.u64 %a, room;
-  add.u64 %a, %a, %i;
-  cvt.u32.u64 %v, %i;
-  st.local.volatile.u32 [%a], %v;
-  ld.local.volatile.u32 %v, [%a];
+  .reg .b64 %room, %index, %address;
+  .reg .b32 %value;
+  mov.u64 %room, room;
+  ld.param.u64 %index, [written];
+  cvt.u32.u64 %value, %index;
+  and.b64 %index, %index, 4095;
+  shl.b64 %index, %index, 2;
+  add.u64 %address, %room, %index;
+  st.local.u32 [%address], %value;
+  ld.param.u64 %index, [read];
+  and.b64 %index, %index, 4095;
+  shl.b64 %index, %index, 2;
+  add.u64 %address, %room, %index;
+  ld.local.u32 %value, [%address];
+  ld.param.u64 %address, [result];
+  st.global.u32 [%address], %value;
   ret;
 }
-\0"""
+"""
+
+NOTHING = b".visible .entry nothing() { ret; }\n"
 
 # With `__device__` arrays, which its kernel touches so that nothing leaves them out.
-GLOBALS = """.version 6.0
-.target sm_50
-.address_size 64
-%(arrays)s
+GLOBALS = """{arrays}
 .visible .entry touch()
-{
-  .reg .b64 %%a;
-  .reg .b32 %%v;
-  mov.u32 %%v, 1;
-%(touches)s
+{{
+  .reg .b64 %address;
+  .reg .b32 %value;
+  mov.u32 %value, 1;
+{touches}
   ret;
-}
-\0"""
+}}
+"""
 
 
 def set_stack(gpu, size):
     gpu.call("cuCtxSetLimit", STACK_LIMIT, size)
 
 
+def run_nothing(gpu):
+    gpu.launch(gpu.function(gpu.load(NOTHING), "nothing"))
+
+
 def run_with_local_memory(gpu):
-    gpu.launch(gpu.function(gpu.load(LOCAL), "kernel__local16384"), 7)
+    gpu.launch(gpu.function(gpu.load(LOCAL), "kernel__local16384"), 7, 9, gpu.blocks[-1])
 
 
-@experiment(7, "stack limit 1 to 16 KiB, and a kernel with 16 KiB of locals", "each takes its size x resident threads, the kernel at its launch", 60)
+@experiment(7, "stack limit 1 to 16 KiB, and a kernel with 16 KiB of locals", "each takes its size x resident threads; the limit is charged when it is set", 60)
 def stacks():
     nvml, gpu = Nvml(), Gpu().open()
     threads, said, grew = gpu.threads(), [], []
     expected = threads * 16 * KIB
-    for name, words in (("stack limit", ("code.set_stack", 16 * KIB)), ("kernel", ("code.run_with_local_memory",))):
-        with Actor() as bare:
-            bare.open()
+    for name, *steps in (("stack limit", ("set", "code.set_stack", 16 * KIB), ("after a kernel", "code.run_nothing")), ("kernel", ("launched", "code.run_with_local_memory"))):
+        with Actor() as bare, Actor(limit=f"{(expected + GIB) // MIB * 2}MiB") as limited:
+            for actor in (bare, limited):
+                actor.open().ask("allocate", MIB)
+            charged, parts = -limited.book()["used"], []
             before = settled(nvml.used)
-            bare.ask(*words)
-            grown = settled(nvml.used) - before
-            grew.append(grown)
-        with Actor(limit=f"{(expected + GIB) // MIB * 2}MiB") as limited:
-            limited.open()
-            before = limited.book()["used"]
-            limited.ask(*words)
-            charged = limited.book()["used"] - before
-        said.append(f"{name}: {mib(grown)}, charged {mib(charged)}")
+            for step, *words in steps:
+                bare.ask(*words)
+                parts.append(f"{mib(settled(nvml.used) - before)} {step}")
+            grew.append(nvml.used() - before)
+            for _, *words in steps:
+                limited.ask(*words)
+            charged += limited.book()["used"]
+        said.append(f"{name}: {', '.join(parts)}, charged {mib(charged)}")
     return Finding(f"{threads} threads: " + "; ".join(said), all(0.7 * expected < grown < 1.3 * expected for grown in grew))
 
 
@@ -81,17 +87,9 @@ def globals_image(gpu, form, size):
         section = struct.pack("<IIQQQQIIQQ", 0, 8, 3, 0, 64, size, 0, 0, 256, 0)
         return b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64, 0, 64, 0, 0, 64, 1, 0) + section
     count = max(1, size // (512 * MIB))
-    text = (GLOBALS % {"arrays": "\n".join(f".visible .global .align 16 .b8 array{i}[{size // count}];" for i in range(count)),
-                       "touches": "\n".join(f"  mov.u64 %a, array{i};\n  st.global.u32 [%a], %v;" for i in range(count))}).encode()
-    if form == "text":
-        return text
-    state, image, length = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
-    gpu.call("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
-    gpu.call("cuLinkAddData_v2", state, 1, text, len(text), b"globals", 0, None, None)
-    gpu.call("cuLinkComplete", state, ctypes.byref(image), ctypes.byref(length))
-    copied = ctypes.string_at(image, length.value)
-    gpu.call("cuLinkDestroy", state)
-    return copied
+    text = GLOBALS.format(arrays="\n".join(f".visible .global .align 16 .b8 array{i}[{size // count}];" for i in range(count)),
+                          touches="\n".join(f"  mov.u64 %address, array{i};\n  st.global.u32 [%address], %value;" for i in range(count))).encode()
+    return gpu.link(text) if form == "cubin" else text
 
 
 def load_globals(gpu, form, size):
@@ -104,8 +102,8 @@ def touch_globals(gpu):
 
 @experiment(11, "code with global variables, lazy and eager", "taken when it is loaded; a cubin is charged, text escapes until a daemon looks", 90)
 def loaded_code():
-    nvml, size = Nvml(), piece(4 * GIB)
-    limit, said, good, broken = f"{size * 2 // MIB}MiB", [], True, ""
+    nvml, size = Nvml(), piece()
+    limit, said, good, broken = f"{size * 2 // MIB + 512}MiB", [], True, ""
     for form, mode in (("cubin", "LAZY"), ("cubin", "EAGER"), ("text", "LAZY")):
         with Actor(environment={"CUDA_MODULE_LOADING": mode}) as bare:
             bare.open()
@@ -132,7 +130,8 @@ def loaded_code():
 def torch_step(gpu):
     """Matrix products and convolutions, forward and back; what PyTorch reserved."""
     import torch
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3), torch.nn.ReLU(), torch.nn.Conv2d(64, 64, 3), torch.nn.Flatten(), torch.nn.LazyLinear(256)).cuda()
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3), torch.nn.ReLU(), torch.nn.Conv2d(64, 64, 3), torch.nn.AdaptiveAvgPool2d(8), torch.nn.Flatten(),
+                                torch.nn.Linear(4096, 256)).cuda()
     optimiser = torch.optim.Adam(model.parameters())
     for _ in range(2):
         optimiser.zero_grad()

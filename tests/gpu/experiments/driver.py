@@ -253,11 +253,25 @@ class Gpu(Library):
     def free_async(self):
         self.call("cuMemFreeAsync", self.blocks.pop(), None)
 
-    # Code.
-    def load(self, image):
+    # Code. Its text is PTX for every card; ptxas of CUDA 12.9 and 13.5 translates it for any of theirs.
+    HEAD = b".version 6.0\n.target sm_50\n.address_size 64\n"
+
+    def load(self, code):
+        """The module of such a text, or of a cubin."""
         module = ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), image)
+        self.call("cuModuleLoadData", ctypes.byref(module), code if code.startswith(b"\x7fELF") else self.HEAD + code + b"\0")
         return module
+
+    def link(self, text):
+        """The cubin of such a text."""
+        state, image, length = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        code = self.HEAD + text + b"\0"
+        self.call("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
+        self.call("cuLinkAddData_v2", state, 1, code, len(code), b"text", 0, None, None)
+        self.call("cuLinkComplete", state, ctypes.byref(image), ctypes.byref(length))
+        cubin = ctypes.string_at(image, length.value)
+        self.call("cuLinkDestroy", state)
+        return cubin
 
     def function(self, module, name):
         return ctypes.c_void_p(self.get(ctypes.c_void_p, "cuModuleGetFunction", module, name.encode()))

@@ -77,8 +77,9 @@ def nvidia_smi():
         print(arguments, bare.returncode, bare.stdout, held.returncode, held.stdout, sep="\n")
         label = " ".join(arguments) or "plain"
         if label.startswith("--query"):
-            said.append(f"total {held.stdout.strip()} MiB")
-            good = good and held.stdout.strip() == "1024"
+            total = (held.stdout.split() or ["n/a"])[0]
+            said.append(f"total {total} MiB")
+            good = good and total == "1024"
         else:
             said.append(f"{label}: exit code {held.returncode}" + (f" ({bare.returncode} without a limit)" if bare.returncode != held.returncode else ""))
             good = good and held.returncode == bare.returncode

@@ -3,7 +3,7 @@ import array
 import os
 import socket
 
-from . import Finding, experiment, mib
+from . import MIB, Finding, experiment, mib
 from .actor import Actor, settled
 from .driver import OUT_OF_MEMORY, CallFailed, Nvml, piece
 
@@ -24,12 +24,14 @@ def receive_descriptor(gpu, end):
     os.close(descriptor)
 
 
-def lend_and_take_again(gpu, size):
-    """Exports memory to a child, frees it, and takes as much again while the child has it: the driver's error of that."""
+def lend_and_take_again(gpu):
+    """Exports most of what is left to a child, frees it, and takes as much again while the child has it: the driver's error of that."""
     gpu.open()
-    gpu.allocate(size)
     with Actor() as child:
-        child.open().ask("open_published", gpu.publish())
+        child.open()
+        size = gpu.info()[0] * 6 // 10
+        gpu.allocate(size)
+        child.ask("open_published", gpu.publish())
         gpu.free()
         try:
             gpu.allocate(size)
@@ -91,9 +93,8 @@ def freed_by_the_exporter():
         closed = scale.step("descriptor: released by both")
         said.append(f"descriptor: {told(shared)} shared, {told(freed)} released by the exporter, {told(closed)} by both")
         drops.append(freed)
-    # 60 % of a limit, lent and freed, and 60 % again: more than the limit as long as the importer has the first.
-    with Actor(limit=f"{size * 2 // (1 << 20)}MiB") as lender:
-        error = lender.ask("sharing.lend_and_take_again", size * 6 // 5)
+    with Actor(limit=f"{size * 2 // MIB + 2048}MiB") as lender:
+        error = lender.ask("sharing.lend_and_take_again")
         said.append("under a limit, as much again: " + ("denied" if error == OUT_OF_MEMORY else f"error {error}" if error else "granted"))
     as_expected = error == OUT_OF_MEMORY and all(change[0] is not None and change[0] <= size // 8 and change[2] >= size // 2 for change in drops)
     return Finding("; ".join(said), as_expected, broken="the limit was exceeded with memory that another process kept" if error == 0 else "")

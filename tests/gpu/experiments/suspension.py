@@ -26,6 +26,12 @@ def status(pid):
     return told["State"].split()[0], int(told.get("VmRSS", "0 kB").split()[0]) * 1024
 
 
+def host_memory():
+    """What the host has to spare for what is moved there."""
+    told = pathlib.Path("/proc/meminfo").read_text()
+    return int(told.split("MemAvailable:")[1].split()[0]) * 1024 // MIB * MIB
+
+
 def suspend(manager, pids):
     """Error of the first step that failed, and the milliseconds of the checkpoint."""
     return steps(manager, pids, ("Lock", "Checkpoint"))
@@ -42,23 +48,26 @@ def steps(manager, pids, actions):
             try:
                 took[action] = took.get(action, 0) + manager.ask("move", action, pid)
             except CallFailed as failed:
-                print(failed, "state", manager.error("state", pid))
+                manager.error("state", pid)
                 return failed.number, took
+            except Ended as ended:
+                print(action, ended)
+                return f"{action}: {ended}", took
     return 0, took
 
 
 def there_and_back(manager, actors):
-    """0: all memory came back as it was. Else the error, or `lost`, or `killed`."""
+    """Why not all memory came back as it was; None: it did."""
     pids = [actor.process.pid for actor in actors]
     error = suspend(manager, pids)[0] or resume(manager, pids)[0]
     if error:
         return f"error {error}"
     try:
-        return 0 if all(actor.ask("marked") for actor in actors) else "its contents are lost"
+        return None if all(actor.ask("marked") for actor in actors) else "its contents are lost"
     except CallFailed as failed:
         return f"error {failed.number} afterwards"
-    except Ended:
-        return "killed"
+    except Ended as ended:
+        return str(ended)
 
 
 def holder(size, kind="allocate"):
@@ -73,9 +82,9 @@ def checkpoint():
     if not has_checkpoints():
         return Finding("the driver has none of cuCheckpointProcess…", True, {"checkpoint_by_owner": False, "checkpoint_moves_shared": False,
                                                                               "checkpoint_moves_managed": False, "restore_can_be_repeated": False})
-    nvml, root = Nvml(), os.geteuid() == 0
+    nvml, root, most = Nvml(), os.geteuid() == 0, host_memory() // 4
     said, facts, good = [f"persistence mode {nvml.persistence()}"], {}, True
-    for size in sorted({piece(GIB), piece(8 * GIB, 4)}):
+    for size in sorted({piece(min(GIB, most)), piece(min(8 * GIB, most), 4)}):
         with holder(size) as target, mover() as manager:
             before, (_, resident) = nvml.used(), status(target.process.pid)
             error, took = suspend(manager, [target.process.pid])
@@ -97,7 +106,7 @@ def checkpoint():
         with holder(64 * MIB) as target, mover() as manager:
             target.ask("become", NOBODY), manager.ask("become", NOBODY)
             outcome = there_and_back(manager, [target])
-            facts["checkpoint_by_owner"] = outcome == 0
+            facts["checkpoint_by_owner"] = outcome is None
             said.append(f"as the owner: {outcome or 'works'}")
     done = run(*ration("doctor", "--only", "suspend.tried", "--try-suspend", "-o", "json"))
     print(done.stdout)
@@ -120,10 +129,10 @@ def checkpoint_of_what_is_not_moved():
         peer.open().ask("open_published", target.ask("publish"))
         shared = there_and_back(manager, [target, peer])
     said = [f"managed: {managed or 'moved'}", f"shared: {shared or 'moved'}"]
-    facts = {"checkpoint_moves_managed": managed == 0, "checkpoint_moves_shared": shared == 0}
+    facts = {"checkpoint_moves_managed": managed is None, "checkpoint_moves_shared": shared is None}
     if others:
         said.append("restore on a full card: n/a (other programs are on it)")
-        return Finding("; ".join(said), managed != 0, facts)
+        return Finding("; ".join(said), managed is not None, facts)
     with holder(size) as target, mover() as manager, Actor() as filler:
         pid = target.process.pid
         error = suspend(manager, [pid])[0]
@@ -141,4 +150,4 @@ def checkpoint_of_what_is_not_moved():
             facts["restore_can_be_repeated"] = again == 0
         else:
             said.append(f"restore on a full card: n/a (the checkpoint answered {error})")
-    return Finding("; ".join(said), managed != 0 and not facts.get("restore_can_be_repeated", False), facts)
+    return Finding("; ".join(said), managed is not None and not facts.get("restore_can_be_repeated", False), facts)
