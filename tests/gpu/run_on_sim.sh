@@ -20,7 +20,7 @@ run() { # CODE NAME SCRIPT OPTIONS…
   tar -tzf "$out/report.tar.gz" ./table.md >/dev/null || bad "no report"
 }
 row() { grep "^| $2 |" "$folder/$1/table.md"; } # NAME NUMBER
-agrees() { # MEASURED.toml SIMULATED.toml
+agrees() { # MEASURED.toml SIMULATED.toml CONTEXT
   python3 - "$1" "$2" <<'END' || bad "$1 is not what was simulated"
 import sys, tomllib
 measured, simulated = (tomllib.load(open(path, "rb")) for path in sys.argv[1:])
@@ -29,7 +29,11 @@ for field in measured.keys() | simulated.keys():
         print(f"{field}: measured {measured.get(field)}, simulated {simulated.get(field)}")
 sys.exit(measured != simulated)
 END
-  "$SOURCE/build/release/bin/ration" run --sim="T4:4GiB,driver=$1" --limit 1GiB -- "$SOURCE/build/release/bin/ration-workload" total >/dev/null || bad "$1 cannot be loaded"
+  # What the profile says of the card, with the profile: the same card.
+  local node
+  node=$(sed -n "s/.*--sim='\([^']*\)FILE'.*/\1/p" "$1")
+  [ "$node" = "T4:16384MiB:context=$3,driver=" ] || bad "$1 says another card: $node"
+  "$SOURCE/build/release/bin/ration" run --sim="$node$1" --limit 1GiB -- "$SOURCE/build/release/bin/ration-workload" total >/dev/null || bad "$1 cannot be loaded"
 }
 
 run 0 580 "$here/run.sh" --sim T4:16GiB,driver=580
@@ -39,12 +43,12 @@ for release in 580 535; do
   for number in $(seq 20); do
     [ "$(row $release "$number" | wc -l)" -eq 1 ] && [ -s "$folder/$release/$(printf %02d "$number").txt" ] || [ "$number" = 2 ] || bad "no row or no output of $number on $release"
   done
-  agrees "$folder/$release/$release-t4.toml" "$SOURCE/sim/drivers/$release.toml"
+  agrees "$folder/$release/$release-t4.toml" "$SOURCE/sim/drivers/$release.toml" 104MiB
 done
 for number in 1 14; do [ "$(row 580 $number)" != "$(row 535 $number)" ] || bad "$number finds the same on both releases"; done
 grep -q cuCheckpointProcessLock "$folder/580/names-cu.txt" && ! grep -q cuCheckpointProcessLock "$folder/535/names-cu.txt" || bad "the names of the releases"
-run 0 unlike "$folder/alone/gpu/run.sh" --sim "T4:16GiB,driver=$here/unlike.toml" --only 1,6,9,14,15,18
-agrees "$folder/unlike/581-t4.toml" "$here/unlike.toml"
+run 0 unlike "$folder/alone/gpu/run.sh" --sim "T4:16GiB:context=200MiB,driver=$here/unlike.toml" --only 1,6,9,14,15,18
+agrees "$folder/unlike/581-t4.toml" "$here/unlike.toml" 200MiB
 ! grep 'Not measured' "$folder"/*/*.toml || bad "a field that no experiment measures"
 
 run 0 stuck "$folder/alone/gpu/run.sh" --sim T4 --also "$here/stuck.py" --only 90,91,92,93,94

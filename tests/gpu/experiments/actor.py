@@ -3,6 +3,7 @@ point is a function of a module here, which is given the Gpu first.
 
 `Actor`, for experiments, starts one: with or without a limit, behind other programs, as one of several.
 """
+import contextlib
 import functools
 import importlib
 import json
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from . import driver, setting, simulated
+from . import MIB, driver, setting, simulated
 
 def trace(*words):
     """For whoever reads how a finding came about. Not on standard output: an actor answers there."""
@@ -50,13 +51,16 @@ class Actor:
     count = 0
     PATIENCE = 60  # seconds for an answer
 
+    """`limit`: bytes that it is held to, or most of the card where that has less."""
+
     def __init__(self, limit=None, launcher=(), run_options=(), environment=None, descriptors=(), command=None):
         Actor.count += 1
         self.limited = limit is not None
         self.name = f"experiment-{os.getpid()}-{Actor.count}"
         words = [*launcher, *(command or [sys.executable, "-m", "experiments.actor"])]
         if limit is not None:
-            words = ration("run", "--limit", limit, "--name", self.name, *run_options, "--", *words)
+            self.limit = min(limit, driver.total() * 9 // 10) // MIB * MIB
+            words = ration("run", "--limit", f"{self.limit // MIB}MiB", "--name", self.name, *run_options, "--", *words)
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=descriptors,
                                         env={**os.environ, **(environment or {})})
 
@@ -68,7 +72,9 @@ class Actor:
             raise self.ended()
 
     def ended(self):
-        return Ended(f"the program ended: {self.process.wait(self.PATIENCE)}", self.limited)
+        code = self.process.wait(self.PATIENCE)
+        by_signal = code < 0 or code > 128
+        return Ended(f"the program ended {f'by signal {code & 127 if code > 0 else -code}' if by_signal else f'with exit code {code}'}", by_signal and self.limited)
 
     def answer(self):
         if not select.select([self.process.stdout], [], [], self.PATIENCE)[0]:
@@ -112,7 +118,8 @@ class Actor:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             trace(f"{self.name}: pid {self.process.pid} cannot be killed")
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.stdout.close()
 
     def __enter__(self):

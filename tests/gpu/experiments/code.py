@@ -65,7 +65,7 @@ def stacks():
     threads, said, grew = gpu.threads(), [], []
     expected = threads * 16 * KIB
     for name, *steps in (("stack limit", ("set", "code.set_stack", 16 * KIB), ("after a kernel", "code.run_nothing")), ("kernel", ("launched", "code.run_with_local_memory"))):
-        with Actor() as bare, Actor(limit=f"{(expected + GIB) // MIB * 2}MiB") as limited:
+        with Actor() as bare, Actor(limit=2 * (expected + GIB)) as limited:
             for actor in (bare, limited):
                 actor.open().ask("allocate", MIB)
             charged, parts = -limited.book()["used"], []
@@ -103,7 +103,7 @@ def touch_globals(gpu):
 @experiment(11, "code with global variables, lazy and eager", "taken when it is loaded; a cubin is charged, text escapes until a daemon looks", 90)
 def loaded_code():
     nvml, size = Nvml(), piece()
-    limit, said, good, broken = f"{size * 2 // MIB + 512}MiB", [], True, ""
+    limit, said, good, broken = 2 * size + GIB // 2, [], True, ""
     for form, mode in (("cubin", "LAZY"), ("cubin", "EAGER"), ("text", "LAZY")):
         with Actor(environment={"CUDA_MODULE_LOADING": mode}) as bare:
             bare.open()
@@ -120,7 +120,7 @@ def loaded_code():
         said.append(f"{form}, {mode.lower()}: {mib(loaded)} loaded, {mib(touched)} used, charged {mib(charged)}")
         good = good and (form == "text" or (loaded >= size and charged >= size))
     with Actor(limit=limit) as limited:
-        error = limited.open().error("code.load_globals", "cubin", size * 3)
+        error = limited.open().error("code.load_globals", "cubin", limited.limit)
         said.append(f"beyond a limit: {'denied' if error == OUT_OF_MEMORY else f'error {error}' if error else 'granted'}")
         if error == 0:
             broken = "global variables of a cubin went past the limit"
@@ -150,7 +150,7 @@ def pytorch():
         raise NotPossible("the simulator runs no kernels")
     with Actor() as bare:
         bare.ask("code.torch_step")
-    with Actor(limit="8GiB") as limited:
+    with Actor(limit=8 * GIB) as limited:
         try:
             reserved = limited.ask("code.torch_step")
         except (Ended, RuntimeError) as error:

@@ -1,5 +1,6 @@
 """The driver and NVML by ctypes, and what the experiments do with them. Every failing call raises CallFailed."""
 import ctypes
+import functools
 import os
 import time
 
@@ -350,7 +351,8 @@ class Nvml(Library):
 
     def memory(self):
         memory = MemoryOfDevice()
-        self.call("nvmlDeviceGetMemoryInfo", self.device, ctypes.byref(memory))
+        if self.answer("nvmlDeviceGetMemoryInfo", self.device, ctypes.byref(memory)) == self.NOT_SUPPORTED:
+            raise NotPossible("NVML does not tell this device's memory")
         return memory
 
     def used(self):
@@ -379,6 +381,14 @@ class Nvml(Library):
         with open("/proc/self/cgroup") as file:
             path = "/sys/fs/cgroup" + file.read().splitlines()[-1].split(":", 2)[2]
         return self.answer("nvmlDeviceGetMemoryLimits_v1", self.device, ctypes.byref(GroupLimits(path.encode()))) in (0, self.NOT_FOUND)
+
+
+@functools.lru_cache(maxsize=None)
+def total():
+    """Of the device, as who is held to no limit sees it."""
+    gpu = Gpu()
+    gpu.init()
+    return gpu.get(ctypes.c_size_t, "cuDeviceTotalMem_v2", 0)
 
 
 def piece(most=GIB, part=8):

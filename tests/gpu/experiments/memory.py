@@ -1,6 +1,7 @@
 """Resets, small pieces, pools, graphs, managed memory: what each takes of the device."""
 import ctypes
 import os
+import re
 
 from . import GIB, MIB, Finding, experiment, mib, simulated
 from .actor import Actor, settled
@@ -28,11 +29,13 @@ def reset():
     nvml, size = Nvml(), piece(2 * GIB)
     with Actor() as bare:
         before = nvml.used()
-        bare.open().ask("allocate", size)
+        bare.open()
+        context = settled(nvml.used) - before
+        bare.ask("allocate", size)
         held = settled(nvml.used) - before
         bare.ask("reset")
         active, left = bare.ask("active"), settled(nvml.used) - before
-        said = [f"active {'yes' if active else 'no'}, device {mib(held)} -> {mib(left)}"]
+        said = [f"context {mib(context)}, active {'yes' if active else 'no'}, device {mib(held)} -> {mib(left)}"]
         returned = left < size
         bare.ask("forget")
     with Actor() as faulty:
@@ -43,7 +46,7 @@ def reset():
             error = faulty.error("memory.run_illegal_kernel")
             said.append(f"after an illegal address (error {error}): reset answers {faulty.error('reset')}, active {'yes' if faulty.ask('active') else 'no'}")
     # 60 % of what a limit leaves, reset, and as much again.
-    with Actor(limit=f"{size * 2 // MIB + 1024}MiB") as held_to:
+    with Actor(limit=2 * size + GIB) as held_to:
         part = held_to.open().ask("info")[0] * 6 // 10
         held_to.ask("allocate", part)
         book_before = held_to.book()["used"]
@@ -52,7 +55,9 @@ def reset():
         held_to.ask("open")
         error = held_to.error("allocate", part)
     said.append(f"book {mib(book_before)} -> {mib(book_after)}, as much again: {'denied' if error else 'granted'}")
+    card = re.sub("^(NVIDIA|Tesla) ", "", nvml.name())
     return Finding("; ".join(said), bool(active) and returned and error == 0, {"reset_deactivates": not active},
+                   [f"A context takes {mib(context)} here: --sim='{card}:{nvml.memory().total // MIB}MiB:context={context // MIB}MiB,driver=FILE' is this card"],
                    broken="what a reset gave back stays charged" if error == OUT_OF_MEMORY and returned else "")
 
 
@@ -66,7 +71,7 @@ def small_pieces():
             before = settled(nvml.used)
             bare.ask(*words)
             each = (settled(nvml.used) - before) / count
-        with Actor(limit="3GiB") as limited:
+        with Actor(limit=3 * GIB) as limited:
             limited.open()
             before = limited.book()["used"]
             error = limited.error(*words)
@@ -112,7 +117,7 @@ def pools():
     return Finding(said, step == 32 * MIB and synchronised == 0, {"pool_growth": f"{step // MIB}MiB"} if step >= MIB else {})
 
 
-@experiment(10, "graphs with memory nodes: reserved after each step", "grows at launch, not before", 30)
+@experiment(10, "graphs with memory nodes: reserved after each step", "grows at upload or launch, not before", 30)
 def graphs():
     gpu, size = Gpu().open(), piece()
     graph, node, run = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
@@ -157,7 +162,7 @@ def managed_memory():
             said.append(f"twice the card: {f'error {error}' if error else 'granted'}, device {mib(settled(nvml.used) - before)} untouched")
     else:
         said.append("twice the card: n/a (RATION_EXPERIMENT_OVERSUBSCRIBE=1 tries it)")
-    with Actor(limit=f"{size // MIB}MiB") as limited:
-        error = limited.open().error("managed", size + GIB)
+    with Actor(limit=size + GIB) as limited:
+        error = limited.open().error("managed", limited.limit)
         said.append(f"beyond a limit: {'denied' if error == OUT_OF_MEMORY else f'error {error}' if error else 'granted'}")
     return Finding("; ".join(said), untouched < size // 8 and of_process is not None and of_process < size // 8)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from . import MIB, Finding, NotPossible, experiment, mib, simulated
+from . import GIB, MIB, Finding, NotPossible, experiment, mib, simulated
 from .actor import Actor, ration, run
 from .driver import POOL_RESERVED, Gpu, Library, Nvml, piece
 from .exports import guard_folder
@@ -47,16 +47,16 @@ def runtime_contexts():
                                                                            ("cuBLAS", "start_blas", find_libraries("libcublas.so.1[0-9]"))) if paths]
     if not found:
         raise NotPossible("no libcudart.so and no libcublas.so is installed")
-    with Actor(limit="4GiB") as plain:
+    with Actor(limit=4 * GIB) as plain:
         once = plain.open().book()["context"]
     said, good = [f"one by the driver: {mib(once)}"], True
     for label, function, path in found:
-        with Actor(limit="4GiB", run_options=["--sim-cuda", "13"] if simulated() else []) as program:
+        with Actor(limit=4 * GIB, run_options=["--sim-cuda", "13"] if simulated() else []) as program:
             program.ask("processes." + function, path)
             told = program.book()
         said.append(f"{label}: {mib(told['context'])} in the book, {mib(told['driver'])} by the driver")
         good = good and told["context"] == once
-    return Finding("; ".join(said), good, notes=[f"A context costs {mib(once)} here: --sim=CARD:context={once // MIB}MiB"])
+    return Finding("; ".join(said), good)
 
 
 # Each stop at a function that is in the guard and in the driver: which it is, and the function that called it.
@@ -146,7 +146,7 @@ def times(gpu):
 
 @experiment(17, "ns of calls, without and with a limit", "below 1 us more", 60)
 def cost_of_calls():
-    with Actor() as bare, Actor(limit="4GiB") as limited:
+    with Actor() as bare, Actor(limit=4 * GIB) as limited:
         without, held = bare.ask("processes.times"), limited.ask("processes.times")
     return Finding("; ".join(f"{name} {without[name]:.0f}, {held[name]:.0f}" for name in without), held["cuMemAlloc + Free"] - without["cuMemAlloc + Free"] < 1000)
 

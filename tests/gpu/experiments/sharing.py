@@ -3,7 +3,7 @@ import array
 import os
 import socket
 
-from . import MIB, Finding, experiment, mib
+from . import GIB, Finding, experiment, mib
 from .actor import Actor, settled
 from .driver import OUT_OF_MEMORY, CallFailed, Nvml, piece
 
@@ -93,7 +93,7 @@ def freed_by_the_exporter():
         closed = scale.step("descriptor: released by both")
         said.append(f"descriptor: {told(shared)} shared, {told(freed)} released by the exporter, {told(closed)} by both")
         drops.append(freed)
-    with Actor(limit=f"{size * 2 // MIB + 2048}MiB") as lender:
+    with Actor(limit=2 * (size + GIB)) as lender:
         error = lender.ask("sharing.lend_and_take_again")
         said.append("under a limit, as much again: " + ("denied" if error == OUT_OF_MEMORY else f"error {error}" if error else "granted"))
     as_expected = error == OUT_OF_MEMORY and all(change[0] is not None and change[0] <= size // 8 and change[2] >= size // 2 for change in drops)

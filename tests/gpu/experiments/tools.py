@@ -28,7 +28,7 @@ def allocate_in_green_context(gpu, size):
 
 
 def green_context(size):
-    with Actor(limit=f"{size * 3 // MIB + 1024}MiB") as limited:
+    with Actor(limit=4 * GIB) as limited:
         try:
             limited.ask("tools.allocate_in_green_context", size)
         except CallFailed as failed:
@@ -47,7 +47,7 @@ def mps_client(size):
         if started.returncode != 0:
             return None, "MPS does not start"
         try:
-            with Actor(limit=f"{size * 3 // MIB + 1024}MiB", environment=environment) as limited:
+            with Actor(limit=4 * GIB, environment=environment) as limited:
                 limited.open().ask("allocate", size)
                 told, listed = limited.book(), Nvml().of(limited.process.pid)
             return told["used"] >= size, f"book {mib(told['used'])}, NVML {mib(listed)}"
@@ -55,15 +55,17 @@ def mps_client(size):
             subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, env={**os.environ, **environment}, timeout=10)
 
 
-def tool_around(name, words, size):
+def tool_around(name, *words):
     if not shutil.which(name):
         return None, f"{name} is not installed"
     workload = os.path.join(os.path.dirname(setting("ration")), "ration-workload")
-    done = run(*ration("run", "--limit", f"{size // MIB}MiB", "--", name, *words, workload, "probe", "256"), timeout=60)
+    try:
+        done = run(*ration("run", "--limit", "1GiB", "--", name, *words, workload, "grab", "--steps", "2", "--steady", "200MiB", "--peak", "400MiB"), timeout=40)
+    except subprocess.TimeoutExpired:
+        return False, "no end in 40 s"
     print(done.stdout)
-    lines = [line.split() for line in done.stdout.splitlines() if len(line.split()) == 5 and line.split()[4] == "returned"]
-    past = [line[0] for line in lines if int(line[1]) > size]
-    return bool(lines) and not past, f"exit code {done.returncode}, {len(lines)} ways tried, {len(past)} got past"
+    works = "held at most" in done.stdout
+    return works, "works" if works else f"exit code {done.returncode}"
 
 
 def video():
@@ -72,7 +74,7 @@ def video():
         return None, "ffmpeg is not installed"
     before = nvml.used()
     words = ["ffmpeg", "-nostdin", "-hide_banner", "-f", "lavfi", "-i", "testsrc=size=1920x1080:rate=60:duration=600", "-c:v", "h264_nvenc", "-f", "null", "-"]
-    with Actor(limit="4GiB", command=words) as encoder:
+    with Actor(limit=4 * GIB, command=words) as encoder:
         try:
             encoder.process.wait(5)
             return None, "ffmpeg has no h264_nvenc here"
@@ -84,7 +86,7 @@ def video():
 def by_vulkan(size):
     nvml = Nvml()
     before = nvml.used()
-    with Actor(limit="4GiB", command=[sys.executable, "-m", "experiments.vulkan", str(size)]) as program:
+    with Actor(limit=4 * GIB, command=[sys.executable, "-m", "experiments.vulkan", str(size)]) as program:
         line = program.process.stdout.readline().strip()
         if line != "holds":
             return None, line or "it ended"
@@ -109,5 +111,6 @@ def escapes():
 @experiment(20, "an MPS client, a green context, nsys and cuda-gdb around a program under a limit", "charged, and held", 150)
 def others():
     size = piece(GIB // 2)
-    return several({"MPS": mps_client(size), "green context": green_context(size), "nsys": tool_around("nsys", ["profile", "--output", "/dev/null", "--force-overwrite", "true"], GIB),
-                    "cuda-gdb": tool_around("cuda-gdb", ["-nx", "-batch", "-ex", "run", "--args"], GIB)})
+    with tempfile.TemporaryDirectory() as folder:
+        return several({"MPS": mps_client(size), "green context": green_context(size), "nsys": tool_around("nsys", "profile", "--output", folder + "/report"),
+                        "cuda-gdb": tool_around("cuda-gdb", "-nx", "-batch", "-ex", "run", "--args")})
