@@ -59,7 +59,10 @@ case $(sed -n 's/^State:\t//p' "/proc/$(sed -n 's/^child //p' "$folder/stuck/90.
   "" | Z*) ;;
   *) bad "what hung still runs" ;;
 esac
-run 1 broken "$folder/alone/gpu/run.sh" --sim T4 --also "$here/stuck.py" --only 95
+for number in 95 96; do
+  run 1 "broken$number" "$folder/alone/gpu/run.sh" --sim T4 --also "$here/stuck.py" --only $number
+  row "broken$number" $number | grep -q 'BROKEN: ' || bad "$number does not say so"
+done
 
 command -v nvidia-smi >/dev/null && exit 0
 "$here/run.sh" --out "$folder/none" "$tarball"

@@ -4,7 +4,8 @@ import signal
 import subprocess
 import sys
 
-from experiments import Finding, experiment
+from experiments import GIB, Finding, experiment
+from experiments.actor import Actor
 
 
 @experiment(90, "hangs, with a child that hangs, too", "an end after 2 s", 2)
@@ -38,3 +39,9 @@ def does_not_fit():
 @experiment(95, "finds a promise broken", "exit code 1", 20)
 def finds_a_promise_broken():
     return Finding("it does not hold", False, broken="this one")
+
+
+@experiment(96, "has a program under a limit that crashes", "exit code 1", 20)
+def has_a_program_that_crashes():
+    with Actor(limit=GIB, command=[sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]) as program:
+        program.answer()

@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,11 @@ def ration(*arguments):
     """The words of a call of ration, on the simulated node where that is what is examined."""
     verb, *rest = arguments
     return [setting("ration"), verb, *([f"--sim={setting('sim')}"] if simulated() else []), *map(str, rest)]
+
+
+def installed(program):
+    """Its path; None: it is not there. CUDA's own programs are often beside the path."""
+    return shutil.which(program) or shutil.which(program, path="/usr/local/cuda/bin")
 
 
 def run(*words, **options):
@@ -112,14 +118,16 @@ class Actor:
         return book(self.name)
 
     def kill(self):
-        """One that hangs in the kernel stays."""
-        self.process.kill()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            trace(f"{self.name}: pid {self.process.pid} cannot be killed")
+        """What `ration run` has started is another process, to which it passes the softer signal on. One that hangs in the kernel stays."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
+        for stop in (self.process.terminate, self.process.kill) if self.limited else (self.process.kill,):
+            stop()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+                break
+        else:
+            trace(f"{self.name}: pid {self.process.pid} cannot be killed")
         self.process.stdout.close()
 
     def __enter__(self):

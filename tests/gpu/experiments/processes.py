@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from . import GIB, MIB, Finding, NotPossible, experiment, mib, simulated
-from .actor import Actor, ration, run
+from .actor import Actor, installed, ration, run
 from .driver import POOL_RESERVED, Gpu, Library, Nvml, piece
 from .exports import guard_folder
 
@@ -78,14 +78,15 @@ def a_bit_of_everything():
     gpu.reset()
 
 
-@experiment(4, "the guard's functions, called by the driver itself", "never", 60)
+@experiment(4, "the guard's functions, called by the driver itself (gdb)", "never", 90)
 def reentry():
-    if not shutil.which("gdb"):
+    debugger = installed("gdb") or installed("cuda-gdb")
+    if not debugger:
         raise NotPossible("gdb is not installed")
     with tempfile.NamedTemporaryFile("w", suffix=".gdb") as commands:
         commands.write(DEBUGGER.format(breaks="\n".join(f"break {name}\ncommands\nsilent\nbt 2\ncontinue\nend" for name in WATCHED)))
         commands.flush()
-        done = run(*ration("run", "--limit", "1GiB", "--", "gdb", "-nx", "-batch", "-x", commands.name, "--args", sys.executable, "-m", "experiments.processes"))
+        done = run(*ration("run", "--limit", "1GiB", "--", debugger, "-nx", "-batch", "-x", commands.name, "--args", sys.executable, "-m", "experiments.processes"))
     print(done.stdout)
     stops = re.findall(r"^#0 .* from (\S+)\n#1 .*?(?: from (\S+))?$", done.stdout, re.MULTILINE)
     callers = [caller for library, caller in stops if library.startswith(str(guard_folder()))]

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from . import GIB, MIB, Finding, NotPossible, experiment, mib, setting
-from .actor import Actor, ration, run, settled
+from .actor import Actor, installed, ration, run, settled
 from .driver import CallFailed, Nvml, piece
 
 
@@ -39,7 +39,7 @@ def green_context(size):
 
 def mps_client(size):
     if not shutil.which("nvidia-cuda-mps-control"):
-        return None, "nvidia-cuda-mps-control is not installed"
+        return None, "it is not installed"
     with tempfile.TemporaryDirectory() as folder:
         environment = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         started = run("nvidia-cuda-mps-control", "-d", env={**os.environ, **environment})
@@ -56,11 +56,12 @@ def mps_client(size):
 
 
 def tool_around(name, *words):
-    if not shutil.which(name):
-        return None, f"{name} is not installed"
+    program = installed(name)
+    if not program:
+        return None, "it is not installed"
     workload = os.path.join(os.path.dirname(setting("ration")), "ration-workload")
     try:
-        done = run(*ration("run", "--limit", "1GiB", "--", name, *words, workload, "grab", "--steps", "2", "--steady", "200MiB", "--peak", "400MiB"), timeout=40)
+        done = run(*ration("run", "--limit", "1GiB", "--", program, *words, workload, "grab", "--steps", "2", "--steady", "200MiB", "--peak", "400MiB"), timeout=40)
     except subprocess.TimeoutExpired:
         return False, "no end in 40 s"
     print(done.stdout)
@@ -108,9 +109,9 @@ def escapes():
     return several({"video": video(), "Vulkan": by_vulkan(size)})
 
 
-@experiment(20, "an MPS client, a green context, nsys and cuda-gdb around a program under a limit", "charged, and held", 150)
+@experiment(20, "an MPS client, a green context, and CUDA's tools around a program under a limit", "charged, and held; the tools work", 140)
 def others():
     size = piece(GIB // 2)
     with tempfile.TemporaryDirectory() as folder:
         return several({"MPS": mps_client(size), "green context": green_context(size), "nsys": tool_around("nsys", "profile", "--output", folder + "/report"),
-                        "cuda-gdb": tool_around("cuda-gdb", "-nx", "-batch", "-ex", "run", "--args")})
+                        "cuda-gdb": tool_around("cuda-gdb", "-nx", "-batch", "-ex", "run", "--args"), "compute-sanitizer": tool_around("compute-sanitizer")})
