@@ -162,7 +162,17 @@ def managed_memory():
             said.append(f"twice the card: {f'error {error}' if error else 'granted'}, device {mib(settled(nvml.used) - before)} untouched")
     else:
         said.append("twice the card: n/a (RATION_EXPERIMENT_OVERSUBSCRIBE=1 tries it)")
+    # As much as the limit, which the context takes a part of.
     with Actor(limit=size + GIB) as limited:
+        before = nvml.used()
         error = limited.open().error("managed", limited.limit)
-        said.append(f"beyond a limit: {'denied' if error == OUT_OF_MEMORY else f'error {error}' if error else 'granted'}")
-    return Finding("; ".join(said), untouched < size // 8 and of_process is not None and of_process < size // 8)
+        moved_error = 0 if error else limited.error("prefetch", limited.limit)
+        taken = settled(nvml.used) - before
+        said.append(f"under a limit of as much: {f'error {error}' if error else 'granted'}, device {mib(taken)} prefetched{f' (error {moved_error})' if moved_error else ''}, "
+                    f"charged {mib(limited.book()['used'])} of {mib(limited.limit)}")
+        exceeded = taken > limited.limit + GIB // 4
+    with Actor(limit=size + GIB, run_options=["--managed", "charge"]) as limited:
+        error = limited.open().error("managed", limited.limit)
+        said.append(f"with --managed charge: {'denied' if error == OUT_OF_MEMORY else f'error {error}' if error else 'granted'}")
+    return Finding("; ".join(said), untouched < size // 8 and of_process is not None and of_process < size // 8,
+                   broken="managed memory on the device went past the limit" if exceeded else "")
