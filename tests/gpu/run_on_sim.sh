@@ -50,6 +50,9 @@ grep -q cuCheckpointProcessLock "$folder/580/names-cu.txt" && ! grep -q cuCheckp
 run 0 unlike "$folder/alone/gpu/run.sh" --sim "T4:16GiB:context=200MiB,driver=$here/unlike.toml" --only 1,6,9,14,15,18
 agrees "$folder/unlike/581-t4.toml" "$here/unlike.toml" 200MiB
 ! grep 'Not measured' "$folder"/*/*.toml || bad "a field that no experiment measures"
+run 0 part "$folder/alone/gpu/run.sh" --sim "T4,driver=$here/unlike.toml" --only 1
+grep -q '^# Not measured: as in 580.toml' "$folder/part/581-t4.toml" && grep -qx 'pool_growth = "32MiB"' "$folder/part/581-t4.toml" ||
+  bad "what was not measured is not the nearest release's"
 
 run 0 stuck "$folder/alone/gpu/run.sh" --sim T4 --also "$here/stuck.py" --only 90,91,92,93,94
 for expected in '90 .* HANG |' '91 .* SIGSEGV .* FAIL |' '92 .*not foreseen.* FAIL |' '93 .* ran | as expected |' '94 .* not run ('; do
