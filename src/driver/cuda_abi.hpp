@@ -274,6 +274,7 @@ using cuDeviceGet_t = CUresult(CUdevice*, int);
 using cuDeviceGetCount_t = CUresult(int*);
 using cuDeviceGetName_t = CUresult(char*, int, CUdevice);
 using cuDeviceGetUuid_t = CUresult(CUuuid*, CUdevice);
+using cuDeviceGetUuid_v2_t = cuDeviceGetUuid_t;
 using cuDeviceGetAttribute_t = CUresult(int*, CUdevice_attribute, CUdevice);
 using cuDeviceGetPCIBusId_t = CUresult(char*, int, CUdevice);
 using cuDeviceTotalMem_t = CUresult(unsigned int*, CUdevice);

@@ -12,7 +12,7 @@ namespace ration::driver {
 // clang-format never settles on one form of this list.
 // clang-format off
 #define RATION_DRIVER_FUNCTIONS(X) \
-  X(cuDeviceGetUuid) X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) \
+  X(cuDeviceGetUuid_v2) X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) \
   X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem_v2) X(cuDevicePrimaryCtxRetain) \
   X(cuDevicePrimaryCtxRelease_v2) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxSynchronize) \
   X(cuCtxGetStreamPriorityRange) X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocManaged) \

@@ -47,20 +47,21 @@ std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu) {
   };
   static const Management management;
   const driver::Driver* driver = driver::Driver::get();
-  CUuuid uuid{};
-  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr || driver->cuDeviceGetUuid == nullptr ||
-      driver->cuDeviceGetUuid(&uuid, gpu.ordinal) != CUDA_SUCCESS)
+  CUuuid uuid{};  // the older cuDeviceGetUuid() says the card's of an instance
+  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr ||
+      driver->cuDeviceGetUuid_v2 == nullptr || driver->cuDeviceGetUuid_v2(&uuid, gpu.ordinal) != CUDA_SUCCESS)
     return std::nullopt;
-  std::string name = "GPU-";
+  std::string digits;
   for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) name += '-';
+    if (i == 4 || i == 6 || i == 8 || i == 10) digits += '-';
     char pair[3];
     std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
-    name += pair;
+    digits += pair;
   }
   nvmlDevice_t device = nullptr;
   nvmlMemory_t memory{};
-  if (management.handle_by_uuid(name.c_str(), &device) != NVML_SUCCESS ||
+  if ((management.handle_by_uuid(("GPU-" + digits).c_str(), &device) != NVML_SUCCESS &&
+       management.handle_by_uuid(("MIG-" + digits).c_str(), &device) != NVML_SUCCESS) ||
       management.memory_info(device, &memory) != NVML_SUCCESS)
     return std::nullopt;
   return Bytes{memory.used};

@@ -1,17 +1,42 @@
 #!/usr/bin/env bash
-# On a machine with an NVIDIA GPU: do limits hold there, do frameworks behave, what does it cost? Prints one table.
-#   tests/gpu/run.sh [TARBALL]    takes the tarball of ./dev package, or builds here; needs no network, under eight minutes
-#   RUN_ON_SIM=1 tests/gpu/run.sh TARBALL    the same on a simulated card, without frameworks: what CI can check of it
-# Exit code: 0 every row is ok or n/a, 1 one is not, 3 no GPU here.
+# On a machine with an NVIDIA GPU: do limits hold there, do frameworks behave, what does it cost, and what does its driver do
+# that ration can only believe? One table, and a profile of the driver for the simulator. README.md beside this says more.
+#   tests/gpu/run.sh [OPTIONS] [TARBALL]    TARBALL: of ./dev package; without one it is built here
+#     --out FOLDER     what is written: table.md, NN.txt of each experiment, NAME.toml, all of it in report.tar.gz (./ration-gpu-report)
+#     --only LIST      parts: limits, and numbers of experiments: limits,1,9
+#     --minutes N      for the experiments together (8)
+#     --sim NODE       a simulated node instead of the card, without frameworks: what CI can check
+#     --also MODULE    a file with more experiments
+# Exit code: 0, 1 a promise of ration does not hold here, 2 wrong usage, 3 no GPU here.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-scratch=$(mktemp -d /tmp/ration-gpu-XXXXXX)
+out=./ration-gpu-report only= minutes=8 node= also= tarball=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --out | --only | --minutes | --sim | --also) [ $# -gt 1 ] || { echo "$1 needs a value"; exit 2; } ;;&
+    --out) out=$2; shift ;;
+    --only) only=$2; shift ;;
+    --minutes) minutes=$2; shift ;;
+    --sim) node=$2; shift ;;
+    --also) also=$2; shift ;;
+    -*) sed -n '4,10s/^# \?//p' "$0"; exit 2 ;;
+    *) tarball=$1 ;;
+  esac
+  shift
+done
+limits=yes numbers=$only
+if [ -n "$only" ]; then
+  case ,$only, in *,limits,*) ;; *) limits= ;; esac
+  numbers=$(tr , '\n' <<<"$only" | grep -v '^limits$' | paste -sd,)
+fi
+
+scratch=$(mktemp -d /tmp/ration-gpu-XXXXXX) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 export RATION_RUNTIME_DIR=$scratch
 
 sim=()
-if [ -n "${RUN_ON_SIM:-}" ]; then
-  sim=(--sim=T4:16GiB) limit=2GiB
+if [ -n "$node" ]; then
+  sim=(--sim="$node") limit=2GiB
   export RATION_SIM_DIR=$scratch
 else
   limit=8GiB
@@ -20,74 +45,92 @@ else
 fi
 bytes=$((${limit%GiB} * 1073741824))
 
-if [ $# -gt 0 ]; then
-  tar -xzf "$1" -C "$scratch" && bin=$(echo "$scratch"/ration-*/bin)
+if [ -n "$tarball" ]; then
+  tar -xzf "$tarball" -C "$scratch" || exit 2
+  bin=$(echo "$scratch"/ration-*/bin)
 else
-  (cd "$here/../.." && ./dev build release >/dev/null) && bin=$here/../../build/release/bin
+  (cd "$here/../.." && ./dev build release >/dev/null) || exit 2
+  bin=$(cd "$here/../../build/release/bin" && pwd)
 fi
 ration=$bin/ration workload=$bin/ration-workload
-[ -x "$ration" ] || { echo "no ration in '$bin'"; exit 1; }
+[ -x "$ration" ] || { echo "no ration in '$bin'"; exit 2; }
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 
 failed=0
-row() { # NAME VERDICT VALUE
-  printf '| %s | %s | %s |\n' "$1" "$3" "$2"
-  [ "$2" != FAIL ] || failed=1
+row() { # NAME EXPECTED FOUND VERDICT
+  printf '| - | %s | %s | %s | %s |\n' "$1" "$2" "$3" "$4"
+  [ "$4" != BROKEN ] || failed=1
 }
-judge() { [ "$1" = "$2" ] && echo ok || echo FAIL; }
-limited() { timeout 120 "$ration" run "${sim[@]}" --limit "$limit" --summary "json:$scratch/summary.json" -- "$@"; }
+judge() { [ "$1" = "$2" ] && echo as expected || echo BROKEN; }
+good() { grep -q '^ok' <<<"$1" && echo as expected || echo BROKEN; }
+limited() { timeout -k 5 120 "$ration" run "${sim[@]}" --limit "$limit" --summary "json:$scratch/summary.json" -- "$@"; }
+has() { python3 -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)"; }
 
-echo "device: ${RUN_ON_SIM:+simulated}$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -1)"
-echo "date: $(date -u +%F), limit $limit"
-echo
-echo "| what | result | |"
-echo "| --- | --- | --- |"
+check_limits() {
+  local total probe past mode words out_text code doctor allocator pairs with framework plain held whose
+  total=$(limited "$workload" total 2>"$scratch/err")
+  row "a plain driver program sees as total" "$bytes bytes" "$total bytes" "$(judge "$total" "$bytes")"
+  probe=$(limited "$workload" probe 256 2>&1)
+  past=$(awk -v limit="$bytes" '$2 > limit || $5 != "returned" { print $1 }' <<<"$probe" | xargs)
+  row "ways of taking memory, $(wc -l <<<"$probe") tried" "none gets past" "${past:-none got past}" "$(judge "$past" "")"
+  for mode in "grab --steps 2" "grow --steps 2" "cache --steps 2" "replay bcrafton_forward_backward --via malloc" "replay bcrafton_forward_backward --via async" "replay bcrafton_forward_backward --via vmm"; do
+    read -ra words <<<"$mode"
+    out_text=$(timeout -k 5 120 "$ration" run "${sim[@]}" --limit 6GiB -- "$workload" "${words[@]}" 2>&1); code=$?
+    row "ration-workload $mode" "runs" "${out_text##*$'\n'}" "$(judge "$code" 0)"
+  done
+  out_text=$(limited "$workload" hold "$((bytes / 1048576 + 512))MiB" 2>&1); code=$?
+  row "a request beyond the limit" "denied" "${out_text##*$'\n'}" "$(judge "$code" 1)"
+  doctor=$(timeout -k 5 120 "$ration" doctor "${sim[@]}" --probe 2>&1); code=$?
+  row "doctor --probe" "nothing fails" "$(tail -1 <<<"$doctor" | tr -s ' ')" "$(judge "$code" 0)"
 
-total=$(limited "$workload" total 2>"$scratch/err")
-row "a plain driver program sees as total" "$(judge "$total" "$bytes")" "$total bytes"
-probe=$(limited "$workload" probe 256 2>&1)
-past=$(awk -v limit="$bytes" '$2 > limit || $5 != "returned" { print $1 }' <<<"$probe" | xargs)
-row "ways of taking memory, $(wc -l <<<"$probe") tried" "$([ -z "$past" ] && echo ok || echo FAIL)" "${past:-none got past}"
-for mode in "grab --steps 2" "grow --steps 2" "cache --steps 2" "replay bcrafton_forward_backward --via malloc" "replay bcrafton_forward_backward --via async" "replay bcrafton_forward_backward --via vmm"; do
-  # shellcheck disable=SC2086
-  out=$(timeout 120 "$ration" run "${sim[@]}" --limit 6GiB -- "$workload" $mode 2>&1); code=$?
-  row "ration-workload $mode" "$(judge "$code" 0)" "${out##*$'\n'}"
-done
-out=$(limited "$workload" hold "$((bytes / 1048576 + 512))MiB" 2>&1); code=$?
-row "a request beyond the limit" "$(judge "$code" 1)" "${out##*$'\n'}"
-doctor=$("$ration" doctor "${sim[@]}" --probe 2>&1); code=$?
-row "doctor --probe" "$(judge "$code" 0)" "$(tail -1 <<<"$doctor" | tr -s ' ')"
+  # What NVML says of a process against what the book says.
+  "$ration" run "${sim[@]}" --limit "$limit" --name held -- "$workload" hold 1GiB >"$scratch/held" 2>&1 &
+  for _ in $(seq 200); do grep -q holding "$scratch/held" && break; sleep 0.1; done
+  "$ration" explain held "${sim[@]}" -o json >"$scratch/explain.json" 2>/dev/null
+  row "1 GiB held: the book, and what NVML shows beyond it" "little beyond it" "$(python3 "$here/explained.py" "$scratch/explain.json" 2>&1 | tail -1)" \
+    "$(grep -q '"data"' "$scratch/explain.json" && echo as expected || echo BROKEN)"
+  kill %1 2>/dev/null; wait 2>/dev/null
 
-# What NVML says of a process against what the ledger says.
-"$ration" run "${sim[@]}" --limit "$limit" --name held -- "$workload" hold 1GiB >"$scratch/held" 2>&1 &
-for _ in $(seq 200); do grep -q holding "$scratch/held" && break; sleep 0.1; done
-"$ration" explain held "${sim[@]}" -o json >"$scratch/explain.json" 2>/dev/null
-row "1 GiB held: ledger, and what NVML shows beyond it" "$(grep -q '"data"' "$scratch/explain.json" && echo ok || echo FAIL)" \
-  "$(python3 "$here/explained.py" "$scratch/explain.json" 2>&1)"
-kill %1 2>/dev/null; wait 2>/dev/null
+  # The library's pool, with each back end.
+  export PYTHONPATH=$here/../../python RATION_LIBRARY=$bin/../lib/libration.so.1
+  for allocator in vmm async; do
+    if ! has ration; then row "the library's pool, $allocator" "" "" "n/a (the Python package is not here)"; continue; fi
+    out_text=$(TF_GPU_ALLOCATOR=$([ "$allocator" = async ] && echo cuda_malloc_async) limited python3 "$here/pool.py" pool 2>&1 | tail -1)
+    row "the library's pool, $allocator" "within its limit" "${out_text#ok: }" "$(good "$out_text")"
+  done
 
-# The library's pool, with each back end.
-export PYTHONPATH=$here/../../python RATION_LIBRARY=$bin/../lib/libration.so.1
-for allocator in vmm async; do
-  out=$(TF_GPU_ALLOCATOR=$([ "$allocator" = async ] && echo cuda_malloc_async) limited python3 "$here/pool.py" pool 2>&1 | tail -1)
-  row "the library's pool, $allocator" "$(grep -q '^ok' <<<"$out" && echo ok || echo FAIL)" "${out#ok: }"
-done
-
-# Cost of an allocation pair, and of whole frameworks.
-if [ -z "${RUN_ON_SIM:-}" ]; then
-  pairs=$(python3 "$here/pairs.py"); with=$(limited python3 "$here/pairs.py")
-  row "cuMemAlloc + cuMemFree of 2 MiB, without and with" ok "$pairs ns, $with ns"
+  # Cost of an allocation pair, and of whole frameworks.
+  [ -z "$node" ] || return
+  pairs=$(timeout -k 5 120 python3 "$here/pairs.py"); with=$(limited python3 "$here/pairs.py")
+  row "cuMemAlloc + cuMemFree of 2 MiB, without and with" "" "$pairs ns, $with ns" "as expected"
   for framework in torch jax cupy; do
-    if ! python3 -c "import $framework" 2>/dev/null; then row "$framework" "n/a (not installed)" ""; continue; fi
-    plain=$(timeout 100 python3 "$here/frameworks.py" "$framework" 0 2>&1 | tail -1)
+    if ! has "$framework"; then row "$framework" "" "" "n/a (not installed)"; continue; fi
+    plain=$(timeout -k 5 100 python3 "$here/frameworks.py" "$framework" 0 2>&1 | tail -1)
     held=$(limited python3 "$here/frameworks.py" "$framework" "$bytes" 2>&1 | tail -1)
-    if [ "$framework" = torch ]; then
+    if [ "$framework" = torch ] && has ration; then
       for whose in own ours; do
-        out=$(timeout 100 python3 "$here/pool.py" torch "$whose" 2>&1 | tail -1)
-        row "torch training, $whose allocator" "$(grep -q '^ok' <<<"$out" && echo ok || echo FAIL)" "${out#ok: }"
+        out_text=$(timeout -k 5 100 python3 "$here/pool.py" torch "$whose" 2>&1 | tail -1)
+        row "torch training, $whose allocator" "runs" "${out_text#ok: }" "$(good "$out_text")"
       done
     fi
-    row "$framework without a limit" "$(grep -q '^ok' <<<"$plain" && echo ok || echo FAIL)" "$plain"
-    row "$framework under $limit" "$(grep -q '^ok' <<<"$held" && echo ok || echo FAIL)" "$held"
+    row "$framework without a limit" "runs" "$plain" "$(good "$plain")"
+    row "$framework under $limit" "sees the limit, denied beyond it" "$held" "$(good "$held")"
   done
-fi
-exit $failed
+}
+
+report() {
+  echo "device: ${node:+simulated $node}$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -1)"
+  echo "date: $(date -u +%F), limit $limit"
+  echo
+  echo "| # | experiment | expected | found | verdict |"
+  echo "| --- | --- | --- | --- | --- |"
+  [ -z "$limits" ] || check_limits
+  if [ -z "$only" ] || [ -n "$numbers" ]; then
+    PYTHONPATH=$here python3 -B -m experiments --ration "$ration" --out "$out" --sim "$node" --only "$numbers" --minutes "$minutes" --also "$also" || failed=1
+  fi
+  return $failed
+}
+report 2>&1 | tee "$out/table.md"
+failed=${PIPESTATUS[0]}
+tar -C "$out" --exclude report.tar.gz -czf "$scratch/report.tar.gz" . && mv "$scratch/report.tar.gz" "$out"
+exit "$failed"

@@ -351,6 +351,24 @@ class Package(unittest.TestCase):
             assert ration.memory_map(0)['bytes_in_use'] == 0 and '<svg' in ration.memory_map(0, 'svg')
         """)
 
+    def test_the_details_of_an_instance_are_its_own_and_not_its_cards(self):
+        self.python("""
+            import ctypes, os, subprocess
+            nvml, card, instance, name = ctypes.CDLL('libnvidia-ml.so.1'), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(96)
+            assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card)) == 0
+            def used_beside(number):
+                assert nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, number, ctypes.byref(instance)) == 0
+                assert nvml.nvmlDeviceGetUUID(instance, name, 96) == 0
+                holder = subprocess.Popen([os.environ['WORKLOAD'], 'hold', '1GiB'], stdout=subprocess.PIPE,
+                                          env=dict(os.environ, CUDA_VISIBLE_DEVICES=name.value.decode()))
+                assert b'holding' in holder.stdout.readline()
+                used = experimental.get_device_details(gpus[0])['memory_used']
+                holder.kill()
+                holder.communicate()
+                return used >> 20
+            assert (used_beside(0), used_beside(1)) == (1024 + 64, 0), (used_beside(0), used_beside(1))
+        """, node="A100-40:context=64MiB:mig=3g.20gb*2", WORKLOAD=str(BUILD / "bin/ration-workload"))
+
     def test_under_ration_run_the_device_is_the_slice(self):
         prefix = [BUILD / "bin/ration", "run", "--sim=T4:16GiB:context=64MiB", "--limit", "1GiB", "--"]
         self.python("""
