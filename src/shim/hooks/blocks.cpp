@@ -1,6 +1,7 @@
 // Plain device memory: linear, pitched and managed allocations, their release, and memory shared by IPC handle.
 #include "shim/hooks/blocks.hpp"
 
+#include "shim/hooks/follow_context.hpp"
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
@@ -15,6 +16,7 @@ struct Block {
   std::uint64_t size = 0;
   std::uint64_t context = 0;
   std::uint32_t account = kNoAccount;
+  Kind kind = Kind::kHeap;
   std::uint64_t number = 0;  // of the book, once it was exported
 };
 
@@ -30,55 +32,30 @@ Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGr
 void refund(std::uint64_t address, const Block& block) noexcept {
   for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
     if (part.number != 0)
-      book().give_up(part.number, block.account, part.size, Kind::kHeap);
+      book().give_up(part.number, block.account, part.size, block.kind);
     else
-      give_back(block.account, part.size);
+      give_back(block.account, part.size, block.kind);
   }
 }
 
 /// Brings the charge of a new block from what was entered beforehand to what its address shows. False: it does not fit.
 bool settle(std::uint64_t address, std::uint64_t size, const Place& place, Bytes entered) noexcept {
-  const Bytes taken = granules.occupy(address, size, place.among_plain ? place.context : 0);
-  const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, Kind::kHeap);
+  const Bytes taken = granules.occupy(address, size, place.kind == Kind::kHeap ? place.context : 0);
+  const bool fits = taken <= entered || admit_quietly(place.account, taken - entered, place.kind);
   if (!fits) {
     (void)granules.vacate(address, size);  // nothing was charged for it: the caller gives back what it had entered
     return false;
   }
-  if (taken < entered) give_back(place.account, entered - taken);
+  if (taken < entered) give_back(place.account, entered - taken, place.kind);
   Block block;
   block.size = size;
   block.context = place.context;
   block.account = place.account;
+  block.kind = place.kind;
   Block stale;
   // Still there: its context is being destroyed by another thread, and the driver has given its address out again.
   if (blocks.replace(address, block, stale)) refund(address, stale);
   return true;
-}
-
-/// The context of a new block ended while it was made, by another thread: the block went with it, or it is in the one
-/// that has its place by now, as a primary context that is reset and retained again.
-[[gnu::noinline]] void follow_context(CUdeviceptr address, Place place) noexcept {
-  while (contexts_changed_since(place) && !context_lives(place.context)) {
-    const Place now = current_place();
-    CUdeviceptr start = 0;
-    std::size_t size = 0;
-    const bool there =
-        now.context != 0 &&
-        real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &size, address) == CUDA_SUCCESS &&
-        start == address;
-    Block gone;
-    blocks.update(address, [&](Block& block) {
-      if (block.size == 0 || block.context != place.context) return block.size != 0;
-      if (there)
-        block.context = now.context;
-      else
-        gone = block;
-      return there;
-    });
-    if (gone.size > 0) (void)refund(address, gone);
-    if (!there) return;
-    place = now;
-  }
 }
 
 void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address); }
@@ -86,12 +63,12 @@ void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
-  if (Bytes{size} > kLargestPiece || place.account == kNoAccount || !place.among_plain) return false;
+  if (Bytes{size} > kLargestPiece || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
   const Gate::Alone alone(taking_small);
   if (!granules.has_room(place.context, size)) return false;
   if (call(address) != CUDA_SUCCESS) return false;
   if (settle(address, size, place, Bytes{0})) {
-    follow_context(address, place);
+    follow_context(blocks, address, place, refund);
     return true;
   }
   undo(address);
@@ -122,30 +99,30 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
                     const Place& place = current_place()) noexcept {
   if (size == 0 || place.context == 0) return call(address);  // the driver says what is wrong
   const Bytes entered = worst_case(size);
-  if (!admit_quietly(place.account, entered, Kind::kHeap)) [[unlikely]] {
+  if (!admit_quietly(place.account, entered, place.kind)) [[unlikely]] {
     if (fits_in_a_shared_granule(size, place, address, call)) return CUDA_SUCCESS;
-    if (!admit(place.account, entered, Kind::kHeap, function)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!admit(place.account, entered, place.kind, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   bool fits = false;
   CUresult result = take_and_settle(size, place, address, entered, fits, call);
   for (std::uint64_t since = 0; result == CUDA_ERROR_OUT_OF_MEMORY;) {
-    take_back(place.account, entered);
+    take_back(place.account, entered, place.kind);
     if (!device_was_full(place.account, entered, function, since)) return result;
-    if (!admit(place.account, entered, Kind::kHeap, function)) return result;
+    if (!admit(place.account, entered, place.kind, function)) return result;
     result = take_and_settle(size, place, address, entered, fits, call);
     if (result == CUDA_SUCCESS) book().count_granted_wait();
   }
   if (result != CUDA_SUCCESS) {
-    take_back(place.account, entered);
+    take_back(place.account, entered, place.kind);
     return result;
   }
   if (fits) {
     if (contexts_changed_since(place)) [[unlikely]]
-      follow_context(address, place);
+      follow_context(blocks, address, place, refund);
     return CUDA_SUCCESS;
   }
   undo(address);
-  give_back(place.account, entered);
+  give_back(place.account, entered, place.kind);
   book().record_denial(place.account, entered, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -263,7 +240,7 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   if (!governed() || out == nullptr) return call_real(out, size, flags);
   note(Unmovable::kManaged);
   Place place = current_place();
-  place.among_plain = false;
+  place.kind = Kind::kManaged;
   const auto policy = book_usable() ? book().managed() : ManagedPolicy::kCharge;
   if (size == 0 || place.context == 0 || policy == ManagedPolicy::kIgnore) return call_real(out, size, flags);
   CUdeviceptr address = 0;

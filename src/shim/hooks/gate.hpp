@@ -15,20 +15,19 @@
 
 namespace ration::shim {
 
-/// One in a process. Thread-safe. Nobody may sleep inside for longer than a driver call takes, nor pass twice.
+/// Thread-safe. Nobody may sleep inside for longer than a driver call takes, nor pass twice.
 class Gate {
   struct alignas(64) Lane {
     std::atomic<std::uint32_t> inside{0};
-    bool shared = true;  // by several threads, who must count
   };
 
  public:
   /// While one lives, its thread has passed.
   class Pass {
    public:
-    explicit Pass(Gate& gate) noexcept : lane_(gate.mine()) {
+    explicit Pass(Gate& gate) noexcept : lane_(gate.lanes_[number()]), shared_(number() >= kOwnLanes) {
       enter();
-      while (gate.closed_.load(lane_.shared ? std::memory_order_seq_cst : std::memory_order_acquire)) {
+      while (gate.closed_.load(shared_ ? std::memory_order_seq_cst : std::memory_order_acquire)) {
         leave();
         while (gate.closed_.load(std::memory_order_relaxed)) ::sched_yield();
         enter();
@@ -40,7 +39,7 @@ class Gate {
 
    private:
     void enter() noexcept {
-      if (lane_.shared) {
+      if (shared_) {
         lane_.inside.fetch_add(1);
       } else {
         lane_.inside.store(1, std::memory_order_relaxed);
@@ -48,12 +47,13 @@ class Gate {
       }
     }
     void leave() noexcept {
-      if (lane_.shared)
+      if (shared_)
         lane_.inside.fetch_sub(1, std::memory_order_release);
       else
         lane_.inside.store(0, std::memory_order_release);
     }
     Lane& lane_;
+    const bool shared_;  // by several threads, who must count
   };
 
   /// While one lives, its thread is alone inside.
@@ -62,7 +62,7 @@ class Gate {
     explicit Alone(Gate& gate) noexcept : gate_(gate) {
       gate_.turn_.lock();
       gate_.closed_.store(true);
-      if (gate_.registered_.load()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+      if (registered.load()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
       for (Lane& lane : gate_.lanes_) {
         while (lane.inside.load() != 0) ::sched_yield();
       }
@@ -89,28 +89,30 @@ class Gate {
   static constexpr std::uint32_t kOwnLanes = 64;  // for the first threads of the process, one each
   static constexpr std::uint32_t kSharedLanes = 8;
 
-  Lane& mine() noexcept {
-    static thread_local std::uint32_t number = 0;  // from 1; 0: not given yet
-    if (number == 0) [[unlikely]]
-      number = assign();
-    return lanes_[number - 1];
+  /// Of the calling thread's lane, the same in every gate.
+  static std::uint32_t number() noexcept {
+    static thread_local std::uint32_t given = 0;  // from 1; 0: not yet
+    if (given == 0) [[unlikely]]
+      given = assign() + 1;
+    return given - 1;
   }
 
-  [[gnu::noinline]] std::uint32_t assign() noexcept {
-    const std::uint32_t thread = threads_.fetch_add(1);
+  [[gnu::noinline]] static std::uint32_t assign() noexcept {
+    const std::uint32_t thread = threads.fetch_add(1);
 #ifndef __SANITIZE_THREAD__  // which knows nothing of membarrier()
     if (thread < kOwnLanes && ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0) {
-      registered_.store(true);
-      lanes_[thread].shared = false;
-      return thread + 1;
+      registered.store(true);
+      return thread;
     }
 #endif
-    return kOwnLanes + thread % kSharedLanes + 1;
+    return kOwnLanes + thread % kSharedLanes;
   }
 
+  static inline std::atomic<std::uint32_t> threads{0};
+  static inline std::atomic<bool> registered{false};
+
   Lane lanes_[kOwnLanes + kSharedLanes];
-  std::atomic<std::uint32_t> threads_{0};
-  std::atomic<bool> closed_{false}, registered_{false};
+  std::atomic<bool> closed_{false};
   SpinLock turn_;
 };
 

@@ -39,7 +39,7 @@ struct Place {
   std::uint64_t context = 0;  // never given twice, unlike the driver's handles; 0: there is none
   std::uint32_t account = kNoAccount;
   std::uint32_t epoch = 0;
-  bool among_plain = true;  // false: a block that shares no granule with plain ones
+  Kind kind = Kind::kHeap;  // what a block there is charged as; one of managed memory shares no granule with plain ones
 };
 [[nodiscard]] Place current_place() noexcept;
 

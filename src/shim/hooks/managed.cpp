@@ -14,6 +14,7 @@
 #include "driver/cuda_graph_abi.hpp"
 #include "driver/cuda_managed_abi.hpp"
 #include "shim/hooks/blocks.hpp"
+#include "shim/hooks/follow_context.hpp"
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
@@ -27,6 +28,7 @@ struct ManagedBlock {
   std::uint64_t size = 0;
   std::uint64_t charged = 0;  // of it, from its beginning, in whole granules: more than `size` where that ends in one
   std::uint64_t context = 0;
+  CUcontext handle = nullptr;  // of the context
   std::uint32_t account = kNoAccount;
   CUdevice device = -1;
 };
@@ -82,12 +84,18 @@ Bytes charge_what_fits(std::uint32_t account, Bytes size) noexcept {
   return Bytes{0};
 }
 
-void enter(CUdeviceptr address, const ManagedBlock& block) noexcept {
-  ManagedBlock stale;  // of a context that another thread is destroying
-  if (managed.replace(address, block, stale)) give_back(stale.account, Bytes{stale.charged}, Kind::kManaged);
+void refund(CUdeviceptr, const ManagedBlock& block) noexcept {
+  give_back(block.account, Bytes{block.charged}, Kind::kManaged);
 }
 
-CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int flags) noexcept {
+void enter(CUdeviceptr address, const ManagedBlock& block, const Place& place) noexcept {
+  ManagedBlock stale;  // of a context that another thread is destroying
+  if (managed.replace(address, block, stale)) refund(address, stale);
+  if (contexts_changed_since(place)) [[unlikely]]
+    follow_context(managed, address, place, refund);
+}
+
+CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int flags, const Place& place) noexcept {
   const Bytes fits = charge_what_fits(block.account, round_up(Bytes{block.size}, kGranule));
   block.charged = fits.count();
   CUresult result = real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, block.size, flags);
@@ -96,7 +104,7 @@ CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int fl
     if (result != CUDA_SUCCESS) real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
   }
   if (result == CUDA_SUCCESS)
-    enter(address, block);
+    enter(address, block, place);
   else
     take_back(block.account, fits, Kind::kManaged);
   return result;
@@ -210,6 +218,7 @@ struct Batch {
   CUmemLocation* locations;
   std::size_t* first_of;
   std::size_t location_count;
+  unsigned long long flags;
 };
 
 /// One by one where some of them may not come; `all_at_once()` else.
@@ -219,8 +228,9 @@ CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symb
   const Gate::Pass pass(bringing);
   prefetch_under_way = true;
   if (!any_on_host || batch.addresses == nullptr || batch.sizes == nullptr || batch.locations == nullptr ||
-      batch.first_of == nullptr || batch.location_count == 0)
-    return all_at_once();
+      batch.first_of == nullptr || batch.count == 0 || batch.location_count == 0 || batch.first_of[0] != 0 ||
+      batch.flags != 0)
+    return all_at_once();  // or the driver says what is wrong
   if (discard != Symbol::kCount) {
     const CUresult result =
         real<cuMemDiscardBatchAsync_t>(discard)(batch.addresses, batch.sizes, batch.count, 0, stream);
@@ -248,15 +258,16 @@ CUresult take_managed(ManagedPolicy policy, CUdeviceptr& address, std::size_t si
   block.size = size;
   block.context = place.context;
   block.account = place.account;
+  (void)real<cuCtxGetCurrent_t>(Symbol::cuCtxGetCurrent)(&block.handle);
   (void)real<cuCtxGetDevice_t>(Symbol::cuCtxGetDevice)(&block.device);
   if (policy == ManagedPolicy::kResident && place.account != kNoAccount && device_leaves_it_on_host(block.device))
-    return take_resident(block, address, flags);
+    return take_resident(block, address, flags, place);
   const Bytes all = round_up(Bytes{size}, kGranule);
   const CUresult result = charged(place.account, all, Kind::kManaged, "cuMemAllocManaged", [&] {
     return real<cuMemAllocManaged_t>(Symbol::cuMemAllocManaged)(&address, size, flags);
   });
   block.charged = all.count();
-  if (result == CUDA_SUCCESS) enter(address, block);
+  if (result == CUDA_SUCCESS) enter(address, block, place);
   return result;
 }
 
@@ -265,7 +276,7 @@ bool free_managed_block(CUdeviceptr address, CUresult& result) noexcept {
   if (!managed.take(address, block)) return false;
   result = real<cuMemFree_v2_t>(Symbol::cuMemFree_v2)(address);
   if (result == CUDA_SUCCESS)
-    give_back(block.account, Bytes{block.charged}, Kind::kManaged);
+    refund(address, block);
   else
     managed.insert(address, block);
   return true;
@@ -277,21 +288,26 @@ void evict_managed(std::uint32_t account, Bytes needed) noexcept {
     const Bytes room = book().headroom(account);
     if (room >= needed) return;
     CUdeviceptr address = 0;
+    CUcontext context = nullptr;
     managed.each([&](std::uint64_t start, const ManagedBlock& block) {
-      if (block.account == account && block.charged > 0) address = start;
+      if (block.account == account && block.charged > 0) address = start, context = block.handle;
     });
     if (address == 0) return;
     const Gate::Alone alone(bringing);
+    // The calling thread may have none: it is about to make one.
+    if (real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS) return;
     // What was asked to come before now must not arrive afterwards.
     if (prefetch_under_way.exchange(false)) (void)real<cuCtxSynchronize_t>(Symbol::cuCtxSynchronize)();
-    if (!evict(address, round_up(needed - room, kGranule).count())) return;
+    const bool moved = evict(address, round_up(needed - room, kGranule).count());
+    (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&context);
+    if (!moved) return;
   }
 }
 
 void managed_of_context_is_gone(std::uint64_t context) noexcept {
-  managed.remove_if([&](std::uint64_t, const ManagedBlock& block) {
+  managed.remove_if([&](std::uint64_t address, const ManagedBlock& block) {
     if (block.context != context) return false;
-    give_back(block.account, Bytes{block.charged}, Kind::kManaged);
+    refund(address, block);
     return true;
   });
 }
@@ -339,7 +355,7 @@ RATION_PREFETCH_TO(cuMemPrefetchAsync_v2_ptsz)
   RATION_HOOK CUresult name(CUdeviceptr* addresses, std::size_t* sizes, std::size_t count, CUmemLocation* locations, \
                             std::size_t* first_of, std::size_t location_count, unsigned long long flags,             \
                             CUstream stream) {                                                                       \
-    const Batch batch{addresses, sizes, count, locations, first_of, location_count};                                 \
+    const Batch batch{addresses, sizes, count, locations, first_of, location_count, flags};                          \
     return prefetch_batch(batch, stream, Symbol::single, Symbol::discard, [&] {                                      \
       return real<cuMemPrefetchBatchAsync_t>(Symbol::name)(addresses, sizes, count, locations, first_of,             \
                                                            location_count, flags, stream);                           \

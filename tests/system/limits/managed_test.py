@@ -124,6 +124,8 @@ class UnderALimit(Scene):
         actor = self.governed()
         self.assertEqual([actor.ask("managed", 0.25) for _ in range(8)], [0] * 8)
         self.assertEqual(self.charged(), CONTEXT + 2)
+        rows = {row["id"]: row["bytes"] // MIB for row in self.document("explain", "one")[0]["rows"] if row["bytes"] is not None}
+        self.assertEqual((rows["allocated"], rows["managed"]), (0, 2))
         self.assertEqual([actor.ask("take", 1024 - CONTEXT - 2), actor.ask("take", 2)], [0, OUT_OF_MEMORY])
         self.assertEqual([actor.ask("managed", 0.25), actor.ask("run_kernel", 0), self.there()], [0, 0, 1024])
 

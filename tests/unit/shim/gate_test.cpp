@@ -63,5 +63,32 @@ TEST(Gate, HoldsForMoreThreadsThanItHasLanes) {
   EXPECT_FALSE(anybody_met);
 }
 
+// A thread has its lane to itself in every gate, whichever it passed first.
+TEST(Gate, TwoThreadsThatPassedDifferentGatesFirst) {
+  const auto first = std::make_unique<Gate>(), second = std::make_unique<Gate>();
+  std::atomic<bool> inside{false}, passed{false}, asked{false}, left{false};
+  std::thread stays([&] {
+    { const Gate::Pass pass(*first); }
+    const Gate::Pass pass(*second);
+    inside = true;
+    while (!asked) std::this_thread::yield();
+    for (int turn = 0; turn < 1'000; ++turn) std::this_thread::yield();
+    left = true;
+  });
+  std::thread passes([&] {
+    while (!inside) std::this_thread::yield();
+    { const Gate::Pass pass(*second); }
+    passed = true;
+  });
+  while (!passed) std::this_thread::yield();
+  asked = true;
+  {
+    const Gate::Alone alone(*second);
+    EXPECT_TRUE(left);
+  }
+  stays.join();
+  passes.join();
+}
+
 }  // namespace
 }  // namespace ration::shim
