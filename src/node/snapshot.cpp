@@ -108,7 +108,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.unrequested = std::min(entry.unrequested, view.used);
   view.limit = view.configured_limit = entry.limit;
   view.guarantee = entry.guarantee;
-  view.peak = entry.peak;
+  view.peak = std::max(entry.peak, view.used);  // what was not requested is in no book's peak
   view.denials = entry.denials;
   view.last_denial = book.denial_count;
   view.unlisted_count = book.unlisted_count;

@@ -7,7 +7,8 @@
 //   ignore    nothing.
 // "If the data is already in its preferred location and the faulting processor can map it there, it is not moved"
 // (driver API, cuMemAdvise): that is what keeps the rest where it is. So a block is charged from its beginning on, and
-// whatever would bring more of it to the device is charged first, or left out: it was advice.
+// whatever would bring more of it to the device is charged first, or left out: it was advice. So is what would bring it
+// to another device than the one it is charged on.
 #include <algorithm>
 #include <atomic>
 
@@ -35,11 +36,9 @@ struct ManagedBlock {
 
 Table<ManagedBlock> managed;  // by address
 Gate bringing;  // passed from the look at what is charged of a block to the call that brings that much to the device
-std::atomic<bool> any_on_host{false};         // some block was ever not charged in full
 std::atomic<bool> prefetch_under_way{false};  // to a device, since the last eviction
 
 CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
-  any_on_host = true;
   auto* advise = real<cuMemAdvise_t>(Symbol::cuMemAdvise);
   CUresult result = advise(address, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
   // Pages that are mostly read are copied to whoever reads them; and what is mapped for the device needs no fault.
@@ -49,11 +48,14 @@ CUresult keep_on_host(CUdeviceptr address, std::uint64_t size, CUdevice device) 
 }
 
 /// Moves what is there of the range, and waits until it has arrived. On a stream of its own, and not as a part of a
-/// graph that some thread captures.
+/// graph that some thread captures. What was asked to come to the device before now must not arrive afterwards: where
+/// anything was, the whole context is waited for, as the driver may for any allocation (CUDA programming guide,
+/// implicit synchronization).
 CUresult move_to_host(CUdeviceptr address, std::uint64_t size) noexcept {
   auto* exchange = real<cuThreadExchangeStreamCaptureMode_t>(Symbol::cuThreadExchangeStreamCaptureMode);
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const bool relaxed = exchange(&mode) == CUDA_SUCCESS;
+  if (prefetch_under_way.exchange(false)) (void)real<cuCtxSynchronize_t>(Symbol::cuCtxSynchronize)();
   constexpr unsigned int kNonBlocking = 1;
   CUstream stream = nullptr;
   CUresult result = real<cuStreamCreate_t>(Symbol::cuStreamCreate)(&stream, kNonBlocking);
@@ -111,7 +113,7 @@ CUresult take_resident(ManagedBlock block, CUdeviceptr& address, unsigned int fl
 }
 
 /// Moves the end of that block to the host, `size` bytes of what is charged of it, and gives their charge up. Alone at
-/// the gate.
+/// the gate. False: it cannot be moved.
 bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
   ManagedBlock block;
   managed.update(address, [&](ManagedBlock& entry) {
@@ -119,7 +121,7 @@ bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
     entry.charged -= std::min(size, entry.charged);
     return entry.size > 0;
   });
-  if (block.size == 0) return false;  // freed meanwhile
+  if (block.size == 0) return true;  // freed meanwhile
   const std::uint64_t left = block.charged - std::min(size, block.charged);
   const std::uint64_t end = std::min(block.size, block.charged);
   CUresult result = CUDA_SUCCESS;
@@ -140,19 +142,23 @@ bool evict(CUdeviceptr address, std::uint64_t size) noexcept {
   return result == CUDA_SUCCESS;
 }
 
+/// As a device: the one that touches the pages, whichever it is.
+constexpr CUdevice kWherever = -2;
+
 /// What of a range that the program wants on `device` may go there; more of the block is charged where that fits.
 struct Range {
   CUdeviceptr address = 0;
   std::uint64_t size = 0;
 };
-Range allowed(CUdeviceptr address, std::uint64_t size) noexcept {
+Range allowed(CUdeviceptr address, std::uint64_t size, CUdevice device) noexcept {
   CUdeviceptr start = 0;
   std::size_t length = 0;
   ManagedBlock block;
-  if (!any_on_host || !governed() ||
+  if (!governed() ||
       real<cuMemGetAddressRange_v2_t>(Symbol::cuMemGetAddressRange_v2)(&start, &length, address) != CUDA_SUCCESS ||
       !managed.find(start, block) || size > block.size - (address - start))
     return {address, size};  // all of it, or the driver says what is wrong
+  if (device != block.device && device != kWherever) return {address, 0};
   const std::uint64_t end = address - start + size;
   if (end > block.charged) {
     const Bytes more = charge_what_fits(block.account, round_up(Bytes{end - block.charged}, kGranule));
@@ -175,28 +181,31 @@ Range allowed(CUdeviceptr address, std::uint64_t size) noexcept {
   return {address, reach > address - start ? reach - (address - start) : 0};
 }
 
-bool is_device(CUmemLocation location) noexcept { return location.type == CU_MEM_LOCATION_TYPE_DEVICE; }
-bool is_device(CUdevice device) noexcept { return device != CU_DEVICE_CPU; }
+CUdevice device_of(CUdevice device) noexcept { return device; }
+CUdevice device_of(CUmemLocation location) noexcept {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
+}
 
-/// Advice after which a page may come to the device that would not before.
-bool brings(CUmem_advise advice, bool to_device) noexcept {
-  return advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION ||
-         (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && to_device);
+/// The device to which pages may come after that advice that would not before, kWherever, or CU_DEVICE_CPU: to none.
+CUdevice brings_to(CUmem_advise advice, CUdevice device) noexcept {
+  if (advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION) return kWherever;
+  return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ? device : CU_DEVICE_CPU;
 }
 
 template <typename Function, typename Where>
 CUresult advise(Symbol symbol, CUdeviceptr address, std::size_t size, CUmem_advise advice, Where where) noexcept {
   auto* call_real = real<Function>(symbol);
-  if (!brings(advice, is_device(where))) return call_real(address, size, advice, where);
+  const CUdevice device = brings_to(advice, device_of(where));
+  if (device == CU_DEVICE_CPU) return call_real(address, size, advice, where);
   const Gate::Pass pass(bringing);
-  const Range range = allowed(address, size);
+  const Range range = allowed(address, size, device);
   return range.size == 0 && size > 0 ? CUDA_SUCCESS : call_real(range.address, range.size, advice, where);
 }
 
 /// `call(address, size)` has the range brought to a device. Inside the gate.
 template <typename Call>
-CUresult bring(CUdeviceptr address, std::size_t size, Call&& call) noexcept {
-  const Range range = allowed(address, size);
+CUresult bring(CUdeviceptr address, std::size_t size, CUdevice device, Call&& call) noexcept {
+  const Range range = allowed(address, size, device);
   if (range.size == 0 && size > 0) return CUDA_SUCCESS;
   prefetch_under_way = true;
   return call(range.address, range.size);
@@ -204,9 +213,10 @@ CUresult bring(CUdeviceptr address, std::size_t size, Call&& call) noexcept {
 
 template <typename Where, typename Call>
 CUresult prefetch(CUdeviceptr address, std::size_t size, Where where, Call&& call) noexcept {
-  if (!is_device(where)) return call(address, size);
+  const CUdevice device = device_of(where);
+  if (device == CU_DEVICE_CPU) return call(address, size);
   const Gate::Pass pass(bringing);
-  return bring(address, size, call);
+  return bring(address, size, device, call);
 }
 
 /// The arguments of a call for several ranges. A location counts from the range that its index names up to the next
@@ -227,7 +237,7 @@ CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symb
                         Call&& all_at_once) noexcept {
   const Gate::Pass pass(bringing);
   prefetch_under_way = true;
-  if (!any_on_host || batch.addresses == nullptr || batch.sizes == nullptr || batch.locations == nullptr ||
+  if (!governed() || batch.addresses == nullptr || batch.sizes == nullptr || batch.locations == nullptr ||
       batch.first_of == nullptr || batch.count == 0 || batch.location_count == 0 || batch.first_of[0] != 0 ||
       batch.flags != 0)
     return all_at_once();  // or the driver says what is wrong
@@ -243,8 +253,9 @@ CUresult prefetch_batch(const Batch& batch, CUstream stream, Symbol single, Symb
     const auto call = [&](CUdeviceptr address, std::size_t size) {
       return real<cuMemPrefetchAsync_v2_t>(single)(address, size, where, 0, stream);
     };
-    const CUresult result =
-        is_device(where) ? bring(batch.addresses[i], batch.sizes[i], call) : call(batch.addresses[i], batch.sizes[i]);
+    const CUdevice device = device_of(where);
+    const CUresult result = device == CU_DEVICE_CPU ? call(batch.addresses[i], batch.sizes[i])
+                                                    : bring(batch.addresses[i], batch.sizes[i], device, call);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -296,8 +307,6 @@ void evict_managed(std::uint32_t account, Bytes needed) noexcept {
     const Gate::Alone alone(bringing);
     // The calling thread may have none: it is about to make one.
     if (real<cuCtxPushCurrent_v2_t>(Symbol::cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS) return;
-    // What was asked to come before now must not arrive afterwards.
-    if (prefetch_under_way.exchange(false)) (void)real<cuCtxSynchronize_t>(Symbol::cuCtxSynchronize)();
     const bool moved = evict(address, round_up(needed - room, kGranule).count());
     (void)real<cuCtxPopCurrent_v2_t>(Symbol::cuCtxPopCurrent_v2)(&context);
     if (!moved) return;

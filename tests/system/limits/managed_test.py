@@ -115,6 +115,17 @@ class UnderALimit(Scene):
         self.assertEqual([actor.ask("prefetch_batch", 512, 2048, 2048), actor.ask("run_kernel", 0)], [1, 0], "the first is plain memory")
         self.assertEqual([actor.ask("prefetch", 1, 2048, HOST), actor.ask("prefetch", 2, 2048, HOST), self.there()], [0, 0, CONTEXT + 512])
 
+    def test_it_is_not_brought_to_another_device_than_the_one_that_it_is_charged_on(self):
+        node = f"T4:8GiB:context={CONTEXT}MiB*2"
+        actor = Actor(self.environment, [BIN / "ration", "run", f"--sim={node}", "--gpu", "0,1", "--limit", "1GiB", "--"])
+        self.addCleanup(actor.end)
+        self.of_the_device["RATION_SIM"] = node
+        self.assertEqual([actor.ask("init"), actor.ask("managed", 512), actor.ask("prefetch", 0, 512, 1), actor.ask("advise", 0, 512, PREFERRED, 1),
+                          actor.ask("prefetch_batch", 512)], [0] * 5)
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=self.of_the_device, capture_output=True, text=True, check=True)
+        free = [device["total_bytes"] - device["free_bytes"] for device in json.loads(told.stdout)["devices"]]
+        self.assertEqual(free, [(CONTEXT + 512) * MIB, 0])
+
     def test_many_ranges_at_once(self):
         actor = self.governed()
         self.assertEqual([actor.ask("managed", 2048), actor.ask("managed", 2048), actor.ask("prefetch_batch", 2048, 2048)], [0, 0, 0])
