@@ -173,6 +173,8 @@ void Joined::leave(std::uint64_t number) noexcept {
 }
 
 ClosingImport::ClosingImport(CUdeviceptr pointer) noexcept : pointer_(pointer) {
+  Opened present;
+  if (!opened.find(pointer, present)) return;  // nearly always: hardly anything that is freed was imported
   opened.update(pointer, [&](Opened& entry) {
     known_ = entry.times > 0;
     last_ = entry.times == 1;
