@@ -167,8 +167,9 @@ void print_tenant(const Session& session, const json& document) {
 }
 
 void print_overrun(const Session& session, const json& row, Bytes limit) {
-  const node::Overrun overrun{bytes_in(row, "over_bytes"), limit, bytes_in(row, "pooled_bytes"),
-                              bytes_in(row, "context_bytes"), bytes_in(row, "live_bytes")};
+  const node::Overrun overrun{bytes_in(row, "over_bytes"),   limit,
+                              bytes_in(row, "pooled_bytes"), bytes_in(row, "context_bytes"),
+                              bytes_in(row, "live_bytes"),   bytes_in(row, "movable_bytes")};
   for (const auto& line : node::sentences(overrun, [&](Bytes bytes) { return session.size(bytes); }))
     fmt::print("  {}\n", line);
   if (const auto by = row.find("held_back_by"); by != row.end())

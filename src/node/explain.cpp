@@ -131,12 +131,20 @@ json rows_of(const Holding& holding) {
           driver ? "driver minus the rows above, but for managed" : holding.untold)};
 }
 
-std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes pooled) {
-  if (used <= limit) return std::nullopt;
-  return Overrun{used - limit, limit, pooled, context, used - std::min(used, pooled + context)};
+std::optional<Overrun> overrun_of(const AccountView& account) {
+  if (account.used <= account.limit) return std::nullopt;
+  return Overrun{account.used - account.limit,
+                 account.limit,
+                 account.pooled,
+                 account.context,
+                 account.used - std::min(account.used, account.pooled + account.context),
+                 account.movable};
 }
 
 std::vector<std::string> sentences(const Overrun& overrun, const std::function<std::string(Bytes)>& size_text) {
+  if (overrun.movable >= overrun.over)
+    return {fmt::format("over its limit of {} by {}: its next request moves as much of its managed memory to the host",
+                        size_text(overrun.limit), size_text(overrun.over))};
   std::vector<std::string> lines{
       fmt::format("over its limit of {} by {}: whatever it asks for is denied until it is below",
                   size_text(overrun.limit), size_text(overrun.over))};
@@ -167,6 +175,7 @@ json overrun_json(const Overrun& overrun, const Overrunner& who) {
               {"pooled_bytes", overrun.pooled.count()},
               {"context_bytes", overrun.context.count()},
               {"live_bytes", overrun.live.count()},
+              {"movable_bytes", overrun.movable.count()},
               {"text", text},
               {"fix", way_out(overrun, who)}};
   if (!who.held_back_by.empty()) answer["held_back_by"] = who.held_back_by;
@@ -191,7 +200,7 @@ json explain_account(const AccountView& account) {
   answer["gpu"] = account.gpu ? json(*account.gpu) : json(nullptr);
   if (!account.gpu) answer["gpu_na"] = "the device is not on this machine";
   add_rows({&account}, answer);
-  if (const auto overrun = overrun_of(account.used, account.limit, account.context, account.pooled))
+  if (const auto overrun = overrun_of(account))
     answer["shrinking"] = overrun_json(*overrun, {account.workload, account.gpu, account.held_back_by});
   answer["processes"] = json::array();
   for (const ProcessView& process : account.processes) answer["processes"].push_back(part_of(account, process));

@@ -26,9 +26,10 @@ struct Holding {
 /// What an account holds beyond its limit, and of what it consists.
 struct Overrun {
   Bytes over, limit, pooled, context, live;
+  Bytes movable;  ///< of `live`: see AccountView
 };
 /// Absent: it is within its limit.
-[[nodiscard]] std::optional<Overrun> overrun_of(Bytes used, Bytes limit, Bytes context, Bytes pooled);
+[[nodiscard]] std::optional<Overrun> overrun_of(const AccountView& account);
 /// What that means for whoever allocates, and what of it could come back; a sentence each.
 [[nodiscard]] std::vector<std::string> sentences(const Overrun& overrun,
                                                  const std::function<std::string(Bytes)>& size_text);

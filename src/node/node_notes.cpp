@@ -220,11 +220,20 @@ void Node::note_shrinking(std::vector<Event>& events) {
     const std::string who = account.tenant + "/" + account.workload;
     Event event = event_of(running->second, "shrinking", who + " is under its limit again");
     if (over) {
-      event.text = fmt::format(
-          "{} holds {}, {} more than its limit {}: more is denied until it is under; of what it holds {} are in "
-          "pools of the driver, {} in contexts, and the rest is in use",
-          who, format_size(account.used), format_size(account.used - account.limit), format_size(account.limit),
-          format_size(std::min(account.pooled, account.used)), format_size(account.context));
+      const Bytes beyond = account.used - account.limit;
+      const std::string held = format_size(account.used), more = format_size(beyond),
+                        limit = format_size(account.limit);
+      event.text =
+          account.movable >= beyond
+              ? fmt::format(
+                    "{} holds {}, {} more than its limit {}: its next request moves as much of its managed "
+                    "memory to the host",
+                    who, held, more, limit)
+              : fmt::format(
+                    "{} holds {}, {} more than its limit {}: more is denied until it is under; of what it holds {} "
+                    "are in pools of the driver, {} in contexts, and the rest is in use",
+                    who, held, more, limit, format_size(std::min(account.pooled, account.used)),
+                    format_size(account.context));
       event.bytes = static_cast<std::int64_t>((account.used - account.limit).count());
       event.fix = command({"trim", account.workload});
     }

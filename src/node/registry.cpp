@@ -256,6 +256,7 @@ bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   book.created_ns = first.created_ns;
   book.creator = first.creator;
   book.account_mode = first.account_mode;
+  book.managed = first.managed;
   workload.book = std::move(book);
   return true;
 }

@@ -132,9 +132,10 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     view.pooled += process.pooled[account];
     view.managed += process.managed[account];
   }
+  if (book.managed == ledger::ManagedPolicy::kResident) view.movable = view.managed;
   if (view.suspended) {
     view.away = std::exchange(view.used, Bytes{0});
-    view.context = view.pooled = view.managed = view.shared = view.unrequested = Bytes{0};
+    view.context = view.pooled = view.managed = view.movable = view.shared = view.unrequested = Bytes{0};
   }
   return view;
 }

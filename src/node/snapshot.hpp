@@ -47,6 +47,7 @@ struct AccountView {
   std::string uuid, device;
   Bytes used, limit, configured_limit, guarantee, peak, context, pooled;
   Bytes managed;      ///< of `used`: see ProcessView
+  Bytes movable;      ///< of these: what moves to the host when the workload asks for more than fits
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Book::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;

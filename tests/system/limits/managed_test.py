@@ -162,6 +162,15 @@ class UnderALimit(Scene):
         self.assertFalse(rows.get("orphaned"), rows)
         self.assertFalse(rows.get("unexplained"), rows)
 
+    def test_who_is_over_a_lowered_limit_by_managed_memory_goes_on(self):
+        actor = self.governed()
+        self.assertEqual([actor.ask("managed", 2048), actor.ask("run_kernel", 0), self.charged()], [0, 0, 1024])
+        subprocess.run([BIN / "ration", "set", "one", f"--sim={NODE}", "--limit", "512MiB", "--yes"], env=self.environment, capture_output=True, check=True)
+        told = self.document("explain", "one")[0]["shrinking"]
+        self.assertEqual((told["over_bytes"] // MIB, told["movable_bytes"] // MIB), (512, 960))
+        self.assertIn("its next request moves as much of its managed memory to the host", told["text"])
+        self.assertEqual([actor.ask("take", 2), self.there(), self.charged()], [0, 512, 512])
+
     def test_it_goes_with_its_process(self):
         actor = self.governed()
         self.assertEqual([actor.ask("managed", 2048), actor.ask("run_kernel", 0), self.charged()], [0, 0, 1024])

@@ -215,7 +215,7 @@ class Explain(Faces):
         holder.stdout.readline()
         self.assertEqual(self.ration("set", "big", self.node, "--limit", "1GiB", "--yes").returncode, 0)
         self.until(lambda: self.row("big")["shrinking"], "it is over")
-        expected = {"over_bytes": GIB + CONTEXT, "pooled_bytes": 0, "context_bytes": CONTEXT, "live_bytes": 2 * GIB}
+        expected = {"over_bytes": GIB + CONTEXT, "pooled_bytes": 0, "context_bytes": CONTEXT, "live_bytes": 2 * GIB, "movable_bytes": 0}
         rows = [self.document("explain", "big", self.node)["data"][0], self.get("/api/v1/workloads/big/explain")[0]]
         for shrinking in (row["shrinking"] for row in rows):
             self.assertEqual({key: shrinking[key] for key in expected}, expected)

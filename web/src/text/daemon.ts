@@ -45,6 +45,8 @@ export const sentences: [string, string][] = [
   ["; over by {} on GPU {}", "；GPU {2} 上超出 {1}"],
   ["{} holds {}, {} more than its limit {}: more is denied until it is under; of what it holds {} are in pools of the driver, {} in contexts, and the rest is in use",
     "{1} 持有 {2}，超出上限 {4} 达 {3}：回到上限以下之前不会再分配；其中 {5} 在驱动的池中，{6} 是上下文，其余正在使用"],
+  ["{} holds {}, {} more than its limit {}: its next request moves as much of its managed memory to the host",
+    "{1} 持有 {2}，超出上限 {4} 达 {3}：下一次申请会把同样多的托管内存移到主机"],
   ["{} is under its limit again", "{1} 已回到上限以下"],
   ["as configured", "按配置"],
   ["its tenant's limit", "受其租户上限限制"],
@@ -269,7 +271,12 @@ export const sentences: [string, string][] = [
   ["in use, and of no process", "在用但不属于任何进程"],
   ["driver minus its processes", "驱动减其进程"],
   ["driver's own, and not explained", "驱动自身及未解释"],
-  ["driver minus the rows above", "驱动减以上各行"],
+  ["driver minus the rows above, but for managed", "驱动减以上各行（托管内存除外）"],
+  ["managed memory that may be on the device", "可能在设备上的托管内存"],
+  ["book: the driver's figures for processes leave it out", "账本：驱动的进程数字不含它"],
+  ["over its limit of {} by {}: its next request moves as much of its managed memory to the host",
+    "超出上限 {1} 达 {2}：下一次申请会把同样多的托管内存移到主机"],
+  ["   (what does not fit stays on the host)", "   （放不下的留在主机）"],
 ];
 
 interface Known {
