@@ -99,9 +99,10 @@ bool read_profile(std::string_view text, DriverProfile& out, std::string& proble
       return false;
     }
   }
-  for (const auto& [name, node] : table) {
-    if (std::none_of(std::begin(kKeys), std::end(kKeys), [&](const Key& key) { return key.name == name.str(); }))
-      problem = "no driver's profile has '" + std::string(name.str()) + "'";
+  for (const auto& entry : table) {
+    const std::string_view name = entry.first.str();
+    if (std::none_of(std::begin(kKeys), std::end(kKeys), [&](const Key& key) { return key.name == name; }))
+      problem = "no driver's profile has '" + std::string(name) + "'";
   }
   return problem.empty();
 } catch (const toml::parse_error& error) {
