@@ -340,13 +340,7 @@ void Node::make_room(int slot, int device, Bytes needed) {
   if (slot < 0 || fits_locked(slot, device, needed)) return;
   reap();
   forget_removed_groups();
-  for (ProcessRecord& process : state_->processes) {
-    const Bytes free = free_locked(device);
-    if (free >= needed) return;
-    const std::uint64_t evicted = std::min(round_up(needed - free, kGranule).count(), process.managed[device]);
-    process.managed[device] -= evicted;
-    state_->devices[device].managed_bytes -= evicted;
-  }
+  evict_managed(device, needed);
 }
 
 bool Node::take(int device, std::uint64_t count, Granules& out) {

@@ -184,6 +184,7 @@ class Node {
   void note_peak(int device);
   void make_room(int slot, int device, Bytes needed);
   [[nodiscard]] bool fits_locked(int slot, int device, Bytes needed) const;
+  void evict_managed(int device, Bytes needed);
 
   void forget_removed_groups();
   [[nodiscard]] GroupLimits limits_of_locked(const char* path, int device) const;

@@ -5,6 +5,17 @@
 
 namespace ration::sim {
 
+// Under the lock: until so much is free, whosever it is.
+void Node::evict_managed(int device, Bytes needed) {
+  for (ProcessRecord& process : state_->processes) {
+    const Bytes free = free_locked(device);
+    if (free >= needed) return;
+    const std::uint64_t evicted = std::min(round_up(needed - free, kGranule).count(), process.managed[device]);
+    process.managed[device] -= evicted;
+    state_->devices[device].managed_bytes -= evicted;
+  }
+}
+
 Bytes Node::take_managed(int device, Bytes more) {
   lock();
   const int own = slot();
