@@ -110,6 +110,40 @@ typedef struct ration_memory_info {
 ration_status ration_get_memory_info(ration_runtime* runtime, const char* device, ration_memory_info* out);
 ration_status ration_reset_memory_stats(ration_runtime* runtime, const char* device);
 
+/* Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would. Call
+ * it before anything loads the GPU's driver. Makes no call of the driver and no thread; does nothing in a process that is
+ * governed already. RATION_RUNTIME_ERROR: too late. RATION_UNKNOWN: why there can be no limit here, such as no GPU. */
+ration_status ration_activate(void);
+/* Where it is too late: sets the variables with which this process is governed once it has started anew in its own place
+ * (execve). */
+ration_status ration_prepare_restart(void);
+/* What the workload of this process has on a GPU, all its processes together. */
+typedef struct ration_workload_info {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t used, peak, limit, total; /* total: what a limit of its own may be at most */
+} ration_workload_info;
+/* RATION_VALUE_ERROR: this process is not governed, or has no such GPU. */
+ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
+/* Where this process is governed, limits bind everything in it and in its workload's other processes: frameworks,
+ * libraries, ration's pool. Elsewhere they bind the pool alone. `gpu`: as the driver counts under CUDA_VISIBLE_DEVICES;
+ * -1: each. `size`: "6GiB", "512MiB", "50%"; "max": as if none had been set. */
+ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
+/* 0: none was set. */
+ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes);
+/* A part of this process with a limit of its own inside the workload's ("40%" is of the workload's limit at this moment):
+ * two models in one program. `gpu` -1: on each. Lowered below what it holds: nothing more is granted until it is under.
+ * RATION_VALUE_ERROR: this process is not governed, or the name is not 1 to 63 bytes. */
+ration_status ration_limit_share(const char* share, int gpu, const char* size);
+/* What the calling thread takes from now on is charged to that share, and what threads take that have entered none.
+ * `former` is for ration_leave_share(), on the same thread. */
+typedef struct ration_former_share {
+  uint32_t own, common;
+} ration_former_share;
+ration_status ration_enter_share(const char* share, ration_former_share* former);
+ration_status ration_leave_share(const ration_former_share* former);
+/* `total`: the workload's limit. */
+ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
 /* Legal at any time. Lowered below what is held: nothing more is taken until it is under, what is free goes at once. */
 ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t bytes);
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);

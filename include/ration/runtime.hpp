@@ -76,6 +76,12 @@ struct DeviceDetails {
   std::uint64_t memory_total = 0, memory_used = 0;  ///< ration's; used by whomever
 };
 
+/// What the workload of this process has on one GPU, all its processes together. `total`: what a limit of its own may
+/// be at most.
+struct WorkloadInfo {
+  std::uint64_t used = 0, peak = 0, limit = 0, total = 0;
+};
+
 /// What is handed out under one tag.
 struct TagUsage {
   std::string tag;
@@ -133,7 +139,31 @@ class Runtime {
   [[nodiscard]] MemoryInfo get_memory_info(const std::string& device);
   void reset_memory_stats(const std::string& device);
 
-  // Beyond TensorFlow: legal at any time, also with growth, and different for each device.
+  // Beyond TensorFlow: legal at any time, also with growth, and different for each device. Where this process is
+  // governed (by `ration run` or activate()), limits bind everything in it and in the other processes of its workload:
+  // frameworks, libraries, this pool. Elsewhere they bind this pool alone.
+  /// Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would:
+  /// until limit() or set_memory_limit() says less, those of its configuration. Nothing of the driver may be loaded
+  /// yet. Makes no call of the driver and no thread. Does nothing in a process that is governed. RuntimeError: too
+  /// late. UnknownError: why there can be no limit here, such as no GPU.
+  static void activate();
+  /// Where it is too late: sets the variables with which this process is governed once it has started anew in its own
+  /// place (exec). UnknownError.
+  static void prepare_restart();
+  /// At most `6GiB`, `512MiB`, `50%` of a GPU, counted as the driver will under CUDA_VISIBLE_DEVICES; absent: of each.
+  /// `max`: as if none had been set. Does not start the driver where this process is governed.
+  void limit(const std::string& size, std::optional<int> gpu = {});
+  /// 0: none was set.
+  [[nodiscard]] std::uint64_t limit_of(int gpu);
+  /// ValueError: this process is not governed, or has no such GPU.
+  [[nodiscard]] static WorkloadInfo workload_info(int gpu);
+  /// A part of this process, with a limit of its own inside the workload's: `40%` is of the workload's limit at this
+  /// moment. What was taken in the share stays; lowered below it, nothing more is granted until it is under. What
+  /// frameworks take is counted as they take it of the driver (segments), what this pool hands out block by block.
+  /// ValueError: this process is not governed.
+  static void limit_share(const std::string& share, const std::string& size, std::optional<int> gpu = {});
+  /// `total`: the workload's limit.
+  [[nodiscard]] static WorkloadInfo share_info(const std::string& share, int gpu);
   /// At most `bytes` are taken on that device, by all its logical devices together. Lowered below what is held: nothing
   /// more is taken until it is under, and what is free goes back at once. Once any device has such a limit, growth may
   /// differ between devices.
@@ -186,6 +216,20 @@ class TagScope {
 
  private:
   std::string former_;
+};
+
+/// While one lives, what its thread takes is charged to that share, and what threads take that are in none: a
+/// framework's helpers work for whoever entered last. They nest.
+class ShareScope {
+ public:
+  /// ValueError: this process is not governed, or the name is not 1 to 63 bytes.
+  explicit ShareScope(const std::string& share);
+  ~ShareScope();
+  ShareScope(const ShareScope&) = delete;
+  ShareScope& operator=(const ShareScope&) = delete;
+
+ private:
+  std::uint32_t own_, common_;
 };
 
 /// The one that a process shares: made at first use, never destroyed.

@@ -270,7 +270,8 @@ void add_help(CommandLine& line) {
 }
 
 /// Not for people: used by the build (manual pages), by shells (completion), by run and doctor (one context in a
-/// process of its own) and by the daemon (memory of programs moved in a process of its own).
+/// process of its own), by the daemon (memory of programs moved in a process of its own) and by libration (a program
+/// that is governed from inside).
 void add_hidden_verbs(CommandLine& line) {
   auto [manual, folder] = line.add_hidden<std::string>(
       "manual", 0, [&line](const Session&, const std::string& place) { return cli::manual(line.app, place); });
@@ -282,6 +283,9 @@ void add_hidden_verbs(CommandLine& line) {
 
   auto [measure, uuid] = line.add_hidden<std::string>("measure-context", kSim, measure_context);
   word(measure, "uuid", uuid, "GPU")->required();
+
+  auto [activate, of_activate] = line.add_hidden<RunOptions>("activate", kSim | kSocket, cli::activate);
+  add_plan_options(activate, of_activate);
 
   auto [checkpoint, typed] = line.add_hidden<CheckpointOptions>(
       "checkpoint-processes", 0,

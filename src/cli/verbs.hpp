@@ -31,6 +31,9 @@ struct RunOptions {
 Result<int> run(const Session& session, RunOptions options);
 /// `ration env`: the variables that `run` would set, for a shell.
 Result<int> env(const Session& session, RunOptions options);
+/// `ration activate`: a book for the program that started this one, with every GPU in it. Prints what it has to set, as
+/// NAME=VALUE with a zero byte behind each. E1446.
+Result<int> activate(const Session& session, RunOptions options);
 
 struct SimulationOptions {
   std::string action;  ///< env

@@ -59,7 +59,8 @@ std::uint32_t Book::generation() const noexcept { return layout_->header.generat
 
 Bytes Book::ceiling(std::uint32_t account) const noexcept {
   if (account >= account_count_) return {};
-  return std::max(limit(account), Bytes{layout_->header.ceiling[account].load(kRelaxed)});
+  return std::min(std::max(given_limit(account), Bytes{layout_->header.ceiling[account].load(kRelaxed)}),
+                  own_limit(account));
 }
 
 void Book::begin_waiting(std::uint32_t account, Bytes wanted) noexcept {
@@ -107,8 +108,8 @@ void Book::wake_waiters() noexcept {
 // -------------------------------------------------------------------------------------------------------- denials
 
 std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
-                                  std::uint64_t device_free, std::uint64_t waited_ns,
-                                  const DeviceUuid& device) noexcept {
+                                  std::uint64_t device_free, std::uint64_t waited_ns, const DeviceUuid& device,
+                                  const std::optional<Amount>& instead) noexcept {
   if (layout_ == nullptr) return 0;
   const std::uint64_t sequence = layout_->header.denial_count.fetch_add(1) + 1;
   AccountRecord* entry = account < account_count_ ? &layout_->accounts[account] : nullptr;
@@ -122,8 +123,9 @@ std::uint64_t Book::record_denial(std::uint32_t account, Bytes requested, Denial
   record.account = static_cast<std::uint16_t>(account);
   record.reason = static_cast<std::uint16_t>(reason);
   record.waited_ns = waited_ns;
-  record.used = entry != nullptr ? (used(account) + unrequested(account)).count() : 0;
-  record.limit = entry != nullptr ? entry->limit.load(kRelaxed) : 0;
+  const Amount own{entry != nullptr ? used(account) + unrequested(account) : Bytes{0}, limit(account)};
+  record.used = instead.value_or(own).used.count();
+  record.limit = instead.value_or(own).limit.count();
   record.device_uuid = entry != nullptr ? entry->device_uuid : device;
   copy_text(record.function, function);
   finish_entry(record.sequence, sequence);
@@ -152,6 +154,12 @@ void Book::set_limit(std::uint32_t account, Bytes limit) noexcept {
   wake_waiters();
 }
 
+void Book::set_own_limit(std::uint32_t account, Bytes limit) noexcept {
+  if (account >= account_count_) return;
+  layout_->header.own_limit[account].store(limit.count(), std::memory_order_seq_cst);
+  wake_waiters();
+}
+
 void Book::set_guarantee(std::uint32_t account, Bytes guarantee) noexcept {
   if (account < account_count_) layout_->accounts[account].guarantee.store(guarantee.count(), kRelaxed);
 }
@@ -161,8 +169,26 @@ void Book::mark_ended(std::int32_t exit_status) noexcept {
   layout_->header.ended_ns.store(unix_time_ns(), std::memory_order_release);
 }
 
-Bytes Book::limit(std::uint32_t account) const noexcept {
+Bytes Book::limit(std::uint32_t account) const noexcept { return std::min(given_limit(account), own_limit(account)); }
+
+Bytes Book::own_limit(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->header.own_limit[account].load(kRelaxed)} : Bytes{0};
+}
+
+Bytes Book::given_limit(std::uint32_t account) const noexcept {
   return account < account_count_ ? Bytes{layout_->accounts[account].limit.load(kRelaxed)} : Bytes{0};
+}
+
+Bytes Book::device_total(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->accounts[account].device_total.load(kRelaxed)} : Bytes{0};
+}
+
+DeviceUuid Book::device(std::uint32_t account) const noexcept {
+  return account < account_count_ ? layout_->accounts[account].device_uuid : DeviceUuid{};
+}
+
+std::string Book::name() const {
+  return {layout_->header.name, ::strnlen(layout_->header.name, sizeof layout_->header.name)};
 }
 
 Bytes Book::context_estimate(std::uint32_t account) const noexcept {
@@ -171,6 +197,10 @@ Bytes Book::context_estimate(std::uint32_t account) const noexcept {
 
 Bytes Book::used(std::uint32_t account) const noexcept {
   return account < account_count_ ? Bytes{used_bytes(layout_->accounts[account].usage.load(kRelaxed))} : Bytes{0};
+}
+
+Bytes Book::peak(std::uint32_t account) const noexcept {
+  return account < account_count_ ? Bytes{layout_->accounts[account].peak.load(kRelaxed)} : Bytes{0};
 }
 
 Bytes Book::unrequested(std::uint32_t account) const noexcept {
@@ -266,11 +296,11 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   header.file_size = sizeof(BookLayout);
   header.run_number = contents.run_number;
   header.created_ns = unix_time_ns();
-  const ProcessIdentity self = current_process();
-  header.creator_pid = self.pid;
-  header.creator_user = self.user;
-  header.creator_start_time = self.start_time;
-  header.creator_pid_namespace = self.pid_namespace;
+  const ProcessIdentity creator = contents.creator.value_or(current_process());
+  header.creator_pid = creator.pid;
+  header.creator_user = creator.user;
+  header.creator_start_time = creator.start_time;
+  header.creator_pid_namespace = creator.pid_namespace;
   header.account_count = static_cast<std::uint32_t>(contents.accounts.size());
   header.on_deny = static_cast<std::uint32_t>(contents.on_deny);
   header.account_mode = static_cast<std::uint32_t>(contents.account_mode);
@@ -291,6 +321,7 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
     to.device_total.store(from.device_total.count(), kRelaxed);
     to.limit.store(from.limit.count(), kRelaxed);
     to.guarantee.store(from.guarantee.count(), kRelaxed);
+    header.own_limit[i].store(kUnlimited.count(), kRelaxed);
   }
   std::atomic_thread_fence(std::memory_order_release);
   header.magic = kBookMagic;  // last: a book that is not finished is foreign to everyone

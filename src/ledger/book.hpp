@@ -57,7 +57,14 @@ enum class Charged : std::uint32_t {
   kBroken,     ///< this process has no slot, or one of its own threads does not come out of a change
 };
 
-enum class DenialReason : std::uint16_t { kLimit = 1, kDeviceFull = 2, kNoAccount = 3, kUngoverned = 4, kBook = 5 };
+enum class DenialReason : std::uint16_t {
+  kLimit = 1,
+  kDeviceFull = 2,
+  kNoAccount = 3,
+  kUngoverned = 4,
+  kBook = 5,
+  kShare = 6,  ///< a part of the program had all of its share; `used` and `limit` of the denial are the share's
+};
 
 /// Why a book was not opened or created.
 enum class BookStatus : std::uint32_t {
@@ -104,6 +111,7 @@ struct NewBook {
   std::string command;
   std::string simulation;  ///< the simulated node, as --sim takes it; empty: the machine's own devices
   std::uint64_t run_number = 0;
+  std::optional<ProcessIdentity> creator;  ///< with whom the workload ends; absent: the calling process
   OnDeny on_deny = OnDeny::kFail;
   std::uint64_t wait_ns = 0;
   AccountMode account_mode = AccountMode::kDevice;
@@ -140,6 +148,7 @@ struct AccountSnapshot {
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
   Bytes unrequested;  ///< beside `used`: see Book::unrequested()
   std::uint64_t times_emptied = 0;  ///< how often the workload was left without a process
+  Bytes own_limit = kUnlimited;     ///< what a program of the workload set for it; `limit` is what outsiders set
 };
 
 struct ProcessSnapshot {
@@ -320,21 +329,35 @@ class Book {
   /// many bytes came back, over all accounts.
   Bytes reap() noexcept;
 
+  struct Amount {
+    Bytes used, limit;
+  };
   /// Records a denied charge and returns its number (`d-RUN-NUMBER`). `device`: where no account says which it was.
+  /// `instead`: of what was in the way, where that is not the account.
   std::uint64_t record_denial(std::uint32_t account, Bytes requested, DenialReason reason, const char* function,
-                              std::uint64_t device_free, std::uint64_t waited_ns,
-                              const DeviceUuid& device = {}) noexcept;
+                              std::uint64_t device_free, std::uint64_t waited_ns, const DeviceUuid& device = {},
+                              const std::optional<Amount>& instead = {}) noexcept;
 
   /// This process called a function of the driver that no table lists and that may concern memory.
   void note_unlisted(const char* name) noexcept;
 
   void set_limit(std::uint32_t account, Bytes limit) noexcept;
+  /// What a program of the workload sets for the workload itself: it holds beside the limit that outsiders set, and the
+  /// lower of the two binds. kUnlimited takes it away.
+  void set_own_limit(std::uint32_t account, Bytes limit) noexcept;
   void set_guarantee(std::uint32_t account, Bytes guarantee) noexcept;
   void mark_ended(std::int32_t exit_status) noexcept;
 
+  /// What binds: the lower of the limit that outsiders set and the workload's own.
   [[nodiscard]] Bytes limit(std::uint32_t account) const noexcept;
+  [[nodiscard]] Bytes given_limit(std::uint32_t account) const noexcept;  ///< what outsiders set
+  [[nodiscard]] Bytes own_limit(std::uint32_t account) const noexcept;    ///< kUnlimited: none
+  [[nodiscard]] Bytes device_total(std::uint32_t account) const noexcept;
+  [[nodiscard]] DeviceUuid device(std::uint32_t account) const noexcept;
+  [[nodiscard]] std::string name() const;
   [[nodiscard]] Bytes context_estimate(std::uint32_t account) const noexcept;
   [[nodiscard]] Bytes used(std::uint32_t account) const noexcept;
+  [[nodiscard]] Bytes peak(std::uint32_t account) const noexcept;  ///< most that was ever in use
   /// What the driver holds for the workload beyond its charges, as a daemon found: loaded code, the local memory of
   /// kernels, contexts that no hook saw. The limit binds both together. 0 where no daemon runs.
   [[nodiscard]] Bytes unrequested(std::uint32_t account) const noexcept;

@@ -124,10 +124,12 @@ Book::Place Book::common_place(std::uint32_t account) const noexcept {
   return {layout_->accounts[account], slot, slot.parts[account], account, kCommonSlot};
 }
 
-/// What may be charged in all: the limit, less what the driver holds beside all charges.
+/// What may be charged in all: the lower limit, less what the driver holds beside all charges.
 [[gnu::always_inline]] inline std::uint64_t Book::room(const Place& place) const noexcept {
-  const std::uint64_t limit = place.account.limit.load(std::memory_order_acquire);
-  const std::uint64_t beside = unrequested_bytes(layout_->header.unrequested[place.account_index].load(kRelaxed));
+  const BookHeader& header = layout_->header;
+  const std::uint64_t limit = std::min(place.account.limit.load(std::memory_order_acquire),
+                                       header.own_limit[place.account_index].load(kRelaxed));
+  const std::uint64_t beside = unrequested_bytes(header.unrequested[place.account_index].load(kRelaxed));
   return limit - std::min(limit, beside);
 }
 

@@ -139,7 +139,8 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
                                  bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
                                  plain(record.denials), bytes(layout.slots[kCommonSlot].parts[account].held), Bytes{0},
-                                 Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested)});
+                                 Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested),
+                                 bytes(layout.header.own_limit[account])});
   }
 }
 

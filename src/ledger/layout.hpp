@@ -17,7 +17,7 @@ namespace ration::ledger {
 enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
-inline constexpr std::uint32_t kBookVersion = 9;
+inline constexpr std::uint32_t kBookVersion = 10;
 
 inline constexpr std::size_t kMaxAccounts = 16;     // devices in one machine: an 8-GPU server twice over
 inline constexpr std::size_t kMaxProcesses = 1024;  // slots: processes of one workload that use a GPU at the same time
@@ -222,6 +222,7 @@ struct BookHeader {
   Word trim_requests;                      // the daemon: cooperating programs give back what they do not use
   Word ceiling[kMaxAccounts];              // the daemon: what it may raise the limit to if asked; 0: not above it
   Word unrequested[kMaxAccounts];          // the daemon: see unrequested_word()
+  Word own_limit[kMaxAccounts];            // a program of the workload: at most that, whatever `limit` says
   Word wanted[kMaxAccounts];               // the largest charge that sleeps; 0: none does
   Word granted_waits;                      // charging processes: requests that slept and then got their memory
   Word unlisted_count;                     // the workload's processes: as `unlisted`, each name once

@@ -127,6 +127,10 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     view.comes_back = known->comes_back;
     view.by_driver = known->by_driver;
   }
+  if (entry.own_limit < view.limit) {
+    view.limit = entry.own_limit;
+    view.held_back_by = "the program itself asked for less";
+  }
   for (const auto& process : book.processes) {
     view.context += process.context[account];
     view.pooled += process.pooled[account];

@@ -28,6 +28,8 @@ const char* reason_word(DenialReason reason) {
       return "device_full";
     case DenialReason::kNoAccount:
       return "not_granted";
+    case DenialReason::kShare:
+      return "share";
     default:
       return "book";
   }
@@ -48,6 +50,10 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, cons
       return denial.device == ledger::DeviceUuid{}
                  ? fmt::format("it was asked for on a GPU that was not granted to {}", book.name)
                  : fmt::format("GPU {} was not granted to {}", name_of(denial.device, index_of), book.name);
+    case DenialReason::kShare:
+      return fmt::format("{}: that part of {} held {} of its share {}, and {} more would not fit", denial.function,
+                         book.name, format_size(denial.used, units), format_size(denial.limit, units),
+                         format_size(denial.requested, units));
     default:
       return "the book could not be used";
   }
@@ -72,6 +78,8 @@ std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool run
   if (denial.reason == DenialReason::kDeviceFull)
     return denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait";
+  if (denial.reason == DenialReason::kShare)
+    return fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested));
   if (denial.reason == DenialReason::kNoAccount) return grant_fix(denial, book, index_of);
   if (denial.function == "cuMemAllocManaged" && book.managed == ledger::ManagedPolicy::kCharge)
     return command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(denial.limit), "--managed",

@@ -8,6 +8,7 @@
 
 #include "ration/ration.h"
 #include "ration/runtime.hpp"
+#include "runtime/shares.hpp"
 #include "runtime/tags.hpp"
 
 struct ration_runtime {
@@ -297,6 +298,80 @@ ration_status ration_reset_memory_stats(ration_runtime* runtime, const char* dev
   return guarded([&] {
     require(device, "device");
     of(runtime).reset_memory_stats(device);
+    return RATION_OK;
+  });
+}
+
+ration_status ration_activate(void) {
+  return guarded([] {
+    ration::Runtime::activate();
+    return RATION_OK;
+  });
+}
+
+ration_status ration_prepare_restart(void) {
+  return guarded([] {
+    ration::Runtime::prepare_restart();
+    return RATION_OK;
+  });
+}
+
+ration_status ration_get_workload_info(int gpu, ration_workload_info* out) {
+  return guarded([&] {
+    const ration::WorkloadInfo info = ration::Runtime::workload_info(gpu);
+    hand_out(out, ration_workload_info{0, 0, info.used, info.peak, info.limit, info.total});
+    return RATION_OK;
+  });
+}
+
+ration_status ration_limit_share(const char* share, int gpu, const char* size) {
+  return guarded([&] {
+    require(share, "share");
+    require(size, "size");
+    ration::Runtime::limit_share(share, size, gpu < 0 ? std::nullopt : std::optional(gpu));
+    return RATION_OK;
+  });
+}
+
+ration_status ration_enter_share(const char* share, ration_former_share* former) {
+  return guarded([&] {
+    require(share, "share");
+    require(former, "former");
+    const auto before = ration::runtime::enter_share(ration::runtime::share_named(share));
+    *former = {before.own, before.common};
+    return RATION_OK;
+  });
+}
+
+ration_status ration_leave_share(const ration_former_share* former) {
+  return guarded([&] {
+    require(former, "former");
+    ration::runtime::leave_share({former->own, former->common});
+    return RATION_OK;
+  });
+}
+
+ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out) {
+  return guarded([&] {
+    require(share, "share");
+    const ration::WorkloadInfo info = ration::Runtime::share_info(share, gpu);
+    hand_out(out, ration_workload_info{0, 0, info.used, info.peak, info.limit, info.total});
+    return RATION_OK;
+  });
+}
+
+ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size) {
+  return guarded([&] {
+    require(size, "size");
+    of(runtime).limit(size, gpu < 0 ? std::nullopt : std::optional(gpu));
+    return RATION_OK;
+  });
+}
+
+ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes) {
+  return guarded([&] {
+    require(bytes, "bytes");
+    *bytes = of(runtime).limit_of(gpu);
     return RATION_OK;
   });
 }

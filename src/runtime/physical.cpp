@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "driver/nvml_abi.hpp"
@@ -9,6 +10,27 @@
 namespace ration::runtime {
 
 using namespace cuda;
+
+namespace {
+
+/// 8-4-4-4-12 digits.
+std::string digits_of(const ledger::DeviceUuid& uuid) {
+  std::string digits;
+  for (std::size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) digits += '-';
+    char pair[3];
+    std::snprintf(pair, sizeof pair, "%02x", uuid[i]);
+    digits += pair;
+  }
+  return digits;
+}
+
+}  // namespace
+
+bool is_uuid(const std::string& text, const ledger::DeviceUuid& uuid) {
+  const std::string kind = text.substr(0, 4);
+  return (kind == "GPU-" || kind == "MIG-") && text.size() > 4 && digits_of(uuid).starts_with(text.substr(4));
+}
 
 std::vector<PhysicalGpu> look_at_gpus() {
   const driver::Driver* driver = driver::Driver::get();
@@ -24,6 +46,9 @@ std::vector<PhysicalGpu> look_at_gpus() {
     driver->cuDeviceTotalMem_v2(&total, gpu.ordinal);
     driver->cuDeviceGetAttribute(&gpu.capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu.ordinal);
     driver->cuDeviceGetAttribute(&gpu.capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu.ordinal);
+    CUuuid uuid{};  // the older cuDeviceGetUuid() says the card's of an instance
+    if (driver->cuDeviceGetUuid_v2 != nullptr && driver->cuDeviceGetUuid_v2(&uuid, gpu.ordinal) == CUDA_SUCCESS)
+      std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(gpu.uuid.data()));
     gpu.name = name;
     gpu.total = Bytes{total};
     result.push_back(std::move(gpu));
@@ -46,18 +71,9 @@ std::optional<Bytes> used_by_everybody(const PhysicalGpu& gpu) {
     }
   };
   static const Management management;
-  const driver::Driver* driver = driver::Driver::get();
-  CUuuid uuid{};  // the older cuDeviceGetUuid() says the card's of an instance
-  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr ||
-      driver->cuDeviceGetUuid_v2 == nullptr || driver->cuDeviceGetUuid_v2(&uuid, gpu.ordinal) != CUDA_SUCCESS)
+  if (management.handle_by_uuid == nullptr || management.memory_info == nullptr || gpu.uuid == ledger::DeviceUuid{})
     return std::nullopt;
-  std::string digits;
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) digits += '-';
-    char pair[3];
-    std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
-    digits += pair;
-  }
+  const std::string digits = digits_of(gpu.uuid);
   nvmlDevice_t device = nullptr;
   nvmlMemory_t memory{};
   if ((management.handle_by_uuid(("GPU-" + digits).c_str(), &device) != NVML_SUCCESS &&

@@ -7,6 +7,7 @@
 
 #include "base/bytes.hpp"
 #include "driver/driver.hpp"
+#include "ledger/book.hpp"
 
 namespace ration::runtime {
 
@@ -15,7 +16,11 @@ struct PhysicalGpu {
   std::string name;
   int capability_major = 0, capability_minor = 0;
   Bytes total;
+  ledger::DeviceUuid uuid{};  ///< zeros: the driver did not say
 };
+
+/// Whether `text` is that UUID as CUDA_VISIBLE_DEVICES takes it: `GPU-` or `MIG-`, and its digits or the first of them.
+[[nodiscard]] bool is_uuid(const std::string& text, const ledger::DeviceUuid& uuid);
 
 /// In the driver's order. Empty: there is no driver, or no device. Makes no context.
 [[nodiscard]] std::vector<PhysicalGpu> look_at_gpus();

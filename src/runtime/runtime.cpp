@@ -74,6 +74,8 @@ void Runtime::State::look() {
   if (looked) return;
   looked = true;
   gpus = look_at_gpus();
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // what is left of it by a limit of its own is not the device
+    if (const auto own = own_account(gpu)) gpus[gpu].total = whole_of(*own->book, own->account);
   physical.push_back({"/physical_device:CPU:0", "CPU"});
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
     physical.push_back({"/physical_device:GPU:" + std::to_string(gpu), "GPU"});

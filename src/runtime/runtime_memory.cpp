@@ -5,8 +5,10 @@
 #include <cctype>
 #include <regex>
 
+#include "base/command.hpp"
 #include "base/units.hpp"
 #include "runtime/memory_map.hpp"
+#include "runtime/shares.hpp"
 #include "runtime/state.hpp"
 
 namespace ration {
@@ -80,6 +82,9 @@ void Runtime::State::apply_limit(std::size_t gpu) {
   }
 }
 
+void Runtime::activate() { runtime::activate(); }
+void Runtime::prepare_restart() { runtime::prepare_restart(); }
+
 void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes) {
   auto guard = state_->enter();
   state_->require_known(device);
@@ -91,6 +96,7 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
     throw ValueError(fmt::format("A limit of {} is more than {} has ({})", format_size(Bytes{bytes}), device.name,
                                  format_size(state_->gpus[place].total)));
   }
+  if (const auto own = state_->own_account(place)) runtime::set_own_limit(*own->book, own->account, Bytes{bytes});
   state_->limits[device.name] = Bytes{bytes};
   state_->apply_limit(place);
   const auto& gpus = state_->logical_gpus;
@@ -128,8 +134,10 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, const std::string& 
 void Runtime::clear_memory_limit(const PhysicalDevice& device) {
   const auto guard = state_->enter();
   state_->require_known(device);
-  if (state_->limits.erase(device.name) == 0) return;
+  if (device.device_type != "GPU") return;
   const std::size_t place = state_->place_of(device);
+  if (const auto own = state_->own_account(place)) own->book->set_own_limit(own->account, kUnlimited);
+  if (state_->limits.erase(device.name) == 0) return;
   for (LogicalGpu& each : state_->logical_gpus) {
     if (each.gpu == place) each.memory->set_limit(each.configured);
   }
@@ -138,9 +146,110 @@ void Runtime::clear_memory_limit(const PhysicalDevice& device) {
 std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
   const auto guard = state_->enter();
   state_->require_known(device);
+  if (device.device_type != "GPU") return 0;
+  if (const auto own = state_->own_account(state_->place_of(device))) {
+    const Bytes limit = own->book->own_limit(own->account);
+    return limit == kUnlimited ? 0 : limit.count();
+  }
   const auto known = state_->limits.find(device.name);
   return known == state_->limits.end() ? 0 : known->second.count();
 }
+
+namespace {
+
+/// One of the driver's GPUs, or the visible ones.
+std::vector<PhysicalDevice> physical_gpus(Runtime& runtime, std::optional<int> gpu) {
+  const auto gpus = gpu ? runtime.list_physical_devices("GPU") : runtime.get_visible_devices("GPU");
+  if (!gpu) return gpus;
+  if (*gpu < 0 || static_cast<std::size_t>(*gpu) >= gpus.size())
+    throw ValueError(fmt::format("there is no GPU {}; this machine has {}", *gpu, gpus.size()));
+  return {gpus[static_cast<std::size_t>(*gpu)]};
+}
+
+}  // namespace
+
+std::optional<runtime::OwnAccount> Runtime::State::own_account(std::size_t gpu) const {
+  ledger::Book* book = own_book();
+  if (book == nullptr) return std::nullopt;
+  const std::uint32_t account = book->find_account(gpus[gpu].uuid);
+  return account < book->account_count() ? std::optional(OwnAccount{book, account}) : std::nullopt;
+}
+
+namespace {
+
+/// Of the GPUs as this process counts them, one or all.
+std::vector<std::uint32_t> accounts_of(const ledger::Book& book, std::optional<int> gpu) {
+  std::vector<std::uint32_t> accounts;
+  for (std::size_t number = 0; number < book.account_count(); ++number) {
+    const auto account = account_of_gpu(book, number);
+    if (account && (!gpu || number == static_cast<std::size_t>(*gpu))) accounts.push_back(*account);
+  }
+  if (accounts.empty()) throw ValueError(gpu ? fmt::format("there is no GPU {}", *gpu) : "there is no GPU");
+  return accounts;
+}
+
+}  // namespace
+
+void Runtime::limit(const std::string& size, std::optional<int> gpu) {
+  ledger::Book* book = own_book();
+  if (book != nullptr && !state_->looked) {
+    for (const std::uint32_t account : accounts_of(*book, gpu)) {
+      const Bytes whole = whole_of(*book, account);
+      const auto bytes = parse_size(size, whole, whole);
+      if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
+      runtime::set_own_limit(*book, account, *bytes);
+    }
+    return;
+  }
+  for (const PhysicalDevice& device : physical_gpus(*this, gpu)) {
+    if (size == "max")
+      clear_memory_limit(device);
+    else
+      set_memory_limit(device, size);
+  }
+}
+
+std::uint64_t Runtime::limit_of(int gpu) {
+  ledger::Book* book = own_book();
+  if (book == nullptr || state_->looked) return get_memory_limit(physical_gpus(*this, gpu).front());
+  const Bytes limit = book->own_limit(accounts_of(*book, gpu).front());
+  return limit == kUnlimited ? 0 : limit.count();
+}
+
+WorkloadInfo Runtime::workload_info(int gpu) {
+  const ledger::Book* book = own_book();
+  if (book == nullptr) throw ValueError("this process is under no limit of ration's");
+  const std::uint32_t account = accounts_of(*book, gpu).front();
+  const Bytes whole = whole_of(*book, account);
+  return {book->used(account).count(), book->peak(account).count(), std::min(book->limit(account), whole).count(),
+          whole.count()};
+}
+
+void Runtime::limit_share(const std::string& share, const std::string& size, std::optional<int> gpu) {
+  const std::uint32_t number = share_named(share);
+  const ledger::Book* book = own_book();
+  if (book == nullptr) throw ValueError("this process is under no limit of ration's");
+  for (const std::uint32_t account : accounts_of(*book, gpu)) {
+    const Bytes whole = std::min(book->limit(account), whole_of(*book, account));
+    const auto bytes = parse_size(size, whole, whole);
+    if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
+    runtime::limit_share(number, account, *bytes);
+  }
+}
+
+WorkloadInfo Runtime::share_info(const std::string& share, int gpu) {
+  const std::uint32_t number = share_named(share);
+  const WorkloadInfo whole = workload_info(gpu);
+  const ShareAmounts amounts = amounts_of_share(number, accounts_of(*own_book(), gpu).front());
+  return {amounts.used.count(), amounts.peak.count(), std::min(amounts.limit.count(), whole.limit), whole.limit};
+}
+
+ShareScope::ShareScope(const std::string& share) {
+  const FormerShare former = enter_share(share_named(share));
+  own_ = former.own;
+  common_ = former.common;
+}
+ShareScope::~ShareScope() { leave_share({own_, common_}); }
 
 // ---------------------------------------------------------------------------------------------------------- memory
 
@@ -173,15 +282,34 @@ pool::Stream number_of(void* stream) { return reinterpret_cast<pool::Stream>(str
 
 }  // namespace
 
+ShareBlock Runtime::State::enter_block(const LogicalGpu& device, std::size_t bytes) const {
+  const std::uint32_t share = current_share();
+  if (share == 0) return {};
+  const auto own = own_account(device.gpu);
+  if (!own) return {};
+  if (charge_share(share, own->account, Bytes{bytes})) return {share, own->account};
+  const ShareAmounts now = amounts_of_share(share, own->account);
+  throw MemoryLimitExceeded(
+      fmt::format("{} denied: this part of the program holds {} of its share {}. Raise it: ration.share(NAME, '{}').",
+                  format_size(Bytes{bytes}), format_size(now.used), format_size(now.limit),
+                  exact_size(now.used + Bytes{bytes})),
+      bytes, now.limit.count(), now.used.count());
+}
+
 void* Runtime::allocate(int gpu, std::size_t bytes, void* stream, std::size_t alignment) {
   if (!state_->initialized) initialize();
   LogicalGpu& device = state_->gpu_at(gpu);
+  const ShareBlock block = state_->enter_block(device, bytes);
+  const OutsideShares outside(block.share != 0);
   std::uint64_t address = 0;
   pool::Failure failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
   if ((failure == pool::Failure::kOverLimit || failure == pool::Failure::kDeviceFull) && state_->pressure.tell(bytes))
     failure = device.memory->allocate(number_of(stream), Bytes{bytes}, alignment, address);
-  if (failure != pool::Failure::kNone) deny(gpu, bytes, device, failure);
-  device.tags->took(address, bytes);
+  if (failure != pool::Failure::kNone) {
+    refund_share(block.share, block.account, Bytes{bytes});
+    deny(gpu, bytes, device, failure);
+  }
+  device.tags->took(address, bytes, block);
   return reinterpret_cast<void*>(address);
 }
 

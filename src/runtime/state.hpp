@@ -12,6 +12,7 @@
 #include "pool/allocator.hpp"
 #include "ration/runtime.hpp"
 #include "runtime/keeper.hpp"
+#include "runtime/own_workload.hpp"
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
 #include "runtime/pressure.hpp"
@@ -20,6 +21,12 @@
 namespace ration {
 
 namespace runtime {
+
+/// Where a device stands in the book of this process.
+struct OwnAccount {
+  ledger::Book* book;
+  std::uint32_t account;
+};
 
 /// One logical GPU and its memory.
 struct LogicalGpu {
@@ -66,6 +73,10 @@ struct Runtime::State {
                                                const GpuOptions& options, const runtime::Environment& environment);
   /// Shares the device's limit out among its logical devices, by what they were configured with.
   void apply_limit(std::size_t gpu);
+  /// Absent: this process is charged to no book, or that device is not in it.
+  [[nodiscard]] std::optional<runtime::OwnAccount> own_account(std::size_t gpu) const;
+  /// Charges a block to the share of the calling thread, if it is in one. MemoryLimitExceeded: it has no room.
+  [[nodiscard]] runtime::ShareBlock enter_block(const runtime::LogicalGpu& device, std::size_t bytes) const;
   /// Of `GPU:0` in any of its forms. `for_cpu`: what to say of a CPU.
   runtime::LogicalGpu& gpu_named(const std::string& device, const char* for_cpu);
   runtime::LogicalGpu& gpu_at(int index);

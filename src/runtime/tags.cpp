@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/shares.hpp"
+
 namespace ration::runtime {
 namespace {
 
@@ -32,17 +34,20 @@ bool is_tag(const std::string& text) {
 
 std::string exchange_tag(std::string tag) { return std::exchange(own_tag, std::move(tag)); }
 
-void Tags::took(std::uint64_t address, std::uint64_t bytes) {
-  if (own_tag.empty() || address == 0) return;
+void Tags::took(std::uint64_t address, std::uint64_t bytes, const ShareBlock& block) {
+  if ((own_tag.empty() && block.share == 0) || address == 0) return;
   any_ = true;
   const std::lock_guard guard(mutex_);
-  held_[address] = {own_tag, bytes};
+  held_[address] = {own_tag, bytes, block};
 }
 
 void Tags::gives(std::uint64_t address) {
   if (!any_.load(std::memory_order_relaxed)) return;
   const std::lock_guard guard(mutex_);
-  held_.erase(address);
+  const auto found = held_.find(address);
+  if (found == held_.end()) return;
+  refund_share(found->second.block.share, found->second.block.account, Bytes{found->second.bytes});
+  held_.erase(found);
 }
 
 std::vector<TagUsage> Tags::usage() const {
@@ -50,6 +55,7 @@ std::vector<TagUsage> Tags::usage() const {
   {
     const std::lock_guard guard(mutex_);
     for (const auto& [address, held] : held_) {
+      if (held.tag.empty()) continue;
       TagUsage& sum = sums[held.tag];
       sum.tag = held.tag;
       sum.bytes += held.bytes;

@@ -37,3 +37,6 @@ const Environment& environment() noexcept {
 }
 
 }  // namespace ration::shim
+
+/// By this name whoever finds a libcuda.so.1 in its process knows the shim from a driver.
+extern "C" [[gnu::visibility("default")]] const char ration_shim[] = "ration";

@@ -8,9 +8,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "base/units.hpp"
+#include "ration/ration.h"
 #include "workload/allocators.hpp"
 #include "workload/driver_calls.hpp"
 #include "workload/probe.hpp"
@@ -27,7 +29,7 @@ using workload::RegionAllocator;
 namespace {
 
 struct Options {
-  std::string steady = "0.6GiB", peak = "1.2GiB", reserve, via = "malloc", file, duration, size;
+  std::string steady = "0.6GiB", peak = "1.2GiB", reserve, via = "malloc", file, duration, size, inside;
   std::size_t request_mib = 256;
   int steps = 3, loops = 1;
   unsigned seed = 1;
@@ -59,6 +61,23 @@ bool open_driver() {
     return false;
   }
   return step(DRIVER(cuInit)(0), "cuInit");
+}
+
+/// As a program does that calls the library instead of being started by `ration run`.
+bool limit_itself(const std::string& size) {
+  if (size.empty()) return true;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  void* ration = ::dlopen((folder / "../lib/libration.so.1").c_str(), RTLD_NOW);
+  if (ration == nullptr) {
+    fmt::print(stderr, "ration-workload: {}\n", ::dlerror());
+    return false;
+  }
+  const auto activate = reinterpret_cast<decltype(&ration_activate)>(::dlsym(ration, "ration_activate"));
+  const auto limit = reinterpret_cast<decltype(&ration_limit)>(::dlsym(ration, "ration_limit"));
+  const auto last_error = reinterpret_cast<decltype(&ration_last_error)>(::dlsym(ration, "ration_last_error"));
+  if (activate() == RATION_OK && limit(nullptr, -1, size.c_str()) == RATION_OK) return true;
+  fmt::print(stderr, "ration-workload: {}\n", last_error());
+  return false;
 }
 
 bool start_driver() {
@@ -323,7 +342,10 @@ int main(int argc, char** argv) {
                                    "takes memory in every way there is until denied; one line a way: name, bytes "
                                    "obtained, bytes left, error, returned");
   tried->add_option("request", options.request_mib, "MiB a request")->check(CLI::Range(1, 65536));
-  tried->callback([&] { outcome = start_driver() ? workload::probe(options.request_mib << 20) : 1; });
+  tried->add_option("--inside", options.inside, "under a limit that it sets itself, by libration")->type_name("SIZE");
+  tried->callback([&] {
+    outcome = limit_itself(options.inside) && start_driver() ? workload::probe(options.request_mib << 20) : 1;
+  });
   // Other ends of the probe and of the tests.
   app.add_subcommand("open", "opens the IPC handles that come on standard input")->group("")->callback([&] {
     outcome = start_driver() ? workload::keep_open() : 1;

@@ -6,6 +6,7 @@
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
+#include "shim/hooks/shares.hpp"
 
 namespace ration::shim {
 namespace {
@@ -30,6 +31,7 @@ Bytes worst_case(std::uint64_t size) noexcept { return round_up(Bytes{size}, kGr
 
 /// Takes a freed block off the book, but for what other processes still hold.
 void refund(std::uint64_t address, const Block& block) noexcept {
+  leave_share(address);
   for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
     if (part.number != 0)
       book().give_up(part.number, block.account, part.size, block.kind);
@@ -99,8 +101,14 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
                     const Place& place = current_place()) noexcept {
   if (size == 0 || place.context == 0) return call(address);  // the driver says what is wrong
   const Bytes entered = worst_case(size);
+  ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount,
+                    Bytes{size} > kLargestPiece ? entered : Bytes{size});
+  if (!share.fits()) return share.deny(function);
   if (!admit_quietly(place.account, entered, place.kind)) [[unlikely]] {
-    if (fits_in_a_shared_granule(size, place, address, call)) return CUDA_SUCCESS;
+    if (fits_in_a_shared_granule(size, place, address, call)) {
+      share.keep(address);
+      return CUDA_SUCCESS;
+    }
     if (!admit(place.account, entered, place.kind, function)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   bool fits = false;
@@ -117,6 +125,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
     return result;
   }
   if (fits) {
+    share.keep(address);
     if (contexts_changed_since(place)) [[unlikely]]
       follow_context(blocks, address, place, refund);
     return CUDA_SUCCESS;

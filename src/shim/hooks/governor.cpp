@@ -13,6 +13,7 @@
 #include "shim/environment.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
+#include "shim/hooks/shares.hpp"
 #include "shim/hooks/table.hpp"
 #include "shim/unlisted.hpp"
 
@@ -58,6 +59,7 @@ void forget_parent() noexcept {
   abandon_imports();
   abandon_managed();
   abandon_pools();
+  abandon_shares();
   abandon_virtual_memory();
 }
 

@@ -11,6 +11,7 @@
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
+#include "shim/hooks/shares.hpp"
 #include "shim/hooks/table.hpp"
 
 namespace ration::shim {
@@ -77,6 +78,7 @@ void drop_reference(std::uint64_t physical) noexcept {
     return !last;
   });
   if (!last) return;
+  leave_share(physical_key(physical));
   for (const std::uint64_t known_as : {gone.number, gone.name}) {
     std::uint64_t forgotten = 0;
     if (known_as != 0) (void)shared.take(known_as, forgotten);
@@ -108,7 +110,8 @@ void note_handle(CUmemGenericAllocationHandle handle, std::uint64_t physical) no
   handle_references.update(handle, [](std::uint32_t& count) { return ++count != 0; });
 }
 
-void new_physical(CUmemGenericAllocationHandle handle, Physical memory) noexcept {
+/// Its own number.
+std::uint64_t new_physical(CUmemGenericAllocationHandle handle, Physical memory) noexcept {
   const std::uint64_t number = next_physical.fetch_add(1, std::memory_order_relaxed);
   memory.references = 1;
   physicals.insert(number, memory);
@@ -116,6 +119,7 @@ void new_physical(CUmemGenericAllocationHandle handle, Physical memory) noexcept
     if (known_as != 0) shared.insert(known_as, number);
   }
   note_handle(handle, number);
+  return number;
 }
 
 /// The physical memory behind any address inside a mapping; 0 if there is none that we saw.
@@ -213,13 +217,15 @@ RATION_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t 
   }
   const std::uint32_t account = account_of(properties->location.id);
   const Bytes charge = ration::round_up(Bytes{size}, ration::kGranule);
+  ShareCharge share(account, charge);
+  if (!share.fits()) return share.deny("cuMemCreate");
   const CUresult result =
       charged(account, charge, Kind::kHeap, "cuMemCreate", [&] { return call_real(out, size, properties, flags); });
   if (result != CUDA_SUCCESS) return result;
   Physical memory;
   memory.size = charge.count();
   memory.account = account;
-  new_physical(*out, memory);
+  share.keep(physical_key(new_physical(*out, memory)));
   return result;
 }
 

@@ -389,6 +389,29 @@ TEST_F(BookTest, AChildThatOutlivesItsParentDoesNotKeepItAlive) {
   (*stop).store(1);
 }
 
+TEST_F(BookTest, TheLowerOfTheOwnAndTheGivenLimitBinds) {
+  make(10_MiB);
+  Book book = open(), program = open();
+  ASSERT_TRUE(book.attach());
+  program.set_own_limit(0, 4_MiB);
+  EXPECT_EQ(book.limit(0), 4_MiB);
+  EXPECT_EQ(book.given_limit(0), 10_MiB);
+  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kOverLimit);
+  ASSERT_EQ(book.charge(0, 4_MiB), Charged::kGranted);
+  book.set_limit(0, 20_MiB);
+  EXPECT_EQ(book.charge(0, 1_B), Charged::kOverLimit);
+  EXPECT_EQ(book.ceiling(0), 4_MiB) << "no daemon can raise what the program itself set";
+  program.set_own_limit(0, 30_MiB);
+  EXPECT_EQ(book.charge(0, 17_MiB), Charged::kOverLimit);
+  ASSERT_EQ(book.charge(0, 16_MiB), Charged::kGranted);
+  program.set_own_limit(0, 6_MiB);
+  EXPECT_EQ(book.used(0), 20_MiB) << "shrinking takes nothing away";
+  EXPECT_EQ(snapshot().accounts[0].own_limit, 6_MiB);
+  EXPECT_EQ(snapshot().accounts[0].limit, 20_MiB);
+  program.set_own_limit(0, ration::kUnlimited);
+  EXPECT_EQ(book.limit(0), 20_MiB);
+}
+
 TEST_F(BookTest, TheNextChargeSeesALimitThatAnOutsiderChanged) {
   make(10_MiB);
   Book book = open();

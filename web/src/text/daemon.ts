@@ -265,6 +265,7 @@ export const sentences: [string, string][] = [
   ["could come back: what is free of the {} reserved by the driver's pools", "可收回：驱动池预留的 {1} 中空闲的部分"],
   ["in the way: {} that it allocated and {} of contexts, until it frees them or ends; a program with ration's library gives back what is free in it", "阻碍：它分配的 {1} 和上下文 {2}，直到它释放或结束；使用 ration 库的程序会归还其中空闲的部分"],
   ["; its limit is held back: {}", "；其上限被压低：{1!}"],
+  ["the program itself asked for less", "程序自己要求更少"],
   ["book, limit {}", "账面，上限 {1}"],
   ["; it says {}, and none of it is there", "；账面称 {1}，实际没有"],
   ["not governed: pid {} {}", "未受管：pid {1} {2}"],

@@ -1,0 +1,214 @@
+#include "cli/workload_start.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/command.hpp"
+#include "base/printable.hpp"
+#include "cli/admission.hpp"
+#include "cli/simulated.hpp"
+#include "policy/settings.hpp"
+
+namespace ration::cli {
+namespace {
+
+using ledger::Book;
+using ledger::BookStatus;
+using policy::Plan;
+
+// What was not typed comes from the configuration.
+Result<void> apply_settings(RunOptions& options) {
+  const auto settings = policy::read_settings();
+  if (!settings) return tl::unexpected(settings.error());
+  const auto value = [&](const char* key, std::string& option) {
+    if (const auto found = settings->find(key); option.empty() && found != settings->end())
+      option = found->second.value;
+  };
+  policy::Wish& wish = options.wish;
+  const bool own_place = !wish.slice.empty();
+  if (!own_place) {
+    value("limit", wish.limit);
+    value("guarantee", wish.guarantee);
+    value("gpu", wish.gpu);
+  }
+  value("on_deny", wish.on_deny);
+  value("account", wish.account);
+  value("managed", wish.managed);
+  value("tenant", wish.tenant);
+  value("summary", options.summary);
+  const auto flag = [&](const char* key, bool& option) {
+    if (const auto found = settings->find(key); found != settings->end()) option = found->second.value == "true";
+  };
+  if (!wish.growth) flag("growth", wish.growth);
+  if (wish.framework_hints) flag("framework_hints", wish.framework_hints);
+  if (!options.require_enforced) flag("require_enforced", options.require_enforced);
+  if (options.summary.empty()) options.summary = "auto";
+  if (options.summary != "auto" && options.summary != "always" && options.summary != "never" &&
+      options.summary.rfind("json:", 0) != 0) {
+    return fail("E1418", fmt::format("summary '{}' is unknown.", options.summary),
+                "--summary auto, always, never or json:FILE", 2);
+  }
+  return {};
+}
+
+/// In front of what stands there already, in `sets` or in this environment.
+void prepend(std::map<std::string, std::string>& sets, const char* variable, const std::string& value) {
+  const char* present = std::getenv(variable);
+  const auto known = sets.find(variable);
+  const std::string rest = known != sets.end() ? known->second : present != nullptr ? present : "";
+  if ((rest + ":").starts_with(value + ":")) return;
+  sets[variable] = rest.empty() ? value : value + ":" + rest;
+}
+
+/// The folder of the guard (`shim`) or the simulator (`sim`) as LD_PRELOAD can name it: a path with a space or a colon
+/// goes through a link in the runtime folder.
+Result<std::string> preloadable_folder(const ledger::Store& store, const std::string& kind) {
+  const auto folder = library_folder(kind);
+  const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
+  if (!folder || carried(*folder)) return folder;
+  const std::string link = store.folder() + (kind == "shim" ? "/guard" : "/simulator");
+  std::error_code error;
+  if (std::filesystem::read_symlink(link, error) != *folder) {
+    const std::string fresh = fmt::format("{}.{}", link, ::getpid());
+    std::filesystem::create_symlink(*folder, fresh, error);
+    std::filesystem::rename(fresh, link, error);
+  }
+  if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
+  return fail("E1424",
+              fmt::format("the guard lies in '{}', and neither that nor the runtime folder can be preloaded: there is "
+                          "a space or a colon in it.",
+                          *folder),
+              "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
+}
+
+}  // namespace
+
+Result<void> add_simulation(const Session& session, const ledger::Store& store, const std::string& program,
+                            const std::string& versions, Plan& plan) {
+  if (const auto known = session.driver_folder(); !known) return tl::unexpected(known.error());
+  const auto driver = preloadable_folder(store, "sim");
+  if (!driver) return tl::unexpected(driver.error());
+  const auto libraries = simulated_libraries(*driver, program, versions);
+  if (!libraries) return tl::unexpected(libraries.error());
+  plan.simulation = libraries->found;
+  if (const char* node = std::getenv("RATION_SIM"); node != nullptr) plan.sets["RATION_SIM"] = node;
+  std::string folders = simulated_driver_folder(*driver);
+  for (const std::string& folder : libraries->folders) folders += ":" + folder;
+  prepend(plan.sets, "LD_LIBRARY_PATH", folders);
+  if (!libraries->preload.empty())
+    prepend(plan.sets, "LD_PRELOAD", fmt::format("{}", fmt::join(libraries->preload, ":")));
+  return {};
+}
+
+namespace {
+
+Result<void> add_guard(const Session& session, const ledger::Store& store, const RunOptions& options, Plan& plan) {
+  const auto shim = preloadable_folder(store, "shim");
+  if (!shim) return tl::unexpected(shim.error());
+  if (session.simulated) {
+    const std::string program = options.program.empty() ? "" : options.program.front();
+    if (auto good = add_simulation(session, store, program, options.simulated_cuda, plan); !good) return good;
+    plan.sets["RATION_DRIVER_PATH"] = *session.driver_folder();
+  }
+  prepend(plan.sets, "LD_PRELOAD", *shim + "/libcuda.so.1:" + *shim + "/libnvidia-ml.so.1");
+  // Not for everybody: the linker then has little room for the thread-local memory of libraries that a program is
+  // linked with (3 KiB in glibc 2.36), and one that needs more does not start.
+  if (options.require_enforced) prepend(plan.sets, "LD_AUDIT", *shim + "/libration-audit.so");
+  return {};
+}
+
+}  // namespace
+
+Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store) {
+  if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  auto plan = policy::make_plan(options.wish, *machine, store, [&](const auto& device) {
+    const auto cost = measured_context(session, device);
+    if (cost && !session.dry_run) policy::remember_context_cost(device, machine->driver_version, store.folder(), *cost);
+    return cost;
+  });
+  if (!plan) return plan;
+  if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
+  return plan;
+}
+
+namespace {
+
+ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptions& options, std::uint64_t number) {
+  ledger::NewBook book;
+  book.simulation = session.context.simulated;
+  const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
+  book.name = plan.name.empty() ? fmt::format("{}-{}", base.empty() ? "run" : base, number) : plan.name;
+  book.name = printable(std::move(book.name), '_');
+  std::replace_if(
+      book.name.begin(), book.name.end(),
+      [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; }, '_');
+  book.tenant = plan.tenant;
+  book.slice = plan.slice;
+  book.labels = plan.labels;
+  book.command = fmt::format("{}", fmt::join(options.program, " "));
+  book.run_number = number;
+  book.on_deny = plan.on_deny;
+  book.wait_ns = plan.wait_ns;
+  book.account_mode = plan.account_mode;
+  book.managed = plan.managed;
+  for (const auto& planned : plan.accounts) {
+    book.accounts.push_back({planned.device.bytes, planned.device.name, planned.device.total, planned.limit,
+                             planned.guarantee, planned.context.value_or(Bytes{0})});
+  }
+  return book;
+}
+
+Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents) {
+  for (const auto& present : store.list()) {
+    if (!present.live || present.contents.name != contents.name) continue;
+    return fail("E1410",
+                fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
+                "Choose another --name, or leave it out.", 125);
+  }
+  const std::string path = store.path_of(contents.name, contents.run_number);
+  const BookStatus status = Book::create(path.c_str(), contents);
+  if (status == BookStatus::kOk) return path;
+  return fail("E1405", fmt::format("no book could be made at {}: {}.", path, ledger::describe(status)),
+              status == BookStatus::kNoSpace ? "Free some space there, or export RATION_RUNTIME_DIR=<another folder>."
+                                             : "export RATION_RUNTIME_DIR=<a folder of yours>",
+              125);
+}
+
+}  // namespace
+
+Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
+                               const std::string& lease, std::optional<NodeClient>& daemon,
+                               const std::optional<ProcessIdentity>& creator) {
+  // Promises are checked and entered, and names taken, by one start at a time.
+  auto alone = std::optional(store.lock());
+  auto plan = resolve(session, options, store);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto number = store.next_run();
+  if (!number) return tl::unexpected(number.error());
+  ledger::NewBook contents = book_of(session, *plan, options, *number);
+  contents.creator = creator;
+  if (daemon) {
+    auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
+                                    contents.labels, lease, plan->accounts);
+    if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
+    const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
+    if (!tenant && !other_node) return tl::unexpected(tenant.error());
+    if (other_node)
+      daemon.reset();  // the machine's, and these are simulated devices: nobody governs them
+    else
+      contents.tenant = std::move(*tenant);
+  }
+  const auto book = make_book(store, contents);
+  if (!book) return tl::unexpected(book.error());
+  alone.reset();
+  if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels);
+  return Started{*book, std::move(*plan)};
+}
+
+}  // namespace ration::cli

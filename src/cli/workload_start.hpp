@@ -1,0 +1,36 @@
+// What a program needs before it runs under a limit: a plan, the variables that put the guard in front of its driver,
+// and a book. Used by `ration run`, and by `ration activate` for a program that runs already.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/process.hpp"
+#include "cli/node_client.hpp"
+#include "cli/verbs.hpp"
+#include "ledger/store.hpp"
+#include "policy/plan.hpp"
+
+namespace ration::cli {
+
+/// The plan for `options`, with what the configuration says where nothing was typed, and with the variables of the
+/// guard and of the simulated node. Changes nothing.
+[[nodiscard]] Result<policy::Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store);
+
+/// The simulated driver and, where the program has a CUDA runtime, the simulated one in front of that.
+[[nodiscard]] Result<void> add_simulation(const Session& session, const ledger::Store& store,
+                                          const std::string& program, const std::string& versions, policy::Plan& plan);
+
+/// A workload whose book is made.
+struct Started {
+  std::string book;  ///< its path
+  policy::Plan plan;
+};
+
+/// Checks and enters promises, takes the name, tells the daemon, makes the book. `lease`: of the daemon's queue; may be
+/// empty. `daemon` is reset where it governs another node. `creator`: with whom the workload ends; absent: this process.
+[[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
+                                             const std::string& lease, std::optional<NodeClient>& daemon,
+                                             const std::optional<ProcessIdentity>& creator = {});
+
+}  // namespace ration::cli
