@@ -1,4 +1,5 @@
-"""Puts the built C library into the package. It is taken from RATION_LIBRARY, or from the source tree's build."""
+"""Puts what is not Python into the package: the C library, the guard, the simulated GPU and the command. They are taken from
+RATION_PACKAGE, an unpacked package of ration's, or from the source tree's build."""
 import os
 import pathlib
 import shutil
@@ -14,15 +15,25 @@ except ImportError:  # building a wheel asks for it; installing does not
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+# In an unpacked package, and where the build has it.
+PARTS = {"bin/ration": "bin/ration", "lib/libration.so.1": "lib/libration.so.1", "lib/ration/shim": "shim", "lib/ration/sim": "sim"}
+
+
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
-        library = pathlib.Path(os.environ.get("RATION_LIBRARY", HERE.parent / "build/release/lib/libration.so.1"))
-        if not library.exists():
-            raise SystemExit(f"{library} is not there: run ./dev build first, or set RATION_LIBRARY")
-        target = pathlib.Path(self.build_lib) / "ration"
-        target.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(library.resolve(), target / "libration.so.1")
+        package = os.environ.get("RATION_PACKAGE")
+        for part, built in PARTS.items():
+            source = pathlib.Path(package, part) if package else HERE.parent / "build/release" / built
+            if not source.exists():
+                raise SystemExit(f"{source} is not there: run ./dev build first, or set RATION_PACKAGE")
+            target = pathlib.Path(self.build_lib, "ration/native", part)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, dirs_exist_ok=True, ignore=lambda _, names: [
+                    name for name in names if name.startswith("CMake") or name.endswith((".cmake", ".a"))])
+            else:
+                shutil.copy(source.resolve(), target)
 
 
 class WithNativeCode(Distribution):

@@ -1,10 +1,10 @@
-"""GPU-memory limits that hold, for programs that co-operate.
+"""GPU-memory limits that hold, set by the program itself.
 
-    import ration
+    import ration                                             # before what uses the GPU: it puts the guard in front
+    ration.limit('6GiB')                                      # at any time; binds PyTorch, TensorFlow, JAX, everything
     ration.setup_gpu(config_type='limit', limit_mb=4096)      # False on a machine without a GPU
     with ration.MemoryGuard('2GiB'):                          # raises if the block takes more
         ...
-    ration.limit('6GiB')                                      # at any time
 
 `ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` puts PyTorch on ration's pool,
 `ration.jax.limit()` limits JAX, `ration.on_pressure()` tells when memory is short, and pytest knows the marker
@@ -12,21 +12,27 @@
 """
 from __future__ import annotations
 
-from . import tf
+from . import activation
+
+activation.at_import()
+
+from . import tf  # noqa: E402  (after the guard is in front of the driver)
 from ._native import MemoryLimitExceeded
+from .activation import activate, is_governed, reexec
 from .guard import MemoryGuard
-from .limits import Schedule, find_executable_batch_size, limit, tag
+from .limits import Schedule, find_executable_batch_size, limit, share, tag, workload
 from .pressure import PressureHandle, on_pressure
 from .report import log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
 from .tf import config
 
 __version__ = "0.1.0"
-__all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "config", "find_executable_batch_size", "limit",
-           "load_ipython_extension", "log_memory_usage", "memory_map", "on_pressure", "setup_gpu", "tag", "tf"]
+__all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",
+           "find_executable_batch_size", "is_governed", "limit", "load_ipython_extension", "log_memory_usage", "memory_map",
+           "on_pressure", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
 
 
 def load_ipython_extension(shell: object) -> None:
-    """`%load_ext ration`: the magics `%ration`, `%ration limit 4GiB` and `%%ration_guard 2GiB`."""
+    """`%load_ext ration`: the magics `%ration`, `%ration limit 4GiB`, `%ration restart`, `%%ration_guard 2GiB`."""
     from . import jupyter
     jupyter.register(shell)

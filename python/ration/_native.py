@@ -52,6 +52,16 @@ class MemoryInfo(ctypes.Structure):
     ] + [("fragmentation", ctypes.c_double)]
 
 
+class WorkloadInfo(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("reserved", ctypes.c_uint32)] + [
+        (name, ctypes.c_uint64) for name in ("used", "peak", "limit", "total")]
+
+
+class FormerShare(ctypes.Structure):
+    _fields_ = [("own", ctypes.c_uint32), ("common", ctypes.c_uint32)]
+
+
+RUNTIME_ERROR = 2
 _BUFFER_TOO_SMALL = 6
 _ERRORS = {1: ValueError, 2: RuntimeError, 3: ValueError, 4: RuntimeError, 7: RuntimeError}
 
@@ -59,7 +69,7 @@ _ERRORS = {1: ValueError, 2: RuntimeError, 3: ValueError, 4: RuntimeError, 7: Ru
 def _find() -> str:
     given = os.environ.get("RATION_LIBRARY")
     places = [pathlib.Path(given)] if given else []
-    places += [_HERE / "libration.so.1", _HERE.parent.parent / "build/release/lib/libration.so.1"]
+    places += [_HERE / "native/lib/libration.so.1", _HERE.parent.parent / "build/release/lib/libration.so.1"]
     for place in places:
         if place.exists():
             return str(place)

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import threading
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from . import _native
+from . import _native, activation
 from ._native import MemoryLimitExceeded
 from .tf import config
 
@@ -16,36 +18,149 @@ Size = Union[int, float, str]
 class _Limit:
     """What limit() returns: inside `with`, the former limits come back at the end."""
 
-    def __init__(self, former: List[Tuple[config.PhysicalDevice, Optional[int]]]) -> None:
+    def __init__(self, former: Dict[int, int]) -> None:
         self._former = former
 
     def __enter__(self) -> "_Limit":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for gpu, before in self._former:
-            config.experimental.set_memory_limit(gpu, None if before is None else f"{before >> 10}KiB")
+        for gpu, size in self._former.items():
+            _native.call("limit", None, gpu, f"{size >> 10}KiB".encode() if size else b"max")
+
+
+def _text(size: Size) -> str:
+    """As the library takes it: a share as a percentage. A bare number is MiB, and warns."""
+    if isinstance(size, bool) or not isinstance(size, (int, float, str)):
+        raise ValueError(f"A limit is a size, not {size!r}")
+    if isinstance(size, str):
+        return size
+    if isinstance(size, float) and 0 < size <= 1:
+        return f"{size * 100:.12g}%"
+    if not 0 < size < 1 << 40:
+        raise ValueError(f"A limit is more than 0 and less than any device has, not {size}; to hide a device: "
+                         "set_visible_devices([], 'GPU')")
+    warnings.warn(f"limit({size}) is taken for MiB: write limit('{size}MiB')", stacklevel=3)
+    return f"{int(size * 1024)}KiB"
+
+
+def _info(function: str, *arguments: Any) -> Dict[str, int]:
+    raw = _native.WorkloadInfo(size=ctypes.sizeof(_native.WorkloadInfo))
+    _native.call(function, *arguments, ctypes.byref(raw))
+    return {name: getattr(raw, name) for name, _ in raw._fields_[2:]}
+
+
+def workload(device: int = 0) -> Dict[str, int]:
+    """What this process's workload has on a GPU, all its processes together, in bytes: `used`, `peak`, `limit`, `total`.
+
+    Raises:
+        ValueError: this process is not governed, or has no such GPU.
+    """
+    return _info("get_workload_info", device)
+
+
+class share:  # noqa: N801  (a function to its users, and what `with` takes)
+    """A part of this program with a limit of its own inside the workload's, such as one of the two models of a GAN.
+
+        generator = ration.share('generator', '40%')
+        with generator:
+            ...                                  # what is taken here is charged to it until it is freed
+        generator.limit('50%')                   # at any time
+        generator.info()                         # used, peak, limit, total
+
+    Charged are the driver's blocks: exactly what a framework takes of the device, in the segments that it takes. A stock
+    framework may serve another part from a segment that is free again: PyTorch keeps segments apart where each part has a
+    pool (`with generator, torch.cuda.use_mem_pool(pool)`), and with `ration.torch.use()` every block is charged by itself.
+    Threads that have entered no share work for whoever entered one last, as a framework's helpers do.
+
+    Args:
+        name: 1 to 63 bytes; the same name is the same share.
+        size: `'40%'` (of the workload's limit at this moment), `'2GiB'`; None: as it is.
+        device: the number of a GPU; None for each.
+
+    Raises:
+        ValueError: no such size, or this process is not governed.
+    """
+
+    def __init__(self, name: str, size: Optional[Size] = None, device: Optional[int] = None) -> None:
+        activation.require()
+        self.name = name
+        self._name = _native.text(name)
+        self._entered = threading.local()
+        self.info(device or 0)
+        if size is not None:
+            self.limit(size, device)
+
+    def limit(self, size: Size, device: Optional[int] = None) -> None:
+        """Lowered below what it holds, nothing more is granted until it is under."""
+        _native.call("limit_share", self._name, -1 if device is None else device, _native.text(_text(size)))
+
+    def info(self, device: int = 0) -> Dict[str, int]:
+        """Bytes on a GPU: `used`, `peak`, `limit`, and `total`, the workload's limit."""
+        return _info("get_share_info", self._name, device)
+
+    def __enter__(self) -> "share":
+        former = _native.FormerShare()
+        _native.call("enter_share", self._name, ctypes.byref(former))
+        self._entered.__dict__.setdefault("former", []).append(former)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _native.call("leave_share", ctypes.byref(self._entered.former.pop()))
 
 
 def limit(size: Size, device: Optional[int] = None) -> _Limit:
-    """The most that this process takes, from now on; inside `with`, for the block.
+    """The most that this process's workload takes, from now on; inside `with`, for the block.
+
+    Binds everything in the process: frameworks, libraries, ration's pool. May be called at any time. What is held
+    already stays; lowered below it, nothing more is taken until it is under, and the frameworks in this process are
+    asked for what they cache.
 
     Args:
-        size: `'6GiB'`, `'50%'`, `0.5` (a share), or MiB.
-        device: the number of a GPU; None for all visible ones.
+        size: `'6GiB'`, `'50%'` or `0.5` (a share), `'max'` (as if none had been set).
+        device: the number of a GPU, as the driver counts under CUDA_VISIBLE_DEVICES; None for each.
 
     Raises:
-        ValueError: no such device, or no such size.
+        ValueError: no such device, or no such size, or more than the workload was given.
+        RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
     """
-    gpus = config.list_physical_devices("GPU") if device is not None else config.get_visible_devices("GPU")
-    if device is not None:
-        if not 0 <= device < len(gpus):
-            raise ValueError(f"there is no GPU {device}; this machine has {len(gpus)}")
-        gpus = [gpus[device]]
-    former = [(gpu, config.experimental.get_memory_limit(gpu)) for gpu in gpus]
-    for gpu in gpus:
-        config.experimental.set_memory_limit(gpu, size)
+    activation.require()
+    text = _native.text(_text(size))
+    numbers = [device] if device is not None else _numbers()
+    former = {number: _limit_of(number) for number in numbers}
+    _native.call("limit", None, -1 if device is None else device, text)
+    release_caches(numbers)
     return _Limit(former)
+
+
+def _limit_of(gpu: int) -> int:
+    limit_ = ctypes.c_uint64()
+    _native.call("get_limit", None, gpu, ctypes.byref(limit_))
+    return limit_.value
+
+
+def _numbers() -> List[int]:
+    """Of the GPUs, as far as they are known without the driver."""
+    numbers: List[int] = []
+    try:
+        while True:
+            _limit_of(len(numbers))
+            numbers.append(len(numbers))
+    except ValueError:
+        return numbers
+
+
+def release_caches(gpus: Sequence[int]) -> None:
+    """Asks the frameworks in this process for what they cache, where the workload holds more than its limit."""
+    for gpu in gpus:
+        try:
+            now = workload(gpu)
+        except ValueError:  # not governed
+            return
+        if now["used"] > now["limit"]:
+            from . import frameworks
+            frameworks.release_caches()
+            return
 
 
 _tag = threading.local()
@@ -70,14 +185,15 @@ def tag(name: str) -> Iterator[None]:
 class Schedule:
     """Limits that change with the epoch, as for the two halves of a GAN.
 
-        schedule = ration.Schedule({'generator': [(0, '40%'), (11, '50%')], 'discriminator': [(0, '60%'), (11, '50%')]},
-                                   devices={'generator': gpus[0], 'discriminator': gpus[1]})
-        schedule.at(epoch)
+        schedule = ration.Schedule({'generator': [(0, '40%'), (10, '50%')], 'discriminator': [(0, '60%'), (10, '50%')]})
+        for epoch in range(20):
+            schedule.at(epoch)
+            with ration.share('generator'): ...
 
     Args:
-        steps: for each name, pairs (first epoch, limit) in rising order of epochs.
-        devices: the physical device of each name; a name may also be a physical device's own. Names without a device
-            are only told, not applied.
+        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is a physical device's, or that
+            of one in `devices`; any other is a share's.
+        devices: physical devices by the names that they have here.
 
     Raises:
         ValueError: no steps, epochs that do not rise, or none from epoch 0 on.
@@ -85,8 +201,8 @@ class Schedule:
 
     def __init__(self, steps: Mapping[str, Sequence[Tuple[int, Size]]],
                  devices: Optional[Mapping[str, config.PhysicalDevice]] = None) -> None:
-        known = {gpu.name: gpu for gpu in config.list_physical_devices("GPU")}
-        self._devices = {**{name: known[name] for name in steps if name in known}, **(devices or {})}
+        known = {name: config.PhysicalDevice(name, "GPU") for name in steps if name.startswith("/physical_device:GPU:")}
+        self._devices = {**known, **(devices or {})}
         self._steps: Dict[str, List[Tuple[int, Size]]] = {name: list(pairs) for name, pairs in steps.items()}
         self._applied: Dict[str, Size] = {}
         for name, pairs in self._steps.items():
@@ -103,10 +219,14 @@ class Schedule:
         if epoch < 0:
             raise ValueError(f"epochs begin at 0, unlike {epoch}")
         wanted = {name: [size for first, size in pairs if first <= epoch][-1] for name, pairs in self._steps.items()}
-        changed = [name for name in wanted if name in self._devices and self._applied.get(name) != wanted[name]]
-        for name in changed:
-            config.experimental.set_memory_limit(self._devices[name], wanted[name])
-            self._applied[name] = wanted[name]
+        for name, size in wanted.items():
+            if self._applied.get(name) == size:
+                continue
+            if name in self._devices:
+                config.experimental.set_memory_limit(self._devices[name], size)
+            else:
+                share(name, size)
+            self._applied[name] = size
         return wanted
 
 

@@ -47,6 +47,20 @@ class FrameworkCase(unittest.TestCase):
         except ValueError:
             return out + err
 
+    def inside(self, node="T4:16GiB"):
+        """The environment of a program that nobody starts with `ration run`: the simulated node alone, and the package."""
+        asked = subprocess.run([RATION, "sim", "env", f"--sim={node}", "-o", "json", "--", str(self.python)], check=True,
+                               env=self.environment, capture_output=True, text=True)
+        return {**self.environment, **json.loads(asked.stdout)["data"]["sets"], "PYTHONPATH": str(SOURCE / "python"),
+                "RATION_LIBRARY": str(BUILD / "lib/libration.so.1")}
+
+    def run_inside(self, program, node="T4:16GiB", code=0, **variables):
+        """What it printed."""
+        done = subprocess.run([str(self.python), "-c", textwrap.dedent(program)], env={**self.inside(node), **variables},
+                              capture_output=True, text=True, cwd=self.folder.name, timeout=180)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr[-4000:])
+        return done.stdout
+
     def truth(self, node="T4:16GiB"):
         """Bytes that each process really holds on device 0, and the device's peak."""
         done = subprocess.run([str(BUILD / "bin/ration-sim-truth"), "--json"], capture_output=True, text=True, check=True,

@@ -278,6 +278,91 @@ class PyTorch(FrameworkCase):
         self.assertIn("CUFFT", text)
 
 
+class FromInside(FrameworkCase):
+    """Nobody starts these programs with `ration run`."""
+
+    def test_a_limit_set_before_the_import(self):
+        told = self.run_inside("""
+            import json, ration
+            ration.limit('2GiB')
+            import torch
+            blocks = []
+            try:
+                while True: blocks.append(torch.empty(256 << 20, dtype=torch.uint8, device='cuda'))
+            except torch.OutOfMemoryError as error: assert 'total capacity of 2.00 GiB' in str(error), error
+            print(json.dumps([len(blocks), torch.cuda.mem_get_info()[1]]))
+        """)
+        self.assertEqual(told, f"[7, {2 * GiB}]\n")
+        self.assertLessEqual(self.truth()["devices"][0]["peak_bytes"], 2 * GiB)
+
+    def test_it_changes_while_the_program_runs_and_takes_the_cache(self):
+        self.run_inside("""
+            import ration, torch
+            def fits(mib):
+                try: torch.empty(mib << 20, dtype=torch.uint8, device='cuda')
+                except torch.OutOfMemoryError: return False
+                return True
+            ration.limit('4GiB')
+            assert fits(3000) and not fits(5000)
+            assert ration.workload()['used'] > 3000 << 20        # PyTorch keeps what was freed
+            ration.limit('1GiB')
+            assert ration.workload()['used'] < 200 << 20         # and gave it back
+            assert fits(800) and not fits(1000)
+            ration.limit('6GiB')
+            assert fits(5000)
+        """)
+
+    def test_torch_imported_first_but_not_started(self):
+        self.run_inside("""
+            import torch, ration
+            ration.limit('1GiB')
+            try: torch.empty(1 << 30, dtype=torch.uint8, device='cuda')
+            except torch.OutOfMemoryError: pass
+            else: raise AssertionError('granted')
+        """)
+
+    def test_torch_started_first(self):
+        self.run_inside("""
+            import torch, warnings
+            kept = torch.ones(1, device='cuda')
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter('always')
+                import ration
+            assert 'driver is loaded already' in str(told[0].message)
+            try: ration.limit('1GiB')
+            except RuntimeError: pass
+            else: raise AssertionError('silence')
+        """)
+
+    def test_a_gan_whose_parts_change_their_shares_while_it_trains(self):
+        """The parts of a GAN in pools of their own, 40 % and 60 %, from epoch 10 on half and half: each part is held to
+        its share of that epoch, and what it holds survives the change."""
+        told = self.run_inside("""
+            import json, ration, torch
+            ration.limit('2GiB')
+            schedule = ration.Schedule({'generator': [(0, '40%'), (10, '50%')], 'discriminator': [(0, '60%'), (10, '50%')]})
+            pools = {name: torch.cuda.MemPool() for name in ('generator', 'discriminator')}
+            weights, most = {}, {}
+            for epoch in range(12):
+                schedule.at(epoch)
+                for name, pool in pools.items():
+                    with ration.share(name) as share, torch.cuda.use_mem_pool(pool):
+                        if name not in weights: weights[name] = torch.arange(16 << 20).to('cuda')   # 128 MiB
+                        blocks = []
+                        try:
+                            while True: blocks.append(torch.empty(64 << 20, dtype=torch.uint8, device='cuda'))
+                        except torch.OutOfMemoryError: pass
+                        now = share.info()
+                        assert now['used'] <= now['limit'], (epoch, name, now)
+                        most[epoch, name] = len(blocks)
+                        del blocks
+                    torch.cuda.empty_cache()
+                assert all(torch.equal(weight.cpu(), torch.arange(16 << 20)) for weight in weights.values())
+            print(json.dumps([most[epoch, name] for epoch in (0, 9, 10, 11) for name in pools]))
+        """)
+        self.assertEqual(told, "[10, 17, 10, 17, 14, 14, 14, 14]\n")
+
+
 class BadInput(FrameworkCase):
     def test_a_version_that_is_not_simulated(self):
         done = subprocess.run([RATION, "run", "--sim=T4", "--sim-cuda", "11", "--limit", "1GiB", "--", "true"],

@@ -181,7 +181,7 @@ class Package(unittest.TestCase):
     def test_whoever_asked_to_be_told_may_let_go_before_a_request_is_refused(self):
         self.python(self.LIBRARY + """
             ration.setup_gpu('growth')
-            ration.limit('64MiB')
+            ration.limit('128MiB')   # of which the context takes half
             cache, told = [library.ration_torch_alloc(48 << 20, 0, None)], []
             def let_go(wanted):
                 told.append(wanted)

@@ -5,7 +5,7 @@ import ctypes
 import warnings
 from typing import Any, Dict, Optional, Union
 
-from ... import _native
+from ... import _native, activation
 from . import (LogicalDeviceConfiguration, PhysicalDevice, _forward, _known, _theirs,
                get_logical_device_configuration, get_visible_devices, list_logical_devices, list_physical_devices,
                set_logical_device_configuration, set_visible_devices)
@@ -83,7 +83,8 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
 
 
 def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str, None]) -> None:
-    """The most that this process takes on a device; legal at any time, also with growth, also while training.
+    """The most that this process's workload takes on a device; legal at any time, also with growth, also while training.
+    Binds TensorFlow and everything else in the process.
 
     Lowered below what is held, nothing more is taken until it is under, and what is free goes back at once.
 
@@ -93,8 +94,10 @@ def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str, None]
             if none had been set.
 
     Raises:
-        ValueError: 0, negative, more than the device has, or a text without a unit.
+        ValueError: 0, negative, more than the workload has there, or a text without a unit.
+        RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
     """
+    activation.require()
     known = ctypes.byref(_known(device))
     if limit is None:
         _native.call("clear_memory_limit", None, known)

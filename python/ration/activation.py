@@ -1,0 +1,98 @@
+"""Limits from inside: the guard in front of the driver, put there by the program itself.
+
+Importing ration does it, before anything has loaded the driver. Everything in the process is then governed, and so are
+the children that it starts: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import warnings
+from typing import List, Optional
+
+from . import _native
+
+_problem: Optional[str] = None  # why this process is not governed; None: it is
+_too_late = False
+
+_TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a notebook: %load_ext ration, then "
+             "%ration restart. Or start the program with: ration run --limit SIZE -- PROGRAM")
+
+
+def _tell_python() -> None:
+    """What was set for C is there for Python's own children, too."""
+    variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while variables[index] is not None:
+        name, _, value = os.fsdecode(variables[index]).partition("=")
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+        index += 1
+
+
+def activate() -> None:
+    """Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
+
+    `import ration` has called it. Does nothing where the process is governed already.
+
+    Raises:
+        RuntimeError: the GPU's driver is loaded already, or why there can be no limit here, such as no GPU.
+    """
+    _try()
+    if _problem is not None:
+        raise RuntimeError(_problem)
+
+
+def _try() -> None:
+    global _problem, _too_late
+    status = _native.library.ration_activate()
+    _too_late = status == _native.RUNTIME_ERROR
+    if status == 0:
+        _problem = None
+        _tell_python()
+    else:
+        told = _native.library.ration_last_error().decode()
+        _problem = _TOO_LATE.format(told) if _too_late else told
+
+
+def at_import() -> None:
+    """Activates; warns where it is too late; is silent on a machine without a GPU."""
+    _try()
+    if _too_late:
+        warnings.warn(str(_problem), RuntimeWarning, stacklevel=3)
+
+
+def require() -> None:
+    """Raises RuntimeError where a limit would bind ration's own pool alone."""
+    if _too_late:
+        raise RuntimeError(_problem)
+
+
+def is_governed() -> bool:
+    """Whether limits bind everything in this process."""
+    return _problem is None
+
+
+def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -> None:
+    """Starts this program anew in its own place, governed from its beginning. Returns only where it is governed already.
+
+    Args:
+        limit: `'6GiB'`, of each GPU; None: as the configuration says.
+        arguments: the command line; None: the one that this process was started with.
+
+    Raises:
+        RuntimeError: why there can be no limit here, such as no GPU.
+    """
+    if is_governed():
+        if limit is not None:
+            _native.call("limit", None, -1, _native.text(limit))
+        return
+    _native.call("prepare_restart")
+    _tell_python()
+    if limit is not None:
+        _native.call("limit", None, -1, _native.text(limit))
+    command = arguments or sys.orig_argv
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *command[1:]])
