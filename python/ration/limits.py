@@ -70,7 +70,7 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
 
     Charged are the driver's blocks: exactly what a framework takes of the device, in the segments that it takes. A stock
     framework may serve another part from a segment that is free again: PyTorch keeps segments apart where each part has a
-    pool (`with generator, torch.cuda.use_mem_pool(pool)`), and with `ration.torch.use()` every block is charged by itself.
+    pool (`with generator, torch.cuda.use_mem_pool(pool)`; a pool that goes gives back what no tensor holds), and with `ration.torch.use()` every block is charged by itself.
     Threads that have entered no share work for whoever entered one last, as a framework's helpers do.
 
     Args:
