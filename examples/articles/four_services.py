@@ -7,7 +7,8 @@ tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConf
 models = []
 for service in tf.config.list_logical_devices("GPU"):
     with tf.device(service.name):
-        models += [tf.zeros([2400, 1 << 20], tf.uint8) for _ in range(2)]
+        for _ in range(2):
+            models.append([tf.zeros([120, 1 << 20], tf.uint8) for _ in range(20)])  # 20 layers
 now = ration.workload()
-tensors = sum(int(tf.size(model)) for model in models)
-print(f"8 models, {tensors >> 20} MiB of tensors: {tensors / now['total']:.0%} of the card, {now['used'] / now['total']:.0%} held")
+tensors = sum(int(tf.size(layer)) for layers in models for layer in layers)
+print(f"{len(models)} models, {tensors >> 20} MiB of tensors: {tensors / now['total']:.0%} of the card, {now['used'] / now['total']:.0%} held")

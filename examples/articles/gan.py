@@ -10,36 +10,35 @@ tf.config.set_logical_device_configuration(
 
 class SharedGPU:
     def __init__(self, gen_ratio=0.4, disc_ratio=0.6):
-        self.parts = {"generator": ration.share("generator", gen_ratio), "discriminator": ration.share("discriminator", disc_ratio)}
+        self.parts = {"/GPU:0": ration.share("generator", gen_ratio), "/GPU:1": ration.share("discriminator", disc_ratio)}
 
     def update_ratios(self, epoch):
         if epoch == 10:
-            for part in self.parts.values():
+            for device, part in self.parts.items():
                 part.limit(0.5)
+                part.trim(device)
+
+
+def train(part, device, weights):
+    """One step with the largest batch that fits: the model's weights stay, the activations go."""
+    with part, tf.device(device):
+        if not weights:
+            weights.append(tf.range(64 << 20))
+        activations = []
+        try:
+            while len(activations) < 100:
+                activations.append(tf.zeros([512, 1 << 20], tf.uint8))
+        except tf.errors.ResourceExhaustedError:
+            pass
+    now = part.info()
+    assert now["used"] <= now["limit"], (part.name, now)
+    return f"{part.name} {len(activations)} x 512 MiB, {now['used'] >> 20} of {now['limit'] >> 20} MiB"
 
 
 shared = SharedGPU()
-weights = {}
-
-
-def train(name, device, mib):
-    """One step: the model's weights stay, its activations go."""
-    with shared.parts[name], tf.device(device):
-        if name not in weights:
-            weights[name] = tf.zeros([256, 1 << 20], tf.uint8)
-        try:
-            tf.zeros([mib, 1 << 20], tf.uint8)
-            return "fits"
-        except tf.errors.ResourceExhaustedError:
-            return "denied"
-
-
+models = {device: [] for device in shared.parts}
 for epoch in range(12):
     shared.update_ratios(epoch)
-    if epoch in (0, 9, 10, 11):
-        told = [f"{name} {train(name, f'/GPU:{number}', mib)}, {part.info()['used'] >> 20} of {part.info()['limit'] >> 20} MiB"
-                for number, (name, part, mib) in enumerate(
-                    (name, part, 1400) for name, part in shared.parts.items())]
-        print(f"epoch {epoch:2}: " + "; ".join(told), flush=True)
-    for part in shared.parts.values():
-        assert part.info()["used"] <= part.info()["limit"]
+    if epoch in (9, 10):
+        print(f"epoch {epoch:2}:", "; ".join(train(part, device, models[device]) for device, part in shared.parts.items()), flush=True)
+assert all(int(weights[0][-1]) == (64 << 20) - 1 for weights in models.values())

@@ -1,8 +1,10 @@
-"""Half of the card, then a quarter, then all of it, while the program runs."""
+"""Half of the card, then a quarter, then three quarters, while the program runs. TensorFlow decides at its start how much it
+will ever take, so it starts before the limit is lowered; it grows, so that there is something to give back."""
 import ration
 import tensorflow as tf
 
-gpus = ration.config.list_physical_devices("GPU")
+for gpu in tf.config.list_physical_devices("GPU"):
+    tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def fits(mib):
@@ -14,8 +16,10 @@ def fits(mib):
         return False
 
 
-for share in (0.5, 0.25, 1.0):
+fits(1)
+gpus = ration.config.list_physical_devices("GPU")
+for share in (0.5, 0.25, 0.75):
     ration.config.experimental.set_memory_limit(gpus[0], share)
-    limit = ration.workload()["limit"]
-    print(f"{share:4.0%} of the card: limit {limit >> 20} MiB, peak {ration.workload()['peak'] >> 20} MiB, "
-          f"6 GiB more {'fit' if fits(6144) else 'are denied'}", flush=True)
+    now = ration.workload()
+    sizes = ", ".join(f"{mib} MiB {'fit' if fits(mib) else 'are denied'}" for mib in (3000, 6000, 9000))
+    print(f"{share:4.0%}: limit {now['limit'] >> 20} MiB, held {now['used'] >> 20} MiB, {sizes}", flush=True)

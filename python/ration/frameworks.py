@@ -108,6 +108,33 @@ def _tensorflow() -> Optional[Framework]:
     return Framework("TensorFlow", read, lambda: _each(theirs.experimental.reset_memory_stats, devices), gc.collect)
 
 
+def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = None) -> None:
+    """Has TensorFlow give back regions of the device's memory in which no tensor is, until `told()['used']` is within
+    `told()['limit']`.
+
+    TensorFlow does that when no free chunk is large enough for a request, so this asks for more and more, and frees it at
+    once. It asks for no more than would be granted: a denial would take the 10 s for which TensorFlow tries again. So
+    where the largest free chunk is larger than what the limit leaves, TensorFlow keeps it.
+
+    Args:
+        told: `used` and `limit` in bytes, at that moment.
+        device: a logical device, such as '/GPU:1'; None: each.
+    """
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None or _tensorflow() is None:
+        return
+    devices = [each.name for each in tensorflow.config.list_logical_devices("GPU")] if device is None else [device]
+    for name in devices:
+        size = 64 << 20
+        while told()["used"] > told()["limit"]:
+            tensors = sum(tensorflow.config.experimental.get_memory_info(each)["current"] for each in devices)
+            if size > (told()["limit"] - tensors) * 7 // 8:
+                break
+            with tensorflow.device(name):
+                tensorflow.raw_ops.Empty(shape=[size >> 20, 1 << 20], dtype=tensorflow.uint8, init=False)
+            size = size * 5 // 4
+
+
 def _jax() -> Optional[Framework]:
     jax, bridge = sys.modules.get("jax"), sys.modules.get("jax._src.xla_bridge")
     has_started = getattr(bridge, "backends_are_initialized", None)

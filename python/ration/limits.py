@@ -92,8 +92,25 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
             self.limit(size, device)
 
     def limit(self, size: Size, device: Optional[int] = None) -> None:
-        """Lowered below what it holds, nothing more is granted until it is under."""
+        """Lowered below what it holds, nothing more is granted until it is under; trim() asks for what is cached."""
         _native.call("limit_share", self._name, -1 if device is None else device, _native.text(_text(size)))
+
+    def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
+        """Asks the frameworks of this process for what they cache, while this share holds more than its limit.
+
+        Args:
+            logical_device: where TensorFlow keeps what this share takes, such as '/GPU:1'; TensorFlow is asked only then.
+            device: the number of the GPU.
+        """
+        def told() -> Dict[str, int]:
+            return self.info(device)
+
+        from . import frameworks
+        if told()["used"] > told()["limit"]:
+            frameworks.release_caches()
+        if logical_device is not None:
+            with self:
+                frameworks.collect_regions(told, logical_device)
 
     def info(self, device: int = 0) -> Dict[str, int]:
         """Bytes on a GPU: `used`, `peak`, `limit`, and `total`, the workload's limit."""
@@ -152,15 +169,20 @@ def _numbers() -> List[int]:
 
 def release_caches(gpus: Sequence[int]) -> None:
     """Asks the frameworks in this process for what they cache, where the workload holds more than its limit."""
+    from . import frameworks
     for gpu in gpus:
         try:
-            now = workload(gpu)
+            over = _is_over(gpu)
         except ValueError:  # not governed
             return
-        if now["used"] > now["limit"]:
-            from . import frameworks
+        if over:
             frameworks.release_caches()
-            return
+            frameworks.collect_regions(functools.partial(workload, gpu))
+
+
+def _is_over(gpu: int) -> bool:
+    now = workload(gpu)
+    return now["used"] > now["limit"]
 
 
 _tag = threading.local()

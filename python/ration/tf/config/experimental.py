@@ -114,6 +114,8 @@ def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str, None]
         raise ValueError(f"A limit of {limit} MiB is more than any device has")
     else:
         _native.call("set_memory_limit", None, known, ctypes.c_uint64(int(limit * (1 << 20))))
+    from ... import limits  # which imports this
+    limits.release_caches([int(device.name.rsplit(":", 1)[1])])
 
 
 def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
