@@ -8,7 +8,7 @@ def work(mib):
         tf.zeros([mib, 1 << 20], tf.uint8)
 
 
-work(1)
+work(3000)  # so that there are large free regions: a chunk that is up to 128 MB larger than its tensor counts whole
 with ration.MemoryGuard("500MiB") as guard:
     work(400)
 print(f"400 MiB, taken and given back within the block: growth {guard.growth >> 20} MiB")

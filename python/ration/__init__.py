@@ -22,14 +22,15 @@ from .activation import activate, is_governed, reexec
 from .guard import MemoryGuard
 from .limits import Schedule, find_executable_batch_size, limit, share, tag, workload
 from .pressure import PressureHandle, on_pressure
-from .report import log_memory_usage, memory_map
+from .profiles import profile
+from .report import get_memory_details, log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
 from .tf import config
 
 __version__ = "0.1.0"
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",
-           "find_executable_batch_size", "is_governed", "limit", "load_ipython_extension", "log_memory_usage", "memory_map",
-           "on_pressure", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
+           "find_executable_batch_size", "get_memory_details", "is_governed", "limit", "load_ipython_extension",
+           "log_memory_usage", "memory_map", "on_pressure", "profile", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -4,89 +4,123 @@ from __future__ import annotations
 import threading
 import types
 import warnings
-from typing import Dict, List, Optional, Type, Union
+from typing import Dict, List, Optional, Tuple, Type
 
-from . import sizes
+from . import frameworks, limits, sizes
 from ._native import MemoryLimitExceeded
 from .tf import config
 
-
 _lock = threading.Lock()
-_open: List["MemoryGuard"] = []
+_open: List["Measurement"] = []
+
+
+class Measurement:
+    """How much device memory a block of code takes at its peak. Measurements nest.
+
+    What counts is what the frameworks of this process count as tensors, ration's pool among them: of each, its peak above
+    what it held when the block began. TensorFlow counts the chunk that a tensor stands in, up to 128 MB larger. JAX cannot reset its peak: there a peak below an earlier one is not seen. Of a
+    program that has started no framework, it is what its workload holds on all GPUs, or, where it is not governed, what is
+    in use on them by whomever.
+
+    Attributes:
+        growth: bytes above what there was at the beginning, all frameworks together.
+        peak: bytes at the peak, what there was before included.
+        of: the growth by framework and device, such as `{'PyTorch cuda:0': 419430400}`.
+    """
+
+    def __init__(self) -> None:
+        self.growth = self.peak = 0
+        self.of: Dict[str, int] = {}
+
+    def start(self) -> None:
+        with _lock:
+            for other in _open:  # their peaks are about to be reset
+                other._look()
+            frameworks.reset_peaks()
+            self._before = frameworks.memory()
+            self._highest: Dict[str, int] = {}
+            _open.append(self)
+        self._devices_before, self._devices_peak = _on_devices()
+
+    def stop(self) -> None:
+        with _lock:
+            _open.remove(self)
+            self._look()
+        grown = {name: highest - (self._before[name].allocated if name in self._before else 0)
+                 for name, highest in self._highest.items()}
+        self.peak = sum(self._highest.values())
+        if not self._highest:
+            now, peak = _on_devices()
+            self.peak = peak if peak > self._devices_peak else now
+            grown = {"all GPUs": self.peak - self._devices_before}
+        self.of = {name: size for name, size in grown.items() if size > 0}
+        self.growth = sum(self.of.values())
+
+    def _look(self) -> None:
+        for name, now in frameworks.memory().items():
+            before = self._before.get(name)
+            is_of_before = before is not None and now.peak == before.peak > before.allocated  # it cannot be reset
+            self._highest[name] = max(now.allocated if is_of_before else now.peak, self._highest.get(name, 0))
+
+
+def _on_devices() -> Tuple[int, int]:
+    """Bytes in use on all GPUs, and the most that ever were, as far as it is known."""
+    used = peak = 0
+    for number, gpu in enumerate(config.get_visible_devices("GPU")):
+        try:
+            now = limits.workload(number)
+        except ValueError:  # not governed
+            in_use = config.experimental.get_device_details(gpu)["memory_used"]
+            now = {"used": in_use, "peak": in_use}
+        used, peak = used + now["used"], peak + now["peak"]
+    return used, peak
 
 
 class MemoryGuard:
     """Raises, or warns, when a block of code has taken more device memory than it may. Guards nest.
 
-    What counts is the larger of two growths, over all visible GPUs: what ration's pool handed out at its peak, and what
-    the device says is in use. The second sees frameworks with allocators of their own; without `ration run` it also sees
-    other programs on the device.
+    It counts what the frameworks count (`Measurement`): a tensor of 400 MiB is 400 MiB, whatever the framework took of the
+    device for it, and what was taken and freed within the block counts, too.
 
     Args:
-        max_memory: `'2GiB'`, `'512MiB'`, `'50%'` of the first GPU, or bytes.
+        max_memory: `'2GiB'`, `'512MiB'`, `'50%'` of the first GPU.
         action: `'raise'` or `'warn'`.
         name: what to call the block in the text.
 
     Attributes:
-        growth: bytes, after the block.
+        growth, peak: bytes, after the block; see `Measurement`.
 
     Raises:
         ValueError: a size or an action that is none.
         MemoryLimitExceeded: at the end of the block.
     """
 
-    def __init__(self, max_memory: Union[int, str], action: str = "raise", name: Optional[str] = None) -> None:
+    def __init__(self, max_memory: sizes.Size, action: str = "raise", name: Optional[str] = None) -> None:
         if action not in ("raise", "warn"):
             raise ValueError(f"action is 'raise' or 'warn', not {action!r}")
         gpus = config.list_physical_devices("GPU")
         total = config.experimental.get_device_details(gpus[0])["memory_total"] if gpus else None
-        self.max_memory = sizes.parse(max_memory, total)
+        self.max_memory = sizes.parse(sizes.with_unit(max_memory, "MemoryGuard"), total)
         self.action = action
         self.name = name
-        self.growth = 0
+        self.growth = self.peak = 0
 
     def __enter__(self) -> "MemoryGuard":
-        with _lock:
-            for other in _open:  # their peaks are about to be reset
-                other._look()
-            self._highest: Dict[str, int] = {}
-            self._before = {name: current for name, (current, _) in self._in_pools(reset=True).items()}
-            _open.append(self)
-        self._devices = self._on_devices()
+        self._measurement = Measurement()
+        self._measurement.start()
         return self
-
-    def _look(self) -> None:
-        for name, (_, peak) in self._in_pools(reset=False).items():
-            self._highest[name] = max(peak, self._highest.get(name, 0))
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[types.TracebackType]) -> None:
-        with _lock:
-            _open.remove(self)
-            self._look()
-        pools = sum(max(peak - self._before.get(name, 0), 0) for name, peak in self._highest.items())
-        devices = sum(now - before for now, before in zip(self._on_devices(), self._devices))
-        self.growth = max(pools, devices, 0)
+        self._measurement.stop()
+        self.growth, self.peak = self._measurement.growth, self._measurement.peak
         if kind is not None or self.growth <= self.max_memory:
             return
         block = f"the block '{self.name}'" if self.name else "the guarded block"
+        parts = ", ".join(f"{name} {sizes.text(size)}" for name, size in self._measurement.of.items())
         text = (f"{block} took {sizes.text(self.growth)} of GPU memory, {sizes.text(self.growth - self.max_memory)} more "
-                f"than its {sizes.text(self.max_memory)}.")
+                f"than its {sizes.text(self.max_memory)} ({parts}). To allow it: "
+                f"MemoryGuard('{-(-self.growth // (1 << 20))}MiB')")
         if self.action == "raise":
             raise MemoryLimitExceeded(text, self.growth, self.max_memory, self.growth)
         warnings.warn(text, ResourceWarning, stacklevel=2)
-
-    @staticmethod
-    def _in_pools(reset: bool) -> Dict[str, "tuple[int, int]"]:
-        result = {}
-        for gpu in config.list_logical_devices("GPU"):
-            if reset:
-                config.experimental.reset_memory_stats(gpu.name)
-            info = config.experimental.get_memory_info(gpu.name)
-            result[gpu.name] = (info["current"], info["peak"])
-        return result
-
-    @staticmethod
-    def _on_devices() -> List[int]:
-        return [config.experimental.get_device_details(gpu)["memory_used"]
-                for gpu in config.get_visible_devices("GPU")]

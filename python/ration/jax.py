@@ -4,9 +4,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Union
 
 from . import limits
+from .sizes import Size
 from .tf import config
 
 
@@ -16,7 +16,7 @@ def _has_started() -> bool:
     return bool(started is not None and started())
 
 
-def limit(size: Union[int, float, str], preallocate: bool = False) -> limits._Limit:
+def limit(size: Size, preallocate: bool = False) -> limits._Limit:
     """The most that JAX takes of each GPU, and that ration's own pool takes.
 
     JAX reads its share once, when it starts; later the limit holds on ration's side alone, and a warning says so. A limit

@@ -5,14 +5,12 @@ import contextlib
 import ctypes
 import functools
 import threading
-import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from . import _native, activation
 from ._native import MemoryLimitExceeded
+from .sizes import Size, with_unit
 from .tf import config
-
-Size = Union[int, float, str]
 
 
 class _Limit:
@@ -27,21 +25,6 @@ class _Limit:
     def __exit__(self, *_: object) -> None:
         for gpu, size in self._former.items():
             _native.call("limit", None, gpu, f"{size >> 10}KiB".encode() if size else b"max")
-
-
-def _text(size: Size) -> str:
-    """As the library takes it: a share as a percentage. A bare number is MiB, and warns."""
-    if isinstance(size, bool) or not isinstance(size, (int, float, str)):
-        raise ValueError(f"A limit is a size, not {size!r}")
-    if isinstance(size, str):
-        return size
-    if isinstance(size, float) and 0 < size <= 1:
-        return f"{size * 100:.12g}%"
-    if not 0 < size < 1 << 40:
-        raise ValueError(f"A limit is more than 0 and less than any device has, not {size}; to hide a device: "
-                         "set_visible_devices([], 'GPU')")
-    warnings.warn(f"limit({size}) is taken for MiB: write limit('{size}MiB')", stacklevel=3)
-    return f"{int(size * 1024)}KiB"
 
 
 def _info(function: str, *arguments: Any) -> Dict[str, int]:
@@ -93,7 +76,7 @@ class share:  # noqa: N801  (a function to its users, and what `with` takes)
 
     def limit(self, size: Size, device: Optional[int] = None) -> None:
         """Lowered below what it holds, nothing more is granted until it is under; trim() asks for what is cached."""
-        _native.call("limit_share", self._name, -1 if device is None else device, _native.text(_text(size)))
+        _native.call("limit_share", self._name, -1 if device is None else device, _native.text(with_unit(size, "share")))
 
     def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
         """Asks the frameworks of this process for what they cache, while this share holds more than its limit.
@@ -142,7 +125,7 @@ def limit(size: Size, device: Optional[int] = None) -> _Limit:
         RuntimeError: the GPU's driver was loaded before ration, so that the limit would bind nothing.
     """
     activation.require()
-    text = _native.text(_text(size))
+    text = _native.text(with_unit(size, "limit"))
     numbers = [device] if device is not None else _numbers()
     former = {number: _limit_of(number) for number in numbers}
     _native.call("limit", None, -1 if device is None else device, text)

@@ -1,15 +1,34 @@
-"""What the GPUs of this process hold, for people."""
+"""What the GPUs of this process hold."""
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional, TextIO
+from typing import Any, Dict, List, Optional, TextIO
 
-from . import _native, sizes
+from . import _native, frameworks, sizes
 from .tf import config
 
 
+def get_memory_details() -> List[Dict[str, Any]]:
+    """Of each GPU of this process: its memory, and what each framework that has started holds there. Starts none.
+
+    Returns:
+        For each GPU a dict: `device_name`; `memory_total` and `memory_used`, bytes, by whomever; `frameworks`: by name and
+        device, such as `'PyTorch cuda:0'`, a dict of `allocated` (by tensors), `peak`, `reserved` (taken of the device) and
+        `limit`, bytes, None for what that framework does not tell.
+    """
+    held = frameworks.memory()
+    result = []
+    for number, gpu in enumerate(config.list_physical_devices("GPU")):
+        details = config.experimental.get_device_details(gpu)
+        del details["compute_capability"]
+        details["frameworks"] = {name: {key: value for key, value in told._asdict().items() if key != "gpu"}
+                                 for name, told in held.items() if told.gpu == number}
+        result.append(details)
+    return result
+
+
 def log_memory_usage(file: Optional[TextIO] = None) -> str:
-    """Writes one line for each GPU: its total, what is used by whomever, and what ration's pool has.
+    """Writes a line for each GPU, its total and what is used by whomever, and one for each framework that holds memory there.
 
     Args:
         file: standard error if not given.
@@ -18,15 +37,14 @@ def log_memory_usage(file: Optional[TextIO] = None) -> str:
         The same text.
     """
     lines = []
-    for index, gpu in enumerate(config.list_physical_devices("GPU")):
-        details = config.experimental.get_device_details(gpu)
-        lines.append(f"GPU {index}  {details['device_name']}  {sizes.text(details['memory_used'])} used of "
-                     f"{sizes.text(details['memory_total'])}")
-    if _native.library.ration_is_initialized(None):
-        for device in config.list_logical_devices("GPU"):
-            info = config.experimental.get_memory_info(device.name)
-            lines.append(f"{device.name}  {sizes.text(info['current'])} in use, {sizes.text(info['held'])} taken, peak "
-                         f"{sizes.text(info['peak'])}, limit {sizes.text(info['limit'])}")
+    for number, gpu in enumerate(get_memory_details()):
+        lines.append(f"GPU {number}  {gpu['device_name']}  {sizes.text(gpu['memory_used'])} used of "
+                     f"{sizes.text(gpu['memory_total'])}")
+        for name, told in gpu["frameworks"].items():
+            parts = [f"{sizes.text(told['allocated'])} in use", f"peak {sizes.text(told['peak'])}"]
+            parts += [f"{sizes.text(told['reserved'])} taken"] if told["reserved"] is not None else []
+            parts += [f"limit {sizes.text(told['limit'])}"] if told["limit"] is not None else []
+            lines.append(f"  {name}  {', '.join(parts)}")
     text = "\n".join(lines) if lines else "no GPU"
     print(text, file=file or sys.stderr)
     return text

@@ -11,8 +11,9 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
     """Configures the GPUs of this process.
 
     Args:
-        config_type: `'growth'` begins small and grows; `'limit'` takes at most `limit_mb` on each GPU.
-        limit_mb: MiB; with `'growth'` too, if given.
+        config_type: `'growth'` begins small and grows; `'limit'` takes at most `limit_mb` on each GPU, and makes that one
+            logical device in TensorFlow, where it is imported.
+        limit_mb: MiB, of everything in the process; with `'growth'` too, if given.
         visible_devices: numbers of the GPUs to use, in their order; None for all.
 
     Returns:
@@ -40,4 +41,6 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
             config.experimental.set_memory_growth(gpu, True)
         if limit_mb is not None:
             config.experimental.set_memory_limit(gpu, f"{int(limit_mb)}MiB")
+            if config_type == "limit":
+                config._tell_logical_devices(gpu, [config.LogicalDeviceConfiguration(limit_mb)], "setup_gpu()")
     return True

@@ -1,35 +1,62 @@
-"""Sizes as people write and read them."""
+"""Sizes as people write and read them: a number with a unit, or a share."""
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Optional, Union
 
+Size = Union[int, float, str]
+
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MOST_MIB = 1 << 40  # more than any device has
 
 
-def parse(size: Union[int, str], total: Optional[int] = None) -> int:
-    """Bytes of `'2GiB'`, `'512MiB'`, `'8GB'` (10^9) or `'50%'` (of `total`); an int is bytes already.
+def with_unit(size: Size, of: str, warn: bool = True) -> str:
+    """A size as text: `'2GiB'` as it is, `0.5` as `'50%'`. A bare number is MiB, as in TensorFlow, and warns.
+
+    Args:
+        size: text, a share (a float above 0, at most 1), or a number of MiB.
+        of: the call that takes it, for the warning: `limit`.
+        warn: False where an interface that is older defines the unit.
+
+    Raises:
+        ValueError: not a size.
+    """
+    if isinstance(size, bool) or not isinstance(size, (int, float, str)):
+        raise ValueError(f"A size is text such as '2GiB' or '50%', not {size!r}")
+    if isinstance(size, str):
+        return size
+    if isinstance(size, float) and 0 < size <= 1:
+        return f"{size * 100:.12g}%"
+    if not size > 0:
+        raise ValueError(f"A size is more than 0, not {size}; to hide a device: set_visible_devices([], 'GPU')")
+    if size >= _MOST_MIB:
+        raise ValueError(f"{size} MiB is more than any device has: write a unit, such as '2GiB'")
+    if warn:
+        warnings.warn(f"{of}({size}) is taken for MiB: write {of}('{size}MiB')", stacklevel=4)
+    return f"{int(size * 1024)}KiB"
+
+
+def parse(size: str, total: Optional[int] = None) -> int:
+    """Bytes of `'2GiB'`, `'512MiB'`, `'8GB'` (10^9) or `'50%'` (of `total`).
 
     Raises:
         ValueError: no unit, no number, a share of nothing, or not above 0.
     """
-    if isinstance(size, int) and not isinstance(size, bool):
-        bytes_ = size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", size, re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"'{size}' is no size: write 2GiB, 512MiB or 50%")
+    number, unit = float(match[1]), match[2].lower()
+    if number > 1e15:
+        raise ValueError(f"'{size}' is more than any device has")
+    if unit == "%":
+        if total is None:
+            raise ValueError(f"'{size}' is a share, but there is no device to take it of")
+        bytes_ = int(number / 100 * total)
+    elif len(unit) == 2 and unit.endswith("b"):
+        bytes_ = int(number * 1000 ** ("kmgt".index(unit[0]) + 1))
     else:
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", str(size), re.IGNORECASE)
-        if match is None:
-            raise ValueError(f"'{size}' is no size: write 2GiB, 512MiB or 50%")
-        number, unit = float(match[1]), match[2].lower()
-        if number > 1e15:
-            raise ValueError(f"'{size}' is more than any device has")
-        if unit == "%":
-            if total is None:
-                raise ValueError(f"'{size}' is a share, but there is no device to take it of")
-            bytes_ = int(number / 100 * total)
-        elif len(unit) == 2 and unit.endswith("b"):
-            bytes_ = int(number * 1000 ** ("kmgt".index(unit[0]) + 1))
-        else:
-            bytes_ = int(number * _UNITS[unit[0]])
+        bytes_ = int(number * _UNITS[unit[0]])
     if bytes_ <= 0:
         raise ValueError(f"'{size}' is not more than 0")
     return bytes_

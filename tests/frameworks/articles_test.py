@@ -72,13 +72,16 @@ class Articles(FrameworkCase):
 
     def test_a_guard_counts_what_tensorflow_counts(self):
         told = self.play("guard")
-        self.assertEqual(told[0], "400 MiB, taken and given back within the block: peak 400 MiB")
-        self.assertIn("900", told[1])
+        self.assertEqual(told[0], "400 MiB, taken and given back within the block: growth 400 MiB")
+        self.assertEqual(told[1], "MemoryError: the block 'augment' took 900 MiB of GPU memory, 400 MiB more than its 500 MiB "
+                         "(TensorFlow GPU:0 900 MiB). To allow it: MemoryGuard('900MiB')")
 
     def test_the_cards_memory_from_code(self):
         told = self.play("monitor")
         self.assertRegex(told[0], rf"Tesla T4 {16 * GiB} \d+")
         self.assertGreater(int(told[0].split()[-1]), 512 * MiB)
+        self.assertRegex(told[1], r"GPU 0  Tesla T4  .* used of 16 GiB")
+        self.assertRegex(told[2], r"  TensorFlow GPU:0  512 MiB in use, peak 512 MiB")
 
 
 class Inside(FrameworkCase):

@@ -127,9 +127,14 @@ def set_logical_device_configuration(device: PhysicalDevice,
         entries.append(raw)
     _native.call("set_logical_devices", None, ctypes.byref(known), _native.array(_native.LogicalConfiguration, entries),
                  ctypes.c_size_t(len(entries)))
+    _tell_logical_devices(device, logical_devices, "set_logical_device_configuration()")
+
+
+def _tell_logical_devices(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration], what: str) -> None:
+    """Divides the device in TensorFlow, where it is imported."""
     _forward(lambda config: [config.set_logical_device_configuration(
         each, [config.LogicalDeviceConfiguration(*entry) for entry in logical_devices])
-        for each in _theirs(config, [device])] and None, "set_logical_device_configuration()")
+        for each in _theirs(config, [device])] and None, what)
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> Optional[List[LogicalDeviceConfiguration]]:

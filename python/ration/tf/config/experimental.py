@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, Optional
 
 from ... import _native, activation
+from ...sizes import Size, with_unit
 from . import (LogicalDeviceConfiguration, PhysicalDevice, _forward, _known, _theirs,
                get_logical_device_configuration, get_visible_devices, list_logical_devices, list_physical_devices,
                set_logical_device_configuration, set_visible_devices)
@@ -82,7 +83,7 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
             "memory_total": raw.memory_total, "memory_used": raw.memory_used}
 
 
-def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str, None]) -> None:
+def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
     """The most that this process's workload takes on a device; legal at any time, also with growth, also while training.
     Binds TensorFlow and everything else in the process.
 
@@ -102,18 +103,7 @@ def set_memory_limit(device: PhysicalDevice, limit: Union[int, float, str, None]
     if limit is None:
         _native.call("clear_memory_limit", None, known)
         return
-    if isinstance(limit, bool):
-        raise ValueError(f"A limit is a size, not {limit}")
-    if isinstance(limit, str):
-        _native.call("set_memory_limit_text", None, known, _native.text(limit))
-    elif isinstance(limit, float) and 0 < limit <= 1:
-        _native.call("set_memory_limit_fraction", None, known, ctypes.c_double(limit))
-    elif not limit > 0:
-        raise ValueError(f"A limit is more than 0, not {limit}; to hide a device: set_visible_devices([], 'GPU')")
-    elif limit >= 1 << 40:
-        raise ValueError(f"A limit of {limit} MiB is more than any device has")
-    else:
-        _native.call("set_memory_limit", None, known, ctypes.c_uint64(int(limit * (1 << 20))))
+    _native.call("set_memory_limit_text", None, known, _native.text(with_unit(limit, "set_memory_limit", warn=False)))
     from ... import limits  # which imports this
     limits.release_caches([int(device.name.rsplit(":", 1)[1])])
 

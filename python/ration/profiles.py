@@ -1,0 +1,57 @@
+"""How the frameworks of a process take memory, by what it is for."""
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from . import frameworks, limits
+from .setup_gpu import setup_gpu
+from .sizes import Size
+from .tf import config
+
+NAMES = ("dev", "prod", "train", "test")
+
+
+def profile(name: str, limit: Optional[Size] = None, devices: int = 2) -> bool:
+    """Sets how this process takes device memory. Before a framework takes its first.
+
+    | name | limit | TensorFlow and JAX |
+    | --- | --- | --- |
+    | `'dev'` | as given, if given | begin small and grow |
+    | `'prod'` | as given; required | take it all at their start, so that nothing can fail later |
+    | `'train'` | as given, else all that this process may have | take it all at their start |
+    | `'test'` | as given, if given | the first GPU as `devices` logical ones, which stand for several cards |
+
+    PyTorch always grows. TensorFlow has to be imported already for `'test'`.
+
+    Returns:
+        False on a machine without a GPU, where nothing is done.
+
+    Raises:
+        ValueError: another name, `'prod'` without a limit, fewer than one device, or no such size.
+        RuntimeError: TensorFlow or JAX has started already, and what it was told at its start is fixed.
+    """
+    if name not in NAMES:
+        raise ValueError(f"a profile is one of {', '.join(map(repr, NAMES))}, not {name!r}")
+    if name == "prod" and limit is None:
+        raise ValueError("profile('prod') needs a limit: profile('prod', '6GiB')")
+    if devices < 1:
+        raise ValueError(f"a GPU is at least one logical device, not {devices}")
+    gpus = config.list_physical_devices("GPU")
+    if not gpus:
+        return False
+    started = [each.name for each in frameworks.started() if each.name in ("TensorFlow", "JAX")]
+    if started:
+        raise RuntimeError(f"{' and '.join(started)} started already and keeps what it was told then. Call "
+                           f"ration.profile('{name}') before its first tensor.")
+    if limit is not None or name == "train":
+        limits.limit("max" if limit is None else limit)
+    grows = name in ("dev", "test")
+    os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = str(grows).lower()
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = str(not grows).lower()
+    if name == "dev":
+        return setup_gpu("growth")
+    if name == "test":
+        part = limits.workload(0)["limit"] // devices >> 20
+        config.set_logical_device_configuration(gpus[0], [config.LogicalDeviceConfiguration(part)] * devices)
+    return True
