@@ -18,9 +18,10 @@ class Measurement:
     """How much device memory a block of code takes at its peak. Measurements nest.
 
     What counts is what the frameworks of this process count as tensors, ration's pool among them: of each, its peak above
-    what it held when the block began. TensorFlow counts the chunk that a tensor stands in, up to 128 MB larger. JAX cannot reset its peak: there a peak below an earlier one is not seen. Of a
+    what it held when the block began. TensorFlow counts the chunk that a tensor stands in, up to 128 MB larger. Of a
     program that has started no framework, it is what its workload holds on all GPUs, or, where it is not governed, what is
-    in use on them by whomever.
+    in use on them by whomever. Neither that peak nor JAX's can be reset: what was freed again is seen only above all
+    earlier peaks.
 
     Attributes:
         growth: bytes above what there was at the beginning, all frameworks together.
@@ -42,9 +43,14 @@ class Measurement:
             _open.append(self)
         self._devices_before, self._devices_peak = _on_devices()
 
-    def stop(self) -> None:
+    def stop(self) -> "Measurement":
         with _lock:
             _open.remove(self)
+        return self.look()
+
+    def look(self) -> "Measurement":
+        """Until now."""
+        with _lock:
             self._look()
         grown = {name: highest - (self._before[name].allocated if name in self._before else 0)
                  for name, highest in self._highest.items()}
@@ -55,6 +61,7 @@ class Measurement:
             grown = {"all GPUs": self.peak - self._devices_before}
         self.of = {name: size for name, size in grown.items() if size > 0}
         self.growth = sum(self.of.values())
+        return self
 
     def _look(self) -> None:
         for name, now in frameworks.memory().items():

@@ -1,5 +1,5 @@
-// `ration env`, `ration sim env` and `ration activate`: the variables of a limit and of a simulated node, for shells and
-// programs that set them themselves.
+// `ration env`, `ration sim env` and `ration activate`: the variables of a limit and of a simulated node, for shells
+// and programs that set them themselves.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -28,7 +28,8 @@ struct Started {
 };
 
 /// Checks and enters promises, takes the name, tells the daemon, makes the book. `lease`: of the daemon's queue; may be
-/// empty. `daemon` is reset where it governs another node. `creator`: with whom the workload ends; absent: this process.
+/// empty. `daemon` is reset where it governs another node. `creator`: with whom the workload ends; absent: this
+/// process.
 [[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
                                              const std::string& lease, std::optional<NodeClient>& daemon,
                                              const std::optional<ProcessIdentity>& creator = {});

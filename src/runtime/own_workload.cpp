@@ -149,7 +149,8 @@ void activate() {
       throw RuntimeError("the guard was loaded without a book: it lets everything through.");
     case Driver::kBare:
       throw RuntimeError(
-          "the GPU's driver is loaded already in this process, so no limit can be put in front of it any more. Activate "
+          "the GPU's driver is loaded already in this process, so no limit can be put in front of it any more. "
+          "Activate "
           "ration before what uses the GPU is imported or started.");
     case Driver::kNone:
       break;

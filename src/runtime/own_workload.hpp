@@ -13,11 +13,13 @@ namespace ration::runtime {
 /// Puts this process, and the children that it starts from now on, under a limit of its own: `ration activate` makes a
 /// book with every GPU, the variables of `ration run` are set, and the shim is loaded under the driver's name, so that
 /// whoever loads the driver later gets it. Makes no call of the driver and no thread. Does nothing where the process is
-/// governed already. RuntimeError: the driver was loaded before. UnknownError: why there can be no book, such as no GPU.
+/// governed already. RuntimeError: the driver was loaded before. UnknownError: why there can be no book, such as no
+/// GPU.
 void activate();
 
 /// For a process in which the driver is loaded already, and which starts anew in its own place (exec): makes the book
-/// and sets the variables, and the program that it becomes is governed. Does nothing where it is governed. UnknownError.
+/// and sets the variables, and the program that it becomes is governed. Does nothing where it is governed.
+/// UnknownError.
 void prepare_restart();
 
 /// The book of this process: what `ration run` or activate() set, once it is there and can be opened. Null: none.

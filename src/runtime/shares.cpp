@@ -67,9 +67,7 @@ ShareAmounts amounts_of_share(std::uint32_t share, std::uint32_t account) {
   return {Bytes{amounts[0]}, Bytes{amounts[1]}, Bytes{amounts[2]}};
 }
 
-FormerShare enter_share(std::uint32_t share) {
-  return {guard().enter_share(share), guard().enter_common_share(share)};
-}
+FormerShare enter_share(std::uint32_t share) { return {guard().enter_share(share), guard().enter_common_share(share)}; }
 
 void leave_share(const FormerShare& former) {
   guard().enter_common_share(former.common);

@@ -1,6 +1,6 @@
-// Shares of this process: parts of one program with limits of their own inside the workload's. The shim keeps them, since
-// it sees what frameworks take; here they have names, and what ration's own pool hands out is charged to them block by
-// block. Used by runtime_memory.cpp and tags.cpp. Thread-safe.
+// Shares of this process: parts of one program with limits of their own inside the workload's. The shim keeps them,
+// since it sees what frameworks take; here they have names, and what ration's own pool hands out is charged to them
+// block by block. Used by runtime_memory.cpp and tags.cpp. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -371,6 +371,45 @@ class FromInside(FrameworkCase):
         self.assertEqual(told, "[10, 16, 10, 16, 14, 12, 14, 12]\n")
 
 
+class Counted(FrameworkCase):
+    """Guards and reports count what PyTorch counts."""
+
+    def test_a_guard_counts_tensors_and_sees_what_was_freed_again(self):
+        self.run_inside("""
+            import ration, torch
+            def take(mib): return torch.empty(mib << 20, dtype=torch.uint8, device='cuda')
+            kept = take(100)
+            with ration.MemoryGuard('450MiB') as outer:
+                take(400)
+                with ration.MemoryGuard('100MiB') as inner: take(50)
+            assert (outer.growth, outer.peak, inner.growth, inner.peak) == (400 << 20, 500 << 20, 50 << 20, 150 << 20)
+            try:
+                with ration.MemoryGuard('450MiB', name='augment'): take(300), take(200)
+            except MemoryError as error: assert "'augment' took 500 MiB" in str(error) and 'PyTorch cuda:0 500 MiB' in str(error), error
+            else: raise AssertionError('not caught')
+        """)
+
+    def test_a_framework_that_starts_within_the_block(self):
+        self.run_inside("""
+            import ration
+            with ration.MemoryGuard('1GiB') as guard:
+                import torch
+                kept = torch.empty(300 << 20, dtype=torch.uint8, device='cuda')
+            assert guard.growth == 300 << 20, guard.growth
+        """)
+
+    def test_details(self):
+        self.run_inside("""
+            import ration, torch
+            kept = torch.empty(300 << 20, dtype=torch.uint8, device='cuda')
+            details, = ration.get_memory_details()
+            assert details['device_name'] == 'Tesla T4' and details['memory_total'] == 16 << 30
+            told = details['frameworks']['PyTorch cuda:0']
+            assert told['allocated'] == told['peak'] == told['reserved'] == 300 << 20, told
+            assert details['memory_used'] == (300 << 20) + %d, details
+        """ % CONTEXT)
+
+
 class BadInput(FrameworkCase):
     def test_a_version_that_is_not_simulated(self):
         done = subprocess.run([RATION, "run", "--sim=T4", "--sim-cuda", "11", "--limit", "1GiB", "--", "true"],

@@ -88,7 +88,8 @@ void ShareCharge::enter(std::uint64_t key) noexcept {
   const bool replaced = kept.replace(key, {size_.count(), share_, account_}, stale);
   share_ = 0;
   if (!replaced) return;
-  if (Amounts* amounts = amounts_of(stale.share, stale.account); amounts != nullptr) amounts->used.fetch_sub(stale.size);
+  if (Amounts* amounts = amounts_of(stale.share, stale.account); amounts != nullptr)
+    amounts->used.fetch_sub(stale.size);
 }
 
 void leave_share_now(std::uint64_t key) noexcept {

@@ -1,8 +1,8 @@
-// Shares: parts of one program, each with a limit of its own inside the workload's (two models in one process). A thread
-// says in which share it is; what it takes there in plain and virtual memory is charged to the share until it is freed.
-// Memory of the driver's pools, arrays, graphs, contexts and managed memory belongs to no share. Used by blocks.cpp and
-// virtual_memory.cpp; libration enters shares through the functions that shares.cpp exports. A process without shares
-// pays one load and one branch for them.
+// Shares: parts of one program, each with a limit of its own inside the workload's (two models in one process). A
+// thread says in which share it is; what it takes there in plain and virtual memory is charged to the share until it is
+// freed. Memory of the driver's pools, arrays, graphs, contexts and managed memory belongs to no share. Used by
+// blocks.cpp and virtual_memory.cpp; libration enters shares through the functions that shares.cpp exports. A process
+// without shares pays one load and one branch for them.
 #pragma once
 
 #include <atomic>

@@ -175,6 +175,11 @@ class Package(unittest.TestCase):
             raises(KeyError, 'own', lambda: [ration.MemoryGuard('1GiB').__enter__(), {}['own']])
             raises(ValueError, 'action', ration.MemoryGuard, '1GiB', action='print')
             raises(ValueError, 'no size', ration.MemoryGuard, '1024')
+            raises(ValueError, 'any device', ration.MemoryGuard, 1 << 41)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter('always')
+                assert ration.MemoryGuard(512).max_memory == 512 << 20
+            assert "write MemoryGuard('512MiB')" in str(caught[0].message), caught
             assert library.ration_torch_alloc(64 << 30, 0, None) is None and library.ration_torch_alloc(-1, 0, None) is None
         """)
 
@@ -238,7 +243,7 @@ class Package(unittest.TestCase):
             def test_without_a_size(): pass
             def test_unmarked(): take(512)
         """))
-        done = self.python(f"import pytest\npytest.main(['-q', '-p', 'ration.pytest_plugin', '--strict-markers', '{file}'])")
+        done = self.python(f"import pytest\npytest.main(['-q', '-p', 'ration_pytest', '--strict-markers', '{file}'])")
         self.assertIn("'test_above' took 192 MiB of GPU memory", done.stdout)
         self.assertIn("gpu_limit_memory takes one size", done.stdout)
         self.assertIn("2 failed, 2 passed", done.stdout)
@@ -300,6 +305,20 @@ class Package(unittest.TestCase):
             def wrong(batch_size): raise KeyError('x')
             raises(KeyError, 'x', wrong)
         """)
+
+    def test_profiles(self):
+        for name, arguments, growth in (("dev", "'dev'", "true"), ("prod", "'prod', '4GiB'", "false"), ("train", "'train'", "false"),
+                                        ("test", "'test', '4GiB', devices=4", "true")):
+            self.python(f"""
+                import os
+                assert ration.profile({arguments}) is True
+                assert os.environ['TF_FORCE_GPU_ALLOW_GROWTH'] == '{growth}' and os.environ['XLA_PYTHON_CLIENT_PREALLOCATE'] != '{growth}'
+                if '{name}' in ('prod', 'test'): assert experimental.get_memory_limit(gpus[0]) == 4 << 30
+                if '{name}' == 'test': assert [each.memory_limit for each in config.get_logical_device_configuration(gpus[0])] == [1024] * 4
+                raises(ValueError, 'dev', ration.profile, 'fast')
+                raises(ValueError, 'needs a limit', ration.profile, 'prod')
+                raises(ValueError, 'at least one', ration.profile, 'test', devices=0)
+            """)
 
     def test_tensorflow_is_told_until_it_has_started(self):
         self.python("""

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""pytest's options for GPU memory (`ration.testing`), in runs of pytest of their own."""
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+BUILD, SOURCE = pathlib.Path(os.environ["BUILD"]), pathlib.Path(os.environ["SOURCE"])
+MiB = 1 << 20
+
+TESTS = """
+import ctypes, pytest
+class Driver:
+    def __init__(self):
+        self.cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        assert self.cuda.cuInit(0) == 0 and self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert self.cuda.cuCtxSetCurrent(context) == 0
+    def takes(self, mib):
+        block = ctypes.c_uint64()
+        if self.cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(mib << 20)) != 0: return False
+        assert self.cuda.cuMemFree_v2(block) == 0
+        return True
+@pytest.fixture(scope="session")
+def driver(): return Driver()
+def test_nothing(): pass
+def test_small(driver): assert driver.takes(100)
+def test_large(driver, gpu_memory):
+    assert driver.takes(300)
+    assert gpu_memory() == 300 << 20
+def test_limited(driver, gpu_limit):
+    gpu_limit('1GiB')
+    assert not driver.takes(1000)
+def test_no_longer_limited(driver): assert driver.takes(1000)
+"""
+
+
+@unittest.skipIf(importlib.util.find_spec("pytest") is None, "pytest is not installed")
+class Testing(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name, "project")
+        self.state = pathlib.Path(folder.name, "temporary")
+        self.folder.mkdir()
+        self.state.mkdir()
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_", "PYTHON", "CUDA_", "PYTEST_"))}
+        self.environment = dict(own, PYTHONPATH=str(SOURCE / "python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"),
+                                TMPDIR=str(self.state), PYTHONDONTWRITEBYTECODE="1")
+        self.write(TESTS)
+
+    def write(self, text):
+        (self.folder / "test_it.py").write_text(text)
+
+    def pytest(self, *options, code=0, simulated=True):
+        node = ["--gpu-sim", "T4:16GiB"] if simulated else []
+        done = subprocess.run([sys.executable, "-m", "pytest", "-p", "ration_pytest", "-p", "no:cacheprovider", *node, *options],
+                              cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_peaks_are_told_at_the_end_and_in_junits_xml(self):
+        told = self.pytest("--junit-xml", "it.xml")
+        self.assertRegex(told, r"(?s)GPU memory at the peak.*1000 MiB  test_it.py::test_no_longer_limited\n *300 MiB  test_it.py::test_large\n")
+        peaks = {case.get("name"): int(case.find("properties/property[@name='gpu_memory_peak_bytes']").get("value"))
+                 for case in xml.etree.ElementTree.parse(self.folder / "it.xml").iter("testcase")}
+        self.assertEqual(peaks, {"test_nothing": 0, "test_small": 100 * MiB, "test_large": 300 * MiB, "test_limited": 0,
+                                 "test_no_longer_limited": 1000 * MiB})
+        self.assertEqual(list(self.state.iterdir()), [])
+
+    def test_more_than_the_baseline_fails(self):
+        baseline = self.folder / "memory.json"
+        self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-update")
+        peaks = json.loads(baseline.read_text())
+        self.assertEqual(peaks["test_it.py::test_large"], 300 * MiB)
+        self.pytest("--gpu-memory-baseline", "memory.json")
+        self.write(TESTS.replace("takes(300)", "takes(328)").replace("== 300 <<", "== 328 <<"))
+        self.pytest("--gpu-memory-baseline", "memory.json")     # 10 % more are no failure
+        told = self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-tolerance", "5%", code=1)
+        self.assertIn("test_it.py::test_large took 328 MiB of GPU memory at its peak; memory.json has 300 MiB, and 5% more are "
+                      "allowed. If it is meant to: --gpu-memory-update", told)
+        self.assertIn("1 failed, 4 passed", told)
+        self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-update")
+        self.assertEqual(json.loads(baseline.read_text())["test_it.py::test_large"], 328 * MiB)
+
+    def test_the_marker(self):
+        self.write(TESTS + """
+@pytest.mark.gpu_limit_memory("1500 MiB")
+def test_below(driver): assert driver.takes(1400)
+@pytest.mark.gpu_limit_memory("1500 MiB")
+def test_above(driver): assert driver.takes(1600)
+""")
+        told = self.pytest("--strict-markers", code=1)
+        self.assertIn("the block 'test_above' took 1.56 GiB of GPU memory", told)
+        self.assertIn("1 failed, 6 passed", told)
+
+    def test_who_asks_for_nothing_is_left_alone(self):
+        self.write("import sys\ndef test_it(): assert 'ration' not in sys.modules\n")
+        self.assertNotIn("GPU memory", self.pytest(simulated=False))
+
+    def test_the_workflow_that_is_there_to_copy(self):
+        workflow = (SOURCE / "examples/ci/gpu-memory.yml").read_text()
+        made, = re.findall(r"made once by: pytest (.*)", workflow)
+        run, = re.findall(r"- run: pytest (.*)", workflow)
+        self.pytest(*made.split(), simulated=False)
+        self.pytest(*run.split(), simulated=False)
+        self.assertTrue((self.folder / "gpu-memory.xml").exists())
+
+    def test_bad_input(self):
+        for options, why in ((["--gpu-sim", "Z9"], "there is no model 'Z9'"),
+                             (["--gpu-memory-baseline", "missing.json"], "Write it with --gpu-memory-update"),
+                             (["--gpu-memory-update"], "needs --gpu-memory-baseline FILE"),
+                             (["--gpu-memory", "--gpu-memory-tolerance", "10"], "is a share such as 10%")):
+            self.assertIn(why, self.pytest(*options, simulated=False, code=4))
+        (self.folder / "bad.json").write_text("[1]")
+        self.assertIn("bad.json", self.pytest("--gpu-memory-baseline", "bad.json", code=4))
+        self.assertEqual(list(self.state.iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
