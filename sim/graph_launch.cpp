@@ -1,11 +1,14 @@
 // Executable graphs. Instantiating one decides which granules its allocations can share: an allocation may have those
 // of another that was freed by a node it waits for. Launching takes that many from the device's graph pool, does the
 // work of the nodes in order, and gives back all but what is left allocated.
+#include <cstring>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "graphs.hpp"
+
+extern "C" int cuMemcpy3D_v2(const void*);
 
 namespace ration::sim {
 namespace {
@@ -20,8 +23,7 @@ struct Use {
 };
 
 struct Executable {
-  std::vector<CUgraphNodeType> shape;  // the node types in order, by which an update is judged
-  std::vector<std::function<CUresult()>> work;
+  std::vector<Step> steps;
   std::vector<Use> uses;
   std::vector<CUdeviceptr> frees;                      // of other graphs' allocations
   std::map<int, std::uint32_t> needed;                 // device -> granules a launch takes
@@ -38,12 +40,26 @@ Executable* executable_of(CUgraphExec handle) {
   return executables.contains(executable) ? executable : nullptr;
 }
 
-void collect_work(const Graph& graph, Executable& out) {
-  for (const GraphNode* node : in_order(graph)) {
-    out.shape.push_back(node->type);
-    if (node->work) out.work.push_back(node->work);
-    if (node->child != nullptr) collect_work(*node->child, out);
+CUresult fill_memory(const CUDA_MEMSET_NODE_PARAMS& set) {
+  if (set.elementSize != 1 && set.elementSize != 2 && set.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t row = 0; row < std::max<std::size_t>(1, set.height); ++row) {
+    const std::uint64_t at = set.dst + row * set.pitch;
+    if (!touch(at, set.width * set.elementSize)) return CUDA_ERROR_OPERATING_SYSTEM;
+    for (std::size_t i = 0; i < set.width; ++i) {
+      std::memcpy(reinterpret_cast<void*>(at + i * set.elementSize), &set.value, set.elementSize);
+    }
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult run_all(const std::vector<Step>& steps) {
+  CUresult result = CUDA_SUCCESS;
+  for (const Step& step : steps) {
+    if (!step.is_enabled) continue;
+    const CUresult one = step.child.empty() ? run(step.parameters) : run_all(step.child);
+    if (result == CUDA_SUCCESS) result = one;
+  }
+  return result;
 }
 
 /// Everything that `node` waits for, directly or not.
@@ -103,7 +119,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   auto* made = new Executable;
   made->flags = flags;
   made->source = graph->weak_from_this();
-  collect_work(*graph, *made);
+  made->steps = steps_of(*graph);
   plan_memory(*graph, *made);
   ++graph->executables;
   executables.insert(made);
@@ -175,10 +191,7 @@ CUresult launch(CUgraphExec handle) {
     if (executable == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult result = begin(*executable); result != CUDA_SUCCESS) return result;
   }
-  CUresult result = CUDA_SUCCESS;  // the work calls the driver itself, so outside the lock
-  for (const auto& work : executable->work) {
-    if (const CUresult one = work(); result == CUDA_SUCCESS) result = one;
-  }
+  const CUresult result = run_all(executable->steps);
   const std::lock_guard guard(driver().mutex);
   finish(*executable);
   return result;
@@ -197,16 +210,49 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResul
   Executable* executable = executable_of(handle);
   Graph* graph = graph_of(graph_handle);
   if (executable == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Executable changed;
-  collect_work(*graph, changed);
-  const bool same = changed.shape == executable->shape && !graph->has_memory_nodes();
+  std::vector<Step> changed = steps_of(*graph);
+  const bool same = have_one_shape(changed, executable->steps) && !graph->has_memory_nodes();
   outcome = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  executable->work = std::move(changed.work);
+  // The steps go on to be named by the nodes of the graph that was instantiated.
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    executable->steps[i].parameters = changed[i].parameters;
+    executable->steps[i].child = std::move(changed[i].child);
+  }
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+std::vector<Step> steps_of(const Graph& graph) {
+  std::vector<Step> steps;
+  for (const GraphNode* node : in_order(graph)) {
+    steps.push_back({node, node->type, node->parameters, {}, true});
+    if (node->child != nullptr) steps.back().child = steps_of(*node->child);
+  }
+  return steps;
+}
+
+bool have_one_shape(const std::vector<Step>& left, const std::vector<Step>& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), [](const Step& one, const Step& other) {
+    return one.type == other.type && have_one_shape(one.child, other.child);
+  });
+}
+
+Step* step_of(CUgraphExec handle, CUgraphNode node) {
+  Executable* executable = executable_of(handle);
+  if (executable == nullptr) return nullptr;
+  const auto found = std::find_if(executable->steps.begin(), executable->steps.end(),
+                                  [&](const Step& step) { return step.node == node_of(node); });
+  return found == executable->steps.end() ? nullptr : &*found;
+}
+
+CUresult run(const NodeParameters& parameters) {
+  if (const auto* set = std::get_if<CUDA_MEMSET_NODE_PARAMS>(&parameters)) return fill_memory(*set);
+  if (const auto* copy = std::get_if<GraphCopyParams>(&parameters)) return static_cast<CUresult>(cuMemcpy3D_v2(copy));
+  if (const auto* host = std::get_if<CUDA_HOST_NODE_PARAMS>(&parameters)) host->fn(host->userData);
+  return CUDA_SUCCESS;  // kernels compute nothing
+}
 
 void give_up_uploads(int device) {
   for (Executable* executable : executables) {

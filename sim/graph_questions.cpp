@@ -93,13 +93,6 @@ RATION_ENTRY cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr* out) {
   return CUDA_SUCCESS;
 }
 
-RATION_ENTRY cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* out) {
-  const GraphNode* node = node_of(handle);
-  if (node == nullptr || out == nullptr || node->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_INVALID_VALUE;
-  *out = node->kernel;
-  return CUDA_SUCCESS;
-}
-
 RATION_ENTRY cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* out) {
   const GraphNode* node = node_of(handle);
   if (node == nullptr || out == nullptr || node->child == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -23,18 +23,6 @@ bool collect(Graph* graph, const CUgraphNode* handles, std::size_t count, std::v
   return true;
 }
 
-CUresult fill_memory(const CUDA_MEMSET_NODE_PARAMS& set) {
-  if (set.elementSize != 1 && set.elementSize != 2 && set.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t row = 0; row < std::max<std::size_t>(1, set.height); ++row) {
-    const std::uint64_t at = set.dst + row * set.pitch;
-    if (!touch(at, set.width * set.elementSize)) return CUDA_ERROR_OPERATING_SYSTEM;
-    for (std::size_t i = 0; i < set.width; ++i) {
-      std::memcpy(reinterpret_cast<void*>(at + i * set.elementSize), &set.value, set.elementSize);
-    }
-  }
-  return CUDA_SUCCESS;
-}
-
 std::shared_ptr<Graph> copy_of(const Graph& from) {
   auto copy = std::make_shared<Graph>();
   std::unordered_map<const GraphNode*, GraphNode*> twin;
@@ -224,7 +212,7 @@ RATION_ENTRY cuGraphAddKernelNode(CUgraphNode* out, CUgraph graph, const CUgraph
                                   const CUDA_KERNEL_NODE_PARAMS* parameters) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return add_plain(out, graph, CU_GRAPH_NODE_TYPE_KERNEL, before, count,
-                   [&](GraphNode& node) { node.kernel = *parameters; });
+                   [&](GraphNode& node) { node.parameters = *parameters; });
 }
 RATION_ENTRY cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
                                      const CUDA_KERNEL_NODE_PARAMS_v2* parameters) {
@@ -235,28 +223,21 @@ RATION_ENTRY cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraph
                                   const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return add_plain(out, graph, CU_GRAPH_NODE_TYPE_MEMSET, before, count,
-                   [&](GraphNode& node) { node.work = [set = *parameters] { return fill_memory(set); }; });
+                   [&](GraphNode& node) { node.parameters = *parameters; });
 }
-
-extern "C" int cuMemcpy3D_v2(const void*);
 
 RATION_ENTRY cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
                                   const GraphCopyParams* parameters, CUcontext) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return add_plain(out, graph, CU_GRAPH_NODE_TYPE_MEMCPY, before, count, [&](GraphNode& node) {
-    node.work = [copy = *parameters] { return static_cast<CUresult>(cuMemcpy3D_v2(&copy)); };
-  });
+  return add_plain(out, graph, CU_GRAPH_NODE_TYPE_MEMCPY, before, count,
+                   [&](GraphNode& node) { node.parameters = *parameters; });
 }
 
 RATION_ENTRY cuGraphAddHostNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,
                                 const CUDA_HOST_NODE_PARAMS* parameters) {
   if (parameters == nullptr || parameters->fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return add_plain(out, graph, CU_GRAPH_NODE_TYPE_HOST, before, count, [&](GraphNode& node) {
-    node.work = [host = *parameters] {
-      host.fn(host.userData);
-      return CUDA_SUCCESS;
-    };
-  });
+  return add_plain(out, graph, CU_GRAPH_NODE_TYPE_HOST, before, count,
+                   [&](GraphNode& node) { node.parameters = *parameters; });
 }
 
 RATION_ENTRY cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* before, std::size_t count,

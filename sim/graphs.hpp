@@ -1,10 +1,11 @@
 // Graphs as the simulated driver keeps them: nodes, what they wait for, and the work that a launch does for them.
-// Used by graphs.cpp (building), graph_launch.cpp (running) and capture.cpp. Called under driver().mutex.
+// Used by graphs.cpp (building), graph_launch.cpp (running), graph_changes.cpp and capture.cpp. Called under
+// driver().mutex.
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "driver.hpp"
@@ -15,6 +16,13 @@ namespace ration::sim {
 
 struct Graph;
 
+/// What a node is told to do; monostate: nothing, or what was captured, which is not done again.
+using NodeParameters = std::variant<std::monostate, cuda::CUDA_KERNEL_NODE_PARAMS, cuda::CUDA_MEMSET_NODE_PARAMS,
+                                    cuda::GraphCopyParams, cuda::CUDA_HOST_NODE_PARAMS>;
+
+/// Does what a launch does for a node of a kind that computes; without driver().mutex, since it calls the driver.
+cuda::CUresult run(const NodeParameters& parameters);
+
 struct GraphNode {
   cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
   Graph* graph = nullptr;
@@ -24,8 +32,7 @@ struct GraphNode {
   cuda::CUmemPoolProps pool_properties{};
   cuda::CUdeviceptr freed = 0;  // of a free node
   std::shared_ptr<Graph> child;
-  cuda::CUDA_KERNEL_NODE_PARAMS kernel{};
-  std::function<cuda::CUresult()> work;  // empty: nothing to do, as for kernels
+  NodeParameters parameters;
 };
 
 struct Graph : std::enable_shared_from_this<Graph> {
@@ -52,6 +59,22 @@ cuda::CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& depen
                               cuda::CUDA_MEM_ALLOC_NODE_PARAMS& parameters, GraphNode*& out);
 cuda::CUresult add_free_node(Graph* graph, const std::vector<GraphNode*>& dependencies, cuda::CUdeviceptr address,
                              GraphNode*& out);
+
+/// A node as an executable graph has it: it may be told something else, or be left out.
+struct Step {
+  const GraphNode* node = nullptr;  // of the graph that was instantiated
+  cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_EMPTY;
+  NodeParameters parameters;
+  std::vector<Step> child;
+  bool is_enabled = true;
+};
+
+/// The steps of a graph, in an order in which each follows what it waits for.
+std::vector<Step> steps_of(const Graph& graph);
+/// Whether one may take the other's place in an executable: the same kinds of nodes in the same order.
+bool have_one_shape(const std::vector<Step>& left, const std::vector<Step>& right);
+/// The step of an executable that was made of `node`; null: there is none.
+Step* step_of(cuda::CUgraphExec executable, cuda::CUgraphNode node);
 
 /// The nodes in an order in which each follows what it waits for. Shorter than the graph: there is a cycle.
 std::vector<GraphNode*> in_order(const Graph& graph);

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "capture.hpp"
 #include "managed.hpp"
@@ -28,28 +29,89 @@ struct Function {
   std::string name;
   std::unordered_map<int, int> attributes;
 };
+struct Global {
+  std::uint64_t offset = 0, size = 0;  // within the image's block
+};
 struct Image {
   Context* context = nullptr;
   std::uint64_t memory = 0;  // the address of its block; 0: it has none
   std::unordered_map<std::string, Function*> functions;
+  std::unordered_map<std::string, Global> globals;
 };
 
 constexpr int kMaxThreads = 0, kLocalSize = 3, kMaxDynamicShared = 8;  // CUfunction_attribute
 
-/// What an image in ELF takes on the device.
-std::uint64_t loaded_size(const void* image) {
-  Elf64_Ehdr header;
-  std::memcpy(header.e_ident, image, SELFMAG);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
-  std::memcpy(&header, image, sizeof header);
-  std::uint64_t size = 0;
-  for (int index = 0; index < header.e_shnum; ++index) {
-    Elf64_Shdr section;
-    std::memcpy(&section, static_cast<const char*>(image) + header.e_shoff + index * sizeof section, sizeof section);
-    if ((section.sh_flags & SHF_ALLOC) != 0) size += section.sh_size;
+/// An image in ELF. Images come without their length, so a reader has to believe them, as the driver does.
+class Elf {
+ public:
+  explicit Elf(const void* image) : bytes_(static_cast<const char*>(image)) {
+    Elf64_Ehdr header;
+    std::memcpy(header.e_ident, image, SELFMAG);
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
+    std::memcpy(&header, image, sizeof header);
+    for (int index = 0; index < header.e_shnum; ++index)
+      sections_.push_back(read<Elf64_Shdr>(header.e_shoff + index * sizeof(Elf64_Shdr)));
+    for (Elf64_Shdr& section : sections_) {
+      if (header.e_shstrndx < sections_.size() &&
+          is_of_multiprocessors(bytes_ + sections_[header.e_shstrndx].sh_offset + section.sh_name))
+        section.sh_flags &= ~std::uint64_t{SHF_ALLOC};
+      if (is_loaded(section)) size_ += padding(size_, section.sh_addralign);
+      offsets_.push_back(size_);
+      if (is_loaded(section)) size_ += section.sh_size;
+    }
   }
-  return size;
-}
+
+  /// What it takes on the device: its loaded sections, one after the other.
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  /// Its variables, by name.
+  [[nodiscard]] std::unordered_map<std::string, Global> globals() const {
+    std::unordered_map<std::string, Global> found;
+    for (const Elf64_Shdr& table : sections_) {
+      if (table.sh_type != SHT_SYMTAB || table.sh_link >= sections_.size()) continue;
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
+        const auto symbol = read<Elf64_Sym>(table.sh_offset + at);
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx >= sections_.size()) continue;
+        if (!is_loaded(sections_[symbol.st_shndx])) continue;
+        found.emplace(bytes_ + sections_[table.sh_link].sh_offset + symbol.st_name,
+                      Global{offsets_[symbol.st_shndx] + symbol.st_value, symbol.st_size});
+      }
+    }
+    return found;
+  }
+
+  /// Writes the variables that have a value into a block of the image. False: the host has no memory for it.
+  [[nodiscard]] bool initialise(std::uint64_t block) const {
+    for (std::size_t index = 0; index < sections_.size(); ++index) {
+      const Elf64_Shdr& section = sections_[index];
+      if (!is_loaded(section) || section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_EXECINSTR) != 0) continue;
+      if (!touch(block + offsets_[index], section.sh_size)) return false;
+      std::memcpy(reinterpret_cast<void*>(block + offsets_[index]), bytes_ + section.sh_offset, section.sh_size);
+    }
+    return true;
+  }
+
+ private:
+  /// Shared and local memory have sections, too, but no place on the device.
+  static bool is_of_multiprocessors(const char* name) {
+    return std::strcmp(name, ".nv.shared") == 0 || std::strncmp(name, ".nv.local", 9) == 0;
+  }
+  static std::uint64_t padding(std::uint64_t at, std::uint64_t alignment) {
+    return alignment > 1 ? (alignment - at % alignment) % alignment : 0;
+  }
+  static bool is_loaded(const Elf64_Shdr& section) { return (section.sh_flags & SHF_ALLOC) != 0; }
+  template <typename Kind>
+  Kind read(std::uint64_t at) const {
+    Kind out;
+    std::memcpy(&out, bytes_ + at, sizeof out);
+    return out;
+  }
+
+  const char* bytes_;
+  std::vector<Elf64_Shdr> sections_;
+  std::vector<std::uint64_t> offsets_;  // of each section in the block
+  std::uint64_t size_ = 0;
+};
 
 int local_size(const std::string& name) {
   const auto at = name.rfind("__local");
@@ -60,15 +122,18 @@ template <typename Handle>
 CUresult load(Handle* out, const void* image, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Image made{current(), 0, {}};
-  if (const std::uint64_t size = loaded_size(image); size > 0 && made.context != nullptr) {
+  Image made{current(), 0, {}, {}};
+  const Elf elf(image);
+  if (elf.size() > 0 && made.context != nullptr) {
     Driver& state = driver();
     const std::lock_guard guard(state.mutex);
     Block block;
-    if (!take_block(made.context->device, size, block)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!take_block(made.context->device, elf.size(), block)) return CUDA_ERROR_OUT_OF_MEMORY;
     block.context = made.context;
     made.memory = block.address;
+    made.globals = elf.globals();
     state.blocks.emplace(block.address, std::move(block));
+    if (!elf.initialise(made.memory)) return CUDA_ERROR_OPERATING_SYSTEM;
   }
   *out = reinterpret_cast<Handle>(new Image(std::move(made)));
   return CUDA_SUCCESS;
@@ -91,6 +156,17 @@ CUresult find(Handle* out, Image* image, const char* name, const char* function 
   Function*& entry = image->functions[name];
   if (entry == nullptr) entry = new Function{image, name, {}};
   *out = reinterpret_cast<Handle>(entry);
+  return CUDA_SUCCESS;
+}
+
+CUresult find_global(CUdeviceptr* address, std::size_t* size, const Image* image, const char* name,
+                     const char* function = __builtin_FUNCTION()) {
+  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  if (image == nullptr || name == nullptr || (address == nullptr && size == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  const auto found = image->globals.find(name);
+  if (found == image->globals.end()) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = image->memory + found->second.offset;
+  if (size != nullptr) *size = found->second.size;
   return CUDA_SUCCESS;
 }
 
@@ -169,6 +245,12 @@ RATION_ENTRY cuModuleLoadFatBinary(CUmodule* out, const void* image) { return lo
 RATION_ENTRY cuModuleUnload(CUmodule module) { return unload(module); }
 RATION_ENTRY cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
   return find(out, reinterpret_cast<Image*>(module), name);
+}
+RATION_ENTRY cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* size, CUmodule module, const char* name) {
+  return find_global(address, size, reinterpret_cast<Image*>(module), name);
+}
+RATION_ENTRY cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* size, void* library, const char* name) {
+  return find_global(address, size, static_cast<Image*>(library), name);
 }
 RATION_ENTRY cuModuleGetLoadingMode(int* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -23,6 +23,9 @@ Blas* of(Handle handle) { return static_cast<Blas*>(handle); }
 std::size_t workspace_bytes() { return std::size_t{capability() >= 9 ? 32U : 4U} << 20; }
 
 }  // namespace
+
+Handle stream_of(Handle handle) { return of(handle)->stream; }
+
 }  // namespace ration::standin
 
 STANDIN int cublasCreate_v2(Handle* out) {

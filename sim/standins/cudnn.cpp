@@ -64,6 +64,9 @@ struct Backend {
 };
 
 }  // namespace
+
+Handle stream_of(Handle handle) { return static_cast<Library*>(handle)->stream; }
+
 }  // namespace ration::standin
 
 STANDIN int cudnnCreate(Handle* out) {
@@ -303,7 +306,7 @@ STANDIN int cudnnBackendDestroyDescriptor(Handle handle) {
   return kSuccess;
 }
 STANDIN int cudnnBackendFinalize(Handle) { return kSuccess; }
-STANDIN int cudnnBackendExecute(Handle, Handle, Handle) { return kSuccess; }
+STANDIN int cudnnBackendExecute(Handle handle, Handle, Handle) { return compute(handle); }
 STANDIN int cudnnBackendSetAttribute(Handle handle, int name, int type, std::int64_t count, const void* elements) {
   if (handle == nullptr || count < 0 || (count > 0 && elements == nullptr)) return kBadParam;
   auto& attribute = static_cast<Backend*>(handle)->attributes[name];

@@ -113,17 +113,23 @@ class TensorFlow(FrameworkCase):
         self.assertLessEqual(self.held(), 4 * GiB)
 
     def test_a_small_model_trains_to_its_end(self):
-        # Its layout optimizer has kernels compute shapes of convolutions, and nothing is computed here.
+        """As installed: Keras compiles with XLA, whose command buffers are CUDA graphs."""
         self.run_program("""
-            tf.config.optimizer.set_experimental_options({'layout_optimizer': False})
             model = tf.keras.Sequential([
                 tf.keras.layers.Input([16, 16, 3]), tf.keras.layers.Conv2D(8, 3, activation='relu'),
                 tf.keras.layers.BatchNormalization(), tf.keras.layers.MaxPool2D(), tf.keras.layers.Flatten(),
                 tf.keras.layers.Dense(32, activation='relu'), tf.keras.layers.Dropout(0.1), tf.keras.layers.Dense(10)])
-            model.compile('adam', tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+            model.compile('adam', tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
             history = model.fit(tf.random.normal([256, 16, 16, 3]), tf.zeros([256], tf.int32), epochs=2, verbose=0)
             assert len(history.history['loss']) == 2
             assert model.predict(tf.zeros([4, 16, 16, 3]), verbose=0).shape == (4, 10)
+        """)
+
+    def test_a_compiled_function(self):
+        self.run_program("""
+            multiply = tf.function(lambda a, b: tf.reduce_sum(tf.nn.relu(tf.matmul(a, b))), jit_compile=True)
+            with tf.device('/GPU:0'):
+                for _ in range(5): multiply(tf.zeros([64, 64]), tf.zeros([64, 64])).numpy()
         """)
 
     def test_mirrored_strategy_over_two_cards(self):
@@ -132,7 +138,7 @@ class TensorFlow(FrameworkCase):
             assert strategy.num_replicas_in_sync == 2
             with strategy.scope():
                 model = tf.keras.Sequential([tf.keras.layers.Input([8]), tf.keras.layers.Dense(4)])
-                model.compile('sgd', 'mse', jit_compile=False)
+                model.compile('sgd', 'mse')
             model.fit(tf.random.normal([64, 8]), tf.zeros([64, 4]), epochs=1, batch_size=16, verbose=0)
         """, node="T4:16GiB*2", options=("--gpu", "0,1"))
 

@@ -49,6 +49,8 @@ Bytes loaded_size(Read&& read) noexcept {
     char name[11] = {};
     (void)read(names.sh_offset + section.sh_name, name, sizeof name - 1);
     if (std::strcmp(name, ".nv.shared") == 0 || std::strncmp(name, ".nv.local", 9) == 0) continue;
+    if (const std::uint64_t step = section.sh_addralign; step > 1 && step <= kGranule.count())
+      size += Bytes{(step - size.count() % step) % step};
     size += std::min(Bytes{section.sh_size}, kUnlimited - size);
   }
   return round_up(size, kGranule);

@@ -1,5 +1,7 @@
 // The simulated driver as one program sees it: contents of copies, shapes of arrays, streams, events, attributes, host
 // memory, modules, errors.
+#include <elf.h>
+
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -282,6 +284,47 @@ TEST_F(DriverTest, KernelsAreFoundAndDoNothing) {
   const char* name = nullptr;
   ASSERT_EQ((call<const char**, CUfunction>("cuFuncGetName", &name, function)), CUDA_SUCCESS);
   EXPECT_STREQ(name, "any");
+  EXPECT_EQ(CU(cuModuleUnload)(module), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, VariablesOfAModuleHavePlacesAndTheirValues) {
+  // A code section of 300 bytes, shared memory, which has no place, and one variable with a value.
+  struct {
+    Elf64_Ehdr header{};
+    Elf64_Shdr sections[6]{};
+    Elf64_Sym symbol{};
+    char names[64] = "\0.text\0.nv.shared\0.nv.global.init\0answer";
+    unsigned values[4] = {0, 42, 0, 0};
+    char code[300] = {};
+  } image;
+  const auto at = [&](const auto& part) {
+    return static_cast<std::uint64_t>(reinterpret_cast<const char*>(&part) - reinterpret_cast<const char*>(&image));
+  };
+  std::memcpy(image.header.e_ident, ELFMAG, SELFMAG);
+  image.header.e_shoff = at(image.sections);
+  image.header.e_shnum = 6;
+  image.header.e_shstrndx = 5;
+  image.sections[1] = {1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, at(image.code), 300, 0, 0, 128, 0};
+  image.sections[2] = {7, SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 0, 0, 64 * kMiB, 0, 0, 16, 0};
+  image.sections[3] = {18, SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, 0, at(image.values), 16, 0, 0, 256, 0};
+  image.sections[4] = {0, SHT_SYMTAB, 0, 0, at(image.symbol), sizeof image.symbol, 5, 0, 8, sizeof image.symbol};
+  image.sections[5] = {0, SHT_STRTAB, 0, 0, at(image.names), sizeof image.names, 0, 0, 1, 0};
+  image.symbol = {34, ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), 0, 3, 4, 4};
+
+  CUmodule module = nullptr;
+  const std::size_t before = free_bytes();
+  ASSERT_EQ(CU(cuModuleLoadData)(&module, &image), CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 2 * kMiB);
+  auto* find = driver_function<CUresult(CUdeviceptr*, std::size_t*, CUmodule, const char*)>("cuModuleGetGlobal_v2");
+  CUdeviceptr address = 0;
+  std::size_t size = 0;
+  ASSERT_EQ(find(&address, &size, module, "answer"), CUDA_SUCCESS);
+  EXPECT_EQ(size, 4U);
+  EXPECT_EQ(address % 256, 4U) << "where its section's alignment puts it";
+  unsigned value = 0;
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(&value, address, 4), CUDA_SUCCESS);
+  EXPECT_EQ(value, 42U);
+  EXPECT_EQ(find(&address, &size, module, "question"), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(CU(cuModuleUnload)(module), CUDA_SUCCESS);
 }
 

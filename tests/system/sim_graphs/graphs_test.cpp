@@ -184,6 +184,62 @@ TEST_F(Graphs, TheWorkOfNodesIsDoneInTheOrderOfTheEdges) {
   EXPECT_EQ(seen, 0x01020304U);
 }
 
+TEST_F(Graphs, AnExecutableIsToldOtherThingsThanItsGraph) {
+  CUdeviceptr pointer = 0;
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&pointer, kMiB), CUDA_SUCCESS);
+  const auto launched = [&](CUgraphExec executable) {
+    unsigned value = 0;
+    EXPECT_EQ(CU(cuGraphLaunch)(executable, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemcpyDtoH_v2)(&value, pointer, 4), CUDA_SUCCESS);
+    return value;
+  };
+  CUgraphNode set = nullptr, child = nullptr, empty = nullptr;
+  CUDA_MEMSET_NODE_PARAMS fill{pointer, 0, 1, 4, 4, 1};
+  ASSERT_EQ(CU(cuGraphAddEmptyNode)(&empty, graph_, nullptr, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuGraphAddMemsetNode)(&set, graph_, nullptr, 0, &fill, nullptr), CUDA_SUCCESS);
+  const CUgraphExec executable = instantiate();
+  EXPECT_EQ(launched(executable), 1U);
+
+  auto* change = driver_function<CUresult(CUgraphExec, CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext)>(
+      "cuGraphExecMemsetNodeSetParams");
+  fill.value = 2;
+  EXPECT_EQ(change(executable, empty, &fill, nullptr), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(change(executable, set, &fill, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(launched(executable), 2U);
+  CUDA_MEMSET_NODE_PARAMS told{};
+  ASSERT_EQ(
+      (driver_function<CUresult(CUgraphNode, CUDA_MEMSET_NODE_PARAMS*)>("cuGraphMemsetNodeGetParams")(set, &told)),
+      CUDA_SUCCESS);
+  EXPECT_EQ(told.value, 1U) << "the graph itself stays as it was";
+
+  auto* enable = driver_function<CUresult(CUgraphExec, CUgraphNode, unsigned)>("cuGraphNodeSetEnabled");
+  ASSERT_EQ(CU(cuMemsetD8_v2)(pointer, 0, 4), CUDA_SUCCESS);
+  EXPECT_EQ(enable(executable, empty, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(enable(executable, set, 0), CUDA_SUCCESS);
+  EXPECT_EQ(launched(executable), 0U);
+  ASSERT_EQ(enable(executable, set, 1), CUDA_SUCCESS);
+  EXPECT_EQ(launched(executable), 2U);
+
+  CUgraph outer = nullptr;
+  CUgraphExec with_child = nullptr;
+  ASSERT_EQ(CU(cuGraphCreate)(&outer, 0), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuGraphAddChildGraphNode)(&child, outer, nullptr, 0, graph_), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuGraphInstantiateWithFlags)(&with_child, outer, 0), CUDA_SUCCESS);
+  EXPECT_EQ(launched(with_child), 1U);
+  fill.value = 3;
+  ASSERT_EQ((driver_function<CUresult(CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*)>("cuGraphMemsetNodeSetParams")(
+                set, &fill)),
+            CUDA_SUCCESS);
+  auto* change_child =
+      driver_function<CUresult(CUgraphExec, CUgraphNode, CUgraph)>("cuGraphExecChildGraphNodeSetParams");
+  EXPECT_EQ(change_child(with_child, child, outer), CUDA_ERROR_INVALID_VALUE) << "another shape";
+  ASSERT_EQ(change_child(with_child, child, graph_), CUDA_SUCCESS);
+  EXPECT_EQ(launched(with_child), 3U);
+  EXPECT_EQ(CU(cuGraphExecDestroy)(with_child), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuGraphDestroy)(outer), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemFree_v2)(pointer), CUDA_SUCCESS);
+}
+
 TEST_F(Graphs, AGraphThatAllocatesIsNeitherClonedNorNestedNorInstantiatedTwice) {
   CUgraphNode node = nullptr;
   const CUdeviceptr pointer = allocate(2 * kMiB, {}, node);
