@@ -52,7 +52,7 @@ CUresult set_event(CUgraphExec executable, CUgraphNode node, CUgraphNodeType typ
 using namespace ration::sim;
 using namespace ration::cuda;
 
-#define NODE(kind, number, Parameters)                                                                     \
+#define NODE(kind, number, Parameters)                                                                    \
   RATION_ENTRY cuGraph##kind##NodeGetParams(CUgraphNode node, Parameters* out) { return get(node, out); } \
   RATION_ENTRY cuGraph##kind##NodeSetParams(CUgraphNode node, const Parameters* parameters) {             \
     return set(node, number, parameters);                                                                 \

@@ -191,11 +191,10 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(nvmlReturn
 }
 
 RATION_NVML nvmlSystemGetDriverVersion(char* out, unsigned int size) {
-  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver.release + "-sim", out, size);
+  return initialised == 0 ? NVML_ERROR_UNINITIALIZED : put(Node::get()->spec().driver.release, out, size);
 }
 RATION_NVML nvmlSystemGetNVMLVersion(char* out, unsigned int size) {
-  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN
-                                : put("13." + Node::get()->spec().driver.release + "-sim", out, size);
+  return Node::get() == nullptr ? NVML_ERROR_UNKNOWN : put("13." + Node::get()->spec().driver.release, out, size);
 }
 RATION_NVML nvmlSystemGetCudaDriverVersion_v2(int* out) {
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

@@ -121,12 +121,27 @@ Result<void> add_guard(const Session& session, const ledger::Store& store, const
   return {};
 }
 
+/// Whoever types several cards (`--sim='T4*2'`) wants them all; of a node that is there already, as of a machine, one
+/// is granted.
+void grant_simulated_node(const Session& session, const policy::Machine& machine, policy::Wish& wish) {
+  const bool has_instances = std::any_of(machine.devices.begin(), machine.devices.end(),
+                                         [](const policy::Device& device) { return device.mig.has_value(); });
+  if (session.simulated_node.find_first_of("*,") == std::string::npos || has_instances ||
+      std::getenv("CUDA_VISIBLE_DEVICES") != nullptr)
+    return;
+  if (!wish.gpu.empty() || !wish.slice.empty()) return;
+  std::vector<std::string> all;
+  for (const policy::Device& device : machine.devices) all.push_back(device.uuid);
+  wish.gpu = fmt::format("{}", fmt::join(all, ","));
+}
+
 }  // namespace
 
 Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store) {
   if (auto good = apply_settings(options); !good) return tl::unexpected(good.error());
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
+  grant_simulated_node(session, *machine, options.wish);
   auto plan = policy::make_plan(options.wish, *machine, store, [&](const auto& device) {
     const auto cost = measured_context(session, device);
     if (cost && !session.dry_run) policy::remember_context_cost(device, machine->driver_version, store.folder(), *cost);

@@ -7,6 +7,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -68,6 +69,13 @@ class CommandLine(unittest.TestCase):
         return process
 
     # ------------------------------------------------------------------------------------------------------ bad input
+
+    def test_all_cards_of_a_node_that_was_typed_are_granted(self):
+        count = ("import ctypes; cuda, count = ctypes.CDLL('libcuda.so.1'), ctypes.c_int(); cuda.cuInit(0); "
+                 "cuda.cuDeviceGetCount(ctypes.byref(count)); print(count.value)")
+        for options, granted in (((), "2"), (("--gpu", "1"), "1"), (("--gpu", "auto"), "1")):
+            done = self.ration("run", "--sim=T4*2", *options, "--limit", "1GiB", "--", sys.executable, "-c", count)
+            self.assertEqual(done.stdout, granted + "\n", done.stderr)
 
     def test_options_that_belong_together(self):
         self.refused(2, "E1001", "run", NODE, "--priority", "3", "--", "true")

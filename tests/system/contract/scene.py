@@ -56,8 +56,8 @@ class Scene:
         self.holding("train", "2GiB", "--limit", "4GiB", "--guarantee", "1GiB", "--tenant", "nlp", "--label", "team=language")
         self.holding("serve", "1GiB", "--limit", "2GiB", "--tenant", "vision", "--gpu", "1")
         # Refused at once, and refused after a wait.
-        self.ration("run", NODE, "--name", "greedy", "--limit", "1GiB", "--tenant", "vision", "--", BIN / "ration-workload", "hold", "2GiB")
-        self.ration("run", NODE, "--name", "patient", "--limit", "1GiB", "--tenant", "vision", "--on-deny", "wait:200ms", "--",
+        self.ration("run", NODE, "--gpu", "0", "--name", "greedy", "--limit", "1GiB", "--tenant", "vision", "--", BIN / "ration-workload", "hold", "2GiB")
+        self.ration("run", NODE, "--gpu", "0", "--name", "patient", "--limit", "1GiB", "--tenant", "vision", "--on-deny", "wait:200ms", "--",
                     BIN / "ration-workload", "hold", "1000MiB")
         # Nobody's: a process that the guard never saw.
         outsider = self.started([BIN / "ration-workload", "hold", "1GiB"], LD_LIBRARY_PATH=str(BIN.parent / "sim"))
@@ -68,7 +68,7 @@ class Scene:
         until(lambda: self.events("ungoverned"), "the process outside")
         # Through the queue, and in it.
         self.holding("queued", "1GiB", "--wait", "--limit", "4GiB", "--tenant", "vision", "--gpu", "1")
-        self.waiter = self.started([BIN / "ration", "run", NODE, "--wait", "--limit", "15GiB", "--name", "big", "--", "true"])
+        self.waiter = self.started([BIN / "ration", "run", NODE, "--gpu", "0", "--wait", "--limit", "15GiB", "--name", "big", "--", "true"])
         self.waiter.stderr.readline()
         self.lease = self.get("/api/v1/leases")["data"][0]["lease"]
         self.pid = next(row for row in self.get("/api/v1/workloads")["data"] if row["workload"] == "train")["processes"][0]["pid"]
@@ -101,7 +101,7 @@ class Scene:
         return process
 
     def holding(self, name, size, *options):
-        process = self.started([BIN / "ration", "run", NODE, "--name", name, *options, "--", BIN / "ration-workload", "hold", size])
+        process = self.started([BIN / "ration", "run", NODE, "--name", name, *(() if "--gpu" in options else ("--gpu", "0")), *options, "--", BIN / "ration-workload", "hold", size])
         line = process.stdout.readline()
         assert "holding" in line, process.stderr.read()
         return process

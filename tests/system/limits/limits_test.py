@@ -381,7 +381,7 @@ class Governed(Scene):
                 self.assertEqual((done.returncode, done.stdout), (0, "960\n"), done.stderr)
 
     def test_a_device_that_was_not_granted_gives_nothing(self):
-        done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
+        done = self.ration("run", "--sim=T4:16GiB:context=64MiB*2", "--gpu", "0", "--limit", "1GiB", "--", "/usr/bin/env", "-u",
                            "CUDA_VISIBLE_DEVICES", BIN / "ration-workload", "probe", "256")
         line = next(line.split() for line in done.stdout.splitlines() if line.startswith("vmm-other-device"))
         self.assertEqual((line[1], line[3]), ("0", "2"))

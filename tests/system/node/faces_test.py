@@ -209,7 +209,7 @@ class Explain(Faces):
         self.assertIn("ration set both --limit 1088MiB --gpu 0\n", of_any_node(self.ration("explain", "both", self.node).stdout))
 
     def test_a_workload_over_its_limit_learns_what_stands_in_the_way(self):
-        holder = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "big", "--limit", "4GiB", "--", BIN / "ration-workload", "hold", "2GiB"],
+        holder = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "big", "--limit", "4GiB", "--gpu", "0", "--", BIN / "ration-workload", "hold", "2GiB"],
                                   env=self.environment, stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (holder.terminate(), holder.communicate()))
         holder.stdout.readline()

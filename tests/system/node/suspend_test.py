@@ -253,7 +253,7 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(notebook.cell("take 512"), 0)
         notebook.cell("ipc 64")  # which it has nobody to send to
         self.row("notebook")
-        said = self.stays(notebook, "has exported memory to other processes, or imported it", "Drivers before release 610", "driver 580.0-sim")
+        said = self.stays(notebook, "has exported memory to other processes, or imported it", "Drivers before release 610", "driver 580.0")
         self.assertIn("ration doctor --try-suspend", said)
 
     def test_shared_memory_is_moved_where_that_was_seen(self):
@@ -291,7 +291,7 @@ idle = { after = "1s", action = "suspend" }
         notebook = Notebook(self, "notebook")
         self.assertEqual(notebook.cell("take 512"), 0)
         self.row("notebook")
-        said = self.stays(notebook, "it has not been seen here that driver 580.0-sim moves a program's memory on GPU 0 (Tesla T4)")
+        said = self.stays(notebook, "it has not been seen here that driver 580.0 moves a program's memory on GPU 0 (Tesla T4)")
         self.assertRegex(said, "ration doctor .*--try-suspend")
         done = self.ration("doctor", "--try-suspend", "--only", "suspend")
         self.assertIn("moved to the host and back", done.stdout)
