@@ -79,6 +79,33 @@ Environment look_around(const std::string& program) {
   return {prefixes.empty() ? "" : prefixes.front().string(), {}, {}};
 }
 
+/// The versions that the simulator's folder has a runtime of.
+std::set<int> simulated_versions(const std::string& simulator) {
+  std::set<int> result;
+  std::error_code error;
+  for (const auto& folder : fs::directory_iterator(simulator, error)) {
+    const std::string name = folder.path().filename().string();
+    if (name.rfind("cuda", 0) == 0 && folder.is_directory(error)) result.insert(std::atoi(name.c_str() + 4));
+  }
+  return result;
+}
+
+/// Adds the libraries of those versions, the newest first, but for those of a name that is there already: cuDNN and
+/// NCCL have the same one in every version.
+void put_in_front(const std::string& simulator, const std::set<int>& versions, std::vector<std::string>& preload) {
+  std::set<std::string> names;
+  for (const std::string& file : preload) names.insert(fs::path(file).filename().string());
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+    for (const char* library : kLibraries) {
+      for (const auto& file : fs::directory_iterator(fs::path(simulator) / fmt::format("cuda{}", *version))) {
+        const std::string name = file.path().filename().string();
+        if (name.rfind(std::string(library) + ".so.", 0) == 0 && names.insert(name).second)
+          preload.push_back(file.path().string());
+      }
+    }
+  }
+}
+
 /// What `driver=` says in a description, or `driver` in the file that it names, or RATION_SIM_DRIVER where they do not.
 std::string driver_of(const std::string& description) {
   static const std::regex in_description("(?:^|,)driver=([^,]*)"), in_file("^driver *= *[\"']([^\"']*)");
@@ -123,36 +150,31 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
       wanted.insert(std::stoi(one));
     }
   }
-  SimulatedLibraries result;
-  std::set<std::string> names;
-  // The newest first: cuDNN and NCCL have the same names in all of them.
-  for (auto version = wanted.rbegin(); version != wanted.rend(); ++version) {
-    const fs::path folder = fs::path(driver_folder) / fmt::format("cuda{}", *version);
-    std::error_code error;
-    if (!fs::is_directory(folder, error)) {
-      return fail("E1425",
-                  automatic ? fmt::format("the CUDA runtime in {} is version {}, which is not simulated.",
-                                          around.prefix, *version)
-                            : fmt::format("CUDA {} is not simulated.", *version),
-                  "Simulated are 12 and 13. Install the framework's build for one of them, or leave the runtime out: "
-                  "--sim-cuda none",
-                  2);
-    }
-    for (const char* library : kLibraries) {
-      for (const auto& file : fs::directory_iterator(folder)) {
-        const std::string name = file.path().filename().string();
-        if (name.rfind(std::string(library) + ".so.", 0) == 0 && names.insert(name).second)
-          result.preload.push_back(file.path().string());
-      }
-    }
+  const std::set<int> simulated = simulated_versions(driver_folder);
+  for (const int version : wanted) {
+    if (simulated.contains(version)) continue;
+    return fail(
+        "E1425",
+        automatic ? fmt::format("the CUDA runtime in {} is version {}, which is not simulated.", around.prefix, version)
+                  : fmt::format("CUDA {} is not simulated.", version),
+        "Simulated are 12 and 13. Install the framework's build for one of them, or leave the runtime out: "
+        "--sim-cuda none",
+        2);
   }
+  SimulatedLibraries result;
+  put_in_front(driver_folder, wanted, result.preload);
+  // A program that this one starts may be made for another version. Each finds its own by the library's name.
+  if (automatic) put_in_front(driver_folder, simulated, result.preload);
   for (const fs::path& folder : around.folders) {
     if (folder.parent_path().parent_path().filename() == "nvidia") result.folders.push_back(folder.string());
   }
-  result.found = wanted.empty() ? fmt::format("the driver alone: no CUDA runtime in {}",
-                                              around.prefix.empty() ? "this environment" : around.prefix)
-                                : fmt::format("the driver and CUDA {}{}", fmt::join(wanted, " and "),
-                                              automatic ? ", as in " + around.prefix : "");
+  if (automatic && wanted.empty())
+    result.found =
+        fmt::format("the driver, and CUDA {} for programs that ask for it: no CUDA runtime in {}",
+                    fmt::join(simulated, " or "), around.prefix.empty() ? "this environment" : around.prefix);
+  else
+    result.found = fmt::format("the driver and CUDA {}{}", fmt::join(wanted, " and "),
+                               automatic ? ", as in " + around.prefix : "");
   return result;
 }
 

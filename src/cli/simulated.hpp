@@ -1,5 +1,5 @@
-// What a program needs beside the simulated driver: the simulated CUDA runtime of the version that its own environment
-// was made for. Used by every verb with --sim.
+// What a program needs beside the simulated driver: the simulated CUDA runtime, of whichever version it asks for.
+// Used by every verb with --sim.
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ struct SimulatedLibraries {
   std::string found;                 ///< for people: which version, and where it was seen
 };
 
-/// `program`: as typed; may be empty. `versions`: `auto` (what lies beside the program's Python, or in the current
-/// environment), `none`, or major versions: `12`, `12,13`. E1425: that version is not simulated. E1426: no such
-/// version.
+/// `program`: as typed; may be empty. `versions`: `auto` (every version, since the program may be a launcher of others;
+/// in front the one that lies beside its Python, or in the current environment), `none`, or major versions: `12`,
+/// `12,13`. E1425: that version is not simulated. E1426: no such version.
 [[nodiscard]] Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
                                                              const std::string& program, const std::string& versions);
 

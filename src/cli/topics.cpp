@@ -247,7 +247,9 @@ const std::vector<Topic>& topics() {
        "cuFFT, "
        "cuSOLVER, cuSPARSE\nand cuRAND stay NVIDIA's own and do not start: they answer that they are not "
        "initialised.\n\n"
-       "Another CUDA version than the one found: --sim-cuda 12, 13 or none. For other launchers: ration sim env.\n"},
+       "Each program finds the CUDA version that it asks for, also behind bash, torchrun or uv. One alone: --sim-cuda "
+       "12, "
+       "13 or none.\nWithout ration run: ration sim env.\n"},
       {"enforcement", "what holds a limit, and what it cannot stop",
        "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1), preloaded into "
        "the program and everything it starts.\n"

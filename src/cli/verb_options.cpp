@@ -22,7 +22,7 @@ void add_yes(CommandLine& line, CLI::App* verb) { verb->add_flag("-y,--yes", lin
 
 void add_sim_cuda(CLI::App* verb, std::string& cuda) {
   option(verb, "--sim-cuda", cuda, "VERSION",
-         "with --sim, the CUDA runtime to simulate: auto (the program's own version), 12, 13, none");
+         "with --sim, the CUDA runtime to simulate: auto (what each program asks for), 12, 13, none");
 }
 
 void add_plan_options(CLI::App* verb, RunOptions& typed) {

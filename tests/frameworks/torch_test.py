@@ -410,6 +410,26 @@ class Counted(FrameworkCase):
         """ % CONTEXT)
 
 
+class Launchers(FrameworkCase):
+    """Neither the first program nor the environment says which CUDA version will be asked for."""
+
+    def started(self, *command):
+        program = pathlib.Path(self.folder.name, "train.py")
+        program.write_text("import os, torch\nprint(os.environ.get('LOCAL_RANK'), (torch.ones(4, device='cuda') + 1).shape[0], torch.cuda.mem_get_info()[1] >> 20)\n")
+        self.environment["PATH"] = "/usr/bin:/bin"
+        done = subprocess.run([RATION, "run", "--sim=T4", "--limit", "2GiB", "--", *command, str(program)],
+                              env=self.environment, capture_output=True, text=True, timeout=180)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        return sorted(done.stdout.splitlines())
+
+    def test_a_shell(self):
+        self.assertEqual(self.started("bash", "-c", f'timeout 100 env X=1 {self.python} "$0"'), ["None 4 2048"])
+
+    def test_torchrun(self):
+        torchrun = pathlib.Path(self.python).parent / "torchrun"
+        self.assertEqual(self.started(str(torchrun), "--nproc-per-node", "2"), ["0 4 2048", "1 4 2048"])
+
+
 class BadInput(FrameworkCase):
     def test_a_version_that_is_not_simulated(self):
         done = subprocess.run([RATION, "run", "--sim=T4", "--sim-cuda", "11", "--limit", "1GiB", "--", "true"],

@@ -620,14 +620,16 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
             document = self.document("sim", "sim", "env", "--sim=T4", "-o", "json", *arguments)["data"]
             return document["simulation"], [pathlib.Path(path).name for path in document["sets"].get("LD_PRELOAD", "").split(":") if path]
         both = ["libcudart.so.%d", "libcublasLt.so.%d", "libcublas.so.%d"]
+        common = ["libcudnn.so.9", "libnccl.so.2"]
         twelve = self.environment_with("cuda_runtime/lib/libcudart.so.12", "cublas/lib/libcublas.so.12")
         found, preload = sets("--", twelve)
-        self.assertEqual(preload, [name % 12 for name in both] + ["libcudnn.so.9", "libnccl.so.2"])
+        self.assertEqual(preload, [name % 12 for name in both] + common + [name % 13 for name in both], "its own first")
         self.assertIn(f"CUDA 12, as in {twelve.parent.parent}", found)
         thirteen = self.environment_with("cu13/lib/libcudart.so.13")
-        self.assertEqual(sets("--", thirteen)[1], [name % 13 for name in both] + ["libcudnn.so.9", "libnccl.so.2"])
+        self.assertEqual(sets("--", thirteen)[1], [name % 13 for name in both] + common + [name % 12 for name in both])
+        self.assertEqual(sets("--sim-cuda", "12", "--", thirteen)[1], [name % 12 for name in both] + common)
         mixed = self.environment_with("cu13/lib/libcudart.so.13", "cuda_runtime/lib/libcudart.so.12")
-        self.assertEqual(sorted(sets("--", mixed)[1]), sorted([name % n for name in both for n in (12, 13)] + ["libcudnn.so.9", "libnccl.so.2"]))
+        self.assertEqual(sorted(sets("--", mixed)[1]), sorted([name % n for name in both for n in (12, 13)] + common))
         self.assertEqual(sets("--sim-cuda", "none", "--", thirteen), ("the driver alone", []))
         self.environment.update(VIRTUAL_ENV=str(thirteen.parent.parent))
         self.assertIn("CUDA 13", sets()[0], "of the active environment")
@@ -645,6 +647,37 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         self.refused(2, "E1417", "sim", "env", "--sim=Q9")
         self.refused(2, "E1001", "sim")
         self.refused(2, "E1001", "sim", "environment")
+
+    def program_of(self, version):
+        """A virtual environment whose program tells the version of the CUDA runtime that it got; its own one, which its run path
+        names as the frameworks' wheels do, says -1."""
+        prefix = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        libraries = prefix / "lib/python3.11/site-packages/nvidia/runtime/lib"
+        for folder in (libraries, prefix / "bin"):
+            folder.mkdir(parents=True)
+        name = f"libcudart.so.{version}"
+        (prefix / "own.c").write_text("int cudaRuntimeGetVersion(int* out) { *out = -1000; return 0; }\n")
+        (prefix / "names.map").write_text(f"{name} {{ global: cuda*; local: *; }};\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", libraries / name, prefix / "own.c", f"-Wl,-soname,{name}",
+                        f"-Wl,--version-script,{prefix}/names.map"], check=True)
+        (prefix / "main.c").write_text("#include <stdio.h>\nint cudaRuntimeGetVersion(int*);\n"
+                                       "int main(void) { int version = 0; cudaRuntimeGetVersion(&version); return !printf(\"%d\\n\", version / 1000); }\n")
+        subprocess.run(["cc", "-o", prefix / "bin/python", prefix / "main.c", f"-L{libraries}", f"-l:{name}",
+                        f"-Wl,--disable-new-dtags,-rpath,{libraries}"], check=True)
+        (prefix / "bin/train").write_text(f"#!{prefix}/bin/python\n")
+        (prefix / "bin/train").chmod(0o755)
+        return prefix / "bin/python"
+
+    def test_a_launcher_starts_programs_of_any_cuda_version(self):
+        twelve, thirteen = self.program_of(12), self.program_of(13)
+        for told, *command in (("12", twelve), ("13", thirteen), ("12\n13", "bash", "-c", f"{twelve}; {thirteen}"),
+                               ("12", "env", "ANSWER=42", twelve), ("13", "timeout", "60", thirteen), ("12", twelve.parent / "train"),
+                               ("13", "env", f"VIRTUAL_ENV={thirteen.parent.parent}", "sh", "-c", f"exec {thirteen}")):
+            done = self.ration("run", NODE, "--limit", "1GiB", "--", *command)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, told + "\n", ""), command)
+        # Told otherwise it is that one alone, whatever is asked for.
+        done = self.ration("run", NODE, "--sim-cuda", "13", "--limit", "1GiB", "--", "bash", "-c", str(twelve))
+        self.assertEqual(done.stdout, "-1\n", "the one of its own")
 
     def test_another_driver_on_the_machine_is_not_asked(self):
         other = self.folder / "other"
