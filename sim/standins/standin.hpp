@@ -33,6 +33,18 @@ inline cuda::CUdeviceptr take(std::size_t bytes) {
 inline void give(cuda::CUdeviceptr address) {
   if (address != 0) driver<cuda::cuMemFree_v2_t>("cuMemFree_v2")(address);
 }
+/// What the written names (names.py) count and write. A library whose list has workspaces says what one of so many
+/// elements takes: in elements where the caller is told a number of type int, in bytes where it is told 64 bits, unless
+/// it says otherwise.
+inline std::size_t count(int number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
+inline std::size_t count(std::int64_t number) { return number > 0 ? static_cast<std::size_t>(number) : 0; }
+/// A sparse matrix, which counts for its elements.
+struct Nonzeros {
+  Handle matrix;
+};
+std::size_t count(Nonzeros nonzeros);
+void workspace(int* out, std::size_t elements);
+void workspace(std::size_t* out, std::size_t elements);
 /// Whether the calling thread has a context: none of these libraries starts without.
 inline bool has_context() {
   auto* get = driver<cuda::cuCtxGetDevice_t>("cuCtxGetDevice");
@@ -76,6 +88,13 @@ Handle stream_of(Handle handle);
 inline int compute(Handle handle) {
   if (handle != nullptr) launch(stream_of(handle));
   return 0;
+}
+
+/// On the device, on the stream of that handle: "all went well", in so many numbers.
+inline void write_zeros(int* out, std::size_t numbers, Handle handle) {
+  if (handle != nullptr && out != nullptr && numbers > 0)
+    driver<cuda::CUresult(cuda::CUdeviceptr, unsigned, std::size_t, Handle)>("cuMemsetD32Async")(
+        reinterpret_cast<cuda::CUdeviceptr>(out), 0, numbers, stream_of(handle));
 }
 
 /// The last function of this library that the calling thread called and that is not offered; null: none.

@@ -236,17 +236,17 @@ const std::vector<Topic>& topics() {
       {"config", "the configuration file", configuration_text()},
       {"simulated", "what the simulated GPU does, and what it does not",
        "ration run --sim puts a simulated driver in front of NVIDIA's and, where the program's environment has a CUDA "
-       "runtime (12 or 13),\na simulated runtime and stand-ins for cuBLAS, cuBLASLt, cuDNN and NCCL.\n\n"
+       "runtime (12 or 13),\na simulated runtime and stand-ins for cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER's dense "
+       "part,\ncuSPARSE, cuRAND and NCCL.\n\n"
        "True: devices, properties, everything about memory, copies and fills with their contents, streams, events, "
        "graphs, sharing,\nbroadcasts of NCCL within one process, denials.\n"
        "Not computed: the results of kernels and of the mathematics libraries. Memory keeps what it held (zero when "
        "new), so losses,\naccuracies and sampled values mean nothing; a program that branches on them takes one "
        "branch.\n"
-       "Assumed: workspaces of cuBLAS (4 MiB a handle, 32 MiB from compute capability 9 on) and cuDNN (8 MiB a plan).\n"
-       "Not there: textures, NCCL between processes and other calls that are rare; their errors name the function. "
-       "cuFFT, "
-       "cuSOLVER, cuSPARSE\nand cuRAND stay NVIDIA's own and do not start: they answer that they are not "
-       "initialised.\n\n"
+       "Assumed: workspaces of cuBLAS (4 MiB a handle, 32 MiB from compute capability 9 on) and cuDNN (8 MiB a "
+       "plan),\ncuFFT (what is transformed, 8 times that for large prime factors), cuSOLVER and cuSPARSE (as much as "
+       "their matrices).\n"
+       "Not there: textures, NCCL between processes and other calls that are rare; their errors name the function.\n\n"
        "Each program finds the CUDA version that it asks for, also behind bash, torchrun or uv. One alone: --sim-cuda "
        "12, "
        "13 or none.\nWithout ration run: ration sim env.\n"},

@@ -155,6 +155,36 @@ class TensorFlow(FrameworkCase):
         self.assertIn('"one"', done.stdout)
 
 
+class Mathematics(FrameworkCase):
+    """The stand-ins for cuFFT, cuSOLVER and cuSPARSE: TensorFlow loads them, and its operations take their workspaces."""
+
+    prelude = TensorFlow.prelude
+
+    def test_transforms_take_their_workspace(self):
+        took = self.run_program("""
+            with tf.device('/GPU:0'):
+                x = tf.constant([1j] * 1_000_003, tf.complex64)
+                tf.config.experimental.reset_memory_stats('GPU:0')
+                before = tf.config.experimental.get_memory_info('GPU:0')['current']
+                y = tf.signal.fft(x)
+                tf.signal.rfft(tf.constant([1.] * 64)); tf.signal.ifft2d(tf.constant([[1j] * 8] * 8, tf.complex64))
+            assert 'GPU:0' in y.device
+            print(tf.config.experimental.get_memory_info('GPU:0')['peak'] - before)
+        """)
+        self.assertGreaterEqual(took, 9 * 8 * 1_000_003)
+
+    def test_dense_solvers_and_sparse_products(self):
+        self.run_program("""
+            with tf.device('/GPU:0'):
+                one = tf.constant([[1. if i == j else 0. for i in range(16)] for j in range(16)])
+                for work in (tf.linalg.inv, tf.linalg.cholesky, tf.linalg.det, tf.linalg.svd, tf.linalg.eigh, tf.linalg.qr, tf.linalg.lu):
+                    for matrix in (one, tf.stack([one] * 3)): work(matrix)
+                assert 'GPU:0' in tf.linalg.solve(one, one).device
+                sparse = tf.sparse.SparseTensor([[0, 1], [1, 0]], [1., 2], [2, 2])
+                assert tf.sparse.sparse_dense_matmul(sparse, tf.ones([2, 3])).shape == (2, 3)
+        """)
+
+
 if __name__ == "__main__":
     FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

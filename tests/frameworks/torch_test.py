@@ -272,12 +272,96 @@ class PyTorch(FrameworkCase):
             for _ in range(10): model(torch.randn(32, 64, device=device)).sum().backward()
         """)
 
-    def test_an_error_of_cufft_is_told_as_cuffts_own(self):
-        text = self.run_program("""
-            try: torch.fft.fft(torch.randn(8, device=device))
-            except RuntimeError as error: print(json.dumps(str(error)))
+
+class Mathematics(FrameworkCase):
+    """The stand-ins for cuFFT, cuSOLVER, cuSPARSE and cuRAND: they start, take their workspaces, and say "done" where memory
+    held something else before."""
+
+    prelude = PyTorch.prelude + textwrap.dedent("""
+        def spoil():     # what kernels do not write is not 0 afterwards
+            torch.full((16 << 20,), 77, dtype=torch.uint8).to(device)
+        def took(work):
+            torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            result = work()
+            held = sum(part.untyped_storage().nbytes() for part in (result if isinstance(result, tuple) else (result,)))
+            return torch.cuda.max_memory_allocated() - before - held
+    """)
+
+    def test_transforms_take_their_workspace(self):
+        smooth, rough, two, half = self.run_program("""
+            print(json.dumps([took(lambda x=x: torch.fft.fft(x)) for x in (
+                torch.ones(1 << 20, dtype=torch.complex64).to(device), torch.ones(1_000_003, dtype=torch.complex64).to(device))]
+                + [took(lambda x=torch.ones(3, 512, 512, dtype=torch.complex128).to(device): torch.fft.ifft2(x)),
+                   took(lambda x=torch.ones(1 << 18, dtype=torch.half).to(device): torch.fft.rfft(x))]))
         """)
-        self.assertIn("CUFFT", text)
+        self.assertEqual(smooth, 8 << 20)
+        self.assertAlmostEqual(rough, 8 * 8 * 1_000_003, delta=2 << 20)   # PyTorch leaves up to 1 MiB of a block unsplit
+        self.assertEqual(two, 3 * 512 * 512 * 16)
+        self.assertAlmostEqual(half, (1 << 18) * 4, delta=512)
+
+    def test_dense_solvers_take_their_workspace_and_succeed(self):
+        told = self.run_program("""
+            spoil()
+            one, batch, right = torch.eye(512).to(device), torch.eye(8).repeat(5, 1, 1).to(device), torch.ones(512, 3).to(device)
+            linalg = torch.linalg
+            for matrix in (one, batch):
+                for name in ('inv', 'svd', 'eigh', 'eigvalsh', 'svdvals', 'qr', 'cholesky', 'lu', 'det', 'pinv', 'ldl_factor'):
+                    getattr(linalg, name)(matrix)
+            linalg.solve(one, right); linalg.lstsq(one, right); torch.cholesky_solve(right, one)
+            for driver in ('gesvd', 'gesvdj', 'gesvda'): linalg.svd(one, driver=driver)
+            print(json.dumps([took(lambda: linalg.cholesky(one)), took(lambda: linalg.eigh(one))]))
+        """)
+        for bytes_ in told:
+            self.assertGreaterEqual(bytes_, 512 * 512 * 4)
+
+    def test_a_workspace_counts_against_the_limit(self):
+        self.run_program("""
+            x = torch.ones(40_000_003, dtype=torch.complex64).to(device)     # 320 MB, and 2,560 MB to transform it
+            torch.fft.fft(x)
+            y = bytes_(1 << 30)
+            try: torch.fft.fft(x)
+            except torch.OutOfMemoryError: pass
+            else: raise AssertionError('granted')
+        """)
+
+    def test_sparse_matrices(self):
+        self.run_program("""
+            spoil()
+            places, values = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3., 4, 5])
+            coo = torch.sparse_coo_tensor(places, values, (2, 3))
+            csr, square = coo.to_sparse_csr().to(device), torch.eye(4).to_sparse_csr().to(device)
+            coo, dense = coo.to(device), torch.ones(3, 4).to(device)
+            assert (coo @ dense).shape == (csr @ dense).shape == (2, 4)
+            assert (csr @ torch.ones(3).to(device)).shape == (2,)
+            torch.sparse.mm(coo, coo.t()); csr + csr
+            torch.sparse.sampled_addmm(csr, torch.ones(2, 5).to(device), torch.ones(5, 3).to(device))
+            torch.triangular_solve(torch.ones(4, 2).to(device), square)
+            torch.eye(4).to_sparse_bsr((2, 2)).to(device) @ torch.ones(4, 4).to(device)
+            assert csr.values().cpu().tolist() == [3, 4, 5]
+            big = torch.sparse_csr_tensor(torch.arange(0, 1 << 20, 2), torch.zeros((1 << 20) - 2, dtype=torch.long), torch.ones((1 << 20) - 2),
+                                          ((1 << 19) - 1, 2), check_invariants=False).to(device)
+            assert took(lambda: big @ torch.ones(2, 1).to(device)) >= 16 * ((1 << 20) - 2)
+        """)
+
+    def test_a_generator_has_its_state_and_what_is_not_offered_says_so(self):
+        self.run_program("""
+            import ctypes
+            torch.zeros(1, device=device)
+            random = ctypes.CDLL('libcurand.so.10')
+            generator, free = ctypes.c_void_p(), torch.cuda.mem_get_info()[0]
+            assert random.curandCreateGenerator(ctypes.byref(generator), 100) == 0
+            numbers = bytes_(4000)
+            free = torch.cuda.mem_get_info()[0]
+            assert random.curandGenerateUniform(generator, ctypes.c_void_p(numbers.data_ptr()), ctypes.c_size_t(1000)) == 0
+            assert torch.cuda.mem_get_info()[0] < free
+            assert random.curandDestroyGenerator(generator) == 0
+            assert torch.cuda.mem_get_info()[0] == free
+            sparse = ctypes.CDLL('libcusparse.so.12')
+            sparse.cusparseGetErrorString.restype = ctypes.c_char_p
+            status = sparse.cusparseCreateSlicedEll()
+            assert status == 10 and b'cusparseCreateSlicedEll is not simulated' in sparse.cusparseGetErrorString(status)
+        """)
 
 
 class FromInside(FrameworkCase):

@@ -620,16 +620,22 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
             document = self.document("sim", "sim", "env", "--sim=T4", "-o", "json", *arguments)["data"]
             return document["simulation"], [pathlib.Path(path).name for path in document["sets"].get("LD_PRELOAD", "").split(":") if path]
         both = ["libcudart.so.%d", "libcublasLt.so.%d", "libcublas.so.%d"]
-        common = ["libcudnn.so.9", "libnccl.so.2"]
+        fft_and_solver = ["libcufft.so.%d", "libcusolver.so.%d"]   # one behind the others
+        same = ["libcudnn.so.9", "libcurand.so.10", "libcusparse.so.12", "libnccl.so.2"]
+        def all_of(*versions):
+            return sorted([name % n for name in both for n in versions] + [name % (n - 1) for name in fft_and_solver for n in versions] + same)
         twelve = self.environment_with("cuda_runtime/lib/libcudart.so.12", "cublas/lib/libcublas.so.12")
         found, preload = sets("--", twelve)
-        self.assertEqual(preload, [name % 12 for name in both] + common + [name % 13 for name in both], "its own first")
+        self.assertEqual(sorted(preload), all_of(12, 13))
+        self.assertEqual([preload.index(name % 12) < preload.index(name % 13) for name in both], [True] * 3, "its own first")
         self.assertIn(f"CUDA 12, as in {twelve.parent.parent}", found)
         thirteen = self.environment_with("cu13/lib/libcudart.so.13")
-        self.assertEqual(sets("--", thirteen)[1], [name % 13 for name in both] + common + [name % 12 for name in both])
-        self.assertEqual(sets("--sim-cuda", "12", "--", thirteen)[1], [name % 12 for name in both] + common)
+        preload = sets("--", thirteen)[1]
+        self.assertEqual(sorted(preload), all_of(12, 13))
+        self.assertEqual(preload[0], "libcudart.so.13", "the others need it")
+        self.assertEqual(sorted(sets("--sim-cuda", "12", "--", thirteen)[1]), all_of(12))
         mixed = self.environment_with("cu13/lib/libcudart.so.13", "cuda_runtime/lib/libcudart.so.12")
-        self.assertEqual(sorted(sets("--", mixed)[1]), sorted([name % n for name in both for n in (12, 13)] + common))
+        self.assertEqual(sorted(sets("--", mixed)[1]), all_of(12, 13))
         self.assertEqual(sets("--sim-cuda", "none", "--", thirteen), ("the driver alone", []))
         self.environment.update(VIRTUAL_ENV=str(thirteen.parent.parent))
         self.assertIn("CUDA 13", sets()[0], "of the active environment")
