@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pathlib
 import sys
 import warnings
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 from . import _native
 
@@ -88,11 +89,21 @@ def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -
         if limit is not None:
             _native.call("limit", None, -1, _native.text(limit))
         return
+    start = prepare_restart(limit)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    start(arguments)
+
+
+def prepare_restart(limit: Optional[str] = None) -> Callable[[Optional[List[str]]], None]:
+    """Makes what the program needs to be governed from its beginning; what is returned starts it anew in its place."""
     _native.call("prepare_restart")
     _tell_python()
     if limit is not None:
         _native.call("limit", None, -1, _native.text(limit))
-    command = arguments or sys.orig_argv
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *command[1:]])
+    command = pathlib.Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+
+    def start(arguments: Optional[List[str]] = None) -> None:
+        os.execv(sys.executable, [sys.executable, *(arguments or command)[1:]])
+
+    return start

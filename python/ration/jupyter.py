@@ -1,12 +1,22 @@
 """Magics for notebooks: `%load_ext ration`."""
 from __future__ import annotations
 
-from typing import Any
+import atexit
+import sys
+from typing import Any, Callable
 
 from . import activation
 from .guard import MemoryGuard
 from .limits import limit
 from .report import log_memory_usage
+
+
+def restart(start: Callable[[], None]) -> None:
+    """Starts this kernel anew, in its own process: the front end finds it where it was."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        stream.close()  # the kernel reads its own descriptors 1 and 2: they are what they were
+    start()
 
 
 def register(shell: Any) -> None:
@@ -15,7 +25,6 @@ def register(shell: Any) -> None:
     def ration(line: str) -> None:
         words = line.split()
         if not words:
-            import sys
             log_memory_usage(sys.stdout)
         elif len(words) == 2 and words[0] == "limit":
             limit(words[1])
@@ -23,7 +32,9 @@ def register(shell: Any) -> None:
             if activation.is_governed():
                 print("This kernel is under a limit already: %ration limit 4GiB changes it.")
             else:
-                activation.reexec(words[1] if len(words) == 2 else None)
+                atexit.register(restart, activation.prepare_restart(words[1] if len(words) == 2 else None))
+                print("This kernel starts anew under a limit: run the cells from the first one.")
+                shell.exit_now = True  # when the cell has been answered
         else:
             print("%ration  or  %ration limit 4GiB  or  %ration restart [4GiB]")
 

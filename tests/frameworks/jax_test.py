@@ -4,6 +4,7 @@
 JAX starts its CUDA part only where it sees a device file of NVIDIA's (/dev/nvidia0 and the like); without root there is no
 such file here, so the programs answer that one question themselves."""
 import sys
+import textwrap
 import unittest
 
 from case import FrameworkCase, GiB, MiB
@@ -62,6 +63,50 @@ class Jax(FrameworkCase):
             for _ in range(10): weights = weights - 0.1 * step(weights, jnp.ones((16, 8)))
             assert weights.shape == (8, 4)
         """)
+
+
+class FromInside(FrameworkCase):
+    """Nobody starts these programs with `ration run`."""
+    LIMITED = Jax.prelude.replace("import json, os\n", "import json, os, ration\nration.limit('4GiB')\n", 1)
+
+    def setUp(self):
+        super().setUp()
+        self.environment["JAX_PLATFORMS"] = "cuda"
+
+    def test_a_limit_set_before_the_import(self):
+        self.run_inside(self.LIMITED + textwrap.dedent("""
+            assert device.memory_stats()['bytes_limit'] == 3 << 30
+            def fits(mib):
+                try: jax.device_put(np.zeros((mib, 1 << 20), np.uint8)).block_until_ready()
+                except jax.errors.JaxRuntimeError as error:
+                    assert 'RESOURCE_EXHAUSTED' in str(error)
+                    return False
+                return True
+            assert fits(1000) and not fits(4000)
+        """))
+        self.assertLessEqual(self.truth()["devices"][0]["peak_bytes"], 4 * GiB)
+
+    def test_lowered_while_it_runs(self):
+        self.run_inside(self.LIMITED + textwrap.dedent("""
+            kept = jax.device_put(np.ones((500, 1 << 20), np.uint8)).block_until_ready()
+            ration.limit('1GiB')
+            try: jax.device_put(np.zeros((1000, 1 << 20), np.uint8)).block_until_ready()
+            except jax.errors.JaxRuntimeError: pass
+            else: raise AssertionError('granted')
+            assert ration.workload()['used'] <= 1 << 30 and int(np.asarray(kept)[-1, -1]) == 1
+        """))
+
+    def test_jax_has_started_first(self):
+        told = self.run_inside(Jax.prelude + textwrap.dedent("""
+            import warnings
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter('always')
+                import ration
+            assert 'driver is loaded already' in str(told[0].message)
+            try: ration.limit('1GiB')
+            except RuntimeError as error: print(error)
+        """))
+        self.assertIn("ration.reexec()", told)
 
 
 if __name__ == "__main__":

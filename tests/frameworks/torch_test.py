@@ -455,6 +455,50 @@ class FromInside(FrameworkCase):
         self.assertEqual(told, "[10, 16, 10, 16, 14, 12, 14, 12]\n")
 
 
+class Notebook(FrameworkCase):
+    """A kernel as Jupyter starts it; the cells come from a program of their own, as from a front end."""
+    FRONT_END = """
+        from jupyter_client.manager import start_new_kernel
+        import atexit
+        manager, client = start_new_kernel(kernel_name='python3')
+        atexit.register(manager.shutdown_kernel, now=True)
+        def run(*lines, timeout=100):
+            told = []
+            def collect(message): told.append(message['content'].get('text') or message['content'].get('evalue') or '')
+            client.execute_interactive(chr(10).join(lines), timeout=timeout, output_hook=collect, allow_stdin=False)
+            return ''.join(told).strip()
+        take = ("import os, torch", "try: kept = torch.empty(1 << 30, dtype=torch.uint8, device='cuda')",
+                "except torch.OutOfMemoryError: print('denied')", "else: print('granted')")
+    """
+
+    def cells(self, program):
+        done = subprocess.run([str(self.python), "-W", "ignore", "-c", textwrap.dedent(self.FRONT_END) + textwrap.dedent(program)],
+                              env={**self.inside(), "JUPYTER_RUNTIME_DIR": self.folder.name, "IPYTHONDIR": self.folder.name},
+                              capture_output=True, text=True, cwd=self.folder.name, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-4000:])
+
+    def test_a_limit_in_the_first_cell(self):
+        self.cells("""
+            assert run("import ration; ration.limit('1GiB'); print('set')") == 'set'
+            assert run(*take) == 'denied'
+            assert run("ration.limit('2GiB'); print('set')") == 'set' and run(*take) == 'granted'
+        """)
+
+    def test_torch_came_first_so_the_kernel_is_started_anew(self):
+        self.cells("""
+            assert run(*take) == 'granted'
+            told = run("import ration", "ration.limit('1GiB')")
+            assert 'driver is loaded already' in told and '%ration restart' in told, told
+            process = run("print(os.getpid())")
+            told = run("%load_ext ration", "%ration restart 1GiB")
+            assert 'starts anew under a limit' in told, told
+            while b'RATION_BOOK=' not in open(f'/proc/{process}/environ', 'rb').read(): pass    # the old one does not answer any more
+            client.wait_for_ready(timeout=100)
+            assert run("import os, ration; print(os.getpid(), ration.is_governed())") == process + ' True'
+            assert run(*take) == 'denied'
+        """)
+
+
 class Counted(FrameworkCase):
     """Guards and reports count what PyTorch counts."""
 

@@ -65,8 +65,8 @@ class Package(unittest.TestCase):
             newest = max(tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_(2\.\d+)", symbols))
             self.assertLessEqual(newest, (2, 36), path)
 
-    def test_the_guard_exports_the_drivers_names_and_the_ways_to_find_them(self):
-        for library, prefix in (("libcuda.so.1", "cu"), ("libnvidia-ml.so.1", "nvml")):
+    def test_the_guard_exports_the_drivers_names_the_ways_to_find_them_and_what_the_library_asks_it(self):
+        for library, prefix in (("libcuda.so.1", ("cu", "ration_shim")), ("libnvidia-ml.so.1", "nvml")):
             listed = subprocess.run(["nm", "-D", "--defined-only", self.root / "lib/ration/shim" / library], capture_output=True, text=True, check=True).stdout
             names = {line.split()[-1] for line in listed.splitlines()}
             self.assertEqual({name for name in names if not name.startswith(prefix)} - {"dlopen", "dlmopen", "dlsym"}, set())

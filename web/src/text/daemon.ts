@@ -15,6 +15,7 @@ export const sentences: [string, string][] = [
   ["{}/{} was denied {}: it held {} and might hold {} of its limit {} at that moment", "{1}/{2} 申请 {3} 被拒绝：已持有 {4}，当时上限 {6} 中可用 {5}"],
   ["{}/{} was denied {}: it held {} of its limit {}", "{1}/{2} 申请 {3} 被拒绝：已持有 {4}，上限 {5}"],
   ["{} held {} of its limit {}, and {} more would not fit", "{1} 已持有 {2}，上限 {3}，再加 {4} 就放不下"],
+  ["{}: that part of {} held {} of its share {}, and {} more would not fit", "{1}：{2} 的这一部分已持有 {3}，份额 {4}，再加 {5} 就放不下"],
   ["{} held {} and might hold {} of its limit {} at that moment: {}", "{1} 已持有 {2}，其上限为 {4}，当时只可持有 {3}：{5!}"],
   ["the GPU itself was full; the limit would have allowed it", "GPU 本身已满；上限本来允许"],
   ["the GPU itself was full: {} were free; the limit would have allowed {}", "GPU 本身已满：空闲 {1}；上限本来允许 {2}"],
@@ -278,6 +279,7 @@ export const sentences: [string, string][] = [
   ["over its limit of {} by {}: its next request moves as much of its managed memory to the host",
     "超出上限 {1} 达 {2}：下一次申请会把同样多的托管内存移到主机"],
   ["   (what does not fit stays on the host)", "   （放不下的留在主机）"],
+  ["in the program: ration.share(NAME, '{}')", "在程序中：ration.share(NAME, '{1}')"],
 ];
 
 interface Known {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The articles' scripts, as `examples/articles` has them, on stock TensorFlow: what each prints, and the simulator's own peak
-beside it. Usage: articles_test.py PYTHON [options]"""
+beside it. Usage: tensorflow_articles_test.py PYTHON [options]"""
 import re
 import subprocess
 import sys
