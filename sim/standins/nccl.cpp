@@ -1,78 +1,41 @@
-// Stands in for libnccl 2, within one process: what only moves contents moves them, and they have arrived when the last
-// of both sides has called; reductions compute nothing. Ranks of several processes are not offered.
+// Stands in for libnccl 2, between the ranks of one machine: what only moves contents moves them, reductions leave each
+// rank with its own part. A call that needs what other ranks bring waits for it, where NVIDIA's has the stream wait.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "mailbox.hpp"
 #include "standin.hpp"
 
 using namespace ration::standin;
 
 namespace ration::standin {
 
-constexpr int kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5;
+constexpr int kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6;
 constexpr int kNotOffered = kInvalidUsage;  // NCCL has no word of its own for it
 
 namespace {
 
-enum class Kind { kBroadcast, kAllGather, kAllToAll, kGather, kScatter };
-
-struct Communicator;
-
-/// What one rank brings to a collective.
-struct Part {
-  Communicator* communicator = nullptr;
-  Kind kind = Kind::kBroadcast;
-  const void* from = nullptr;
-  void* to = nullptr;
-  std::size_t bytes = 0;  // of one rank's block
-  int root = 0;
-};
-/// A part that has come, with what was in its source then: its rank may write there again at once.
-struct Arrived {
-  Part part;
-  int rank = 0;
-  std::vector<char> contents;
-};
-struct Receiver {
-  void* to;
-  std::size_t bytes;
-};
-
-/// The communicators that talk to each other: of one ncclCommInitAll(), or of one unique id.
-struct Clique {
-  std::mutex mutex;
-  int size = 0;
-  std::map<std::uint64_t, std::vector<Arrived>> collectives;  // by number: the k-th of each rank belong together
-  std::map<std::pair<int, int>, std::deque<std::vector<char>>> sent;  // by sender and receiver
-  std::map<std::pair<int, int>, std::deque<Receiver>> waiting;
-};
 struct Communicator {
-  std::shared_ptr<Clique> clique;
-  int rank = 0, device = 0;
-  std::uint64_t collectives = 0;
+  std::shared_ptr<Mailbox> mailbox;
+  int rank = 0, ranks = 0, device = 0;
+  std::atomic<bool> aborted{false};
 };
+/// What a program's handle points to. Calls that wait keep the communicator while another thread destroys it.
+using Owned = std::shared_ptr<Communicator>;
+Owned& of(Handle handle) { return *static_cast<Owned*>(handle); }
 
 struct UniqueId {
   char bytes[128];
 };
-/// What an id of ours holds.
-struct Identity {
-  int process;
-  std::uint64_t number;
-  bool operator<(const Identity& other) const { return number < other.number; }
-};
-std::mutex identities_mutex;
-std::map<Identity, std::weak_ptr<Clique>> identities;
-std::uint64_t last_identity = 0;
+std::mutex made_mutex;
+std::map<Mailbox::Address, std::shared_ptr<Mailbox>> made;  // of ids that not all ranks have joined yet
 
 std::size_t element_bytes(int type) {
   switch (type) {
@@ -93,89 +56,119 @@ std::size_t element_bytes(int type) {
   }
 }
 
+/// One call of one rank. All of a group's calls are posted before the first waits for another rank.
+struct Work {
+  Owned own;
+  std::function<bool(Communicator&)> post, receive;
+};
 thread_local int depth = 0;
-thread_local std::vector<std::function<void()>> group;  // what is done when the thread's group ends
+thread_local std::vector<Work> group;
 
-std::vector<char> read(const void* from, std::size_t bytes) {
-  std::vector<char> contents(bytes);
-  driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(contents.data(), reinterpret_cast<cuda::CUdeviceptr>(from), bytes);
-  return contents;
-}
-void write(void* to, std::size_t block, const char* contents, std::size_t bytes) {
-  driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to) + block * bytes, contents,
-                                                     bytes);
-}
-
-/// How many blocks of its own a rank sends in all.
-std::size_t blocks_sent(const Part& part, int rank, int size) {
-  switch (part.kind) {
-    case Kind::kBroadcast:
-      return rank == part.root ? 1 : 0;
-    case Kind::kScatter:
-      return rank == part.root ? static_cast<std::size_t>(size) : 0;
-    case Kind::kAllToAll:
-      return static_cast<std::size_t>(size);
-    case Kind::kAllGather:
-    case Kind::kGather:
-      break;
+int finish_group() {
+  int status = kSuccess;
+  const std::vector<Work> works = std::exchange(group, {});
+  for (const auto step : {&Work::post, &Work::receive}) {
+    for (const Work& work : works) {
+      if (status == kSuccess && work.*step && !(work.*step)(*work.own)) status = kRemoteError;
+    }
   }
-  return 1;
+  return status;
 }
 
-/// What goes from one rank to another, or to itself.
-void move(const Arrived& source, const Arrived& target) {
-  if (source.contents.empty()) return;
-  const std::size_t bytes = source.part.bytes;
-  const char* own = source.contents.data();
-  const auto from = static_cast<std::size_t>(source.rank), to = static_cast<std::size_t>(target.rank);
-  switch (source.part.kind) {
-    case Kind::kBroadcast:
-      return write(target.part.to, 0, own, bytes);
-    case Kind::kScatter:
-      return write(target.part.to, 0, own + to * bytes, bytes);
-    case Kind::kAllToAll:
-      return write(target.part.to, from, own + to * bytes, bytes);
-    case Kind::kAllGather:
-      return write(target.part.to, from, own, bytes);
-    case Kind::kGather:
-      if (target.rank == source.part.root) write(target.part.to, from, own, bytes);
+int enqueue(Handle handle, int peer, std::function<bool(Communicator&)> post,
+            std::function<bool(Communicator&)> receive) {
+  if (handle == nullptr || peer < 0 || peer >= of(handle)->ranks) return kInvalidArgument;
+  group.push_back({of(handle), std::move(post), std::move(receive)});
+  return depth == 0 ? finish_group() : kSuccess;
+}
+
+bool post(Communicator& own, int to, const char* from, std::size_t bytes) {
+  const auto fill = [&](void* contents) {
+    driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(contents, reinterpret_cast<cuda::CUdeviceptr>(from), bytes);
+  };
+  return own.mailbox->post(own.rank, to, bytes, fill, own.aborted);
+}
+
+bool receive(Communicator& own, int from, char* to, std::size_t room) {
+  const auto use = [&](const void* contents, std::size_t bytes) {
+    driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to), contents,
+                                                       std::min(bytes, room));
+  };
+  return own.mailbox->receive(from, own.rank, use, own.aborted);
+}
+
+/// Who needs something of whom in a collective, and which block of the sender goes to which block of the receiver.
+struct Collective {
+  enum Needs { kEachOfEach, kEachOfRoot, kRootOfEach } needs;
+  enum Block { kFirst, kOfSender, kOfReceiver } source, target;
+  bool reduces = false;  // contents come from the rank itself alone
+
+  [[nodiscard]] bool needed(int from, int to, int root) const {
+    return needs == kEachOfEach || (needs == kEachOfRoot ? from : to) == root;
   }
-}
-
-void arrive(const Part& part) {
-  Communicator& communicator = *part.communicator;
-  Clique& clique = *communicator.clique;
-  const std::lock_guard guard(clique.mutex);
-  const std::uint64_t number = communicator.collectives++;
-  std::vector<Arrived>& ranks = clique.collectives[number];
-  ranks.push_back(
-      {part, communicator.rank, read(part.from, part.bytes * blocks_sent(part, communicator.rank, clique.size))});
-  for (const Arrived& other : ranks) {
-    move(ranks.back(), other);
-    if (&other != &ranks.back()) move(other, ranks.back());
+  static std::size_t offset(Block block, int from, int to, std::size_t bytes) {
+    return block == kFirst ? 0 : static_cast<std::size_t>(block == kOfSender ? from : to) * bytes;
   }
-  if (static_cast<int>(ranks.size()) == clique.size) clique.collectives.erase(number);
+};
+using C = Collective;
+constexpr Collective kBroadcast{C::kEachOfRoot, C::kFirst, C::kFirst},
+    kScatter{C::kEachOfRoot, C::kOfReceiver, C::kFirst}, kGather{C::kRootOfEach, C::kFirst, C::kOfSender},
+    kAllGather{C::kEachOfEach, C::kFirst, C::kOfSender}, kAllToAll{C::kEachOfEach, C::kOfReceiver, C::kOfSender},
+    kReduce{C::kRootOfEach, C::kFirst, C::kFirst, true}, kAllReduce{C::kEachOfEach, C::kFirst, C::kFirst, true},
+    kReduceScatter{C::kEachOfEach, C::kOfReceiver, C::kFirst, true};
+
+int collective(const Collective& kind, const void* from, void* to, std::size_t count, int type, int root,
+               Handle handle) {
+  const std::size_t bytes = count * element_bytes(type);
+  return enqueue(
+      handle, root,
+      [=](Communicator& own) {
+        for (int peer = 0; peer < own.ranks; ++peer) {
+          const std::size_t sent = !kind.reduces || peer == own.rank ? bytes : 0;
+          if (kind.needed(own.rank, peer, root) &&
+              !post(own, peer, static_cast<const char*>(from) + C::offset(kind.source, own.rank, peer, bytes), sent))
+            return false;
+        }
+        return true;
+      },
+      [=](Communicator& own) {
+        for (int peer = 0; peer < own.ranks; ++peer) {
+          if (kind.needed(peer, own.rank, root) &&
+              !receive(own, peer, static_cast<char*>(to) + C::offset(kind.target, peer, own.rank, bytes), bytes))
+            return false;
+        }
+        return true;
+      });
 }
 
-int enqueue(Handle handle, int peer, std::function<void()> work) {
-  const auto* communicator = static_cast<Communicator*>(handle);
-  if (communicator == nullptr || peer < 0 || peer >= communicator->clique->size) return kInvalidArgument;
-  group.push_back(std::move(work));
-  if (depth == 0) {
-    for (const auto& each : std::exchange(group, {})) each();
-  }
-  return kSuccess;
+/// `*out` is good at once, and all ranks have joined when the group ends.
+int join(Handle* out, std::shared_ptr<Mailbox> mailbox, int rank, int ranks, int device) {
+  if (out == nullptr || rank < 0 || rank >= ranks) return kInvalidArgument;
+  if (mailbox == nullptr || !mailbox->join(rank, ranks)) return kSystemError;
+  auto own = std::make_shared<Communicator>();
+  own->mailbox = std::move(mailbox);
+  own->rank = rank, own->ranks = ranks, own->device = device;
+  *out = new Owned(own);
+  return enqueue(*out, rank, nullptr, [](Communicator& joined) {
+    if (!joined.mailbox->wait_for_all(joined.aborted)) return false;
+    const std::lock_guard guard(made_mutex);
+    made.erase(joined.mailbox->address());
+    return true;
+  });
 }
 
-int collective(Kind kind, const void* from, void* to, std::size_t count, int type, int root, Handle handle) {
-  const Part part{static_cast<Communicator*>(handle), kind, from, to, count * element_bytes(type), root};
-  return enqueue(handle, root, [part] { arrive(part); });
+int current_device() {
+  cuda::CUdevice device = 0;
+  driver<cuda::cuCtxGetDevice_t>("cuCtxGetDevice")(&device);
+  return device;
 }
 
-int join(Handle* out, const std::shared_ptr<Clique>& clique, int rank, int device) {
-  *out = new Communicator{clique, rank, device};
-  return kSuccess;
-}
+/// What a rank tells the others of the communicator that it wants in a split.
+struct Wish {
+  int color, key, rank;
+  Mailbox::Address address;  // which all take whose ranks come with this one as their first
+  bool operator<(const Wish& other) const { return std::pair(key, rank) < std::pair(other.key, other.rank); }
+};
 
 }  // namespace
 
@@ -188,69 +181,114 @@ STANDIN int ncclGetVersion(int* out) {
   return kSuccess;
 }
 STANDIN const char* ncclGetErrorString(int status) {
-  return status == kSuccess                            ? "no error"
-         : status == kNotOffered && missing != nullptr ? missing_text()
-         : status == kInvalidArgument                  ? "invalid argument"
-                                                       : "invalid usage";
+  if (status == kNotOffered && missing != nullptr) return missing_text();
+  static const std::map<int, const char*> texts{{kSuccess, "no error"},
+                                                {kSystemError, "no memory, or the process that made the id has ended"},
+                                                {kInvalidArgument, "invalid argument"},
+                                                {kRemoteError, "another rank has ended, or this one was aborted"}};
+  const auto text = texts.find(status);
+  return text == texts.end() ? "invalid usage" : text->second;
 }
 STANDIN const char* ncclGetLastError(Handle) { return missing == nullptr ? "" : missing_text(); }
 STANDIN int ncclGetUniqueId(UniqueId* out) {
   if (out == nullptr) return kInvalidArgument;
-  const std::lock_guard guard(identities_mutex);
-  const Identity identity{::getpid(), ++last_identity};
+  auto mailbox = Mailbox::make();
+  if (mailbox == nullptr) return kSystemError;
+  const Mailbox::Address address = mailbox->address();
   *out = {};
-  std::memcpy(out->bytes, &identity, sizeof identity);
+  std::memcpy(out->bytes, &address, sizeof address);
+  const std::lock_guard guard(made_mutex);
+  made[address] = std::move(mailbox);
   return kSuccess;
 }
 STANDIN int ncclCommInitAll(Handle* out, int count, const int* devices) {
+  UniqueId id;
   if (out == nullptr || count < 1) return kInvalidArgument;
-  auto clique = std::make_shared<Clique>();
-  clique->size = count;
-  for (int rank = 0; rank < count; ++rank)
-    (void)join(&out[rank], clique, rank, devices != nullptr ? devices[rank] : rank);
-  return kSuccess;
+  if (const int status = ncclGetUniqueId(&id); status != kSuccess) return status;
+  Mailbox::Address address{};
+  std::memcpy(&address, id.bytes, sizeof address);
+  int status = kSuccess;
+  ++depth;
+  for (int rank = 0; rank < count && status == kSuccess; ++rank)
+    status = join(&out[rank], Mailbox::open(address), rank, count, devices != nullptr ? devices[rank] : rank);
+  if (--depth == 0 && status == kSuccess) status = finish_group();
+  return status;
 }
 STANDIN int ncclCommInitRank(Handle* out, int count, UniqueId id, int rank) {
-  if (out == nullptr || count < 1 || rank < 0 || rank >= count) return kInvalidArgument;
-  Identity identity{};
-  std::memcpy(&identity, id.bytes, sizeof identity);
-  if (count > 1 && identity.process != ::getpid())
-    return not_offered("ncclCommInitRank with ranks in several processes", kNotOffered);
-  ration::cuda::CUdevice device = 0;
-  driver<ration::cuda::cuCtxGetDevice_t>("cuCtxGetDevice")(&device);
-  const std::lock_guard guard(identities_mutex);
-  std::erase_if(identities, [](const auto& entry) { return entry.second.expired(); });
-  auto clique = identities[identity].lock();
-  if (clique == nullptr) {
-    clique = std::make_shared<Clique>();
-    clique->size = count;
-    identities[identity] = clique;
-  }
-  return join(out, clique, rank, device);
+  Mailbox::Address address{};
+  std::memcpy(&address, id.bytes, sizeof address);
+  return join(out, Mailbox::open(address), rank, count, current_device());
 }
 STANDIN int ncclCommInitRankConfig(Handle* out, int count, UniqueId id, int rank, void*) {
   return ncclCommInitRank(out, count, id, rank);
 }
-STANDIN int ncclCommDestroy(Handle handle) {
-  delete static_cast<Communicator*>(handle);
+STANDIN int ncclCommInitRankScalable(Handle* out, int count, int rank, int ids, UniqueId* id, void*) {
+  return ids < 1 || id == nullptr ? kInvalidArgument : ncclCommInitRank(out, count, *id, rank);
+}
+STANDIN int ncclCommSplit(Handle handle, int color, int key, Handle* out, void*) {
+  if (handle == nullptr || out == nullptr) return kInvalidArgument;
+  const Owned own = of(handle);
+  const auto mailbox = Mailbox::make();
+  if (mailbox == nullptr) return kSystemError;
+  const Wish wish{color, key, own->rank, mailbox->address()};
+  std::vector<Wish> members;
+  *out = nullptr;
+  for (int peer = 0; peer < own->ranks; ++peer) {
+    const auto tell = [&](void* contents) { std::memcpy(contents, &wish, sizeof wish); };
+    if (!own->mailbox->post(own->rank, peer, sizeof wish, tell, own->aborted)) return kRemoteError;
+  }
+  for (int peer = 0; peer < own->ranks; ++peer) {
+    const auto hear = [&](const void* contents, std::size_t) {
+      Wish told{};
+      std::memcpy(&told, contents, sizeof told);
+      if (told.color == color) members.push_back(told);
+    };
+    if (!own->mailbox->receive(peer, own->rank, hear, own->aborted)) return kRemoteError;
+  }
+  if (color < 0) return kSuccess;  // belongs to none
+  std::sort(members.begin(), members.end());
+  if (members.front().rank == own->rank) {
+    const std::lock_guard guard(made_mutex);
+    made[wish.address] = mailbox;
+  }
+  const auto self = std::find_if(members.begin(), members.end(), [&](const Wish& w) { return w.rank == own->rank; });
+  return join(out, Mailbox::open(members.front().address), static_cast<int>(self - members.begin()),
+              static_cast<int>(members.size()), own->device);
+}
+STANDIN int ncclCommAbort(Handle handle) {
+  if (handle == nullptr) return kSuccess;
+  of(handle)->aborted = true;
+  of(handle)->mailbox->ring();
+  delete static_cast<Owned*>(handle);
   return kSuccess;
 }
-STANDIN int ncclCommAbort(Handle handle) { return ncclCommDestroy(handle); }
+STANDIN int ncclCommDestroy(Handle handle) {
+  delete static_cast<Owned*>(handle);
+  return kSuccess;
+}
 STANDIN int ncclCommFinalize(Handle) { return kSuccess; }
 STANDIN int ncclCommCount(Handle handle, int* out) {
-  *out = static_cast<Communicator*>(handle)->clique->size;
+  *out = of(handle)->ranks;
   return kSuccess;
 }
 STANDIN int ncclCommUserRank(Handle handle, int* out) {
-  *out = static_cast<Communicator*>(handle)->rank;
+  *out = of(handle)->rank;
   return kSuccess;
 }
 STANDIN int ncclCommCuDevice(Handle handle, int* out) {
-  *out = static_cast<Communicator*>(handle)->device;
+  *out = of(handle)->device;
   return kSuccess;
 }
 STANDIN int ncclCommGetAsyncError(Handle, int* out) {
   *out = kSuccess;
+  return kSuccess;
+}
+STANDIN int ncclMemAlloc(void** out, std::size_t bytes) {
+  *out = reinterpret_cast<void*>(take(bytes));
+  return *out != nullptr || bytes == 0 ? kSuccess : 1;  // unhandled CUDA error
+}
+STANDIN int ncclMemFree(void* address) {
+  give(reinterpret_cast<ration::cuda::CUdeviceptr>(address));
   return kSuccess;
 }
 STANDIN int ncclGroupStart() {
@@ -259,49 +297,46 @@ STANDIN int ncclGroupStart() {
 }
 STANDIN int ncclGroupEnd() {
   if (depth == 0) return kInvalidUsage;
-  if (--depth > 0) return kSuccess;
-  for (const auto& each : std::exchange(group, {})) each();
-  return kSuccess;
+  return --depth > 0 ? kSuccess : finish_group();
 }
 STANDIN int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, Handle communicator,
                           Handle) {
-  return collective(Kind::kBroadcast, from, to, count, type, root, communicator);
+  return collective(kBroadcast, from, to, count, type, root, communicator);
 }
 STANDIN int ncclAllGather(const void* from, void* to, std::size_t count, int type, Handle communicator, Handle) {
-  return collective(Kind::kAllGather, from, to, count, type, 0, communicator);
+  return collective(kAllGather, from, to, count, type, 0, communicator);
 }
 STANDIN int ncclAlltoAll(const void* from, void* to, std::size_t count, int type, Handle communicator, Handle) {
-  return collective(Kind::kAllToAll, from, to, count, type, 0, communicator);
+  return collective(kAllToAll, from, to, count, type, 0, communicator);
 }
 STANDIN int ncclGather(const void* from, void* to, std::size_t count, int type, int root, Handle communicator, Handle) {
-  return collective(Kind::kGather, from, to, count, type, root, communicator);
+  return collective(kGather, from, to, count, type, root, communicator);
 }
 STANDIN int ncclScatter(const void* from, void* to, std::size_t count, int type, int root, Handle communicator,
                         Handle) {
-  return collective(Kind::kScatter, from, to, count, type, root, communicator);
+  return collective(kScatter, from, to, count, type, root, communicator);
 }
-STANDIN int ncclSend(const void* from, std::size_t count, int type, int peer, Handle handle, Handle) {
-  const std::size_t bytes = count * element_bytes(type);
-  return enqueue(handle, peer, [=] {
-    auto* own = static_cast<Communicator*>(handle);
-    const std::lock_guard guard(own->clique->mutex);
-    auto contents = read(from, bytes);
-    auto& waiting = own->clique->waiting[{own->rank, peer}];
-    if (waiting.empty()) return own->clique->sent[{own->rank, peer}].push_back(std::move(contents));
-    write(waiting.front().to, 0, contents.data(), std::min(bytes, waiting.front().bytes));
-    waiting.pop_front();
-  });
+STANDIN int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int, Handle communicator, Handle) {
+  return collective(kAllReduce, from, to, count, type, 0, communicator);
 }
-STANDIN int ncclRecv(void* to, std::size_t count, int type, int peer, Handle handle, Handle) {
+STANDIN int ncclReduce(const void* from, void* to, std::size_t count, int type, int, int root, Handle communicator,
+                       Handle) {
+  return collective(kReduce, from, to, count, type, root, communicator);
+}
+STANDIN int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int, Handle communicator,
+                              Handle) {
+  return collective(kReduceScatter, from, to, count, type, 0, communicator);
+}
+STANDIN int ncclSend(const void* from, std::size_t count, int type, int peer, Handle communicator, Handle) {
   const std::size_t bytes = count * element_bytes(type);
-  return enqueue(handle, peer, [=] {
-    auto* own = static_cast<Communicator*>(handle);
-    const std::lock_guard guard(own->clique->mutex);
-    auto& sent = own->clique->sent[{peer, own->rank}];
-    if (sent.empty()) return own->clique->waiting[{peer, own->rank}].push_back({to, bytes});
-    write(to, 0, sent.front().data(), std::min(bytes, sent.front().size()));
-    sent.pop_front();
-  });
+  return enqueue(
+      communicator, peer, [=](Communicator& own) { return post(own, peer, static_cast<const char*>(from), bytes); },
+      nullptr);
+}
+STANDIN int ncclRecv(void* to, std::size_t count, int type, int peer, Handle communicator, Handle) {
+  const std::size_t bytes = count * element_bytes(type);
+  return enqueue(communicator, peer, nullptr,
+                 [=](Communicator& own) { return receive(own, peer, static_cast<char*>(to), bytes); });
 }
 STANDIN int ncclBcast(void* buffer, std::size_t count, int type, int root, Handle communicator, Handle stream) {
   return ncclBroadcast(buffer, buffer, count, type, root, communicator, stream);

@@ -558,6 +558,74 @@ class Launchers(FrameworkCase):
         self.assertEqual(self.started(str(torchrun), "--nproc-per-node", "2"), ["0 4 2048", "1 4 2048"])
 
 
+class Distributed(FrameworkCase):
+    """NCCL between processes, each with a card of its own."""
+    JOIN = textwrap.dedent("""
+        import os, signal, sys, torch, torch.distributed as dist
+        rank = int(os.environ['RANK'])
+        torch.cuda.set_device(rank)
+        dist.init_process_group('nccl', device_id=torch.device('cuda', rank) if os.environ.get('EAGER') else None)
+        def of(value): return torch.tensor([value] * 4).cuda()
+        def told(tensor): return tensor.cpu().unique().tolist()
+    """)
+
+    def ranks(self, program, **variables):
+        file = pathlib.Path(self.folder.name, "ranks.py")
+        file.write_text(self.JOIN + textwrap.dedent(program))
+        torchrun = pathlib.Path(self.python).parent / "torchrun"
+        done = subprocess.run([RATION, "run", "--sim=T4*2", "--limit", "1GiB", "--", str(torchrun), "--standalone", "--nproc-per-node", "2", str(file)],
+                              env={**self.environment, **variables}, capture_output=True, text=True, cwd=self.folder.name, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-4000:])
+
+    def test_what_only_moves_is_true_and_each_rank_has_its_limit(self):
+        self.ranks("""
+            t = of(rank + 1); dist.broadcast(t, 1); assert told(t) == [2]
+            all_of = [of(0), of(0)]; dist.all_gather(all_of, of(rank + 5)); assert [told(t) for t in all_of] == [[5], [6]]
+            if rank == 0: dist.send(of(42), 1)
+            else: t = of(0); dist.recv(t, 0); assert told(t) == [42]
+            t = of(rank + 1); dist.all_reduce(t); assert told(t) == [rank + 1]     # waits, and computes nothing
+            both, alone = dist.new_group([0, 1]), dist.new_group([1])
+            t = of(rank + 10); dist.broadcast(t, 0, group=both); assert told(t) == [10]
+            if rank == 1: t = of(7); dist.broadcast(t, 1, group=alone); assert told(t) == [7]
+            try: torch.empty(1 << 30, dtype=torch.uint8, device='cuda')
+            except torch.OutOfMemoryError: pass
+            else: raise AssertionError('granted')
+            dist.destroy_process_group()
+        """)
+
+    def test_a_model_trains_in_two_processes(self):
+        self.ranks("""
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8).cuda(), device_ids=[rank])
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(3):
+                model(torch.randn(16, 64, device='cuda')).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            group = dist.new_group([0, 1])                       # splits the first one
+            t = of(rank); dist.broadcast(t, 1, group=group); assert told(t) == [1]
+            open(f'trained{rank}', 'w').close()
+            dist.barrier()
+            assert os.path.exists(f'trained{1 - rank}'), 'a barrier waits'
+            dist.destroy_process_group()
+        """, EAGER="1")
+
+    def test_who_waits_for_a_rank_that_was_killed_is_told_so(self):
+        self.run_program("""
+            import os, subprocess, sys
+            join = %r
+            os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='29511', WORLD_SIZE='2')
+            other = subprocess.Popen([sys.executable, '-c', join + "dist.barrier(); os.kill(os.getpid(), signal.SIGKILL)"], env={**os.environ, 'RANK': '1'})
+            os.environ['RANK'] = '0'
+            exec(join)
+            dist.barrier()
+            try: dist.broadcast(of(1), 1)
+            except RuntimeError as error: assert 'another rank has ended' in str(error), error
+            else: raise AssertionError('went on')
+            assert other.wait() == -signal.SIGKILL
+            os._exit(0)
+        """ % self.JOIN, node="T4*2")
+
+
 class BadInput(FrameworkCase):
     def test_a_version_that_is_not_simulated(self):
         done = subprocess.run([RATION, "run", "--sim=T4", "--sim-cuda", "11", "--limit", "1GiB", "--", "true"],

@@ -389,9 +389,9 @@ TEST_F(Runtime, WhatOnlyMovesBetweenCardsIsTrue) {
   });
   EXPECT_EQ(all(), (Blocks{10, 99, 0, 99}));
   EXPECT_EQ(reinterpret_cast<Send>(::dlsym(nccl, "ncclSend"))(from[0], kBlock, 1, 2, ranks[0], nullptr), 4);
-  EXPECT_EQ(reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclCommSplit"))(), 5);
+  EXPECT_EQ(reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclCommShrink"))(), 5);
   const std::string text = reinterpret_cast<const char* (*)(int)>(::dlsym(nccl, "ncclGetErrorString"))(5);
-  EXPECT_EQ(text, "ncclCommSplit is not simulated by ration (see: ration help simulated)");
+  EXPECT_EQ(text, "ncclCommShrink is not simulated by ration (see: ration help simulated)");
   EXPECT_EQ(text, reinterpret_cast<const char* (*)(Handle)>(::dlsym(nccl, "ncclGetLastError"))(nullptr));
 }
 
