@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 #include "capture.hpp"
 #include "driver/cuda_copy_abi.hpp"
+#include "stream_time.hpp"
 
 namespace ration::sim {
 namespace {
@@ -127,9 +128,16 @@ std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_
 using namespace ration::sim;
 using namespace ration::cuda;
 
-// Each copy exists for the legacy default stream and for the per-thread one; done at once, they are the same.
+// Each copy exists for the legacy default stream and for the per-thread one, and waits for it.
 #define BOTH(name, twin, parameters, ...) \
-  RATION_ENTRY name parameters __VA_ARGS__ RATION_ENTRY name##twin parameters __VA_ARGS__
+  RATION_ENTRY name parameters {          \
+    finish(nullptr);                      \
+    __VA_ARGS__                           \
+  }                                       \
+  RATION_ENTRY name##twin parameters {    \
+    finish(per_thread(nullptr));          \
+    __VA_ARGS__                           \
+  }
 
 BOTH(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr target, const void* source, std::size_t size),
      { return move(target, number(source), size, "cuMemcpyHtoD"); })

@@ -13,6 +13,7 @@
 
 #include "driver.hpp"
 #include "graph_memory.hpp"
+#include "stream_time.hpp"
 
 namespace ration::sim {
 
@@ -161,6 +162,7 @@ bool close(Context& context) {
   }
   clear_context(&context);
   forget_limits(&context);
+  forget_stream_times(&context);
   if (context.primary) {
     const std::lock_guard guard(driver().mutex);
     clear_graph_memory(context.device);
@@ -410,6 +412,7 @@ RATION_ENTRY cuCtxGetDevice(CUdevice* out) {
 }
 RATION_ENTRY cuCtxSynchronize() {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  finish_context();
   release_pools();
   return CUDA_SUCCESS;
 }

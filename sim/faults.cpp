@@ -59,7 +59,7 @@ bool each_part(std::string_view text, char separator, Each&& each) {
 }
 
 bool known(std::string_view name) {
-  return name == "*" || name == "context" || ration_sim_knows(std::string(name).c_str()) != 0;
+  return name == "*" || name == "context" || name == "kernel" || ration_sim_knows(std::string(name).c_str()) != 0;
 }
 
 bool read_latency(std::string_view part) {
@@ -129,6 +129,12 @@ bool read_gates(std::string& problem) {
     return false;
   };
   return read("RATION_SIM_LATENCY", ',', read_latency) && read("RATION_SIM_FAULT", ';', read_fault);
+}
+
+std::uint64_t kernel_latency() {
+  if (!calls_are_gated) return 0;
+  const auto found = latencies().find("kernel");
+  return found == latencies().end() ? 0 : found->second;
 }
 
 cuda::CUresult gate(const char* function, std::uint64_t bytes) {

@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "capture.hpp"
 #include "graphs.hpp"
+#include "stream_time.hpp"
 
 extern "C" int cuMemcpy3D_v2(const void*);
 
@@ -60,6 +62,14 @@ CUresult run_all(const std::vector<Step>& steps) {
     if (result == CUDA_SUCCESS) result = one;
   }
   return result;
+}
+
+std::uint64_t kernels_in(const std::vector<Step>& steps) {
+  std::uint64_t count = 0;
+  for (const Step& step : steps) {
+    if (step.is_enabled) count += step.child.empty() ? step.type == CU_GRAPH_NODE_TYPE_KERNEL : kernels_in(step.child);
+  }
+  return count;
 }
 
 /// Everything that `node` waits for, directly or not.
@@ -181,7 +191,7 @@ void finish(Executable& executable) {
   for (const CUdeviceptr address : executable.frees) free_graph_allocation(address);
 }
 
-CUresult launch(CUgraphExec handle) {
+CUresult launch(CUgraphExec handle, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   Executable* executable = nullptr;
@@ -192,6 +202,7 @@ CUresult launch(CUgraphExec handle) {
     if (const CUresult result = begin(*executable); result != CUDA_SUCCESS) return result;
   }
   const CUresult result = run_all(executable->steps);
+  occupy(stream, kernels_in(executable->steps) * kernel_latency());
   const std::lock_guard guard(driver().mutex);
   finish(*executable);
   return result;
@@ -300,8 +311,10 @@ RATION_ENTRY cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* out) {
 
 RATION_ENTRY cuGraphUpload(CUgraphExec executable, CUstream) { return upload(executable); }
 RATION_ENTRY cuGraphUpload_ptsz(CUgraphExec executable, CUstream) { return upload(executable); }
-RATION_ENTRY cuGraphLaunch(CUgraphExec executable, CUstream) { return launch(executable); }
-RATION_ENTRY cuGraphLaunch_ptsz(CUgraphExec executable, CUstream) { return launch(executable); }
+RATION_ENTRY cuGraphLaunch(CUgraphExec executable, CUstream stream) { return launch(executable, stream); }
+RATION_ENTRY cuGraphLaunch_ptsz(CUgraphExec executable, CUstream stream) {
+  return launch(executable, per_thread(stream));
+}
 
 RATION_ENTRY cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo* out) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "managed.hpp"
+#include "stream_time.hpp"
 
 namespace ration::sim {
 namespace {
@@ -31,6 +32,7 @@ CUresult take(void** out, std::size_t size, unsigned flags, const char* function
 
 CUresult drop(void* address, bool registered, CUresult unknown, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+  finish_context();
   const std::lock_guard guard(driver().mutex);
   const auto found = host_blocks().find(reinterpret_cast<std::uint64_t>(address));
   if (found == host_blocks().end() || found->second.registered != registered) return unknown;

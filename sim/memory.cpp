@@ -12,6 +12,7 @@
 #include "host_memory.hpp"
 #include "managed.hpp"
 #include "shared_blocks.hpp"
+#include "stream_time.hpp"
 
 namespace ration::sim {
 
@@ -78,6 +79,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = _
 CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
+  finish_context();
   Driver& state = driver();
   const std::lock_guard guard(state.mutex);
   if (free_managed(address)) return CUDA_SUCCESS;

@@ -17,6 +17,9 @@
 
 #include "capture.hpp"
 #include "managed.hpp"
+#include "stream_time.hpp"
+
+RATION_ENTRY cuDeviceGetAttribute(int* out, ration::cuda::CUdevice_attribute attribute, ration::cuda::CUdevice ordinal);
 
 namespace ration::sim {
 namespace {
@@ -27,6 +30,7 @@ struct Image;
 struct Function {
   Image* image = nullptr;
   std::string name;
+  bool spins = false;  // for as many cycles as its argument says: `torch.cuda._sleep`
   std::unordered_map<int, int> attributes;
 };
 struct Global {
@@ -154,7 +158,7 @@ CUresult find(Handle* out, Image* image, const char* name, const char* function 
   if (out == nullptr || image == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(driver().mutex);
   Function*& entry = image->functions[name];
-  if (entry == nullptr) entry = new Function{image, name, {}};
+  if (entry == nullptr) entry = new Function{image, name, std::strstr(name, "spin_kernel") != nullptr, {}};
   *out = reinterpret_cast<Handle>(entry);
   return CUDA_SUCCESS;
 }
@@ -207,15 +211,28 @@ CUresult set_attribute(Function* entry, int number, int value, const char* funct
   return CUDA_SUCCESS;
 }
 
-CUresult launch(CUfunction handle, CUstream stream, const char* function) {
+/// How long a kernel keeps its stream busy, in nanoseconds.
+std::uint64_t time_of(const Function* kernel, void** arguments) {
+  if (kernel == nullptr || !kernel->spins || arguments == nullptr) return kernel_latency();
+  std::int64_t cycles = 0;
+  int kilohertz = 0;
+  std::memcpy(&cycles, arguments[0], sizeof cycles);
+  cuDeviceGetAttribute(&kilohertz, static_cast<CUdevice_attribute>(13), ordinal_of(current()->device));
+  return static_cast<std::uint64_t>(static_cast<double>(std::max<std::int64_t>(cycles, 0)) * 1e6 / kilohertz);
+}
+
+CUresult launch(CUfunction handle, CUstream stream, void** arguments, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (const auto* entry = reinterpret_cast<Function*>(handle); entry != nullptr) {
+  const auto* entry = reinterpret_cast<Function*>(handle);
+  if (entry != nullptr) {
     if (const int local = local_size(entry->name); local > 0)
       if (const CUresult grown = grow_stack(current(), static_cast<std::size_t>(local)); grown != CUDA_SUCCESS)
         return grown;
   }
-  if (!capture_work(stream)) touch_all_managed(current());
+  if (capture_work(stream)) return CUDA_SUCCESS;
+  touch_all_managed(current());
+  occupy(stream, time_of(entry, arguments));
   return CUDA_SUCCESS;
 }
 
@@ -313,22 +330,23 @@ RATION_ENTRY cuFuncIsLoaded(int* out, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-#define LAUNCH(name, ...)                                                                                           \
-  RATION_ENTRY name(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,        \
-                    unsigned int, unsigned int, CUstream stream, void** __VA_OPT__(, ) __VA_ARGS__) {               \
-    return launch(handle, stream, #name);                                                                           \
-  }                                                                                                                 \
-  RATION_ENTRY name##_ptsz(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, \
-                           unsigned int, unsigned int, CUstream stream, void** __VA_OPT__(, ) __VA_ARGS__) {        \
-    return launch(handle, per_thread(stream), #name);                                                               \
+#define LAUNCH(name, ...)                                                                                              \
+  RATION_ENTRY name(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,           \
+                    unsigned int, unsigned int, CUstream stream, void** arguments __VA_OPT__(, ) __VA_ARGS__) {        \
+    return launch(handle, stream, arguments, #name);                                                                   \
+  }                                                                                                                    \
+  RATION_ENTRY name##_ptsz(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
+                           unsigned int, unsigned int, CUstream stream, void** arguments __VA_OPT__(, ) __VA_ARGS__) { \
+    return launch(handle, per_thread(stream), arguments, #name);                                                       \
   }
 LAUNCH(cuLaunchKernel, void**)
 LAUNCH(cuLaunchCooperativeKernel)
-RATION_ENTRY cuLaunchKernelEx(Launch config, CUfunction handle, void**, void**) {
-  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(handle, config->stream, "cuLaunchKernelEx");
+RATION_ENTRY cuLaunchKernelEx(Launch config, CUfunction handle, void** arguments, void**) {
+  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(handle, config->stream, arguments, "cuLaunchKernelEx");
 }
-RATION_ENTRY cuLaunchKernelEx_ptsz(Launch config, CUfunction handle, void**, void**) {
-  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(handle, per_thread(config->stream), "cuLaunchKernelEx");
+RATION_ENTRY cuLaunchKernelEx_ptsz(Launch config, CUfunction handle, void** arguments, void**) {
+  return config == nullptr ? CUDA_ERROR_INVALID_VALUE
+                           : launch(handle, per_thread(config->stream), arguments, "cuLaunchKernelEx");
 }
 
 RATION_ENTRY cuOccupancyMaxActiveBlocksPerMultiprocessor(int* out, CUfunction, int threads, std::size_t) {

@@ -1,10 +1,10 @@
-// Streams and events. All work is done when it is put on a stream, so every stream is always complete.
+// Streams and events. What work does is done when it is put on a stream; when it counts as done, stream_time.hpp says.
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <unordered_set>
 
 #include "capture.hpp"
+#include "stream_time.hpp"
 
 namespace ration::sim {
 namespace {
@@ -20,7 +20,7 @@ struct Stream {
 struct Event {
   unsigned flags = 0;
   bool recorded = false;
-  std::chrono::steady_clock::time_point when;
+  Moment done = 0;
 };
 
 constexpr unsigned kDisableTiming = 2;
@@ -77,31 +77,39 @@ CUresult complete(CUstream handle, bool synchronise, const char* function = __bu
   if (!find(handle, stream))
     return reinterpret_cast<std::uintptr_t>(handle) <= 2 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
   if (is_captured(handle)) return static_cast<CUresult>(900);  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-  if (synchronise) release_pools();
+  if (!synchronise) return has_passed(end_of(handle)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  finish(handle);
+  release_pools();
   return CUDA_SUCCESS;
 }
 
 CUresult record(CUevent handle, CUstream stream, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (capture_record(handle, stream)) return CUDA_SUCCESS;
+  const Moment done = std::max(now(), end_of(stream));
   const std::lock_guard guard(driver().mutex);
   auto* event = reinterpret_cast<Event*>(handle);
   if (!events().contains(event)) return CUDA_ERROR_INVALID_HANDLE;
   event->recorded = true;
-  event->when = std::chrono::steady_clock::now();
+  event->done = done;
   return CUDA_SUCCESS;
 }
 
-CUresult wait_for(CUstream stream, CUevent event, const char* function = __builtin_FUNCTION()) {
-  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
-  (void)capture_wait(stream, event);
-  return event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-}
-
-CUresult known_event(CUevent handle, const char* function = __builtin_FUNCTION()) {
+CUresult known_event(CUevent handle, Event& out, const char* function = __builtin_FUNCTION()) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   const std::lock_guard guard(driver().mutex);
-  return events().contains(reinterpret_cast<Event*>(handle)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  const auto found = events().find(reinterpret_cast<Event*>(handle));
+  if (found == events().end()) return CUDA_ERROR_INVALID_HANDLE;
+  out = **found;
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_for(CUstream stream, CUevent handle, const char* function = __builtin_FUNCTION()) {
+  Event event;
+  if (capture_wait(stream, handle)) return ready(0, function);
+  if (const CUresult state = known_event(handle, event, function); state != CUDA_SUCCESS) return state;
+  if (!has_passed(event.done)) delay(stream, event.done);
+  return CUDA_SUCCESS;
 }
 
 template <typename Value>
@@ -115,6 +123,14 @@ CUresult write_value(CUstream stream, CUdeviceptr address, Value value, const ch
 }
 
 }  // namespace
+
+StreamKind kind_of(CUstream handle) {
+  constexpr unsigned kNonBlocking = 1;
+  Stream stream;
+  return find(handle, stream) ? StreamKind{stream.context, (stream.flags & kNonBlocking) == 0}
+                              : StreamKind{current(), true};
+}
+
 }  // namespace ration::sim
 
 using namespace ration::sim;
@@ -130,6 +146,7 @@ RATION_ENTRY cuStreamDestroy_v2(CUstream handle) {
   auto* stream = reinterpret_cast<Stream*>(handle);
   if (streams().erase(stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
   delete stream;
+  forget_stream_times(handle);
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuStreamDestroy(CUstream stream) { return cuStreamDestroy_v2(stream); }
@@ -156,7 +173,7 @@ BOTH(cuStreamGetId, (CUstream stream, unsigned long long* out), {
 })
 BOTH(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int), { return wait_for(stream, event); })
 BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned int),
-     { return complete(stream, false); })
+     { return complete(stream, true); })
 BOTH(cuStreamWriteValue32, (CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned int),
      { return write_value(stream, address, value); })
 BOTH(cuStreamWriteValue64, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int),
@@ -166,7 +183,7 @@ BOTH(cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr address, std::uint32
 BOTH(cuStreamWriteValue64_v2, (CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned int),
      { return write_value(stream, address, value); })
 BOTH(cuStreamAddCallback, (CUstream stream, void (*call)(CUstream, CUresult, void*), void* data, unsigned int), {
-  if (const CUresult state = complete(stream, false); state != CUDA_SUCCESS) return state;
+  if (const CUresult state = complete(stream, true); state != CUDA_SUCCESS) return state;
   if (call == nullptr) return CUDA_ERROR_INVALID_VALUE;
   call(stream, CUDA_SUCCESS, data);
   return CUDA_SUCCESS;
@@ -174,7 +191,7 @@ BOTH(cuStreamAddCallback, (CUstream stream, void (*call)(CUstream, CUresult, voi
 BOTH(cuLaunchHostFunc, (CUstream stream, void (*call)(void*), void* data), {
   if (call == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (capture_work(stream, CU_GRAPH_NODE_TYPE_HOST)) return CUDA_SUCCESS;
-  if (const CUresult state = complete(stream, false); state != CUDA_SUCCESS) return state;
+  if (const CUresult state = complete(stream, true); state != CUDA_SUCCESS) return state;
   call(data);
   return CUDA_SUCCESS;
 })
@@ -185,19 +202,19 @@ RATION_ENTRY cuEventCreate(CUevent* out, unsigned int flags) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (out == nullptr || flags > 7) return CUDA_ERROR_INVALID_VALUE;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  auto* event = new Event{flags, false, {}};
+  auto* event = new Event{flags, false, 0};
   const std::lock_guard guard(driver().mutex);
   events().insert(event);
   *out = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;
 }
-// All work is done when it is put on a stream, so an event of another process has always happened: what stands for it
-// here is an event of its own.
+// What another process put on a stream has always happened: what stands for its event here is an event of its own.
 RATION_ENTRY cuIpcGetEventHandle(CUipcMemHandle* out, CUevent handle) {
   constexpr unsigned int kInterprocess = 4;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult state = known_event(handle); state != CUDA_SUCCESS) return state;
-  if ((reinterpret_cast<Event*>(handle)->flags & kInterprocess) == 0) return CUDA_ERROR_INVALID_VALUE;
+  Event event;
+  if (const CUresult state = known_event(handle, event); state != CUDA_SUCCESS) return state;
+  if ((event.flags & kInterprocess) == 0) return CUDA_ERROR_INVALID_VALUE;
   *out = {};
   out->reserved[0] = 'e';
   return CUDA_SUCCESS;
@@ -215,20 +232,28 @@ RATION_ENTRY cuEventDestroy_v2(CUevent handle) {
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuEventDestroy(CUevent event) { return cuEventDestroy_v2(event); }
-RATION_ENTRY cuEventQuery(CUevent event) { return known_event(event); }
-RATION_ENTRY cuEventSynchronize(CUevent event) {
-  const CUresult state = known_event(event);
-  if (state == CUDA_SUCCESS) release_pools();
-  return state;
+RATION_ENTRY cuEventQuery(CUevent handle) {
+  Event event;
+  const CUresult state = known_event(handle, event);
+  return state == CUDA_SUCCESS && !has_passed(event.done) ? CUDA_ERROR_NOT_READY : state;
+}
+RATION_ENTRY cuEventSynchronize(CUevent handle) {
+  Event event;
+  const CUresult state = known_event(handle, event);
+  if (state != CUDA_SUCCESS) return state;
+  wait_until(event.done);
+  release_pools();
+  return CUDA_SUCCESS;
 }
 RATION_ENTRY cuEventElapsedTime_v2(float* milliseconds, CUevent from, CUevent to) {
+  Event first, second;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult state = known_event(from); state != CUDA_SUCCESS) return state;
-  if (const CUresult state = known_event(to); state != CUDA_SUCCESS) return state;
-  const auto *first = reinterpret_cast<Event*>(from), *second = reinterpret_cast<Event*>(to);
-  if (!first->recorded || !second->recorded || ((first->flags | second->flags) & kDisableTiming) != 0)
+  if (const CUresult state = known_event(from, first); state != CUDA_SUCCESS) return state;
+  if (const CUresult state = known_event(to, second); state != CUDA_SUCCESS) return state;
+  if (!first.recorded || !second.recorded || ((first.flags | second.flags) & kDisableTiming) != 0)
     return CUDA_ERROR_INVALID_HANDLE;
-  *milliseconds = std::chrono::duration<float, std::milli>(second->when - first->when).count();
+  if (!has_passed(first.done) || !has_passed(second.done)) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(second.done - first.done) * 1e-6F;
   return CUDA_SUCCESS;
 }
 RATION_ENTRY cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {

@@ -159,6 +159,9 @@ ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_devi
 ration_status ration_allocate(ration_runtime* runtime, int gpu, size_t bytes, size_t alignment, void* stream,
                               void** out);
 ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address, void* stream);
+/* The block is used on `stream` as well: when it is given back, the stream that it is given back on waits for what `stream`
+ * was given until then. */
+ration_status ration_record_stream(ration_runtime* runtime, void* address, void* stream);
 /* Gives what nobody uses back to the device. `bytes` (may be NULL): how much went. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
@@ -185,6 +188,7 @@ ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_for
  * process, else NULL. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);
+void ration_torch_record_stream(void* address, void* stream);
 
 #ifdef __cplusplus
 }

@@ -182,6 +182,9 @@ class Runtime {
   [[nodiscard]] void* allocate(int gpu, std::size_t bytes, void* stream = nullptr, std::size_t alignment = 256);
   /// ValueError: not handed out here, or given back already.
   void deallocate(int gpu, void* address, void* stream = nullptr);
+  /// The block is used on `stream` as well, as PyTorch's record_stream() says it: when it is given back, the stream
+  /// that it is given back on waits for what `stream` was given until then.
+  void record_stream(void* address, void* stream);
   /// Gives what nobody uses back to the device. Returns the bytes that went.
   std::uint64_t trim(int gpu);
   /// Calls `callback` when device memory is short, so that a program can let go of what it could do without: with the

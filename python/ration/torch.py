@@ -1,6 +1,7 @@
 """PyTorch on ration's pool."""
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Union
 
 from . import _native
@@ -19,6 +20,7 @@ def use() -> Any:
     """
     import torch
     allocator = torch.cuda.memory.CUDAPluggableAllocator(_native.path, "ration_torch_alloc", "ration_torch_free")
+    allocator.allocator().set_record_stream_fn(ctypes.cast(_native.library.ration_torch_record_stream, ctypes.c_void_p).value)
     torch.cuda.memory.change_current_allocator(allocator)
     return allocator
 

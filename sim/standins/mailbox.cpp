@@ -28,8 +28,8 @@ char* map(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
 
 }  // namespace
 
-/// At the file's beginning. After it a page for the processes, then the pairs, then the contents, each at a place of its
-/// own: places are not used again, their memory is given back.
+/// At the file's beginning. After it a page for the processes, then the pairs, then the contents, each at a place of
+/// its own: places are not used again, their memory is given back.
 struct Mailbox::Bell {
   std::atomic<std::uint32_t> rung;
   std::atomic<std::uint64_t> end;  // where the next contents go, from the pairs' end on

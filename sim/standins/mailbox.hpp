@@ -1,5 +1,5 @@
-// How the ranks of one machine hand contents to each other, in one process or in several: a memory file that each of them
-// maps. Used by the stand-in for NCCL.
+// How the ranks of one machine hand contents to each other, in one process or in several: a memory file that each of
+// them maps. Used by the stand-in for NCCL.
 //
 // Promises: whoever posts goes on at once, and its contents are kept until the receiver comes; what one rank posts for
 // another arrives in that order; who waits for a rank whose process has ended is told so; nothing is left when the last

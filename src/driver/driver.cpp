@@ -24,4 +24,15 @@ const Driver* Driver::get() {
   return found;
 }
 
+cuda::CUresult order(const Driver& driver, cuda::CUstream earlier, cuda::CUstream later) {
+  constexpr unsigned kNoTiming = 2;
+  cuda::CUevent event = nullptr;
+  cuda::CUresult result = driver.cuEventCreate(&event, kNoTiming);
+  if (result != cuda::CUDA_SUCCESS) return result;
+  result = driver.cuEventRecord(event, earlier);
+  if (result == cuda::CUDA_SUCCESS) result = driver.cuStreamWaitEvent(later, event, 0);
+  driver.cuEventDestroy_v2(event);  // it is kept until it has happened
+  return result;
+}
+
 }  // namespace ration::driver

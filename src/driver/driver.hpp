@@ -33,6 +33,9 @@ struct Driver {
   [[nodiscard]] static const Driver* get();
 };
 
+/// What `later` is given from now on happens after what `earlier` has been given so far. In a context.
+[[nodiscard]] cuda::CUresult order(const Driver& driver, cuda::CUstream earlier, cuda::CUstream later);
+
 /// While one lives, the context is the calling thread's current one.
 class ContextScope {
  public:

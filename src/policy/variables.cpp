@@ -23,7 +23,7 @@ const std::vector<Variable>& variables() {
        "the driver of simulated nodes that name none: 535, 560-container, or the path of a profile"},
       {"RATION_SOCKET", "the daemon's socket, as --socket takes it"},
       {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
-      {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms"},
+      {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms,kernel=1ms"},
       {"RATION_SIM_FAULT", "which simulated calls fail: cuMemAlloc:call=3:error=2"},
       {"RATION_IDLE_TRIM", "the library: give back what the pool keeps when nothing was asked for in so long: 30s"},
       {"RATION_MIN_BLOCK", "the library: requests smaller than this are rounded up to it: 1MiB"},

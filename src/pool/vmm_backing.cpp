@@ -31,7 +31,6 @@ VmmBacking::VmmBacking(const driver::Driver& driver, CUdevice device, CUcontext 
 
 VmmBacking::~VmmBacking() {
   const driver::ContextScope scope(driver_, context_);
-  if (event_ != nullptr) driver_.cuEventDestroy_v2(event_);
   if (base_ != 0) driver_.cuMemAddressFree(base_, reserved_.count());
 }
 
@@ -106,13 +105,7 @@ Outcome VmmBacking::unmap(std::uint64_t address, Bytes size) {
 
 Outcome VmmBacking::order(Stream earlier, Stream later) {
   const driver::ContextScope scope(driver_, context_);
-  constexpr unsigned kNoTiming = 2;
-  if (event_ == nullptr) {
-    if (const Outcome made = outcome_of(driver_.cuEventCreate(&event_, kNoTiming)); made != Outcome::kOk) return made;
-  }
-  const Outcome recorded = outcome_of(driver_.cuEventRecord(event_, reinterpret_cast<CUstream>(earlier)));
-  if (recorded != Outcome::kOk) return recorded;
-  return outcome_of(driver_.cuStreamWaitEvent(reinterpret_cast<CUstream>(later), event_, 0));
+  return outcome_of(driver::order(driver_, reinterpret_cast<CUstream>(earlier), reinterpret_cast<CUstream>(later)));
 }
 
 Outcome VmmBacking::finish() {

@@ -31,7 +31,6 @@ class VmmBacking final : public Backing {
   const driver::Driver& driver_;
   cuda::CUdevice device_;
   cuda::CUcontext context_;
-  cuda::CUevent event_ = nullptr;  // for order()
   std::uint64_t base_ = 0;
   Bytes reserved_;
 };

@@ -429,6 +429,13 @@ ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address,
   });
 }
 
+ration_status ration_record_stream(ration_runtime* runtime, void* address, void* stream) {
+  return guarded([&] {
+    of(runtime).record_stream(address, stream);
+    return RATION_OK;
+  });
+}
+
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes) {
   return guarded([&] {
     const uint64_t went = of(runtime).trim(gpu);
@@ -492,5 +499,7 @@ void* ration_torch_alloc(ptrdiff_t size, int device, void* stream) {
 void ration_torch_free(void* address, ptrdiff_t, int device, void* stream) {
   (void)ration_deallocate(nullptr, device, address, stream);
 }
+
+void ration_torch_record_stream(void* address, void* stream) { (void)ration_record_stream(nullptr, address, stream); }
 
 }  // extern "C"

@@ -107,4 +107,9 @@ PrimaryContext::Priorities PrimaryContext::priorities() const {
   return result;
 }
 
+void PrimaryContext::order(cuda::CUstream earlier, cuda::CUstream later) const {
+  const driver::ContextScope scope(driver_, context_);
+  if (driver::order(driver_, earlier, later) != cuda::CUDA_SUCCESS) driver_.cuCtxSynchronize();
+}
+
 }  // namespace ration::runtime

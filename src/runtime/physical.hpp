@@ -46,6 +46,8 @@ class PrimaryContext {
     int highest = 0, lowest = 0;  ///< the highest is the smaller number
   };
   [[nodiscard]] Priorities priorities() const;
+  /// What `later` is given from now on happens after what `earlier` has been given so far.
+  void order(cuda::CUstream earlier, cuda::CUstream later) const;
 
  private:
   const driver::Driver& driver_;

@@ -317,11 +317,17 @@ void Runtime::deallocate(int gpu, void* address, void* stream) {
   if (!state_->initialized) throw ValueError(fmt::format("{} on GPU:{}: nothing was handed out yet.", address, gpu));
   LogicalGpu& device = state_->gpu_at(gpu);
   device.tags->gives(reinterpret_cast<std::uint64_t>(address));
+  for (void* other : state_->recorded_streams.take(address)) {
+    if (other != stream)
+      state_->context_of(device.gpu).order(static_cast<cuda::CUstream>(other), static_cast<cuda::CUstream>(stream));
+  }
   const pool::Failure failure = device.memory->deallocate(number_of(stream), reinterpret_cast<std::uint64_t>(address));
   if (failure == pool::Failure::kForeignPointer || failure == pool::Failure::kFreedPointer)
     throw ValueError(fmt::format("{} on GPU:{}: {}.", address, gpu, pool::describe(failure)));
   if (failure != pool::Failure::kNone) throw RuntimeError(fmt::format("GPU:{}: {}.", gpu, pool::describe(failure)));
 }
+
+void Runtime::record_stream(void* address, void* stream) { state_->recorded_streams.add(address, stream); }
 
 std::uint64_t Runtime::trim(int gpu) {
   const auto guard = state_->enter();

@@ -16,6 +16,7 @@
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
 #include "runtime/pressure.hpp"
+#include "runtime/recorded_streams.hpp"
 #include "runtime/tags.hpp"
 
 namespace ration {
@@ -51,6 +52,7 @@ struct Runtime::State {
   std::vector<LogicalDevice> logical_devices;
   std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by place; outlive the pools
   std::vector<runtime::LogicalGpu> logical_gpus;
+  runtime::RecordedStreams recorded_streams;
   runtime::Pressure pressure;
   std::unique_ptr<runtime::Keeper> keeper;  // ends before what it looks after
 

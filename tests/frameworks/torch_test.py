@@ -558,6 +558,64 @@ class Launchers(FrameworkCase):
         self.assertEqual(self.started(str(torchrun), "--nproc-per-node", "2"), ["0 4 2048", "1 4 2048"])
 
 
+class Streams(FrameworkCase):
+    """Work that takes time: what one stream still uses is not handed out on another."""
+    USED_ELSEWHERE = """
+        import torch
+        side = torch.cuda.Stream()
+        for size in (40, 8 << 20):
+            tensor = torch.empty(size, device='cuda')
+            place = tensor.data_ptr()
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(2_000_000_000)              # more than a second
+                tensor.record_stream(side)
+            busy = torch.cuda.Event()
+            busy.record(side)
+            del tensor
+            taken = torch.empty(size, device='cuda')
+            in_use = busy.query() or torch.cuda.current_stream().query()
+            %s
+            side.synchronize()
+    """
+
+    def test_pytorchs_own_allocator(self):
+        self.run_program(self.USED_ELSEWHERE % "assert taken.data_ptr() != place and not busy.query()")
+
+    def test_rations_pool(self):
+        """It hands the block out at once, on a stream that waits for the other one."""
+        self.run_program("import ration.torch; ration.torch.use()\n" + textwrap.dedent(
+            self.USED_ELSEWHERE % "assert taken.data_ptr() != place or not in_use, 'it was taken from whoever uses it'"),
+            PYTHONPATH=str(SOURCE / "python"), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"))
+
+    def test_pinned_memory_and_events(self):
+        self.run_program("""
+            import torch
+            device, pinned = torch.empty(1 << 16, device='cuda'), torch.empty(1 << 16).pin_memory()
+            place = pinned.data_ptr()
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            torch.cuda._sleep(1_590_000_000)                      # a second of a T4
+            device.copy_(pinned, non_blocking=True)
+            end.record()
+            del pinned
+            assert torch.empty(1 << 16).pin_memory().data_ptr() != place and not end.query()
+            torch.cuda.synchronize()
+            assert 999 < begin.elapsed_time(end) < 1001, begin.elapsed_time(end)
+        """)
+
+    def test_every_kernel_takes_its_time_where_that_is_asked_for(self):
+        self.run_program("""
+            import torch
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            a = torch.ones(1000, device='cuda')
+            begin.record()
+            for _ in range(10): a = a + a
+            end.record()
+            end.synchronize()
+            assert begin.elapsed_time(end) >= 100, begin.elapsed_time(end)
+        """, RATION_SIM_LATENCY="kernel=10ms")
+
+
 class Distributed(FrameworkCase):
     """NCCL between processes, each with a card of its own."""
     JOIN = textwrap.dedent("""

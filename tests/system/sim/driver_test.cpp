@@ -275,6 +275,51 @@ TEST_F(DriverTest, StreamsAndEventsKnowWhoTheyAre) {
   EXPECT_EQ(CU(cuStreamSynchronize)(stream), CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST_F(DriverTest, WorkThatTakesTimeKeepsItsStreamAndWhoWaitsForIt) {
+  CUmodule module = nullptr;
+  CUfunction spin = nullptr;
+  CUstream own = nullptr, other = nullptr, blocking = nullptr;
+  CUevent before = nullptr, behind = nullptr;
+  ASSERT_EQ(CU(cuModuleLoadData)(&module, "any image"), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuModuleGetFunction)(&spin, module, "spin_kernel"), CUDA_SUCCESS);
+  constexpr unsigned kNonBlocking = 1;
+  for (auto [stream, flags] : {std::pair{&own, kNonBlocking}, {&other, kNonBlocking}, {&blocking, 0U}})
+    ASSERT_EQ((call<CUstream*, unsigned>("cuStreamCreate", stream, flags)), CUDA_SUCCESS);
+  for (CUevent* event : {&before, &behind}) ASSERT_EQ(CU(cuEventCreate)(event, 0), CUDA_SUCCESS);
+  const auto occupy = [&](CUstream stream, std::int64_t seconds) {
+    std::int64_t cycles = seconds * 1'590'000'000;  // of a T4
+    void* arguments[] = {&cycles};
+    ASSERT_EQ(CU(cuLaunchKernel)(spin, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr), CUDA_SUCCESS);
+  };
+  const CUdeviceptr block = take(kMiB);
+  ASSERT_EQ(CU(cuEventRecord)(before, own), CUDA_SUCCESS);
+  occupy(own, 1);
+  ASSERT_EQ(CU(cuEventRecord)(behind, own), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuEventQuery)(before), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuEventQuery)(behind), CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(CU(cuStreamQuery)(own), CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(CU(cuStreamQuery)(other), CUDA_SUCCESS) << "it does not wait for the first one";
+  EXPECT_EQ(CU(cuStreamQuery)(nullptr), CUDA_SUCCESS) << "nor does the default one: that one is non-blocking";
+  float time = 0;
+  EXPECT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, before, behind)), CUDA_ERROR_NOT_READY);
+  ASSERT_EQ(CU(cuStreamWaitEvent)(other, behind, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuStreamQuery)(other), CUDA_ERROR_NOT_READY) << "now it does";
+  drop(block);  // waits for everything
+  EXPECT_EQ(CU(cuStreamQuery)(other), CUDA_SUCCESS);
+  ASSERT_EQ((call<float*, CUevent, CUevent>("cuEventElapsedTime", &time, before, behind)), CUDA_SUCCESS);
+  EXPECT_NEAR(time, 1000, 1);
+
+  occupy(blocking, 1);
+  EXPECT_EQ(CU(cuStreamQuery)(nullptr), CUDA_ERROR_NOT_READY) << "the legacy default stream waits for it";
+  EXPECT_EQ(CU(cuStreamSynchronize)(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuStreamQuery)(blocking), CUDA_SUCCESS);
+  occupy(nullptr, 1);
+  EXPECT_EQ(CU(cuStreamQuery)(blocking), CUDA_ERROR_NOT_READY) << "and it for the default stream";
+  EXPECT_EQ(CU(cuCtxSynchronize)(), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuStreamQuery)(blocking), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuModuleUnload)(module), CUDA_SUCCESS);
+}
+
 TEST_F(DriverTest, KernelsAreFoundAndDoNothing) {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
