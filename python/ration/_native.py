@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pathlib
 from typing import Any, List, Optional, Sequence
 
-_HERE = pathlib.Path(__file__).resolve().parent
+_HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 class MemoryLimitExceeded(MemoryError):
@@ -68,11 +67,10 @@ _ERRORS = {1: ValueError, 2: RuntimeError, 3: ValueError, 4: RuntimeError, 7: Ru
 
 def _find() -> str:
     given = os.environ.get("RATION_LIBRARY")
-    places = [pathlib.Path(given)] if given else []
-    places += [_HERE / "native/lib/libration.so.1", _HERE.parent.parent / "build/release/lib/libration.so.1"]
-    for place in places:
-        if place.exists():
-            return str(place)
+    packaged, built = _HERE + "/native/lib/libration.so.1", _HERE + "/../../build/release/lib/libration.so.1"
+    for place in (given, packaged, built):
+        if place and os.path.exists(place):
+            return place
     raise ImportError("libration.so.1 is neither in the package nor built; set RATION_LIBRARY to it")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pathlib
 import sys
 import warnings
 from typing import Callable, List, Optional
@@ -101,7 +100,8 @@ def prepare_restart(limit: Optional[str] = None) -> Callable[[Optional[List[str]
     _tell_python()
     if limit is not None:
         _native.call("limit", None, -1, _native.text(limit))
-    command = pathlib.Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+    with open("/proc/self/cmdline", "rb") as own:
+        command = own.read().split(b"\0")[:-1]
 
     def start(arguments: Optional[List[str]] = None) -> None:
         os.execv(sys.executable, [sys.executable, *(arguments or command)[1:]])
