@@ -11,6 +11,8 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("BUILD", SOURCE / "build/release"))
 RATION = str(BUILD / "bin/ration")
 MiB, GiB = 1 << 20, 1 << 30
+TORCH = ("import json, os, subprocess, sys\nimport torch\ndevice = 'cuda'\n"
+         "def bytes_(n, device='cuda'): return torch.empty(n, dtype=torch.uint8, device=device)\n")
 CONTEXT = 104 * MiB  # what a context costs on the simulated T4
 
 
