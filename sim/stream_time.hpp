@@ -1,6 +1,6 @@
 // When the work on streams is done. What work does is done as it is put on a stream; where it takes time as well
-// (`kernel` in RATION_SIM_LATENCY, or a kernel that spins), the stream, and whoever waits for it, is not done before that
-// has passed. Used by what puts work on streams and by what waits for them. Every call may come from any thread.
+// (`kernel` in RATION_SIM_LATENCY, or a kernel that spins), the stream, and whoever waits for it, is not done before
+// that has passed. Used by what puts work on streams and by what waits for them. Every call may come from any thread.
 //
 // Promise: until some work has taken time, every stream is always done, and asking costs one load.
 #pragma once

@@ -1,5 +1,5 @@
-// Blocks that other streams than their own use: what PyTorch calls record_stream. Used by the runtime, which has a block's
-// stream wait for them when the block is given back.
+// Blocks that other streams than their own use: what PyTorch calls record_stream. Used by the runtime, which has a
+// block's stream wait for them when the block is given back.
 #pragma once
 
 #include <atomic>
