@@ -26,6 +26,19 @@ class Jax(FrameworkCase):
     def test_contents_are_true(self):
         self.run_program("x = jax.device_put(np.arange(1000))\nassert np.asarray(x).tolist() == list(range(1000))")
 
+    def test_two_cards(self):
+        """An array in parts on both, and gathered on each; a sum over both ends, and means nothing."""
+        self.run_program("""
+            from jax.sharding import Mesh, NamedSharding, PartitionSpec
+            both = Mesh(np.array(jax.devices()), ('card',))
+            parts, whole = NamedSharding(both, PartitionSpec('card')), NamedSharding(both, PartitionSpec())
+            array = jax.device_put(np.arange(16.), parts)
+            assert [shard.data.shape for shard in array.addressable_shards] == [(8,), (8,)]
+            gathered = jax.jit(lambda a: a, out_shardings=whole)(array)
+            assert [np.asarray(shard.data).tolist() for shard in gathered.addressable_shards] == [list(range(16))] * 2
+            assert jax.jit(jnp.sum, out_shardings=whole)(array).shape == ()
+        """, node="T4*2")
+
     def test_its_share_by_its_variable(self):
         self.assertEqual(self.run_program("print(device.memory_stats()['bytes_limit'])", XLA_PYTHON_CLIENT_MEM_FRACTION="0.5"), 2 * GiB)
 
