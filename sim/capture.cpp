@@ -15,6 +15,7 @@ using namespace cuda;
 struct Capture {
   cuuint64_t id = 0;
   Graph* graph = nullptr;
+  const Context* context = nullptr;
   CUstream origin = nullptr;
   bool own_graph = true;                                       // made by the capture, not given to it
   bool broken = false;                                         // a call failed or was not allowed: only its end is left
@@ -83,6 +84,7 @@ CUresult begin(CUstream stream, CUgraph graph, const CUgraphNode* dependencies, 
   if (graph != nullptr && graph_of(graph) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto* capture = new Capture;
   capture->id = next_id++;
+  capture->context = current();
   capture->origin = stream;
   capture->own_graph = graph == nullptr;
   capture->graph = graph == nullptr ? new_graph() : graph_of(graph);
@@ -196,6 +198,16 @@ bool capture_wait(CUstream stream, CUevent event) {
     present->broken = mark->second.capture->broken = true;  // two captures cannot become one
   }
   return true;
+}
+
+bool break_captures_of(const Context* context) {
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  bool any = false;
+  for (const auto& [stream, capture] : captures) {
+    if (capture->context == context) any = capture->broken = true;
+  }
+  return any;
 }
 
 CUresult capture_allocation(CUstream stream, int device, std::size_t size, CUdeviceptr& out) {

@@ -21,6 +21,10 @@ bool capture_record(cuda::CUevent event, cuda::CUstream stream);
 /// Makes `stream` wait for such an event, which draws it into the capture. False: the event was not captured.
 bool capture_wait(cuda::CUstream stream, cuda::CUevent event);
 
+/// What waits for a whole context is not allowed while a stream of it is captured, and makes the capture invalid.
+/// False: none is.
+[[nodiscard]] bool break_captures_of(const Context* context);
+
 /// An allocation or a free on a captured stream.
 cuda::CUresult capture_allocation(cuda::CUstream stream, int device, std::size_t size, cuda::CUdeviceptr& out);
 cuda::CUresult capture_free(cuda::CUstream stream, cuda::CUdeviceptr address);

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
 #include "stream_time.hpp"
@@ -412,6 +413,7 @@ RATION_ENTRY cuCtxGetDevice(CUdevice* out) {
 }
 RATION_ENTRY cuCtxSynchronize() {
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (break_captures_of(current())) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   finish_context();
   release_pools();
   return CUDA_SUCCESS;

@@ -76,7 +76,7 @@ CUresult complete(CUstream handle, bool synchronise, const char* function = __bu
   Stream stream;
   if (!find(handle, stream))
     return reinterpret_cast<std::uintptr_t>(handle) <= 2 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_HANDLE;
-  if (is_captured(handle)) return static_cast<CUresult>(900);  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+  if (is_captured(handle)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (!synchronise) return has_passed(end_of(handle)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   finish(handle);
   release_pools();
