@@ -131,8 +131,7 @@ CUresult make_array(Handle* out, const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned 
   const std::uint64_t bytes = round_up(Bytes{bytes_of(*shape, levels)}, kGranule).count();
   const bool unbacked = (shape->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0;
   if (const CUresult state = unbacked ? ready(0, function) : CUDA_SUCCESS; state != CUDA_SUCCESS) return state;
-  const CUresult result =
-      unbacked ? make_unbacked(address, *shape, levels) : allocate_linear(&address, bytes, function);
+  const CUresult result = unbacked ? make_unbacked(address, *shape, levels) : allocate_array(&address, bytes, function);
   if (result != CUDA_SUCCESS) return result;
   const std::lock_guard guard(driver().mutex);
   arrays()[address] = {*shape, levels, false, unbacked ? current() : nullptr};
@@ -149,7 +148,7 @@ CUresult destroy(std::uint64_t address, const char* function = __builtin_FUNCTIO
     forget_arrays(address);
     if (array.unbacked_in != nullptr) return drop_unbacked(address, array), CUDA_SUCCESS;
   }
-  return free_linear(address, function);
+  return free_array(address, function);
 }
 
 bool find(const void* handle, Array& out) {

@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 #include "capture.hpp"
 #include "driver/cuda_copy_abi.hpp"
+#include "observer.hpp"
 #include "stream_time.hpp"
 
 namespace ration::sim {
@@ -12,7 +13,7 @@ namespace {
 
 using namespace cuda;
 
-CUresult move(std::uint64_t target, std::uint64_t source, std::uint64_t size, const char* function) {
+CUresult move_bytes(std::uint64_t target, std::uint64_t source, std::uint64_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (size == 0) return CUDA_SUCCESS;
@@ -22,15 +23,42 @@ CUresult move(std::uint64_t target, std::uint64_t source, std::uint64_t size, co
   return CUDA_SUCCESS;
 }
 
+void describe_copy(Operation& operation, std::uint64_t target, std::uint64_t source, std::uint64_t size) {
+  operation.address = target;
+  operation.source = source;
+  operation.bytes = size;
+  operation.source_device = operation.target_device = current() != nullptr ? ordinal_of(current()->device) : 0;
+  operation.memory = memory_at(target, nullptr, &operation.target_device);
+  operation.source_memory = memory_at(source, nullptr, &operation.source_device);
+}
+
+void describe_stream(Operation& operation, CUstream stream) {
+  operation.stream = stream;
+  operation.is_async = true;
+  operation.is_captured = is_captured(stream);
+}
+
+CUresult move(std::uint64_t target, std::uint64_t source, std::uint64_t size, const char* function) {
+  return observed(
+      Work::kCopy, function, [&](Operation& operation) { describe_copy(operation, target, source, size); },
+      [&] { return move_bytes(target, source, size, function); });
+}
+
 CUresult move_on(CUstream stream, std::uint64_t target, std::uint64_t source, std::uint64_t size,
                  const char* function) {
-  if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY)) return CUDA_SUCCESS;
-  return move(target, source, size, function);
+  const auto describe = [&](Operation& operation) {
+    describe_copy(operation, target, source, size);
+    describe_stream(operation, stream);
+  };
+  return observed(Work::kCopy, function, describe, [&] {
+    if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY)) return CUDA_SUCCESS;
+    return move_bytes(target, source, size, function);
+  });
 }
 
 template <typename Value>
-CUresult fill(std::uint64_t target, std::size_t pitch, Value value, std::size_t width, std::size_t height,
-              const char* function) {
+CUresult fill_rows(std::uint64_t target, std::size_t pitch, Value value, std::size_t width, std::size_t height,
+                   const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (width == 0 || height == 0) return CUDA_SUCCESS;
@@ -46,10 +74,37 @@ CUresult fill(std::uint64_t target, std::size_t pitch, Value value, std::size_t 
 }
 
 template <typename Value>
+void describe_fill(Operation& operation, std::uint64_t target, std::size_t pitch, Value value, std::size_t width,
+                   std::size_t height) {
+  operation.address = target;
+  operation.value = value;
+  operation.pitch = pitch;
+  operation.width = width;
+  operation.height = height;
+  operation.bytes = width * height * sizeof(Value);
+  operation.memory = memory_at(target);
+}
+
+template <typename Value>
+CUresult fill(std::uint64_t target, std::size_t pitch, Value value, std::size_t width, std::size_t height,
+              const char* function) {
+  return observed(
+      Work::kFill, function,
+      [&](Operation& operation) { describe_fill(operation, target, pitch, value, width, height); },
+      [&] { return fill_rows(target, pitch, value, width, height, function); });
+}
+
+template <typename Value>
 CUresult fill_on(CUstream stream, std::uint64_t target, std::size_t pitch, Value value, std::size_t width,
                  std::size_t height, const char* function) {
-  if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMSET)) return CUDA_SUCCESS;
-  return fill(target, pitch, value, width, height, function);
+  const auto describe = [&](Operation& operation) {
+    describe_fill(operation, target, pitch, value, width, height);
+    describe_stream(operation, stream);
+  };
+  return observed(Work::kFill, function, describe, [&] {
+    if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMSET)) return CUDA_SUCCESS;
+    return fill_rows(target, pitch, value, width, height, function);
+  });
 }
 
 /// One side of a copy in rows: where a row of a slice begins.
@@ -76,18 +131,26 @@ bool place_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray a
 
 template <typename Copy>
 CUresult move_rows(const Copy& copy, const Place& target, const Place& source, std::size_t depth,
-                   const char* function) {
-  if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
-  for (std::size_t z = 0; z < depth; ++z) {
-    for (std::size_t y = 0; y < copy.Height; ++y) {
-      const CUresult result = move(target.row(y, z), source.row(y, z), copy.WidthInBytes, function);
-      if (result != CUDA_SUCCESS) return result;
+                   const CUstream* stream, const char* function) {
+  const auto describe = [&](Operation& operation) {
+    describe_copy(operation, target.start, source.start, copy.WidthInBytes * copy.Height * depth);
+    operation.copy = &copy;
+    if (stream != nullptr) describe_stream(operation, *stream);
+  };
+  return observed(Work::kCopy, function, describe, [&] {
+    if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
+    for (std::size_t z = 0; z < depth; ++z) {
+      for (std::size_t y = 0; y < copy.Height; ++y) {
+        const CUresult result = move_bytes(target.row(y, z), source.row(y, z), copy.WidthInBytes, function);
+        if (result != CUDA_SUCCESS) return result;
+      }
     }
-  }
-  return CUDA_SUCCESS;
+    return CUDA_SUCCESS;
+  });
 }
 
-CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function) {
+/// `stream`: what it is put on; null: done before the call returns.
+CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function, const CUstream* stream = nullptr) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Place target, source;
   if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY, 0,
@@ -96,11 +159,11 @@ CUresult move_plane(const CUDA_MEMCPY2D* copy, const char* function) {
                 copy->dstPitch, 0, copy->WidthInBytes, target)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return move_rows(*copy, target, source, 1, function);
+  return move_rows(*copy, target, source, 1, stream, function);
 }
 
 template <typename Copy>
-CUresult move_body(const Copy* copy, const char* function) {
+CUresult move_body(const Copy* copy, const char* function, const CUstream* stream = nullptr) {
   if (copy == nullptr || copy->srcLOD != 0 || copy->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
   Place target, source;
   if (!place_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcXInBytes, copy->srcY,
@@ -109,7 +172,7 @@ CUresult move_body(const Copy* copy, const char* function) {
                 copy->dstZ, copy->dstPitch, copy->dstHeight, copy->WidthInBytes, target)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return move_rows(*copy, target, source, copy->Depth, function);
+  return move_rows(*copy, target, source, copy->Depth, stream, function);
 }
 
 /// A place in an array by its offset in bytes.
@@ -198,13 +261,14 @@ BOTH_ON_STREAM(cuMemcpyPeerAsync,
                (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size, CUstream stream),
                { return move_on(stream, target, source, size, "cuMemcpyPeerAsync"); })
 BOTH_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_plane(copy, "cuMemcpy2DAsync");
+  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_plane(copy, "cuMemcpy2DAsync", &stream);
 })
 BOTH_ON_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* copy, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DAsync");
+  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DAsync", &stream);
 })
 BOTH_ON_STREAM(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DPeerAsync");
+  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS
+                                                         : move_body(copy, "cuMemcpy3DPeerAsync", &stream);
 })
 BOTH_ON_STREAM(cuMemcpyHtoAAsync_v2,
                (CUarray array, std::size_t offset, const void* source, std::size_t size, CUstream stream), {

@@ -14,6 +14,7 @@
 #include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
+#include "observer.hpp"
 #include "stream_time.hpp"
 
 namespace ration::sim {
@@ -366,7 +367,7 @@ RATION_ENTRY cuCtxDestroy_v2(CUcontext handle) {
 RATION_ENTRY cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
 
 // NVIDIA's own libraries fetch private functions in tables, by number; one of them makes a context (vosen/ZLUDA,
-// dark_api). This table, under a number of ration's own, has that one function.
+// dark_api). One table here, under a number of ration's own, has that one function; the other is observer.hpp's.
 RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
   static constexpr unsigned char kPrivateContexts[16] = {'r', 'a', 't', 'i', 'o', 'n', '-', 'c',
                                                          'o', 'n', 't', 'e', 'x', 't', 's', '1'};
@@ -374,9 +375,11 @@ RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
     std::size_t size;
     CUresult (*create)(CUcontext*, unsigned int, CUdevice);
   } kTable{sizeof kTable, cuCtxCreate_v2};
-  if (out == nullptr || number == nullptr || std::memcmp(number->bytes, kPrivateContexts, sizeof kPrivateContexts) != 0)
+  static constexpr ObserverTable kObservers{sizeof kObservers, [](Observer observer) { current_observer = observer; }};
+  const auto is = [&](const unsigned char(&table)[16]) { return std::memcmp(number->bytes, table, sizeof table) == 0; };
+  if (out == nullptr || number == nullptr || (!is(kPrivateContexts) && !is(kObserverTable)))
     return CUDA_ERROR_NOT_SUPPORTED;
-  *out = &kTable;
+  *out = is(kObserverTable) ? static_cast<const void*>(&kObservers) : &kTable;
   return CUDA_SUCCESS;
 }
 

@@ -143,9 +143,9 @@ cuda::CUmemoryPool import_pool(int device);
 /// there.
 bool close_imported(std::uint64_t address, bool of_pool);
 
-/// Plain device memory of the current context, on behalf of the entry `function`.
-cuda::CUresult allocate_linear(cuda::CUdeviceptr* out, std::uint64_t size, const char* function);
-cuda::CUresult free_linear(cuda::CUdeviceptr address, const char* function);
+/// Plain device memory of the current context for an array, on behalf of the entry `function`.
+cuda::CUresult allocate_array(cuda::CUdeviceptr* out, std::uint64_t size, const char* function);
+cuda::CUresult free_array(cuda::CUdeviceptr address, const char* function);
 
 /// Backs the bytes with host memory before they are written.
 bool touch(std::uint64_t address, std::uint64_t size);

@@ -8,6 +8,7 @@
 
 #include "capture.hpp"
 #include "graphs.hpp"
+#include "observer.hpp"
 #include "stream_time.hpp"
 
 extern "C" int cuMemcpy3D_v2(const void*);
@@ -191,7 +192,7 @@ void finish(Executable& executable) {
   for (const CUdeviceptr address : executable.frees) free_graph_allocation(address);
 }
 
-CUresult launch(CUgraphExec handle, CUstream stream) {
+CUresult start(CUgraphExec handle, CUstream stream) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   Executable* executable = nullptr;
@@ -206,6 +207,15 @@ CUresult launch(CUgraphExec handle, CUstream stream) {
   const std::lock_guard guard(driver().mutex);
   finish(*executable);
   return result;
+}
+
+CUresult launch(CUgraphExec handle, CUstream stream) {
+  const auto describe = [&](Operation& operation) {
+    operation.address = reinterpret_cast<std::uint64_t>(handle);
+    operation.stream = stream;
+    operation.is_async = true;
+  };
+  return observed(Work::kGraph, "cuGraphLaunch", describe, [&] { return start(handle, stream); });
 }
 
 CUresult upload(CUgraphExec handle) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "managed.hpp"
+#include "observer.hpp"
 #include "stream_time.hpp"
 
 namespace ration::sim {
@@ -17,7 +18,7 @@ auto& host_blocks() {
   return *map;
 }
 
-CUresult take(void** out, std::size_t size, unsigned flags, const char* function = __builtin_FUNCTION()) {
+CUresult map(void** out, std::size_t size, unsigned flags, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -28,6 +29,15 @@ CUresult take(void** out, std::size_t size, unsigned flags, const char* function
                                                             false};
   *out = memory;
   return CUDA_SUCCESS;
+}
+
+CUresult take(void** out, std::size_t size, unsigned flags, const char* function = __builtin_FUNCTION()) {
+  const auto describe = [&](Operation& operation) {
+    operation.out = reinterpret_cast<CUdeviceptr*>(out);
+    operation.bytes = size;
+    operation.memory = Memory::kPinned;
+  };
+  return observed(Work::kAllocate, function, describe, [&] { return map(out, size, flags, function); });
 }
 
 CUresult drop(void* address, bool registered, CUresult unknown, const char* function = __builtin_FUNCTION()) {
@@ -64,7 +74,14 @@ using namespace ration::cuda;
 
 RATION_ENTRY cuMemHostAlloc(void** out, std::size_t size, unsigned int flags) { return take(out, size, flags); }
 RATION_ENTRY cuMemAllocHost_v2(void** out, std::size_t size) { return take(out, size, 0); }
-RATION_ENTRY cuMemFreeHost(void* address) { return drop(address, false, CUDA_ERROR_INVALID_VALUE); }
+RATION_ENTRY cuMemFreeHost(void* address) {
+  const auto describe = [&](Operation& operation) {
+    operation.address = reinterpret_cast<std::uint64_t>(address);
+    operation.memory = memory_at(operation.address, &operation.bytes);
+  };
+  return observed(Work::kFree, "cuMemFreeHost", describe,
+                  [&] { return drop(address, false, CUDA_ERROR_INVALID_VALUE, "cuMemFreeHost"); });
+}
 RATION_ENTRY cuMemHostRegister_v2(void* address, std::size_t size, unsigned int flags) {
   if (const CUresult state = ready(); state != CUDA_SUCCESS) return state;
   if (address == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;

@@ -11,6 +11,7 @@
 #include "graph_memory.hpp"
 #include "host_memory.hpp"
 #include "managed.hpp"
+#include "observer.hpp"
 #include "shared_blocks.hpp"
 #include "stream_time.hpp"
 
@@ -37,7 +38,7 @@ std::unordered_map<std::uint64_t, Arena*> arenas;  // by granule address
 std::map<std::pair<Context*, int>, std::vector<Arena*>>
     with_room;  // arenas of a context and class that have a piece left
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = __builtin_FUNCTION()) {
+CUresult take_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   Context* context = current();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -76,7 +77,7 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, const char* function = _
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION()) {
+CUresult give_linear(CUdeviceptr address, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (address == 0) return CUDA_SUCCESS;
   finish_context();
@@ -94,12 +95,33 @@ CUresult release(CUdeviceptr address, const char* function = __builtin_FUNCTION(
              : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Memory memory = Memory::kDevice,
+                  const char* function = __builtin_FUNCTION()) {
+  const auto describe = [&](Operation& operation) {
+    operation.out = out;
+    operation.bytes = size;
+    operation.memory = memory;
+  };
+  return observed(Work::kAllocate, function, describe, [&] {
+    return memory == Memory::kManaged ? allocate_managed(out, size) : take_linear(out, size, function);
+  });
+}
+
+CUresult release(CUdeviceptr address, Memory memory = Memory::kUnknown, const char* function = __builtin_FUNCTION()) {
+  const auto describe = [&](Operation& operation) {
+    operation.address = address;
+    operation.memory = memory_at(address, &operation.bytes, &operation.device);
+    if (memory != Memory::kUnknown) operation.memory = memory;
+  };
+  return observed(Work::kFree, function, describe, [&] { return give_linear(address, function); });
+}
+
 }  // namespace
 
-CUresult allocate_linear(CUdeviceptr* out, std::uint64_t size, const char* function) {
-  return allocate(out, size, function);
+CUresult allocate_array(CUdeviceptr* out, std::uint64_t size, const char* function) {
+  return allocate(out, size, Memory::kArray, function);
 }
-CUresult free_linear(CUdeviceptr address, const char* function) { return release(address, function); }
+CUresult free_array(CUdeviceptr address, const char* function) { return release(address, Memory::kArray, function); }
 
 bool take_block(int device, std::uint64_t size, Block& out) {
   Node& node = *Node::get();
@@ -255,7 +277,7 @@ extern "C" CUresult ration_sim_unlisted(CUdeviceptr* out, std::size_t size) { re
 RATION_ENTRY cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsigned int flags) {
   if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;  // attached to all, or to the host
   if (current() != nullptr) Node::get()->note(Unmovable::kManaged);
-  return allocate_managed(out, size);
+  return allocate(out, size, Memory::kManaged);
 }
 RATION_ENTRY cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
                                 unsigned int) {

@@ -17,6 +17,7 @@
 
 #include "capture.hpp"
 #include "managed.hpp"
+#include "observer.hpp"
 #include "stream_time.hpp"
 
 RATION_ENTRY cuDeviceGetAttribute(int* out, ration::cuda::CUdevice_attribute attribute, ration::cuda::CUdevice ordinal);
@@ -221,7 +222,7 @@ std::uint64_t time_of(const Function* kernel, void** arguments) {
   return static_cast<std::uint64_t>(static_cast<double>(std::max<std::int64_t>(cycles, 0)) * 1e6 / kilohertz);
 }
 
-CUresult launch(CUfunction handle, CUstream stream, void** arguments, const char* function) {
+CUresult start(CUfunction handle, CUstream stream, void** arguments, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const auto* entry = reinterpret_cast<Function*>(handle);
@@ -234,6 +235,31 @@ CUresult launch(CUfunction handle, CUstream stream, void** arguments, const char
   touch_all_managed(current());
   occupy(stream, time_of(entry, arguments));
   return CUDA_SUCCESS;
+}
+
+struct Shape {
+  unsigned grid[3], block[3], shared;
+};
+
+CUresult launch(CUfunction handle, const Shape& shape, CUstream stream, void** arguments, const char* function) {
+  const auto describe = [&](Operation& operation) {
+    const auto* entry = reinterpret_cast<Function*>(handle);
+    operation.kernel = handle;
+    operation.name = entry != nullptr ? entry->name.c_str() : "";
+    std::copy_n(shape.grid, 3, operation.grid);
+    std::copy_n(shape.block, 3, operation.block);
+    operation.shared = shape.shared;
+    operation.stream = stream;
+    operation.is_async = true;
+    operation.is_captured = is_captured(stream);
+    operation.arguments = arguments;
+    if (operation.is_captured || current() == nullptr) return;
+    if (const auto time = static_cast<Moment>(time_of(entry, arguments)); time > 0) {
+      operation.begins = std::max(now(), end_of(stream));
+      operation.ends = operation.begins + time;
+    }
+  };
+  return observed(Work::kLaunch, function, describe, [&] { return start(handle, stream, arguments, function); });
 }
 
 CUresult blocks(int* out, int threads, const char* function = __builtin_FUNCTION()) {
@@ -249,7 +275,7 @@ CUresult blocks(int* out, int threads, const char* function = __builtin_FUNCTION
 using namespace ration::sim;
 using namespace ration::cuda;
 using Launch = const struct {
-  unsigned int grid[3], block[3], shared;
+  Shape shape;
   CUstream stream;
 }*;  // the beginning of CUlaunchConfig
 
@@ -330,23 +356,26 @@ RATION_ENTRY cuFuncIsLoaded(int* out, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-#define LAUNCH(name, ...)                                                                                              \
-  RATION_ENTRY name(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,           \
-                    unsigned int, unsigned int, CUstream stream, void** arguments __VA_OPT__(, ) __VA_ARGS__) {        \
-    return launch(handle, stream, arguments, #name);                                                                   \
-  }                                                                                                                    \
-  RATION_ENTRY name##_ptsz(CUfunction handle, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
-                           unsigned int, unsigned int, CUstream stream, void** arguments __VA_OPT__(, ) __VA_ARGS__) { \
-    return launch(handle, per_thread(stream), arguments, #name);                                                       \
+#define LAUNCH(name, ...)                                                                                        \
+  RATION_ENTRY name(CUfunction handle, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int x,        \
+                    unsigned int y, unsigned int z, unsigned int shared, CUstream stream,                        \
+                    void** arguments __VA_OPT__(, ) __VA_ARGS__) {                                               \
+    return launch(handle, {{gx, gy, gz}, {x, y, z}, shared}, stream, arguments, #name);                          \
+  }                                                                                                              \
+  RATION_ENTRY name##_ptsz(CUfunction handle, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int x, \
+                           unsigned int y, unsigned int z, unsigned int shared, CUstream stream,                 \
+                           void** arguments __VA_OPT__(, ) __VA_ARGS__) {                                        \
+    return launch(handle, {{gx, gy, gz}, {x, y, z}, shared}, per_thread(stream), arguments, #name);              \
   }
 LAUNCH(cuLaunchKernel, void**)
 LAUNCH(cuLaunchCooperativeKernel)
 RATION_ENTRY cuLaunchKernelEx(Launch config, CUfunction handle, void** arguments, void**) {
-  return config == nullptr ? CUDA_ERROR_INVALID_VALUE : launch(handle, config->stream, arguments, "cuLaunchKernelEx");
+  return config == nullptr ? CUDA_ERROR_INVALID_VALUE
+                           : launch(handle, config->shape, config->stream, arguments, "cuLaunchKernelEx");
 }
 RATION_ENTRY cuLaunchKernelEx_ptsz(Launch config, CUfunction handle, void** arguments, void**) {
   return config == nullptr ? CUDA_ERROR_INVALID_VALUE
-                           : launch(handle, per_thread(config->stream), arguments, "cuLaunchKernelEx");
+                           : launch(handle, config->shape, per_thread(config->stream), arguments, "cuLaunchKernelEx");
 }
 
 RATION_ENTRY cuOccupancyMaxActiveBlocksPerMultiprocessor(int* out, CUfunction, int threads, std::size_t) {

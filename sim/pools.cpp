@@ -7,6 +7,7 @@
 #include "driver.hpp"
 #include "graph_memory.hpp"
 #include "host_memory.hpp"
+#include "observer.hpp"
 
 extern "C" ration::cuda::CUresult cuStreamGetDevice(ration::cuda::CUstream, ration::cuda::CUdevice*);
 
@@ -99,8 +100,7 @@ int device_of(CUstream stream) {
   return cuStreamGetDevice(stream, &ordinal) == CUDA_SUCCESS ? node_device(ordinal) : current()->device;
 }
 
-CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream,
-                  const char* function = __builtin_FUNCTION()) {
+CUresult take(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream, const char* function) {
   if (const CUresult state = ready(size, function); state != CUDA_SUCCESS) return state;
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (out == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -119,13 +119,45 @@ CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream str
   return CUDA_SUCCESS;
 }
 
-CUresult release(CUdeviceptr address, CUstream stream, const char* function = __builtin_FUNCTION()) {
+CUresult give(CUdeviceptr address, CUstream stream, const char* function) {
   if (const CUresult state = ready(0, function); state != CUDA_SUCCESS) return state;
   if (is_captured(stream)) return capture_free(stream, address);
   const std::lock_guard guard(driver().mutex);
   return free_from_pool(address) || free_graph_allocation(address) || close_imported(address, true)
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_VALUE;
+}
+
+/// What an operation on a pool is; called before it, and without the driver's mutex.
+void describe(Operation& operation, CUstream stream) {
+  operation.memory = Memory::kDevice;
+  operation.stream = stream;
+  operation.is_async = true;
+  operation.is_captured = is_captured(stream);
+}
+
+CUresult allocate(CUdeviceptr* out, std::uint64_t size, Pool* pool, CUstream stream,
+                  const char* function = __builtin_FUNCTION()) {
+  const auto tell = [&](Operation& operation) {
+    describe(operation, stream);
+    operation.out = out;
+    operation.bytes = size;
+    if (pool == nullptr && current() == nullptr) return;
+    const std::lock_guard guard(driver().mutex);
+    operation.pool = reinterpret_cast<CUmemoryPool>(pool != nullptr ? pool : default_pool(current()->device));
+  };
+  return observed(Work::kAllocate, function, tell, [&] { return take(out, size, pool, stream, function); });
+}
+
+CUresult release(CUdeviceptr address, CUstream stream, const char* function = __builtin_FUNCTION()) {
+  const auto tell = [&](Operation& operation) {
+    describe(operation, stream);
+    operation.address = address;
+    (void)memory_at(address, &operation.bytes, &operation.device);
+    Allocation found;
+    if (find_allocation(address, found)) operation.pool = found.pool;
+  };
+  return observed(Work::kFree, function, tell, [&] { return give(address, stream, function); });
 }
 
 Pool* pool_of(CUmemoryPool handle) { return reinterpret_cast<Pool*>(handle); }

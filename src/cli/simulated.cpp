@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 /// Those that programs link with, the ones that others need first.
 constexpr const char* kLibraries[] = {"libcudart", "libcublasLt", "libcublas",   "libcudnn", "libcufft",
-                                      "libcurand", "libcusparse", "libcusolver", "libnccl"};
+                                      "libcurand", "libcusparse", "libcusolver", "libnccl",  "libcupti"};
 
 /// Folders in which a CUDA runtime may lie, by the installation that a program belongs to.
 std::vector<fs::path> library_folders(const fs::path& prefix) {

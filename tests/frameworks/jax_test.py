@@ -78,6 +78,30 @@ class Jax(FrameworkCase):
         """)
 
 
+class Profiler(FrameworkCase):
+    prelude = Jax.prelude
+
+    def setUp(self):
+        super().setUp()
+        self.environment["JAX_PLATFORMS"] = "cuda"
+
+    def test_a_profile_has_what_the_device_did(self):
+        self.run_program("""
+            import glob, gzip
+            jax.profiler.start_trace('profile')
+            x = jax.device_put(np.ones((512, 512), np.float32))
+            np.asarray(jax.jit(lambda a: a @ a + 1)(x))
+            jax.profiler.stop_trace()
+            file, = glob.glob('profile/**/*.trace.json.gz', recursive=True)
+            events = json.load(gzip.open(file))['traceEvents']
+            device, = [event['pid'] for event in events if event.get('name') == 'process_name' and event['args']['name'] == '/device:GPU:0']
+            done = [event for event in events if event.get('ph') == 'X' and event['pid'] == device]
+            there, back = [[event['args']['memcpy_details'] for event in done if event['name'] == name] for name in ('MemcpyH2D', 'MemcpyD2H')]
+            assert any(' size:1048576 ' in details for details in there) and any(' size:1048576 ' in details for details in back), done
+            assert any('kernel_details' in event['args'] and 'add' in event['name'] for event in done), done
+        """)
+
+
 class FromInside(FrameworkCase):
     """Nobody starts these programs with `ration run`."""
     LIMITED = Jax.prelude.replace("import json, os\n", "import json, os, ration\nration.limit('4GiB')\n", 1)

@@ -185,6 +185,36 @@ class Mathematics(FrameworkCase):
         """)
 
 
+class Profiler(FrameworkCase):
+    prelude = TensorFlow.prelude
+
+    def test_a_profile_has_what_the_device_did(self):
+        taken = self.run_program("""
+            import glob
+            from tensorflow.tsl.profiler.protobuf import xplane_pb2
+            tf.config.experimental.set_memory_growth(gpus[0], True)
+            tf.profiler.experimental.start('profile')
+            with tf.device('/GPU:0'):
+                x = tf.random.normal([1024, 1024])
+                (tf.matmul(x, x) + 1.0).numpy()
+            tf.profiler.experimental.stop()
+            file, = glob.glob('profile/**/*.xplane.pb', recursive=True)
+            planes = {plane.name: plane for plane in xplane_pb2.XSpace.FromString(open(file, 'rb').read()).planes}
+            def events_of(name):
+                plane = planes[name]
+                def details(event):
+                    return {plane.stat_metadata[stat.metadata_id].name: stat.str_value or plane.stat_metadata[stat.ref_value].name for stat in event.stats}
+                return [(plane.event_metadata[event.metadata_id].name, details(event)) for line in plane.lines for event in line.events]
+            device, host = events_of('/device:GPU:0'), events_of('/host:CPU')
+            assert any('AddV2_GPU' in name and 'grid:' in details['kernel_details'] for name, details in device), device
+            back = [details['memcpy_details'] for name, details in device if name == 'MemcpyD2H']
+            assert any('size:4194304 ' in details for details in back), device
+            taken = [int(details['memalloc_details'].split('num_bytes:')[1]) for name, details in host if name == 'cuMemAlloc_v2']
+            print(sum(taken))
+        """)
+        self.assertEqual(CONTEXT + taken, self.truth()["devices"][0]["peak_bytes"])
+
+
 if __name__ == "__main__":
     FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

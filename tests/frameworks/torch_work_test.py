@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch's work on simulated GPUs: the mathematics libraries, streams that take time, NCCL between processes.
+"""PyTorch's work on simulated GPUs: the mathematics libraries, streams that take time, its profiler, NCCL between
+processes.
 Usage: torch_work_test.py PYTHON [unittest options]"""
 import pathlib
 import subprocess
@@ -186,6 +187,88 @@ class Streams(FrameworkCase):
             end.synchronize()
             assert begin.elapsed_time(end) >= 100, begin.elapsed_time(end)
         """, RATION_SIM_LATENCY="kernel=10ms")
+
+
+class Profiler(FrameworkCase):
+    """torch.profiler, which hears of the device through the stand-in for CUPTI."""
+
+    prelude = TORCH + textwrap.dedent("""
+        from torch.profiler import ProfilerActivity, profile
+        def profiled(work, **options):
+            torch.cuda.init()
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], **options) as seen:
+                work()
+                torch.cuda.synchronize()
+            seen.export_chrome_trace('trace.json')
+            events = json.load(open('trace.json'))['traceEvents']
+            return seen, lambda category: [event for event in events if event.get('cat') == category]
+    """)
+
+    def test_memory_kernels_copies_and_fills_are_in_the_trace(self):
+        self.run_program("""
+            def work():
+                global kept
+                kept = bytes_(32 << 20)
+                gone = torch.ones(1 << 20).to(device)
+                (gone + 1).cpu()
+                kept.zero_()
+                gone.clone()
+            seen, of = profiled(work, profile_memory=True)
+            copies = [(event['name'], event['args']['bytes']) for event in of('gpu_memcpy')]
+            assert copies == [('Memcpy HtoD (Pageable -> Device)', 4 << 20), ('Memcpy DtoH (Device -> Pageable)', 4 << 20),
+                              ('Memcpy DtoD (Device -> Device)', 4 << 20)], copies
+            assert [(event['name'], event['args']['bytes']) for event in of('gpu_memset')] == [('Memset (Device)', 32 << 20)]
+            kernel, = of('kernel')
+            launch, = of('cuda_driver')
+            assert 'elementwise_kernel' in kernel['name'] and 'add' in kernel['name'].lower(), kernel
+            assert launch['name'] == 'cuLaunchKernel' and kernel['args']['correlation'] == launch['args']['correlation']
+            assert {event['ph'] for event in of('ac2g') if event['id'] == launch['args']['correlation']} == {'s', 'f'}
+            add = next(event for event in of('cpu_op') if event['name'] == 'aten::add')
+            assert kernel['args']['External id'] == add['args']['External id']
+            assert add['ts'] <= launch['ts'] and kernel['ts'] + kernel['dur'] <= add['ts'] + add['dur']
+            memory = [event['args'] for event in of('cpu_instant_event') if event['args']['Device Type'] == 1]
+            assert sum(event['Bytes'] for event in memory) == torch.cuda.memory_allocated() == 32 << 20, memory
+            assert memory[-1]['Total Allocated'] == 32 << 20 and memory[-1]['Total Reserved'] == torch.cuda.memory_reserved()
+            table = {row.key: row for row in seen.key_averages()}
+            assert table['aten::empty'].self_device_memory_usage >= 32 << 20, table['aten::empty']
+            assert table['Memset (Device)'].self_device_time_total > 0
+        """)
+
+    def test_kernels_stand_on_their_stream_for_as_long_as_they_take(self):
+        self.run_program("""
+            side = torch.cuda.Stream()
+            def work():
+                torch.cuda._sleep(30 * 1_590_000)   # milliseconds of a T4
+                torch.cuda._sleep(10 * 1_590_000)
+                with torch.cuda.stream(side): torch.cuda._sleep(20 * 1_590_000)
+            torch.cuda._sleep(1)
+            _, of = profiled(work)
+            kernels = sorted(of('kernel'), key=lambda event: event['ts'])
+            assert len(kernels) == 3 and len({event['tid'] for event in kernels}) == 2, kernels
+            first, behind = [event for event in kernels if event['tid'] == kernels[0]['tid']]
+            aside, = [event for event in kernels if event['tid'] != kernels[0]['tid']]
+            for event, time in (first, 30), (behind, 10), (aside, 20): assert abs(event['dur'] - time * 1000) < 1000, (event, time)
+            assert abs(behind['ts'] - first['ts'] - first['dur']) < 1000
+            assert aside['ts'] < first['ts'] + first['dur'], 'at the same time'
+        """)
+
+    def test_training_is_profiled_step_by_step(self):
+        self.run_program("""
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10)).to(device)
+            optimiser = torch.optim.AdamW(model.parameters())
+            traces = []
+            def ready(seen):
+                seen.export_chrome_trace('trace%d.json' % len(traces))
+                traces.append(json.load(open('trace%d.json' % len(traces)))['traceEvents'])
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True, on_trace_ready=ready,
+                         schedule=torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=2)) as seen:
+                for step in range(6):
+                    model(torch.ones(4, 3, 8, 8, device=device)).sum().backward()
+                    optimiser.step(); optimiser.zero_grad()
+                    seen.step()
+            kernels = [sum(event.get('cat') == 'kernel' for event in trace) for trace in traces]
+            assert len(kernels) == 2 and kernels[0] == kernels[1] > 5, kernels
+        """)
 
 
 class Distributed(FrameworkCase):

@@ -619,7 +619,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         def sets(*arguments):
             document = self.document("sim", "sim", "env", "--sim=T4", "-o", "json", *arguments)["data"]
             return document["simulation"], [pathlib.Path(path).name for path in document["sets"].get("LD_PRELOAD", "").split(":") if path]
-        both = ["libcudart.so.%d", "libcublasLt.so.%d", "libcublas.so.%d"]
+        both = ["libcudart.so.%d", "libcublasLt.so.%d", "libcublas.so.%d", "libcupti.so.%d"]
         fft_and_solver = ["libcufft.so.%d", "libcusolver.so.%d"]   # one behind the others
         same = ["libcudnn.so.9", "libcurand.so.10", "libcusparse.so.12", "libnccl.so.2"]
         def all_of(*versions):
@@ -627,7 +627,7 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         twelve = self.environment_with("cuda_runtime/lib/libcudart.so.12", "cublas/lib/libcublas.so.12")
         found, preload = sets("--", twelve)
         self.assertEqual(sorted(preload), all_of(12, 13))
-        self.assertEqual([preload.index(name % 12) < preload.index(name % 13) for name in both], [True] * 3, "its own first")
+        self.assertEqual([preload.index(name % 12) < preload.index(name % 13) for name in both], [True] * 4, "its own first")
         self.assertIn(f"CUDA 12, as in {twelve.parent.parent}", found)
         thirteen = self.environment_with("cu13/lib/libcudart.so.13")
         preload = sets("--", thirteen)[1]

@@ -1,0 +1,81 @@
+// Who looks on: one function, a profiler's, that hears of every allocation, free, copy, fill and launch as it begins
+// and as it ends, on the thread that does it. Used by the entries that do these; the stand-in for CUPTI
+// (standins/cupti.cpp) sets it through cuGetExportTable, under the number kObserverTable.
+//
+// Promise: while nobody looks on, each of them costs one relaxed load more. The observer is called without a lock of
+// the driver's and may call the driver.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "driver/cuda_abi.hpp"
+
+namespace ration::sim {
+
+enum class Work : int { kAllocate, kFree, kCopy, kFill, kLaunch, kGraph };
+enum class Memory : int { kUnknown, kPageable, kPinned, kDevice, kArray, kManaged };
+
+/// What an entry does. Which fields mean something depends on the work.
+struct Operation {
+  Work work{};
+  const char* function = nullptr;  // of the driver, with or without its suffix _v2
+  cuda::CUresult result{};         // at the end
+  cuda::CUcontext context = nullptr;
+  int device = 0;  // ordinal
+  cuda::CUstream stream = nullptr;
+  std::uint64_t stream_id = 0;
+  bool is_async = false;
+  bool is_captured = false;  // becomes a node of a graph instead of being done
+
+  std::uint64_t address = 0;               // that is written or freed
+  const cuda::CUdeviceptr* out = nullptr;  // of an allocation, where its address is at the end
+  std::uint64_t source = 0, bytes = 0;
+  Memory memory{}, source_memory{};
+  int source_device = 0, target_device = 0;                   // of a copy
+  std::uint64_t value = 0, pitch = 0, width = 0, height = 0;  // of a fill
+  const void* copy = nullptr;                                 // the description of one in rows
+  cuda::CUmemoryPool pool = nullptr;
+
+  cuda::CUfunction kernel = nullptr;
+  const char* name = nullptr;
+  unsigned grid[3] = {}, block[3] = {}, shared = 0;
+  void** arguments = nullptr;
+  std::int64_t begins = 0, ends = 0;  // on the device, nanoseconds of the steady clock; 0: as it is called
+
+  std::uint64_t own[5] = {};  // the observer's, from the beginning to the end
+};
+
+using Observer = void (*)(Operation* operation, int is_done);
+
+constexpr unsigned char kObserverTable[16] = {'r', 'a', 't', 'i', 'o', 'n', '-', 'o',
+                                              'b', 's', 'e', 'r', 'v', 'e', 'r', '1'};
+struct ObserverTable {
+  std::size_t size;
+  void (*observe)(Observer observer);  // null: nobody looks on any longer; calls under way still come to their end
+};
+
+inline std::atomic<Observer> current_observer{nullptr};
+/// Says whose context and stream it is, and tells the observer that it begins.
+void begin_observed(Observer observer, Operation& operation);
+/// What lies at an address; `size`, `device`: of the allocation, where it is one.
+Memory memory_at(std::uint64_t address, std::uint64_t* size = nullptr, int* device = nullptr);
+
+/// Does `act()`; for whoever looks on, `describe(operation)` says before what it is.
+template <typename Describe, typename Act>
+cuda::CUresult observed(Work work, const char* function, Describe&& describe, Act&& act) {
+  const Observer observer = current_observer.load(std::memory_order_relaxed);
+  if (observer == nullptr) [[likely]]
+    return act();
+  Operation operation;
+  operation.work = work;
+  operation.function = function;
+  describe(operation);
+  begin_observed(observer, operation);
+  operation.result = act();
+  observer(&operation, 1);
+  return operation.result;
+}
+
+}  // namespace ration::sim

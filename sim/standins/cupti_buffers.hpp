@@ -1,0 +1,40 @@
+// Where records go: the buffers that the program gives when it is asked for one, filled one after the other and handed
+// back full, or when it flushes. And the clock of the records. Every call may come from any thread; the program's
+// functions are called without a lock of ours.
+#pragma once
+
+#include <atomic>
+
+#include "cupti_records.hpp"
+
+namespace ration::standin::cupti {
+
+using RequestBuffer = void (*)(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records);
+using CompleteBuffer = void (*)(void* context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,
+                                std::size_t used);
+using Clock = std::uint64_t (*)();
+
+void set_buffer_functions(RequestBuffer request, CompleteBuffer complete);
+/// Hands back what has records.
+void flush();
+/// How many records found no room since this was asked last.
+std::size_t take_dropped();
+
+extern std::atomic<bool> wanted[static_cast<std::size_t>(Kind::kCount)];
+[[nodiscard]] inline bool wants(Kind kind) { return wanted[static_cast<std::size_t>(kind)]; }
+
+void write(const void* record, std::size_t size);
+/// Nothing, where nobody wants records of the kind.
+template <typename Record>
+void write(const Record& record) {
+  if (wants(record.kind)) write(&record, sizeof record);
+}
+
+/// The program's clock, or nanoseconds since 1970.
+[[nodiscard]] std::uint64_t now();
+/// Null: our own.
+void set_clock(Clock clock);
+/// What that clock says at a moment of the steady clock, in nanoseconds, a little before or after now.
+[[nodiscard]] std::uint64_t at(std::int64_t moment);
+
+}  // namespace ration::standin::cupti

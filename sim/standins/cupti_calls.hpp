@@ -1,0 +1,55 @@
+// From what the simulated driver does to records and callbacks. `observe` is what the driver calls (sim/observer.hpp).
+#pragma once
+
+#include "cupti_buffers.hpp"
+#include "observer.hpp"
+
+namespace ration::standin::cupti {
+
+/// A function of the driver that is told of, by CUPTI's number of it.
+struct Call {
+  const char* name;  // as the driver exports it
+  std::uint32_t number;
+};
+/// Null: it is not told of.
+const Call* call_named(const char* function);
+const Call* call_numbered(std::uint32_t number);
+
+void observe(sim::Operation* operation, int is_done);
+
+/// What the program says it is doing, by thread and kind.
+void push_external(std::uint32_t kind, std::uint64_t number);
+/// False: there was none.
+bool pop_external(std::uint32_t kind, std::uint64_t* last);
+
+/// The number of a context, small and never used again.
+std::uint32_t context_number(const void* context);
+
+/// CUpti_CallbackData
+struct CallbackData {
+  int is_exit = 0;
+  const char* function = nullptr;
+  const void* parameters = nullptr;
+  void* result = nullptr;
+  const char* kernel = nullptr;
+  cuda::CUcontext context = nullptr;
+  std::uint32_t context_number = 0;
+  std::uint64_t* data = nullptr;
+  std::uint32_t correlation = 0;
+};
+using Callback = void (*)(void* user, std::uint32_t domain, std::uint32_t number, const void* data);
+
+constexpr std::uint32_t kDriverDomain = 1;
+constexpr std::size_t kMostCalls = 1024;  // numbers of functions are below
+
+struct Subscriber {
+  std::atomic<Callback> callback{nullptr};
+  std::atomic<void*> user{nullptr};
+  std::atomic<bool> wants[kMostCalls];
+};
+extern Subscriber subscriber;
+
+/// Whether threads are numbered as the system does; else as pthread_self() says.
+extern std::atomic<bool> system_threads;
+
+}  // namespace ration::standin::cupti
