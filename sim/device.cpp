@@ -375,7 +375,8 @@ RATION_ENTRY cuGetExportTable(const void** out, const CUuuid* number) {
     std::size_t size;
     CUresult (*create)(CUcontext*, unsigned int, CUdevice);
   } kTable{sizeof kTable, cuCtxCreate_v2};
-  static constexpr ObserverTable kObservers{sizeof kObservers, [](Observer observer) { current_observer = observer; }};
+  static constexpr ObserverTable kObservers{sizeof kObservers, [](Observer observer) { current_observer = observer; },
+                                            &current_observer};
   const auto is = [&](const unsigned char(&table)[16]) { return std::memcmp(number->bytes, table, sizeof table) == 0; };
   if (out == nullptr || number == nullptr || (!is(kPrivateContexts) && !is(kObserverTable)))
     return CUDA_ERROR_NOT_SUPPORTED;

@@ -14,7 +14,8 @@
 
 namespace ration::sim {
 
-enum class Work : int { kAllocate, kFree, kCopy, kFill, kLaunch, kGraph };
+/// kRuntime: a function of CUDA's runtime, which causes what happens before it ends.
+enum class Work : int { kAllocate, kFree, kCopy, kFill, kLaunch, kGraph, kRuntime };
 enum class Memory : int { kUnknown, kPageable, kPinned, kDevice, kArray, kManaged };
 
 /// What an entry does. Which fields mean something depends on the work.
@@ -44,7 +45,7 @@ struct Operation {
   void** arguments = nullptr;
   std::int64_t begins = 0, ends = 0;  // on the device, nanoseconds of the steady clock; 0: as it is called
 
-  std::uint64_t own[5] = {};  // the observer's, from the beginning to the end
+  std::uint64_t own[6] = {};  // the observer's, from the beginning to the end
 };
 
 using Observer = void (*)(Operation* operation, int is_done);
@@ -54,6 +55,7 @@ constexpr unsigned char kObserverTable[16] = {'r', 'a', 't', 'i', 'o', 'n', '-',
 struct ObserverTable {
   std::size_t size;
   void (*observe)(Observer observer);  // null: nobody looks on any longer; calls under way still come to their end
+  const std::atomic<Observer>* current;
 };
 
 inline std::atomic<Observer> current_observer{nullptr};

@@ -161,7 +161,10 @@ CUDART(cudaDeviceDisablePeerAccess)(int peer) {
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   return call(DRIVER(cuCtxDisablePeerAccess, CUresult(CUcontext)), primary(peer));
 }
-CUDART(cudaDeviceSynchronize)() { return call(DRIVER(cuCtxSynchronize, cuCtxSynchronize_t)); }
+CUDART(cudaDeviceSynchronize)() {
+  const Told told(__func__);
+  return call(DRIVER(cuCtxSynchronize, cuCtxSynchronize_t));
+}
 CUDART(cudaDeviceReset)() {
   if (const Error error = start(); error != cudaSuccess) return remember(error);
   const int ordinal = device();

@@ -98,6 +98,7 @@ Error find_variable(const void* host_variable, CUdeviceptr& address, std::size_t
 namespace {
 
 Error launch(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, Handle stream) {
+  const Told told("cudaLaunchKernel");
   CUfunction function = function_of(kernel);
   if (function == nullptr) return remember(cudaErrorInvalidDeviceFunction);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 ||
@@ -200,9 +201,11 @@ CUDART(cudaLaunchKernel)
 }
 CUDART(cudaLaunchCooperativeKernel)
 (const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, Handle stream) {
+  const Told told(__func__);
   return launch(kernel, grid, block, arguments, shared, stream);
 }
 CUDART(cudaLaunchKernelExC)(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
+  const Told told(__func__);
   if (config == nullptr) return remember(cudaErrorInvalidValue);
   return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
 }

@@ -3,8 +3,10 @@
 // guard in front of the driver sees every request.
 #pragma once
 
+#include <optional>
 #include <type_traits>
 
+#include "observer.hpp"
 #include "runtime_abi.hpp"
 
 #define CUDART(name) extern "C" [[gnu::visibility("default")]] ration::cudart::Error name
@@ -57,6 +59,20 @@ Error call(Function* function, Arguments... arguments) {
   if (const Error error = enter(); error != cudaSuccess) return remember(error);
   return remember(function == nullptr ? cudaErrorInsufficientDriver : static_cast<Error>(function(arguments...)));
 }
+
+/// Tells whoever looks on at the simulated driver that a function of the runtime begins, and, with the end of the
+/// object, that it ends. What the driver does in between is its doing.
+class Told {
+ public:
+  explicit Told(const char* function);
+  ~Told();
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+ private:
+  sim::Observer observer_;
+  std::optional<sim::Operation> operation_;
+};
 
 inline cuda::CUdeviceptr number(const void* address) { return reinterpret_cast<cuda::CUdeviceptr>(address); }
 

@@ -18,6 +18,7 @@ constexpr int kMostDevices = 64;
 thread_local constinit int thread_device = 0;
 thread_local constinit Error last_error = cudaSuccess;
 thread_local constinit const char* unsimulated = nullptr;
+thread_local constinit Error last_returned = cudaSuccess;
 
 std::mutex primaries_mutex;
 CUcontext primaries[kMostDevices];
@@ -32,6 +33,7 @@ void* library() {
 void* find_driver_function(const char* name) { return library() == nullptr ? nullptr : ::dlsym(library(), name); }
 
 Error remember(Error error) noexcept {
+  last_returned = error;
   if (error != cudaSuccess) {
     last_error = error;
     unsimulated = nullptr;
@@ -43,6 +45,33 @@ Error not_simulated(const char* function) noexcept {
   last_error = cudaErrorNotSupported;
   unsimulated = function;
   return cudaErrorNotSupported;
+}
+
+namespace {
+
+/// Who looks on; null: nobody, or the driver is none of ours.
+sim::Observer observer() {
+  static const sim::ObserverTable* const table = [] {
+    const sim::ObserverTable* found = nullptr;
+    auto* find = DRIVER(cuGetExportTable, CUresult(const sim::ObserverTable**, const void*));
+    return find != nullptr && find(&found, sim::kObserverTable) == CUDA_SUCCESS ? found : nullptr;
+  }();
+  return table == nullptr ? nullptr : table->current->load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Told::Told(const char* function) : observer_(observer()) {
+  if (observer_ == nullptr) return;
+  operation_.emplace();
+  operation_->work = sim::Work::kRuntime;
+  operation_->function = function;
+  observer_(&*operation_, 0);
+}
+Told::~Told() {
+  if (observer_ == nullptr) return;
+  operation_->result = static_cast<CUresult>(last_returned);
+  observer_(&*operation_, 1);
 }
 
 Error start() {

@@ -19,14 +19,26 @@ CUDART(cudaStreamCreateWithFlags)(Handle* out, unsigned int flags) {
 }
 CUDART(cudaStreamCreate)(Handle* out) { return cudaStreamCreateWithPriority(out, 0, 0); }
 
-#define ONE(name, driver_name, A) \
-  CUDART(name)(A a) { return call(DRIVER(driver_name, CUresult(A)), a); }
-#define TWO(name, driver_name, A, B) \
-  CUDART(name)(A a, B b) { return call(DRIVER(driver_name, CUresult(A, B)), a, b); }
-#define THREE(name, driver_name, A, B, C) \
-  CUDART(name)(A a, B b, C c) { return call(DRIVER(driver_name, CUresult(A, B, C)), a, b, c); }
-#define FOUR(name, driver_name, A, B, C, D) \
-  CUDART(name)(A a, B b, C c, D d) { return call(DRIVER(driver_name, CUresult(A, B, C, D)), a, b, c, d); }
+#define ONE(name, driver_name, A)                     \
+  CUDART(name)(A a) {                                 \
+    const Told told(__func__);                        \
+    return call(DRIVER(driver_name, CUresult(A)), a); \
+  }
+#define TWO(name, driver_name, A, B)                        \
+  CUDART(name)(A a, B b) {                                  \
+    const Told told(__func__);                              \
+    return call(DRIVER(driver_name, CUresult(A, B)), a, b); \
+  }
+#define THREE(name, driver_name, A, B, C)                         \
+  CUDART(name)(A a, B b, C c) {                                   \
+    const Told told(__func__);                                    \
+    return call(DRIVER(driver_name, CUresult(A, B, C)), a, b, c); \
+  }
+#define FOUR(name, driver_name, A, B, C, D)                             \
+  CUDART(name)(A a, B b, C c, D d) {                                    \
+    const Told told(__func__);                                          \
+    return call(DRIVER(driver_name, CUresult(A, B, C, D)), a, b, c, d); \
+  }
 
 ONE(cudaStreamDestroy, cuStreamDestroy_v2, Handle)
 ONE(cudaStreamQuery, cuStreamQuery, Handle)

@@ -194,7 +194,7 @@ STANDIN int cuptiEnableAllDomains(std::uint32_t enable, void*) {
   return want_calls(enable != 0, kDriverDomain, 0, kMostCalls);
 }
 STANDIN int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t number, const char** out) {
-  const Call* call = domain == kDriverDomain ? call_numbered(number) : nullptr;
+  const Call* call = call_numbered(domain, number);
   if (call == nullptr || out == nullptr) return kInvalidParameter;
   *out = call->name;
   return kSuccess;

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,10 +81,61 @@ constexpr Call kCalls[] = {
     {"cuMemsetD8_v2", 249},
 };
 
-std::string_view base(std::string_view name) {
-  for (const std::string_view suffix : {"_ptsz", "_ptds", "_v2"})
-    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
-  return name;
+/// Of CUDA's runtime. Their names end in the version of CUDA that has had them so.
+constexpr Call kRuntimeCalls[] = {
+    {"cudaDeviceSynchronize_v3020", 165},
+    {"cudaEventElapsedTime_v3020", 139},
+    {"cudaEventQuery_v3020", 138},
+    {"cudaEventRecord_v3020", 135},
+    {"cudaEventRecordWithFlags_v11010", 370},
+    {"cudaEventSynchronize_v3020", 137},
+    {"cudaFree_v3020", 22},
+    {"cudaFreeAsync_v11020", 375},
+    {"cudaFreeHost_v3020", 26},
+    {"cudaGraphLaunch_v10000", 311},
+    {"cudaHostAlloc_v3020", 27},
+    {"cudaHostRegister_v4000", 152},
+    {"cudaHostUnregister_v4000", 153},
+    {"cudaLaunchCooperativeKernel_v9000", 269},
+    {"cudaLaunchKernelExC_v11060", 430},
+    {"cudaLaunchKernel_v7000", 211},
+    {"cudaMalloc_v3020", 20},
+    {"cudaMallocAsync_v11020", 373},
+    {"cudaMallocFromPoolAsync_v11020", 391},
+    {"cudaMallocHost_v3020", 25},
+    {"cudaMallocManaged_v6000", 206},
+    {"cudaMallocPitch_v3020", 21},
+    {"cudaMemcpy2D_v3020", 32},
+    {"cudaMemcpy2DAsync_v3020", 44},
+    {"cudaMemcpy2DFromArray_v3020", 35},
+    {"cudaMemcpy2DToArray_v3020", 34},
+    {"cudaMemcpy3D_v3020", 144},
+    {"cudaMemcpy3DAsync_v3020", 145},
+    {"cudaMemcpy_v3020", 31},
+    {"cudaMemcpyAsync_v3020", 41},
+    {"cudaMemcpyFromSymbol_v3020", 40},
+    {"cudaMemcpyFromSymbolAsync_v3020", 48},
+    {"cudaMemcpyPeerAsync_v4000", 161},
+    {"cudaMemcpyPeer_v4000", 160},
+    {"cudaMemcpyToSymbol_v3020", 39},
+    {"cudaMemcpyToSymbolAsync_v3020", 47},
+    {"cudaMemset2D_v3020", 50},
+    {"cudaMemset2DAsync_v3020", 52},
+    {"cudaMemset3D_v3020", 142},
+    {"cudaMemset3DAsync_v3020", 143},
+    {"cudaMemset_v3020", 49},
+    {"cudaMemsetAsync_v3020", 51},
+    {"cudaStreamQuery_v3020", 132},
+    {"cudaStreamSynchronize_v3020", 131},
+    {"cudaStreamWaitEvent_v3020", 147},
+};
+
+/// Without a suffix: `_v2`, `_ptsz`, `_v3020`.
+std::string_view base(std::string_view name) { return name.substr(0, name.find('_')); }
+
+std::span<const Call> calls_of(std::uint32_t domain) {
+  if (domain == kRuntimeDomain) return kRuntimeCalls;
+  return domain == kDriverDomain ? std::span<const Call>(kCalls) : std::span<const Call>{};
 }
 
 /// What outlives a module: names of kernels that programs read in records.
@@ -105,9 +157,10 @@ std::uint32_t thread_number() {
 using External = std::map<std::uint32_t, std::vector<std::uint64_t>>;
 thread_local External* external = nullptr;
 thread_local std::uint32_t open_correlation = 0;  // of the call under way
+thread_local bool in_driver = false;              // it, or what it called, is of the driver
 
 // What an operation carries from its beginning to its end.
-enum Own { kStart, kCorrelation, kCallbackData, kIsOutermost, kAllocatedAt };
+enum Own { kStart, kCorrelation, kCallbackData, kAllocatedAt, kIsOutermost, kIsOwnCall };
 
 /// What is allocated, as far as it was seen: bytes as asked for, and when. Of what was not, the driver tells its size.
 class Allocated {
@@ -293,10 +346,13 @@ void write_memory(const Operation& operation, const Times& times) {
   write(both);
 }
 
-void write_call(const Call& call, const Operation& operation, std::uint64_t end) {
+void write_call(const Operation& operation, std::uint64_t end) {
+  const bool is_of_runtime = operation.work == Work::kRuntime;
+  const Call* call = call_named(is_of_runtime ? kRuntimeDomain : kDriverDomain, operation.function);
+  if (call == nullptr) return;
   CallRecord record{};
-  record.kind = Kind::kDriver;
-  record.function = call.number;
+  record.kind = is_of_runtime ? Kind::kRuntime : Kind::kDriver;
+  record.function = call->number;
   record.start = operation.own[kStart];
   record.end = end;
   record.process = static_cast<std::uint32_t>(::getpid());
@@ -380,19 +436,20 @@ void fill_in(Parameters& parameters, const Operation& operation) {
     case Work::kGraph:
       put({operation.address, stream});
       break;
+    case Work::kRuntime:
+      break;
   }
 }
 
-void call_back(const Call& call, Operation& operation, bool is_exit) {
+void call_back(Operation& operation, bool is_exit) {
   const Callback callback = subscriber.callback;
-  if (callback == nullptr || call.number >= kMostCalls || !subscriber.wants[call.number] ||
-      base(call.name).starts_with("cuArray"))
-    return;
+  const Call* call = callback == nullptr ? nullptr : call_named(kDriverDomain, operation.function);
+  if (call == nullptr || !subscriber.wants[call->number] || base(call->name).starts_with("cuArray")) return;
   Parameters parameters;
   fill_in(parameters, operation);
   CallbackData data;
   data.is_exit = is_exit;
-  data.function = call.name;
+  data.function = call->name;
   data.parameters = parameters.words;
   data.result = is_exit ? &operation.result : nullptr;
   data.kernel = operation.name;
@@ -400,28 +457,30 @@ void call_back(const Call& call, Operation& operation, bool is_exit) {
   data.context_number = context_number(operation.context);
   data.data = &operation.own[kCallbackData];
   data.correlation = static_cast<std::uint32_t>(operation.own[kCorrelation]);
-  callback(subscriber.user, kDriverDomain, call.number, &data);
+  callback(subscriber.user, kDriverDomain, call->number, &data);
 }
 
+/// What a call causes has its number: what the driver does for a function of the runtime, what a graph does.
 void begin(Operation& operation) {
   static std::atomic<std::uint32_t> correlations{0};
   operation.own[kStart] = now();
   operation.own[kIsOutermost] = open_correlation == 0;
-  if (open_correlation == 0) {
-    open_correlation = ++correlations;
-    operation.own[kCorrelation] = open_correlation;
-    if (const Call* call = call_named(operation.function); call != nullptr) call_back(*call, operation, false);
-  }
+  operation.own[kIsOwnCall] = operation.work != Work::kRuntime && !in_driver;
+  if (open_correlation == 0) open_correlation = ++correlations;
   operation.own[kCorrelation] = open_correlation;
+  if (operation.own[kIsOwnCall] != 0) {
+    in_driver = true;
+    call_back(operation, false);
+  }
   if (operation.work == Work::kFree) allocated().take_out(operation);
 }
 
 void end(Operation& operation) {
   const std::uint64_t end = now();
-  const bool is_outermost = operation.own[kIsOutermost] != 0;
-  const Call* call = is_outermost ? call_named(operation.function) : nullptr;
-  if (is_outermost) write_external(open_correlation);
-  if (call != nullptr) write_call(*call, operation, end);
+  if (operation.own[kIsOutermost] != 0) {
+    write_external(open_correlation);
+    write_call(operation, end);
+  }
   if (operation.result == cuda::CUDA_SUCCESS && !operation.is_captured) {
     const Times times = times_of(operation, end);
     switch (operation.work) {
@@ -441,26 +500,31 @@ void end(Operation& operation) {
       case Work::kGraph:
         write_graph(operation, times);
         break;
+      case Work::kRuntime:
+        break;
     }
   } else if (operation.own[kAllocatedAt] != 0) {
     allocated().add(operation.address, operation.bytes, operation.own[kAllocatedAt]);
   }
-  if (call != nullptr) call_back(*call, operation, true);
-  if (is_outermost) open_correlation = 0;
+  if (operation.own[kIsOwnCall] != 0) {
+    call_back(operation, true);
+    in_driver = false;
+  }
+  if (operation.own[kIsOutermost] != 0) open_correlation = 0;
 }
 
 }  // namespace
 
-const Call* call_named(const char* function) {
-  const auto found = std::find_if(std::begin(kCalls), std::end(kCalls),
-                                  [name = base(function)](const Call& call) { return base(call.name) == name; });
-  return found == std::end(kCalls) ? nullptr : found;
+const Call* call_named(std::uint32_t domain, const char* function) {
+  for (const Call& call : calls_of(domain))
+    if (base(call.name) == base(function)) return &call;
+  return nullptr;
 }
 
-const Call* call_numbered(std::uint32_t number) {
-  const auto found =
-      std::find_if(std::begin(kCalls), std::end(kCalls), [&](const Call& call) { return call.number == number; });
-  return found == std::end(kCalls) ? nullptr : found;
+const Call* call_numbered(std::uint32_t domain, std::uint32_t number) {
+  for (const Call& call : calls_of(domain))
+    if (call.number == number) return &call;
+  return nullptr;
 }
 
 void observe(Operation* operation, int is_done) {

@@ -6,14 +6,16 @@
 
 namespace ration::standin::cupti {
 
-/// A function of the driver that is told of, by CUPTI's number of it.
+constexpr std::uint32_t kDriverDomain = 1, kRuntimeDomain = 2;
+
+/// A function that is told of, by CUPTI's name and number of it.
 struct Call {
-  const char* name;  // as the driver exports it
+  const char* name;
   std::uint32_t number;
 };
 /// Null: it is not told of.
-const Call* call_named(const char* function);
-const Call* call_numbered(std::uint32_t number);
+const Call* call_named(std::uint32_t domain, const char* function);
+const Call* call_numbered(std::uint32_t domain, std::uint32_t number);
 
 void observe(sim::Operation* operation, int is_done);
 
@@ -39,7 +41,6 @@ struct CallbackData {
 };
 using Callback = void (*)(void* user, std::uint32_t domain, std::uint32_t number, const void* data);
 
-constexpr std::uint32_t kDriverDomain = 1;
 constexpr std::size_t kMostCalls = 1024;  // numbers of functions are below
 
 struct Subscriber {

@@ -219,9 +219,12 @@ class Profiler(FrameworkCase):
                               ('Memcpy DtoD (Device -> Device)', 4 << 20)], copies
             assert [(event['name'], event['args']['bytes']) for event in of('gpu_memset')] == [('Memset (Device)', 32 << 20)]
             kernel, = of('kernel')
-            launch, = of('cuda_driver')
+            calls = {event['args']['correlation']: event for event in of('cuda_runtime')}
+            launch = calls[kernel['args']['correlation']]
+            assert launch['name'] == 'cudaLaunchKernel' and not of('cuda_driver'), launch
+            assert [calls[event['args']['correlation']]['name'] for event in of('gpu_memcpy') + of('gpu_memset')] == ['cudaMemcpyAsync'] * 3 + ['cudaMemsetAsync']
+            assert [event['name'] for event in calls.values()].count('cudaMalloc') == 2 and 'cudaDeviceSynchronize' in str(calls)
             assert 'elementwise_kernel' in kernel['name'] and 'add' in kernel['name'].lower(), kernel
-            assert launch['name'] == 'cuLaunchKernel' and kernel['args']['correlation'] == launch['args']['correlation']
             assert {event['ph'] for event in of('ac2g') if event['id'] == launch['args']['correlation']} == {'s', 'f'}
             add = next(event for event in of('cpu_op') if event['name'] == 'aten::add')
             assert kernel['args']['External id'] == add['args']['External id']
