@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -148,6 +149,19 @@ CUresult change_dependencies(CUstream stream, const CUgraphNode* dependencies, s
   return CUDA_SUCCESS;
 }
 
+bool capture_node(CUstream stream, CUgraphNodeType type, const NodeParameters& parameters) {
+  stream = own(stream);
+  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard guard(driver().mutex);
+  Capture* capture = capture_of(stream);
+  if (capture == nullptr) return false;
+  if (capture->broken) return true;
+  GraphNode* node = add_node(capture->graph, type, capture->last[stream]);
+  node->parameters = parameters;
+  capture->last[stream] = {node};
+  return true;
+}
+
 }  // namespace
 
 bool is_captured(CUstream stream) {
@@ -157,14 +171,17 @@ bool is_captured(CUstream stream) {
   return capture_of(stream) != nullptr;
 }
 
-bool capture_work(CUstream stream, CUgraphNodeType type) {
-  stream = own(stream);
-  if (captured_streams.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard guard(driver().mutex);
-  Capture* capture = capture_of(stream);
-  if (capture == nullptr) return false;
-  if (!capture->broken) capture->last[stream] = {add_node(capture->graph, type, capture->last[stream])};
-  return true;
+bool capture_work(CUstream stream, CUgraphNodeType type) { return capture_node(stream, type, {}); }
+
+bool capture_copy(CUstream stream, const CUDA_MEMCPY3D& copy) {
+  GraphCopyParams parameters;
+  static_assert(sizeof parameters.bytes == sizeof copy);
+  std::memcpy(parameters.bytes, &copy, sizeof copy);
+  return capture_node(stream, CU_GRAPH_NODE_TYPE_MEMCPY, parameters);
+}
+
+bool capture_fill(CUstream stream, const CUDA_MEMSET_NODE_PARAMS& fill) {
+  return capture_node(stream, CU_GRAPH_NODE_TYPE_MEMSET, fill);
 }
 
 bool capture_record(CUevent event, CUstream stream) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver.hpp"
+#include "driver/cuda_copy_abi.hpp"
 #include "driver/cuda_graph_abi.hpp"
 
 namespace ration::sim {
@@ -14,8 +15,11 @@ inline cuda::CUstream per_thread(cuda::CUstream stream) {
 
 [[nodiscard]] bool is_captured(cuda::CUstream stream);
 
-/// Adds a node without work for a kernel or copy put on `stream`. False: the stream is not captured, do it now.
+/// Adds a node without work, for a kernel put on `stream`. False: the stream is not captured, do it now.
 [[nodiscard]] bool capture_work(cuda::CUstream stream, cuda::CUgraphNodeType type = cuda::CU_GRAPH_NODE_TYPE_KERNEL);
+/// The same for a copy or a fill, which each launch of the graph does.
+[[nodiscard]] bool capture_copy(cuda::CUstream stream, const cuda::CUDA_MEMCPY3D& copy);
+[[nodiscard]] bool capture_fill(cuda::CUstream stream, const cuda::CUDA_MEMSET_NODE_PARAMS& fill);
 /// An event recorded on a captured stream stands for a place in its graph. False: not captured.
 bool capture_record(cuda::CUevent event, cuda::CUstream stream);
 /// Makes `stream` wait for such an event, which draws it into the capture. False: the event was not captured.

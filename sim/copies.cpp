@@ -1,5 +1,5 @@
 // Copies and fills, with true contents. Everything is done at once, whatever stream it is put on; on a captured stream
-// it becomes a node without work.
+// it becomes a node, and is done by each launch of the graph.
 #include <cstring>
 
 #include "arrays.hpp"
@@ -44,6 +44,50 @@ CUresult move(std::uint64_t target, std::uint64_t source, std::uint64_t size, co
       [&] { return move_bytes(target, source, size, function); });
 }
 
+/// One row, between any two places.
+CUDA_MEMCPY3D row(std::uint64_t target, std::uint64_t source, std::size_t size) {
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcDevice = source;
+  copy.dstDevice = target;
+  copy.WidthInBytes = size;
+  copy.Height = copy.Depth = 1;
+  return copy;
+}
+
+CUDA_MEMCPY3D body(const CUDA_MEMCPY2D& plane) {
+  CUDA_MEMCPY3D copy{};
+  copy.srcXInBytes = plane.srcXInBytes;
+  copy.srcY = plane.srcY;
+  copy.srcMemoryType = plane.srcMemoryType;
+  copy.srcHost = plane.srcHost;
+  copy.srcDevice = plane.srcDevice;
+  copy.srcArray = plane.srcArray;
+  copy.srcPitch = plane.srcPitch;
+  copy.dstXInBytes = plane.dstXInBytes;
+  copy.dstY = plane.dstY;
+  copy.dstMemoryType = plane.dstMemoryType;
+  copy.dstHost = plane.dstHost;
+  copy.dstDevice = plane.dstDevice;
+  copy.dstArray = plane.dstArray;
+  copy.dstPitch = plane.dstPitch;
+  copy.WidthInBytes = plane.WidthInBytes;
+  copy.Height = plane.Height;
+  copy.Depth = 1;
+  return copy;
+}
+
+/// Between two contexts: the same places, since all addresses are one space.
+CUDA_MEMCPY3D body(const CUDA_MEMCPY3D_PEER& peer) {
+  CUDA_MEMCPY3D copy{};
+  static_assert(sizeof copy == sizeof peer);
+  std::memcpy(&copy, &peer, sizeof copy);
+  copy.reserved0 = copy.reserved1 = nullptr;  // where the contexts stood
+  return copy;
+}
+
+const CUDA_MEMCPY3D& body(const CUDA_MEMCPY3D& copy) { return copy; }
+
 CUresult move_on(CUstream stream, std::uint64_t target, std::uint64_t source, std::uint64_t size,
                  const char* function) {
   const auto describe = [&](Operation& operation) {
@@ -51,7 +95,9 @@ CUresult move_on(CUstream stream, std::uint64_t target, std::uint64_t source, st
     describe_stream(operation, stream);
   };
   return observed(Work::kCopy, function, describe, [&] {
-    if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY)) return CUDA_SUCCESS;
+    if (size == 0 ? capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) : capture_copy(stream, row(target, source, size))) {
+      return CUDA_SUCCESS;
+    }
     return move_bytes(target, source, size, function);
   });
 }
@@ -102,7 +148,10 @@ CUresult fill_on(CUstream stream, std::uint64_t target, std::size_t pitch, Value
     describe_stream(operation, stream);
   };
   return observed(Work::kFill, function, describe, [&] {
-    if (capture_work(stream, CU_GRAPH_NODE_TYPE_MEMSET)) return CUDA_SUCCESS;
+    if (width == 0 || height == 0 ? capture_work(stream, CU_GRAPH_NODE_TYPE_MEMSET)
+                                  : capture_fill(stream, {target, pitch, value, sizeof(Value), width, height})) {
+      return CUDA_SUCCESS;
+    }
     return fill_rows(target, pitch, value, width, height, function);
   });
 }
@@ -261,24 +310,30 @@ BOTH_ON_STREAM(cuMemcpyPeerAsync,
                (CUdeviceptr target, CUcontext, CUdeviceptr source, CUcontext, std::size_t size, CUstream stream),
                { return move_on(stream, target, source, size, "cuMemcpyPeerAsync"); })
 BOTH_ON_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_plane(copy, "cuMemcpy2DAsync", &stream);
+  return copy != nullptr && capture_copy(stream, body(*copy)) ? CUDA_SUCCESS
+                                                              : move_plane(copy, "cuMemcpy2DAsync", &stream);
 })
 BOTH_ON_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* copy, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS : move_body(copy, "cuMemcpy3DAsync", &stream);
+  return copy != nullptr && capture_copy(stream, body(*copy)) ? CUDA_SUCCESS
+                                                              : move_body(copy, "cuMemcpy3DAsync", &stream);
 })
 BOTH_ON_STREAM(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), {
-  return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS
-                                                         : move_body(copy, "cuMemcpy3DPeerAsync", &stream);
+  return copy != nullptr && capture_copy(stream, body(*copy)) ? CUDA_SUCCESS
+                                                              : move_body(copy, "cuMemcpy3DPeerAsync", &stream);
 })
 BOTH_ON_STREAM(cuMemcpyHtoAAsync_v2,
                (CUarray array, std::size_t offset, const void* source, std::size_t size, CUstream stream), {
-                 return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS
-                                                                        : cuMemcpyHtoA_v2(array, offset, source, size);
+                 std::uint64_t target = 0;
+                 return in_array(array, offset, size, target)
+                            ? move_on(stream, target, number(source), size, "cuMemcpyHtoAAsync")
+                            : CUDA_ERROR_INVALID_VALUE;
                })
 BOTH_ON_STREAM(cuMemcpyAtoHAsync_v2,
                (void* target, CUarray array, std::size_t offset, std::size_t size, CUstream stream), {
-                 return capture_work(stream, CU_GRAPH_NODE_TYPE_MEMCPY) ? CUDA_SUCCESS
-                                                                        : cuMemcpyAtoH_v2(target, array, offset, size);
+                 std::uint64_t source = 0;
+                 return in_array(array, offset, size, source)
+                            ? move_on(stream, number(target), source, size, "cuMemcpyAtoHAsync")
+                            : CUDA_ERROR_INVALID_VALUE;
                })
 
 #define FILLS(bits, type)                                                                                          \

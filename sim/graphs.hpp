@@ -16,7 +16,7 @@ namespace ration::sim {
 
 struct Graph;
 
-/// What a node is told to do; monostate: nothing, or what was captured, which is not done again.
+/// What a node is told to do; monostate: nothing, or a kernel or host function that was captured.
 using NodeParameters = std::variant<std::monostate, cuda::CUDA_KERNEL_NODE_PARAMS, cuda::CUDA_MEMSET_NODE_PARAMS,
                                     cuda::GraphCopyParams, cuda::CUDA_HOST_NODE_PARAMS>;
 

@@ -1,4 +1,7 @@
 // Stream capture: memory taken and freed on a captured stream becomes part of a graph.
+#include <array>
+
+#include "driver/cuda_copy_abi.hpp"
 #include "simulated.hpp"
 
 namespace ration::testing {
@@ -57,6 +60,52 @@ TEST_F(Capture, AsyncMemoryBecomesNodesAndIsTakenByTheLaunch) {
   EXPECT_EQ(at_start_ - free_bytes(), 64 * kMiB);
   EXPECT_EQ(CU(cuGraphExecDestroy)(executable), CUDA_SUCCESS);
   EXPECT_EQ(CU(cuGraphDestroy)(graph), CUDA_SUCCESS);
+}
+
+TEST_F(Capture, CopiesAndFillsAreDoneByEachLaunchAndNotWhileTheyAreCaptured) {
+  CUdeviceptr one = 0, two = 0;
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&one, kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemAlloc_v2)(&two, kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemsetD8_v2)(one, 9, 64), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuMemsetD8_v2)(two, 9, 64), CUDA_SUCCESS);
+  std::array<unsigned char, 16> sent{}, back{};
+  CUDA_MEMCPY2D plane{};  // two rows of two bytes
+  plane.srcMemoryType = plane.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  plane.srcDevice = one;
+  plane.dstDevice = two + 32;
+  plane.srcPitch = plane.dstPitch = 8;
+  plane.WidthInBytes = plane.Height = 2;
+
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  ASSERT_EQ(CU(cuStreamBeginCapture_v2)(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemcpyHtoDAsync_v2)(one, sent.data(), sent.size(), stream_), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemcpyDtoDAsync_v2)(two, one, 16, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemsetD8Async)(two + 4, 7, 2, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemsetD8Async)(two + 8, 7, 0, stream_), CUDA_SUCCESS);
+  EXPECT_EQ((driver_function<CUresult(const CUDA_MEMCPY2D*, CUstream)>("cuMemcpy2DAsync_v2")(&plane, stream_)),
+            CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemcpyDtoHAsync_v2)(back.data(), two, back.size(), stream_), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuStreamEndCapture)(stream_, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(CU(cuGraphInstantiateWithFlags)(&executable, graph, 0), CUDA_SUCCESS);
+  unsigned char seen = 0;
+  ASSERT_EQ(CU(cuMemcpyDtoH_v2)(&seen, two, 1), CUDA_SUCCESS);
+  EXPECT_EQ(seen, 9) << "nothing is done yet";
+  EXPECT_EQ(back[0], 0);
+
+  for (const unsigned char value : {std::uint8_t{1}, std::uint8_t{2}}) {
+    sent.fill(value);  // what is there at the launch
+    ASSERT_EQ(CU(cuGraphLaunch)(executable, stream_), CUDA_SUCCESS);
+    ASSERT_EQ(CU(cuStreamSynchronize)(stream_), CUDA_SUCCESS);
+    for (std::size_t i = 0; i < back.size(); ++i) EXPECT_EQ(back[i], i == 4 || i == 5 ? 7U : value) << i;
+    std::array<unsigned char, 16> rows{};
+    ASSERT_EQ(CU(cuMemcpyDtoH_v2)(rows.data(), two + 32, rows.size()), CUDA_SUCCESS);
+    for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i % 8 < 2 ? value : 9U) << i;
+  }
+  EXPECT_EQ(CU(cuGraphExecDestroy)(executable), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuGraphDestroy)(graph), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemFree_v2)(one), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemFree_v2)(two), CUDA_SUCCESS);
 }
 
 TEST_F(Capture, ThePerThreadStreamCanBeCapturedAndTheLegacyOneCannot) {
