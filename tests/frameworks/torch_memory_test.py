@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """PyTorch's caching allocator on a simulated card and under a limit: what its own tests of device memory ask, in words of ours.
 Usage: torch_memory_test.py PYTHON [unittest options]"""
+import pathlib
+import subprocess
 import sys
 import textwrap
 import unittest
 
-from case import TORCH, FrameworkCase, GiB
+from case import CONTEXT, TORCH, FrameworkCase, GiB
 
 CHECKS = textwrap.dedent("""
     import gc
@@ -177,6 +179,251 @@ class Memory(FrameworkCase):
             assert runtime.cudaHostUnregister(plain.data_ptr()) == 0 and not plain.is_pinned()
             torch.cuda.memory._set_allocator_settings('pinned_use_cuda_host_register:True,pinned_num_register_threads:8')
             assert torch.ones(1 << 24).pin_memory().is_pinned()
+        """)
+
+    def test_pools_that_lend_do_not_split_or_belong_to_one_thread(self):
+        self.run_program("""
+            import threading
+            def together(*works):
+                threads = [threading.Thread(target=work) for work in works]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+            def inside(pool, size):
+                with torch.cuda.use_mem_pool(pool): return bytes_(size)
+            plain, whole = torch.cuda.MemPool(), torch.cuda.MemPool(no_split=True)
+            kept = [inside(pool, 3 * MiB) for pool in (plain, whole) * 2]
+            blocks = lambda pool: [len(segment['blocks']) for segment in pool.snapshot()]
+            assert (blocks(plain), blocks(whole)) == ([3], [1, 1]), (blocks(plain), blocks(whole))
+            del kept, plain, whole
+            empty()
+            torch.cuda.set_per_process_memory_fraction(1 / 16)           # 256 MiB
+            closed, lends = torch.cuda.MemPool(), torch.cuda.MemPool(use_on_oom=True)
+            one, other = inside(closed, 128 * MiB), inside(lends, 128 * MiB)
+            place = other.data_ptr()
+            denied('', bytes_, 100 * MiB)                                # both are in use
+            del one, other
+            guest = bytes_(100 * MiB)
+            assert guest.data_ptr() == place and torch.cuda.memory_reserved() == 256 * MiB
+            denied('', bytes_, 100 * MiB)                                # the other one does not lend
+            del guest, closed, lends
+            torch.cuda.set_per_process_memory_fraction(1.0)
+            empty()
+            ids, held, reached, seen = [], [], threading.Event(), threading.Event()
+            together(*[lambda: ids.append(torch.cuda.MemPool().id)] * 4)
+            assert len(set(ids)) == 4
+            def owner():
+                pool = torch.cuda.MemPool()
+                with torch.cuda.use_mem_pool(pool):
+                    mine = bytes_(30 * MiB)
+                    reached.set(); seen.wait(60)
+                    held.append(sum(segment['total_size'] for segment in pool.snapshot()))
+            def stranger():
+                reached.wait(60)
+                theirs = bytes_(50 * MiB)                                # no pool of this thread
+                held.append(sum(segment['total_size'] for segment in torch.cuda.memory_snapshot() if segment['segment_pool_id'] == (0, 0)))
+                seen.set()
+            together(owner, stranger)
+            assert held == [50 * MiB, 30 * MiB], held
+        """)
+
+    def test_a_pool_whose_memory_a_library_takes(self):
+        """Two functions in C behind a pool: what they take of the runtime is held to the limit, too."""
+        source = pathlib.Path(self.folder.name, "taker.c")
+        source.write_text(textwrap.dedent("""
+            #include <stddef.h>
+            int cudaMalloc(void**, size_t), cudaFree(void*);
+            int taken, given;
+            void* take(size_t size, int device, void* stream) { void* block = 0; return cudaMalloc(&block, size) == 0 ? (++taken, block) : 0; }
+            void give(void* block, size_t size, int device, void* stream) { cudaFree(block); ++given; }
+        """))
+        library = source.with_suffix(".so")
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+        self.run_program("""
+            import ctypes
+            allocator = torch.cuda.memory.CUDAPluggableAllocator(%r, 'take', 'give')
+            counts = lambda: tuple(ctypes.c_int.in_dll(ctypes.CDLL(%r), name).value for name in ('taken', 'given'))
+            free = lambda: torch.cuda.mem_get_info()[0]
+            before, pool = free(), torch.cuda.MemPool(allocator.allocator())
+            def inside(size):
+                with torch.cuda.use_mem_pool(pool): return bytes_(size)
+            small, large = inside(1000), inside(300 * MiB)
+            outside = bytes_(30 * MiB)
+            assert counts() == (2, 0) and before - free() == 332 * MiB, (counts(), before - free())
+            torch.cuda.memory._set_allocator_settings('expandable_segments:True')
+            expandable = bytes_(30 * MiB)
+            assert inside(1000).data_ptr() > 0 and counts() == (2, 0)    # there is room in what was taken
+            assert sorted(segment['is_expandable'] for segment in torch.cuda.memory_snapshot()) == [False, False, False, True]
+            torch.cuda.memory._set_allocator_settings('expandable_segments:False')
+            denied('', inside, 4 << 30)
+            del small, pool, allocator
+            gc.collect(); torch.cuda.empty_cache()
+            assert counts() == (2, 1), counts()                          # the large block lives, and its allocator with it
+            del large
+            torch.cuda.empty_cache()
+            assert counts() == (2, 2), counts()
+        """ % (str(library), str(library)))
+        self.assertLessEqual(self.truth()["devices"][0]["peak_bytes"], 4 * GiB)
+
+    def test_the_history_names_who_took_it_and_the_environment_sets_a_share(self):
+        self.run_program("""
+            import ctypes
+            count = ctypes.c_int(-1)
+            assert ctypes.CDLL('libcuda.so.1').cuDeviceGetCount(ctypes.byref(count)) == 3, 'the import started CUDA'
+            record, settings = torch.cuda.memory._record_memory_history, torch.cuda.memory._set_allocator_settings
+            assert torch.cuda.get_per_process_memory_fraction() == 0.5
+            bytes_(1900 * MiB); empty()
+            denied('2.00 GiB allowed', bytes_, 2100 * MiB)
+            def taker(): return bytes_(5 * MiB)
+            def giver(blocks): blocks.clear()
+            for context, taking, giving in ('state', False, False), ('alloc', True, False), ('all', True, True):
+                record(context=context, stacks='python', clear_history=True)
+                torch.cuda.memory._set_memory_metadata('of ours')
+                blocks = [taker()]
+                giver(blocks)
+                torch.cuda.memory._set_memory_metadata('')
+                events = [event for event in torch.cuda.memory._snapshot()['device_traces'][0] if event['action'] != 'snapshot']
+                text = json.dumps(events)
+                assert ('taker' in text, 'giver' in text) == (taking, giving), context
+                assert {event['user_metadata'] for event in events} == {'of ours'}
+                record(None)
+                empty()
+            record(context='all', stacks='python', skip_actions=['free_requested', 'segment_alloc'], clear_history=True)
+            taker(); empty()
+            actions = [event['action'] for event in torch.cuda.memory._snapshot()['device_traces'][0]]
+            assert [action for action in actions if action != 'snapshot'] == ['alloc', 'free_completed', 'segment_free'], actions
+            record(None)
+            for wrong in ('garbage_collection_threshold:1.2', 'max_split_size_mb:2', 'pinned_num_register_threads:1024', 'release_lock_on_cudamalloc:none'):
+                denied('', settings, wrong, kind=ValueError)
+            torch.cuda.caching_allocator_enable(False)                   # each block comes from the card and goes back to it
+            before = torch.cuda.mem_get_info()[0]
+            block = bytes_(100 * MiB)
+            assert before - torch.cuda.mem_get_info()[0] == 100 * MiB and torch.cuda.memory_reserved() == 0
+            denied('out of memory', bytes_, 5 << 30, kind=torch.AcceleratorError)
+            del block
+            assert torch.cuda.mem_get_info()[0] == before
+        """, PYTORCH_ALLOC_CONF="per_process_memory_fraction:0.5")
+
+
+class Captures(FrameworkCase):
+    """What is taken, kept and copied while a CUDA graph is captured, and when it is launched."""
+    prelude = TORCH + CHECKS + textwrap.dedent("""
+        Graph, Stream, private = torch.cuda.CUDAGraph, torch.cuda.Stream, torch._C
+        def zeros(size): return torch.zeros(size, dtype=torch.uint8, device='cuda')
+        def captured(work, **options):
+            graph = Graph()
+            with torch.cuda.graph(graph, **options): result = work()
+            return graph, result
+        def held(pool):      # segments, MiB, blocks in use
+            segments = [segment for segment in torch.cuda.memory_snapshot() if segment['segment_pool_id'] == pool]
+            return (len(segments), sum(segment['total_size'] for segment in segments) / MiB,
+                    sum(block['state'] == 'active_allocated' for segment in segments for block in segment['blocks']))
+    """)
+
+    def test_what_a_graph_takes_and_what_outlives_it(self):
+        self.run_program("""
+            def three(size):
+                first, second = zeros(size), zeros(size)
+                del first
+                return [second, zeros(size)]                             # in the place of the first
+            for size, segments, taken, left in (1000, 1, 2, 2), (3 * MiB, 1, 20, 20), (12 * MiB, 2, 24, 12):
+                graph, kept = captured(lambda: three(size))
+                pool = graph.pool()
+                for _ in range(2):
+                    assert held(pool) == (segments, taken, 2), (size, held(pool))
+                    free, total = torch.cuda.mem_get_info()
+                    assert total - free == torch.cuda.memory_reserved() + %d
+                    graph.replay()
+                    torch.cuda.empty_cache()                             # leaves alone what a graph uses
+                del graph, kept[0]
+                gc.collect(); torch.cuda.empty_cache()
+                assert held(pool) == (1, left, 1), (size, held(pool))
+                assert kept.pop().cpu().sum() == 0                       # the result outlives its graph
+                torch.cuda.empty_cache()
+                assert held(pool) == (0, 0, 0) and torch.cuda.memory_reserved() == 0
+            def forks():
+                side, here = Stream(), zeros(3 * MiB)
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side): there = zeros(3 * MiB)
+                torch.cuda.current_stream().wait_stream(side)
+                return here, there
+            graph, results = captured(forks)
+            assert held(graph.pool()) == (2, 40, 2)                      # a segment for each stream, both the graph's
+            del graph, results
+            empty()
+            def reuses():                                                # what a side stream reads is free behind the join
+                side, source, sink = Stream(), zeros(1000), zeros(1000)
+                place = source.data_ptr()
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    copy = source.clone()
+                    source.record_stream(side)
+                del source
+                early = bytes_(1000)
+                torch.cuda.current_stream().wait_stream(side)
+                sink.zero_()
+                return early.data_ptr() == place, bytes_(1000).data_ptr() == place
+            torch.cuda.memory._set_allocator_settings('graph_capture_record_stream_reuse:True')
+            assert captured(reuses)[1] == (False, True)
+            # An earlier state of a pool comes back, and with it the blocks that were in use then.
+            pool = torch.cuda.graph_pool_handle()
+            graph, kept = captured(lambda: [zeros(1000), zeros(1000)], pool=pool)
+            places, state = [block.data_ptr() for block in kept], private._cuda_getCheckpointState(0, pool)
+            alive = lambda *blocks: private._cuda_checkPoolLiveAllocations(0, pool, set(blocks))
+            assert alive(*places) and not alive(places[0]) and not alive()
+            kept.clear()
+            assert alive() and held(pool)[2] == 0
+            private._cuda_setCheckpointPoolState(0, state, [], [])
+            for left in 2, 1, 0:
+                assert held(pool)[2] == left
+                if left > 0: private._cuda_cudaCachingAllocator_raw_delete(places.pop())
+            del graph
+            gc.collect(); torch.cuda.empty_cache()
+            assert held(pool) == (0, 0, 0)
+        """ % CONTEXT)
+
+    def test_copies_and_pinned_memory(self):
+        self.run_program("""
+            sent, back = torch.arange(1000).pin_memory(), torch.zeros(1000, dtype=torch.long).pin_memory()
+            there, twice = torch.zeros(1000, dtype=torch.long).cuda(), torch.zeros(2, 1000, dtype=torch.long).cuda()
+            def moves():
+                there.copy_(sent, non_blocking=True)
+                twice[1].copy_(there)
+                twice[0, 500:].zero_()
+                back.copy_(twice[1], non_blocking=True)
+            graph, _ = captured(moves)
+            torch.cuda.synchronize()
+            assert back.sum() == there.cpu().sum() == 0                  # nothing is done yet
+            for value in 3, 4:
+                sent.fill_(value)                                        # what is there at the launch
+                twice.copy_(torch.full((2, 1000), 77))
+                graph.replay(); torch.cuda.synchronize()
+                assert back.tolist() == twice[1].tolist() == [value] * 1000
+                assert twice[0].tolist() == [77] * 500 + [0] * 500
+            graph.reset()
+            with torch.cuda.graph(graph): there.zero_()                  # the same one again
+            graph.replay()
+            assert there.cpu().sum() == 0
+            plain = torch.zeros(1000, dtype=torch.long)
+            for copy in (lambda: there.copy_(plain, non_blocking=True), lambda: plain.copy_(there, non_blocking=True)):
+                denied('Cannot copy between CPU and CUDA tensors during CUDA graph capture', captured, copy, kind=RuntimeError)
+            denied('', captured, lambda: there[0].item(), kind=RuntimeError)
+            # Pinned memory that a captured copy reads is the graph's for ever; what no copy used is taken again.
+            def pins(used):
+                block = torch.zeros(1000, dtype=torch.long).pin_memory()
+                if used: there.copy_(block, non_blocking=True)
+                else: there.zero_()
+                place = block.data_ptr()
+                del block
+                return place, torch.zeros(1000, dtype=torch.long).pin_memory()
+            for registered in False, True:
+                torch.cuda.memory._set_allocator_settings(f'pinned_use_cuda_host_register:{registered}')
+                for used in False, True:
+                    pool = torch.cuda.graph_pool_handle()
+                    graph, (place, second) = captured(lambda: pins(used), pool=pool, capture_error_mode='thread_local')
+                    assert (second.data_ptr() == place) != used, (registered, used)
+                    other, (later, _) = captured(lambda: pins(used), pool=pool, capture_error_mode='thread_local')
+                    assert later not in (place, second.data_ptr())       # of another graph in the same pool
+                    graph.replay(); other.replay(); torch.cuda.synchronize()
         """)
 
 
