@@ -11,7 +11,7 @@
 #include "observer.hpp"
 #include "stream_time.hpp"
 
-extern "C" int cuMemcpy3D_v2(const void*);
+extern "C" int cuMemcpy3DAsync_v2(const void*, ration::cuda::CUstream);
 
 namespace ration::sim {
 namespace {
@@ -270,7 +270,8 @@ Step* step_of(CUgraphExec handle, CUgraphNode node) {
 
 CUresult run(const NodeParameters& parameters) {
   if (const auto* set = std::get_if<CUDA_MEMSET_NODE_PARAMS>(&parameters)) return fill_memory(*set);
-  if (const auto* copy = std::get_if<GraphCopyParams>(&parameters)) return static_cast<CUresult>(cuMemcpy3D_v2(copy));
+  if (const auto* copy = std::get_if<GraphCopyParams>(&parameters))
+    return static_cast<CUresult>(cuMemcpy3DAsync_v2(copy, nullptr));
   if (const auto* host = std::get_if<CUDA_HOST_NODE_PARAMS>(&parameters)) host->fn(host->userData);
   return CUDA_SUCCESS;  // kernels compute nothing
 }

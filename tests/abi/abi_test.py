@@ -178,7 +178,7 @@ class Abi(unittest.TestCase):
     def compare_runtime(self, major, folder):
         def preprocessed(*arguments):
             return subprocess.run([os.environ["CXX"], "-E", "-P", *arguments], capture_output=True, text=True, check=True).stdout
-        own = ["-std=c++20", f"-DRATION_CUDART={major}", f"-I{SOURCE}/src", f"-I{SOURCE}/sim/cudart"]
+        own = ["-std=c++20", f"-DRATION_CUDART={major}", f"-I{SOURCE}/src", f"-I{SOURCE}/sim", f"-I{SOURCE}/sim/cudart"]
         ours = preprocessed("-x", "c++", *own, SOURCE / "sim/cudart/runtime_abi.hpp").split("namespace ration::cudart", 1)[1]
         theirs = (folder / "driver_types.h").read_text()
         assertions = []
