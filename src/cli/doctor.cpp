@@ -58,6 +58,22 @@ Finding check_driver(const Session& session) {
               "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
+/// Which files are the driver, as a program that is started here would find them.
+Finding check_files(const Session& session) {
+  const auto folder = session.driver_folder();
+  if (!folder) return bad(folder.error());
+  const auto files = policy::driver_files(*folder);
+  const auto named = [](const char* library, const std::string& file, const std::string& problem) {
+    return fmt::format("{}: {}", library, file.empty() ? fmt::format("n/a ({})", problem) : file);
+  };
+  const std::string what = named("libcuda.so.1", files.driver, files.driver_problem) + ", " +
+                           named("libnvidia-ml.so.1", files.management, files.management_problem);
+  if (files.driver.empty()) return bad(what, "ration help enforcement   says where a driver is looked for");
+  if (files.stubs.empty()) return ok(what);
+  return warn(fmt::format("{}; passed over, since they are made to link with: {}", what, fmt::join(files.stubs, ", ")),
+              "Without ration programs find these and no GPU: take their folder out of LD_LIBRARY_PATH or ld.so.conf");
+}
+
 Finding check_context(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
@@ -318,6 +334,7 @@ bool selected(const DoctorOptions& options, const std::string& id) {
 
 Result<int> doctor(const Session& session, const DoctorOptions& options) {
   std::vector<Check> checks{{"gpu.driver", [&] { return check_driver(session); }},
+                            {"gpu.files", [&] { return check_files(session); }},
                             {"cuda.context", [&] { return check_context(session); }},
                             {"order.index", check_order},
                             {"enforce.guard", check_guard},

@@ -262,6 +262,16 @@ std::optional<Bytes> orphaned(const Device& device) {
   return used - std::min(used, known);
 }
 
+DriverFiles driver_files(const std::string& driver_folder) {
+  DriverFiles files;
+  const Library driver(driver_folder, "libcuda.so.1"), nvml(driver_folder, "libnvidia-ml.so.1");
+  files.driver = driver.file(), files.driver_problem = driver.problem();
+  files.management = nvml.file(), files.management_problem = nvml.problem();
+  for (const Library* library : {&driver, &nvml})
+    files.stubs.insert(files.stubs.end(), library->stubs().begin(), library->stubs().end());
+  return files;
+}
+
 Result<Machine> look_at_machine(const std::string& driver_folder) {
   Machine machine;
   std::string problem;

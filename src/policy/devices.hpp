@@ -66,6 +66,14 @@ struct Machine {
   bool management = false;     ///< NVML answered; false: the devices were asked of the driver itself
 };
 
+/// The files that stand for the driver here, and those that were passed over because they only look like it.
+struct DriverFiles {
+  std::string driver, management;  ///< empty: there is none, for the reason below
+  std::string driver_problem, management_problem;
+  std::vector<std::string> stubs;
+};
+[[nodiscard]] DriverFiles driver_files(const std::string& driver_folder);
+
 /// In use by the driver's word, and of no process that it lists: as after a process that hangs in the kernel while it
 /// dies. Absent: the driver does not say what it needs itself, or not what each process holds.
 [[nodiscard]] std::optional<Bytes> orphaned(const Device& device);

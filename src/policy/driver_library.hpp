@@ -6,18 +6,21 @@
 #include <link.h>
 
 #include <string>
+#include <vector>
 
 namespace ration::policy {
 
 /// One library of the driver, kept open: what it hands out stays valid.
 class Library {
  public:
-  Library(const std::string& folder, const char* soname) {
-    handle_ = ::dlopen(folder.empty() ? soname : (folder + "/" + soname).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) problem_ = ::dlerror();
-  }
+  /// `folder`: where it is; empty: as a program that was started here would find it (driver/location.hpp).
+  Library(const std::string& folder, const char* soname);
   explicit operator bool() const { return handle_ != nullptr; }
   [[nodiscard]] const std::string& problem() const { return problem_; }
+  /// The file behind all links.
+  [[nodiscard]] const std::string& file() const { return file_; }
+  /// Files that came before it and are no driver: of the toolkit, to link with.
+  [[nodiscard]] const std::vector<std::string>& stubs() const { return stubs_; }
 
   /// As the loader knows it. Only where it could be opened.
   [[nodiscard]] const link_map* object() const {
@@ -34,8 +37,11 @@ class Library {
   }
 
  private:
+  bool take(const char* path);
+
   void* handle_ = nullptr;
-  std::string problem_;
+  std::string problem_, file_;
+  std::vector<std::string> stubs_;
 };
 
 }  // namespace ration::policy

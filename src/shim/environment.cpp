@@ -25,6 +25,9 @@ bool copy_variable(const char* name, char (&out)[PATH_MAX]) noexcept {
   if (is_captured.load(std::memory_order_acquire)) return;
   captured.governed = copy_variable("RATION_BOOK", captured.book);
   copy_variable("RATION_DRIVER_PATH", captured.driver_path);
+  const char* folders = ::getenv("LD_LIBRARY_PATH");
+  char* copy = folders != nullptr && *folders != '\0' ? ::strdup(folders) : nullptr;
+  captured.library_path = copy != nullptr ? copy : "";
   is_captured.store(true, std::memory_order_release);
 }
 

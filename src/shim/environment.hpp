@@ -1,6 +1,6 @@
 // What `ration run` told this process: RATION_* variables as they were when the library was loaded.
-// Used by everything in the shim. Promise: copied once into static memory, so that a program that clears its
-// environment later stays governed; no file, no allocation, no output.
+// Used by everything in the shim. Promise: copied once, so that a program that clears its environment later (or writes
+// its title there) stays governed; no file, no output; nothing is allocated but room for LD_LIBRARY_PATH.
 #pragma once
 
 #include <climits>
@@ -10,6 +10,7 @@ namespace ration::shim {
 struct Environment {
   char book[PATH_MAX];         ///< RATION_BOOK: the workload's book
   char driver_path[PATH_MAX];  ///< RATION_DRIVER_PATH: folder of the real driver; empty = find it
+  const char* library_path;    ///< LD_LIBRARY_PATH, which the linker reads once, too
   bool governed;               ///< RATION_BOOK was set: without it every call passes straight through
 };
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shim/driver_location.hpp"
 #include "shim/environment.hpp"
 #include "shim/resolve.hpp"
 
@@ -142,6 +143,7 @@ extern "C" {
   const char* library = wrapped_by(file);
   char path[PATH_MAX];
   if (library == nullptr || is_wrapped_library(caller) || !shim_file(library, path)) return nullptr;
+  if (library == kDriverFile) note_request(std::strchr(file, '/') != nullptr ? file : nullptr, caller);
   return open(path, shim_mode(mode));
 }
 
@@ -158,6 +160,7 @@ struct RoutedOpen {
   char path[PATH_MAX];
   if (const char* library = wrapped_by(file); library != nullptr) {
     if (is_wrapped_library(caller) || !shim_file(library, path)) return {nullptr, space};
+    if (library == kDriverFile) note_request(std::strchr(file, '/') != nullptr ? file : nullptr, caller);
     return {open(space == LM_ID_NEWLM ? LM_ID_BASE : space, path, shim_mode(mode)), space};
   }
   // A new namespace starts without our preload: the shim goes in first, so that a DT_NEEDED libcuda.so.1 finds it

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <climits>
 
 #include "shim/unlisted.hpp"
 #include "shim/unlisted_count.h"
@@ -22,27 +21,43 @@ namespace {
 std::atomic<void*> library{nullptr};
 char no_library;
 
-void* load() noexcept {
-  char path[PATH_MAX];
-  if (!kWrapped.locate(path, sizeof path)) return nullptr;
-  void* handle = open_real_library(path);
-  if (handle == nullptr) return nullptr;
-  // A container may have put this very library where the driver should be: going on would call ourselves for ever.
+/// A container may have put this very library where the driver should be: going on would call ourselves for ever.
+bool is_this_library(void* handle) noexcept {
   for (std::size_t i = 0; i < kWrapped.count; ++i) {
     void* first = ::dlsym(handle, kWrapped.names[i]);
-    if (first == ration_own_entries[i]) return nullptr;
-    if (first != nullptr) break;
+    if (first != nullptr) return first == ration_own_entries[i];
   }
-  return handle;
+  return false;
 }
 
 }  // namespace
+
+void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexcept {
+  struct Found {
+    bool wrapped;
+    void* handle;
+  } found{look == kWrapped.look, nullptr};
+  look(
+      [](void* out, const char* path) noexcept {
+        auto& first = *static_cast<Found*>(out);
+        void* handle = open_real_library(path);  // of another architecture, or only half there: the next one
+        if (handle == nullptr) return false;
+        if (first.wrapped && (is_this_library(handle) || driver::is_stub_driver(handle))) {
+          ::dlclose(handle);
+          return false;
+        }
+        first.handle = handle;
+        return true;
+      },
+      &found);
+  return found.handle;
+}
 
 void* wrapped_library() noexcept {
   void* found = library.load(std::memory_order_acquire);
   if (found == nullptr) [[unlikely]] {
     const int saved = errno;
-    found = load();
+    found = open_first(kWrapped.look);
     library.store(found != nullptr ? found : &no_library, std::memory_order_release);
     errno = saved;
   }

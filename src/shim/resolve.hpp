@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "driver/location.hpp"
+
 namespace ration::shim {
 
 /// The library behind a shim.
@@ -14,8 +16,8 @@ struct Wrapped {
   const char* prefix;        ///< with which the names of all its functions begin
   const char* const* names;  ///< the exported functions, in the order of the slots
   std::size_t count;
-  /// Writes the absolute path of the real library; false where there is none.
-  bool (*locate)(char* path, std::size_t size) noexcept;
+  /// Where the real library may lie (driver_location.hpp).
+  bool (*look)(driver::Take* take, void* context) noexcept;
   /// What answers in place of function `index`: where the library lacks it, or (`library` false) where there is none.
   void* (*stand_in)(std::uint32_t index, bool library) noexcept;
 };
@@ -27,6 +29,9 @@ extern const Wrapped kWrapped;
 
 /// The real function in slot `index`, or null.
 [[nodiscard]] void* wrapped_address(std::uint32_t index) noexcept;
+
+/// The first library that `look` offers and that can be loaded; null: none.
+[[nodiscard]] void* open_first(bool (*look)(driver::Take* take, void* context) noexcept) noexcept;
 
 /// libc's own dlopen, past our interception of it.
 [[nodiscard]] void* open_real_library(const char* path) noexcept;

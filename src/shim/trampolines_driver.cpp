@@ -64,7 +64,7 @@ void* stand_in(std::uint32_t index, bool library) noexcept {
 
 }  // namespace
 
-const Wrapped kWrapped{"cu", kNames, kSymbolCount, &locate_driver, &stand_in};
+const Wrapped kWrapped{"cu", kNames, kSymbolCount, &look_for_driver, &stand_in};
 
 bool driver_present() noexcept { return wrapped_library() != nullptr; }
 void* real_address(Symbol symbol) noexcept { return wrapped_address(static_cast<std::uint32_t>(symbol)); }

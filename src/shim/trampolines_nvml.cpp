@@ -34,7 +34,7 @@ void* stand_in(std::uint32_t, bool library) noexcept {
 
 }  // namespace
 
-const Wrapped kWrapped{"nvml", kNames, kNvmlSymbolCount, &locate_nvml, &stand_in};
+const Wrapped kWrapped{"nvml", kNames, kNvmlSymbolCount, &look_for_nvml, &stand_in};
 
 // The driver's shim may stand in front of libc's dlopen: it lets calls of this library through (open_route.cpp).
 void* open_real_library(const char* path) noexcept { return ::dlopen(path, RTLD_NOW | RTLD_LOCAL); }

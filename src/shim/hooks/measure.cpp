@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <climits>
 #include <cstdio>
 
 #include "driver/nvml_abi.hpp"
@@ -35,8 +34,7 @@ const Nvml& library() noexcept {
   const SpinGuard guard(starting);
   if (tried.load(std::memory_order_relaxed)) return nvml;
   // By its place: under its name stands the guard's, whose answers are about the workload.
-  char path[PATH_MAX];
-  if (void* handle = locate_nvml(path, sizeof path) ? open_real_library(path) : nullptr; handle != nullptr) {
+  if (void* handle = open_first(&look_for_nvml); handle != nullptr) {
     auto* init = reinterpret_cast<nvml::nvmlReturn_t (*)()>(::dlsym(handle, "nvmlInit_v2"));
     nvml.handle_by_uuid = reinterpret_cast<decltype(nvml.handle_by_uuid)>(::dlsym(handle, "nvmlDeviceGetHandleByUUID"));
     nvml.list = reinterpret_cast<ListProcesses*>(::dlsym(handle, "nvmlDeviceGetComputeRunningProcesses_v3"));
