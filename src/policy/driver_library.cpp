@@ -44,11 +44,12 @@ Library::Library(const std::string& folder, const char* soname) {
     if (const char* folders = std::getenv("LD_LIBRARY_PATH"); folders != nullptr) seeker.library_path = folders;
     driver::read_program(seeker.program);
     driver::look_for(
-        soname, seeker,
-        [](void* self, const char* path) noexcept { return static_cast<Library*>(self)->take(path); }, this);
+        soname, seeker, [](void* self, const char* path) noexcept { return static_cast<Library*>(self)->take(path); },
+        this);
     if (handle_ == nullptr && problem_.empty())
-      problem_ = stubs_.empty() ? fmt::format("there is no {}", soname)
-                                : fmt::format("there is no {} but {}, which is made to link with", soname, stubs_.front());
+      problem_ = stubs_.empty()
+                     ? fmt::format("there is no {}", soname)
+                     : fmt::format("there is no {} but {}, which is made to link with", soname, stubs_.front());
   }
   if (handle_ == nullptr) return;
   problem_.clear();
