@@ -81,6 +81,14 @@ std::string own_runtime_folder() {
   return given != nullptr && is_own(given) ? given : "";
 }
 
+std::string simulated_nodes_folder() {
+  if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') return given;
+  const std::string name = fmt::format("ration-sim-{}", ::getuid()), runtime = own_runtime_folder();
+  if (!runtime.empty()) return runtime + "/" + name;
+  const std::string found = unguessable_folder(name);
+  return found.empty() ? "/tmp/" + name : found;
+}
+
 SimulatedNodeFolder simulated_node_folder(const std::string& description) {
   SimulatedNodeFolder node;
   const std::string name = "/" + std::to_string(std::hash<std::string>{}(description)&0xffffffff);

@@ -27,6 +27,9 @@ struct SimulatedNodeFolder {
   std::string problem;  ///< empty: it can be used
 };
 
+/// In which the folders of this user's simulated nodes lie; nothing is made.
+[[nodiscard]] std::string simulated_nodes_folder();
+
 /// Where the processes of the node that RATION_SIM describes meet: in RATION_SIM_DIR, which is trusted as it is, else
 /// in a folder of this user. Made where it is not there.
 [[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);

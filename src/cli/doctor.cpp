@@ -15,6 +15,7 @@
 
 #include "cli/doctor_findings.hpp"
 #include "cli/launch.hpp"
+#include "cli/other_versions.hpp"
 #include "cli/simulated.hpp"
 #include "cli/try_suspend.hpp"
 #include "cli/verbs.hpp"
@@ -177,6 +178,8 @@ Finding check_books(const Session& session) {
                                        static_cast<long>(books.size()) - running, session.size(room));
   if (room < Bytes{std::uint64_t{4} << 20})
     return bad(text + ": too little for another book", "export RATION_RUNTIME_DIR=<another folder>");
+  if (const auto others = of_other_versions(*store); !others.empty())
+    return warn(others.front().what, others.front().fix);
   const auto broken = store->damaged();
   if (!broken.empty())
     return warn(fmt::format("{} is no sound book: {}", broken.front().first, broken.front().second),
@@ -353,7 +356,11 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
                             {"mem.orphaned", [&] { return check_orphaned(session); }},
                             {"suspend.tried", [&] { return check_suspension(session, options.try_suspend); }},
                             {"sim.selftest", check_simulator},
-                            {"sim.cuda", check_simulated_cuda}};
+                            {"sim.cuda", check_simulated_cuda},
+                            {"folders.package", [&] { return check_package(session); }},
+                            {"folders.runtime", [&] { return check_runtime(session); }},
+                            {"folders.state", [&] { return check_state(session); }},
+                            {"folders.sim", [&] { return check_simulated_nodes(session); }}};
   checks.push_back({"enforce.probe", [&] { return probe(session); }});
   for (const auto* list : {&options.only, &options.skip})
     for (const std::string& name : *list)
@@ -370,6 +377,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
     ++counts[static_cast<int>(finding.verdict)];
     rows.push_back(
         {{"check", check.id}, {"result", word(finding.verdict)}, {"message", finding.text}, {"fix", finding.fix}});
+    rows.back().update(finding.details);
     table.add({check.id, word(finding.verdict), finding.text, finding.fix});
     if (session.format() != Format::kText) continue;
     constexpr int kColours[] = {32, 33, 31};

@@ -15,6 +15,7 @@
 #include "base/command.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_client.hpp"
+#include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 #include "node/explain.hpp"
 
@@ -178,6 +179,7 @@ constexpr std::string_view kNotShown[] = {"run",
 
 /// By its own name, TENANT/NAME or USER/NAME.
 bool is_named(const json& row, const std::string& name) {
+  if (!governed(row)) return false;  // it has no name
   const std::string own = row.value("workload", "");
   return !own.empty() &&
          (name == own || name == row.value("tenant", "") + "/" + own ||
@@ -288,6 +290,9 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     return other("tenant", options.tenant) || other("user", options.user) ||
            (!options.name.empty() && !is_named(row, options.name));
   });
+  const auto store = session.store();
+  if (store && !options.name.empty() && rows.empty())
+    if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
   if (!options.name.empty() && rows.empty())
     return fail("E1801", fmt::format("no running workload is named '{}'.", options.name), "ration ps", 3);
   if (auto sorted = sort_rows(rows, options.sort); !sorted) return tl::unexpected(sorted.error());
@@ -297,6 +302,9 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   }
   if (as_json) {
     json more{{"devices", devices}, {"warnings", snapshot->value("warnings", json::array())}};
+    if (store)
+      for (const auto& book : running_of_other_versions(*store))
+        more["warnings"].push_back({{"id", book.id}, {"message", book.what}, {"fix", book.fix}});
     if (snapshot->contains("queue")) more.update({{"queue", snapshot->at("queue")}, {"source", "daemon"}});
     session.print_json("ps", rows, more);
     return 0;
@@ -313,6 +321,8 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   if (session.format() != Format::kText) return 0;
   if (snapshot->contains("queue")) print_queue(session, snapshot->at("queue"));
   print_other_nodes(session, snapshot->at("devices"), rows);
+  if (store)
+    for (const auto& book : running_of_other_versions(*store)) session.print_finding(book.id, book.what, book.fix);
   return 0;
 }
 

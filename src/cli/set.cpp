@@ -7,6 +7,7 @@
 #include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
+#include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 #include "node/limit_changed.hpp"
 #include "policy/configuration.hpp"
@@ -195,10 +196,12 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (options.limit.empty() && options.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", options.name, "--limit", "6GiB"}), 2);
   }
+  const auto store = session.store();
+  if (store)
+    if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   if (*daemon) return set_through(**daemon, session, options);
-  const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   const auto alone = options.guarantee.empty() ? FileDescriptor{} : store->lock();  // only promises concern others
   const auto machine = session.machine();

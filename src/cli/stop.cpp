@@ -14,6 +14,7 @@
 #include "base/command.hpp"
 #include "base/file.hpp"
 #include "cli/holders.hpp"
+#include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 #include "policy/text.hpp"
 
@@ -72,6 +73,7 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   if (!grace) return tl::unexpected(grace.error());
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
+  if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
   std::vector<std::string> names;
   std::optional<ledger::BookSnapshot> book;
   for (const auto& stored : store->list()) {

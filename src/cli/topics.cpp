@@ -103,6 +103,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1444", "--sim=demo, and no demo of this user runs, or not that one", "ration demo in another terminal"},
       {"E1445", "--sim=demo, and several demos run", "name one: --sim=demo:4711, as it prints it"},
       {"E1446", "a program that asked for a limit from inside ended meanwhile", "start it again"},
+      {"E1450", "a workload's book was written by another version of ration",
+       "use the ration that started it, which the message names"},
       {"E1500", "the daemon failed at a request: a bug", "look at its log; nothing was changed"},
       {"E1501", "no daemon runs", "ration serve, or ration service install --now"},
       {"E1502", "not yours to do", "the message says whom to ask; of a tenant: leave --tenant out"},

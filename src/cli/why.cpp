@@ -7,6 +7,7 @@
 #include "cli/admission.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
+#include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 #include "policy/denials.hpp"
 
@@ -175,6 +176,8 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
   if (!in_books) return tl::unexpected(in_books.error());
   if (in_books->time > newest.time) newest = *in_books;
   if (!newest.id.empty()) return newest.id;
+  if (const auto store = session.store(); store && !own.empty())
+    if (auto readable = is_of_this_version(*store, own); !readable) return tl::unexpected(readable.error());
   return fail("E1413",
               workload.empty() ? "nothing was denied."
                                : fmt::format("nothing of a workload '{}' was denied, as far as is known.", workload),

@@ -190,6 +190,21 @@ struct UnlistedRecord {
 };
 static_assert(sizeof(UnlistedRecord) == 64);
 
+/// How the books of every version begin, so that each can say of another's which it is and who made it.
+struct BookStart {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_size;
+  std::uint64_t file_size;
+  std::uint64_t run_number;
+  std::uint64_t created_ns;
+  std::int32_t creator_pid;
+  std::uint32_t creator_user;
+  std::uint64_t creator_start_time;
+  std::uint64_t creator_pid_namespace;
+};
+static_assert(sizeof(BookStart) == 64 && offsetof(BookStart, version) == 8 && offsetof(BookStart, creator_pid) == 40);
+
 struct BookHeader {
   std::uint64_t magic;
   std::uint32_t version;
@@ -241,6 +256,9 @@ struct BookLayout {
 [[nodiscard]] BookStatus check(const BookHeader& header) noexcept;
 
 static_assert(offsetof(BookLayout, accounts) == 4096);
+static_assert(offsetof(BookHeader, version) == offsetof(BookStart, version) &&
+              offsetof(BookHeader, creator_pid) == offsetof(BookStart, creator_pid) &&
+              offsetof(BookHeader, creator_pid_namespace) == offsetof(BookStart, creator_pid_namespace));
 static_assert(sizeof(BookLayout) % 4096 == 0);
 
 }  // namespace ration::ledger

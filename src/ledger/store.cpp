@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/own_folder.hpp"
+#include "ledger/layout.hpp"
 
 namespace ration::ledger {
 namespace {
@@ -127,9 +128,35 @@ std::vector<std::pair<std::string, std::string>> Store::damaged() const {
   for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
     BookSnapshot contents;
     const BookStatus status = Book::read(entry.path().c_str(), contents);
-    if (status != BookStatus::kOk) files.emplace_back(entry.path(), describe(status));
+    if (status != BookStatus::kOk && status != BookStatus::kOtherVersion)
+      files.emplace_back(entry.path(), describe(status));
   }
   return files;
+}
+
+std::vector<ForeignBook> Store::of_other_versions() const {
+  std::vector<ForeignBook> books;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
+    const FileDescriptor file{::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+    BookStart start{};
+    if (!file || ::pread(file.get(), &start, sizeof start, 0) != sizeof start) continue;
+    if (start.magic != kBookMagic || start.version == kBookVersion) continue;
+    ForeignBook book;
+    book.path = entry.path();
+    const std::string stem = entry.path().stem();  // NAME.RUN
+    book.name = stem.substr(0, stem.rfind('.'));
+    book.format = start.version;
+    book.creator.pid = start.creator_pid;
+    book.creator.user = start.creator_user;
+    book.creator.start_time = start.creator_start_time;
+    book.creator.pid_namespace = start.creator_pid_namespace;
+    book.live = start.creator_pid > 0 && liveness(book.creator) == Liveness::kAlive;
+    if (book.live)
+      book.program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", start.creator_pid), error).string();
+    books.push_back(std::move(book));
+  }
+  return books;
 }
 
 }  // namespace ration::ledger

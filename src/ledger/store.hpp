@@ -18,6 +18,16 @@ struct StoredBook {
   bool live = false;  ///< its `ration run` or one of its processes still runs
 };
 
+/// A book of another layout than this ration's, as far as every layout tells.
+struct ForeignBook {
+  std::string path;
+  std::string name;  ///< of the workload, by that of the file
+  std::uint32_t format = 0;
+  ProcessIdentity creator;
+  std::string program;  ///< the `ration` that made it; empty: it has ended, or this user may not know
+  bool live = false;    ///< that `ration` still runs
+};
+
 class Store {
  public:
   /// `RATION_RUNTIME_DIR`, else /run/ration where it is writable, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID,
@@ -39,7 +49,9 @@ class Store {
   [[nodiscard]] Result<std::uint64_t> next_run() const;
   /// Every sound book, the newest run last; ended ones beyond the newest 32 are removed.
   [[nodiscard]] std::vector<StoredBook> list() const;
-  /// Files among the books that cannot be read as one, with the reason.
+  /// Books that another version of ration wrote.
+  [[nodiscard]] std::vector<ForeignBook> of_other_versions() const;
+  /// Other files among the books that cannot be read as one, with the reason.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> damaged() const;
 
  private:
