@@ -40,7 +40,8 @@ nlohmann::json details(const std::string& path, const Amount& amount) {
 }
 
 Finding told(const Session& session, const std::string& path, const Amount& amount, const std::string& more = "") {
-  Finding finding = ok(fmt::format("{}: {} in {}{}", path, session.size(amount.size), counted(amount.files, "file"), more));
+  Finding finding =
+      ok(fmt::format("{}: {} in {}{}", path, session.size(amount.size), counted(amount.files, "file"), more));
   finding.details = details(path, amount);
   return finding;
 }
@@ -62,9 +63,9 @@ Finding check_package(const Session& session) {
   const fs::path root = fs::path(companion("ration")).parent_path().parent_path();
   Amount amount;
   std::error_code error;
-  for (const char* folder : {"bin", "lib", "include", "share", "share/doc", "share/man/man1", "share/man/man7",
-                             "share/bash-completion/completions", "share/zsh/site-functions",
-                             "share/fish/vendor_completions.d"}) {
+  for (const char* folder :
+       {"bin", "lib", "include", "share", "share/doc", "share/man/man1", "share/man/man7",
+        "share/bash-completion/completions", "share/zsh/site-functions", "share/fish/vendor_completions.d"}) {
     for (fs::directory_iterator each(root / folder, error), end; !error && each != end; each.increment(error))
       if (is_of_the_package(each->path().filename())) amount.add(each->path());
   }
@@ -80,8 +81,8 @@ Finding check_runtime(const Session& session) {
   amount.add(store->folder());
   const auto books = store->list();
   const auto running = std::count_if(books.begin(), books.end(), [](const auto& book) { return book.live; });
-  Finding finding = told(session, store->folder(), amount,
-                         fmt::format(", {} ({} running)", counted(books.size(), "book"), running));
+  Finding finding =
+      told(session, store->folder(), amount, fmt::format(", {} ({} running)", counted(books.size(), "book"), running));
   finding.details["books"] = books.size();
   return finding;
 }

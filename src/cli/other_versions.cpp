@@ -12,16 +12,18 @@ namespace ration::cli {
 namespace {
 
 Error error_about(const ledger::ForeignBook& book) {
-  const std::string formats = fmt::format("books of format {}, this one has format {}", book.format, ledger::kBookVersion);
+  const std::string formats =
+      fmt::format("books of format {}, this one has format {}", book.format, ledger::kBookVersion);
   if (!book.live)
     return {"E1450", fmt::format("{} was written by another ration ({}); its workload has ended.", book.path, formats),
             fmt::format("rm {}", shell_word(book.path)), 1};
   // Of another user's or another container's process nobody is told the program.
   const bool known = !book.program.empty();
   return {"E1450",
-          fmt::format("workload '{}' was started by another ration ({}pid {}; {}): its limit holds, and only that ration can "
-                      "show and change it.",
-                      book.name, known ? book.program + ", " : "", book.creator.pid, formats),
+          fmt::format(
+              "workload '{}' was started by another ration ({}pid {}; {}): its limit holds, and only that ration can "
+              "show and change it.",
+              book.name, known ? book.program + ", " : "", book.creator.pid, formats),
           known ? fmt::format("{} ps", shell_word(book.program)) : "Use the ration that started it.", 1};
 }
 

@@ -41,12 +41,14 @@ cd /
 ration run NODE --name job --limit 2GiB -- ration-workload grab --steady 0.2GiB --peak 0.4GiB --quiet
 ration run NODE --name greedy --limit 1GiB -- ration-workload hold 2GiB && exit 1
 mkfifo "$HOME/said"; rationd NODE --listen '' >"$HOME/said" & daemon=$!
+trap 'kill $daemon || true' EXIT
 read -r greeting <"$HOME/said"; rm "$HOME/said"
 ration run NODE --name other --limit 2GiB -- ration-workload grab --steady 0.2GiB --peak 0.4GiB --quiet
 for words in ps "why greedy" events doctor "doctor --probe" "report" "fits 1GiB" "config print" "sim env"; do
   ration $words NODE >/dev/null
 done
 kill $daemon; wait $daemon || true
+trap - EXIT
 ration demo --speed 20 --for 3s </dev/null >&2
 ration doctor NODE -o json --only folders
 """
