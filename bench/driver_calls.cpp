@@ -1,5 +1,6 @@
 // What the shim adds to the driver's calls: the same measurements with and without it, in turn, in one run.
 //   ration-bench [calls | book]    prints the table, or that part of it
+//   ration-bench guards FOLDER     this build's guard against another's, which lies in FOLDER
 // Every round starts a fresh process for each side; the figure is the median over the rounds of (with - without).
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -154,7 +155,7 @@ int only_start() {
 }
 
 struct Side {
-  bool shim = false;
+  std::string guard;   ///< folder of the shim; empty: none
   std::string folder;  ///< of the build
   std::string book;
 };
@@ -166,10 +167,10 @@ pid_t spawn(const Side& side, const std::vector<std::string>& command, int input
   if (input >= 0) ::dup2(input, STDIN_FILENO);
   if (output >= 0) ::dup2(output, STDOUT_FILENO);
   ::setenv("LD_LIBRARY_PATH", (side.folder + "/sim").c_str(), 1);
-  if (side.shim) {
+  if (!side.guard.empty()) {
     ::setenv("RATION_BOOK", side.book.c_str(), 1);
     ::setenv("RATION_DRIVER_PATH", (side.folder + "/sim").c_str(), 1);
-    ::setenv("LD_PRELOAD", (side.folder + "/shim/libcuda.so.1:" + side.folder + "/shim/libnvidia-ml.so.1").c_str(), 1);
+    ::setenv("LD_PRELOAD", (side.guard + "/libcuda.so.1:" + side.guard + "/libnvidia-ml.so.1").c_str(), 1);
   }
   std::vector<char*> arguments;
   for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -282,32 +283,72 @@ int print_uuid() {
   return ::write(STDOUT_FILENO, uuid.bytes, sizeof uuid.bytes) == sizeof uuid.bytes ? 0 : 1;
 }
 
-void compare_all(const std::string& scratch) {
+struct Sides {
+  Side plain, shimmed;
+};
+
+/// A simulated node of its own, and a book with room for whatever is measured.
+Sides prepare(const std::string& scratch) {
   ::setenv("RATION_SIM", kNode, 1);
   ::setenv("RATION_SIM_DIR", scratch.c_str(), 1);
   const std::string folder = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
-  const Side plain{false, folder, ""};
-  const Side shimmed{true, folder, scratch + "/bench.book"};
+  Sides sides{{"", folder, ""}, {folder + "/shim", folder, scratch + "/bench.book"}};
   ledger::NewBook contents;
   contents.name = "bench";
   ledger::NewAccount account;
-  account.device = card(plain);
+  account.device = card(sides.plain);
   account.device_total = Bytes{std::uint64_t{16} << 30};
   account.limit =
       account.device_total - Bytes{std::uint64_t{64} << 20};  // so that the guard can be told from its absence
   account.context_estimate = Bytes{std::uint64_t{1} << 20};   // as `ration run` enters it, once it was measured
   contents.accounts.push_back(account);
-  if (ledger::Book::create(shimmed.book.c_str(), contents) != ledger::BookStatus::kOk) std::exit(1);
+  if (ledger::Book::create(sides.shimmed.book.c_str(), contents) != ledger::BookStatus::kOk) std::exit(1);
+  return sides;
+}
 
+void expect_guard(const Side& plain, const Side& shimmed) {
+  if (total_seen_by(plain) != total_seen_by(shimmed)) return;
+  std::fprintf(stderr, "ration-bench: the guard is not in front of the driver; nothing was measured\n");
+  std::exit(1);
+}
+
+/// Of two guards, in turn: the best of all rounds, since what interrupts only adds.
+void compare_guards(const std::string& scratch, const std::string& other_folder) {
+  const auto [plain, own] = prepare(scratch);
+  Side other = own;
+  other.guard = other_folder;
+  expect_guard(plain, own);
+  expect_guard(plain, other);
+  std::map<std::string, double> best_own, best_other;
+  const auto keep = [](std::map<std::string, double>& best, const std::map<std::string, double>& round) {
+    for (const auto& [name, value] : round) {
+      const auto at = best.emplace(name, value).first;
+      at->second = std::min(at->second, value);
+    }
+  };
+  for (int i = 0; i < 2 * kRounds; ++i) {
+    keep(best_own, measured(own, "measure"));
+    keep(best_other, measured(other, "measure"));
+  }
+  std::printf(
+      "| call | this build's guard | the other's | ratio | must be | |\n| --- | --- | --- | --- | --- | --- |\n");
+  for (const char* key : {"large-0", "large-1000", "small-0", "small-1000", "async"}) {
+    const Row& row = *std::find_if(std::begin(kRows), std::end(kRows),
+                                   [&](const Row& each) { return std::strcmp(each.key, key) == 0; });
+    const double ratio = best_other[key] / best_own[key];
+    std::printf("| %s | %.1f ns | %.1f ns | %.3f | ≤ 1.05 | %s |\n", row.text, best_own[key], best_other[key], ratio,
+                ratio <= 1.05 ? "ok" : "MISSED");
+  }
+}
+
+void compare_all(const std::string& scratch) {
+  const auto [plain, shimmed] = prepare(scratch);
   std::map<std::string, std::vector<double>> without, with;
-  const auto round = [&](const char* mode, const std::string& suffix) {
+  const auto round = [&, &plain = plain, &shimmed = shimmed](const char* mode, const std::string& suffix) {
     for (const auto& [name, value] : measured(plain, mode)) without[name + suffix].push_back(value);
     for (const auto& [name, value] : measured(shimmed, mode)) with[name + suffix].push_back(value);
   };
-  if (total_seen_by(plain) == total_seen_by(shimmed)) {
-    std::fprintf(stderr, "ration-bench: the guard is not in front of the driver; nothing was measured\n");
-    std::exit(1);
-  }
+  expect_guard(plain, shimmed);
   for (int i = 0; i < kRounds; ++i) round("measure", "");
   const double slowness = bench::measure_slowness();
   std::printf(
@@ -367,6 +408,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "total") == 0) return print_total();
   const std::string scratch = std::filesystem::temp_directory_path() / ("ration-bench-" + std::to_string(::getpid()));
   std::filesystem::create_directories(scratch);
+  if (argc == 3 && std::strcmp(argv[1], "guards") == 0) compare_guards(scratch, argv[2]);
   if (argc == 1 || std::strcmp(argv[1], "calls") == 0) compare_all(scratch);
   // Books lie below /run: what a disk does to a page that is written is not theirs.
   if (argc == 1 || std::strcmp(argv[1], "book") == 0) ration::bench::print_book_rows("/dev/shm");

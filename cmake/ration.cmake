@@ -7,6 +7,9 @@ if(RATION_STATIC)
   target_link_options(ration_options INTERFACE -static-libstdc++ -static-libgcc)
 endif()
 
+# Links with link-time optimisation; GCC's in as many processes as there are cores.
+set(RATION_LINK_TIME $<IF:$<CXX_COMPILER_ID:GNU>,-flto=auto,-flto>)
+
 # ration_library(NAME SOURCES... [DEPENDS ...]): a static library of one room.
 function(ration_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})

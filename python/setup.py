@@ -1,4 +1,4 @@
-"""Puts what is not Python into the package: the C library, the guard, the simulated GPU and the command. They are taken from
+"""Puts what is not Python into the package: the C library, the guard, the simulated GPU and the commands. They are taken from
 RATION_PACKAGE, an unpacked package of ration's, or from the source tree's build."""
 import os
 import pathlib
@@ -13,17 +13,22 @@ except ImportError:  # building a wheel asks for it; installing does not
     bdist_wheel = None
 
 HERE = pathlib.Path(__file__).resolve().parent
-
+VERSION = os.environ.get("RATION_VERSION") or (HERE.parent / "VERSION").read_text().strip()
 
 # In an unpacked package, and where the build has it.
-PARTS = {"bin/ration": "bin/ration", "lib/libration.so.1": "lib/libration.so.1", "lib/ration/shim": "shim", "lib/ration/sim": "sim"}
+PARTS = {"bin/ration": "bin/ration", "bin/ration-workload": "bin/ration-workload", "lib/libration.so.1": "lib/libration.so.1",
+         "lib/ration/shim": "shim", "lib/ration/sim": "sim", "share/ration/schema": "../../share/ration/schema",
+         "share/ration/traces": "../../share/ration/traces", "share/ration/scenarios": "../../share/ration/scenarios"}
+# In an unpacked package alone.
+BESIDE = ["share/doc/ration/licences", "LICENSE"]
 
 
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
         package = os.environ.get("RATION_PACKAGE")
-        for part, built in PARTS.items():
+        parts = {**PARTS, **{part: part for part in BESIDE if package}}
+        for part, built in parts.items():
             source = pathlib.Path(package, part) if package else HERE.parent / "build/release" / built
             if not source.exists():
                 raise SystemExit(f"{source} is not there: run ./dev build first, or set RATION_PACKAGE")
@@ -44,11 +49,11 @@ class WithNativeCode(Distribution):
 commands = {"build_py": BuildWithLibrary}
 if bdist_wheel is not None:
     class ForEveryPython(bdist_wheel):
-        """The library is called through ctypes, so any Python 3 will do."""
+        """The library is called through ctypes, so any Python 3 will do. RATION_WHEEL_PLATFORM: where it runs."""
 
         def get_tag(self):
-            return ("py3", "none", super().get_tag()[2])
+            return ("py3", "none", os.environ.get("RATION_WHEEL_PLATFORM") or super().get_tag()[2])
 
     commands["bdist_wheel"] = ForEveryPython
 
-setup(cmdclass=commands, distclass=WithNativeCode)
+setup(version=VERSION, cmdclass=commands, distclass=WithNativeCode)

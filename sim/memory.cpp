@@ -23,7 +23,6 @@ using namespace cuda;
 namespace {
 
 constexpr std::uint64_t kSmall = 1 << 20;  // from here on a block has granules of its own
-constexpr int kClasses = 12;               // 512 B, 1 KiB, … 1 MiB
 
 /// A granule cut into equal pieces.
 struct Arena {

@@ -15,6 +15,7 @@
 
 #include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
+#include "base/stable_hash.hpp"
 #include "node_state.hpp"
 #include "shared_blocks.hpp"
 
@@ -140,8 +141,8 @@ void Node::card_uuid(int device, unsigned char (&out)[16]) const {
       out[i] = static_cast<unsigned char>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
     return;
   }
-  const std::uint64_t high = std::hash<std::string>{}(folder_)*0x9e3779b97f4a7c15U + static_cast<unsigned>(model.card);
-  const std::uint64_t low = std::hash<std::string>{}(card_name(model)) ^ high << 7;
+  const std::uint64_t high = stable_hash(folder_) * 0x9e3779b97f4a7c15U + static_cast<unsigned>(model.card);
+  const std::uint64_t low = stable_hash(card_name(model)) ^ high << 7;
   std::memcpy(out, &high, 8);
   std::memcpy(out + 8, &low, 8);
 }
@@ -150,7 +151,7 @@ void Node::uuid(int device, unsigned char (&out)[16]) const {
   card_uuid(device, out);
   const Model& model = models()[static_cast<std::size_t>(device)];
   if (model.profile.empty()) return;
-  const std::uint64_t own = std::hash<std::string>{}(model.name + std::to_string(model.instance));
+  const std::uint64_t own = stable_hash(model.name + std::to_string(model.instance));
   for (std::size_t i = 0; i < 8; ++i) out[i] ^= static_cast<unsigned char>(own >> 8 * i);
 }
 

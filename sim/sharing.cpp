@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/system_calls.hpp"
 #include "driver.hpp"
 #include "driver/cuda_share_abi.hpp"
 #include "host_memory.hpp"
@@ -133,7 +134,7 @@ RATION_ENTRY cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUme
     return CUDA_ERROR_INVALID_VALUE;
   const PoolTicket ticket{kPoolTicket, shareable_pool_device(pool)};
   if (ticket.device < 0) return CUDA_ERROR_INVALID_VALUE;
-  const int descriptor = ::memfd_create("ration-sim-pool", MFD_CLOEXEC);
+  const int descriptor = ration::memory_file("ration-sim-pool");
   if (descriptor < 0 || ::write(descriptor, &ticket, sizeof ticket) != sizeof ticket)
     return CUDA_ERROR_OPERATING_SYSTEM;
   Node::get()->note(Unmovable::kShared);

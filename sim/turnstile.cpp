@@ -9,6 +9,7 @@
 #include <climits>
 #include <new>
 
+#include "base/system_calls.hpp"
 #include "node_lock.hpp"
 
 namespace ration::sim {
@@ -23,7 +24,7 @@ OwnProcess* own_process = &before_start;
 }
 
 std::int32_t this_thread() {
-  static thread_local const auto id = static_cast<std::int32_t>(::gettid());
+  static thread_local const auto id = static_cast<std::int32_t>(this_thread_id());
   return id;
 }
 

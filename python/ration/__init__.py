@@ -17,6 +17,7 @@ from . import activation
 activation.at_import()
 
 from . import tf  # noqa: E402  (after the guard is in front of the driver)
+from . import _native
 from ._native import MemoryLimitExceeded
 from .activation import activate, is_governed, reexec
 from .guard import MemoryGuard
@@ -27,7 +28,7 @@ from .report import get_memory_details, log_memory_usage, memory_map
 from .setup_gpu import setup_gpu
 from .tf import config
 
-__version__ = "0.1.0"
+__version__ = _native.library.ration_version().decode()
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",
            "find_executable_batch_size", "get_memory_details", "is_governed", "limit", "load_ipython_extension",
            "log_memory_usage", "memory_map", "on_pressure", "profile", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/system_calls.hpp"
 #include "standin.hpp"
 
 namespace ration::standin::cupti {
@@ -149,7 +150,7 @@ const char* kept(const char* name) {
 
 std::uint32_t thread_number() {
   return system_threads
-             ? static_cast<std::uint32_t>(::syscall(SYS_gettid))
+             ? static_cast<std::uint32_t>(this_thread_id())
              : static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(reinterpret_cast<void*>(::pthread_self())));
 }
 

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/system_calls.hpp"
+
 namespace ration::standin {
 namespace {
 
@@ -43,7 +45,7 @@ struct Mailbox::Pair {
 };
 
 std::shared_ptr<Mailbox> Mailbox::make() {
-  const int descriptor = static_cast<int>(::syscall(SYS_memfd_create, "ration-nccl", MFD_CLOEXEC));
+  const int descriptor = memory_file("ration-nccl");
   if (descriptor < 0) return nullptr;
   struct stat status {};
   if (::ftruncate(descriptor, static_cast<off_t>(kFileBytes)) != 0 || ::fstat(descriptor, &status) != 0) {

@@ -10,7 +10,7 @@ namespace ration {
 namespace {
 
 // Letters beyond ASCII mean nothing to a shell.
-bool is_plain(char letter) {
+bool needs_no_quotes(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
          (letter & 0x80) != 0 || std::string_view("-_./:=+,@%").find(letter) != std::string_view::npos;
 }
@@ -25,7 +25,7 @@ bool begins_command(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::string shell_word(std::string_view word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return printable(std::string(word));
+  if (!word.empty() && std::all_of(word.begin(), word.end(), needs_no_quotes)) return printable(std::string(word));
   std::string quoted = "'";
   for (const char letter : printable(std::string(word)))
     quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);

@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
+
+#include "base/stable_hash.hpp"
 
 namespace ration {
 namespace {
@@ -91,7 +92,7 @@ std::string simulated_nodes_folder() {
 
 SimulatedNodeFolder simulated_node_folder(const std::string& description) {
   SimulatedNodeFolder node;
-  const std::string name = "/" + std::to_string(std::hash<std::string>{}(description)&0xffffffff);
+  const std::string name = "/" + std::to_string(stable_hash(description) & 0xffffffff);
   if (const char* given = std::getenv("RATION_SIM_DIR"); given != nullptr && *given != '\0') {
     node.path = given;
     node.problem = make_trusted_folder(node.path, X_OK);

@@ -258,7 +258,7 @@ Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vecto
   if (!who) return tl::unexpected(who.error());
   if (who->at("role") == "operator") return others;
   std::erase_if(chosen, [&](const Idler& each) {
-    if (each.user == who->at("user")) return false;
+    if (each.user == who->at("user").get<std::string>()) return false;
     others.push_back(each.name());
     return true;
   });

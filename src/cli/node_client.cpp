@@ -118,7 +118,7 @@ bool is_of_another(const json& snapshot, const policy::Machine& machine) {
   const json& devices = snapshot.at("devices");
   return std::none_of(devices.begin(), devices.end(), [&](const json& device) {
     return std::any_of(machine.devices.begin(), machine.devices.end(),
-                       [&](const policy::Device& own) { return own.uuid == device.at("uuid"); });
+                       [&](const policy::Device& own) { return own.uuid == device.at("uuid").get<std::string>(); });
   });
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/printable.hpp"
+#include "base/system_calls.hpp"
 #include "ledger/book.hpp"
 #include "ledger/layout.hpp"
 
@@ -223,11 +224,7 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   if (magic != kBookMagic) return BookStatus::kForeign;
   out.file_ = std::move(file);
   out.owner_ = status.st_uid;
-  struct statx more {};
-  const bool born =
-      ::statx(out.file_.get(), "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME) != 0;
-  out.number_ = status.st_ino;
-  if (born) out.number_ ^= static_cast<std::uint64_t>(more.stx_btime.tv_sec) * 1'000'000'000U + more.stx_btime.tv_nsec;
+  out.number_ = status.st_ino ^ birth_time_ns(out.file_.get());
   return BookStatus::kOk;
 }
 

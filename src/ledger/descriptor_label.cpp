@@ -1,13 +1,14 @@
 #include "ledger/descriptor_label.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "base/system_calls.hpp"
 
 namespace ration::ledger {
 namespace {
@@ -53,7 +54,7 @@ FileDescriptor open_control_file(const char* path) noexcept {
 std::uint64_t draw_number() noexcept {
   std::uint64_t number = 0;
   while (number == 0) {
-    if (::getrandom(&number, sizeof number, 0) != sizeof number) return 0;
+    if (!random_bytes(&number, sizeof number)) return 0;
     number %= kLabelEnd;
   }
   return number;

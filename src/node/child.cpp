@@ -3,11 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "base/system_calls.hpp"
 
 extern char** environ;
 
@@ -19,7 +20,7 @@ Result<Child> Child::start(std::vector<std::string> words, const std::string& in
                 fmt::format("which {}", words.front()));
   };
   // A file in memory instead of a pipe: it takes the whole input at once, however slowly the child reads.
-  const FileDescriptor in{::memfd_create("ration-input", MFD_CLOEXEC)};
+  const FileDescriptor in{memory_file("ration-input")};
   if (!in || ::pwrite(in.get(), input.data(), input.size(), 0) != static_cast<ssize_t>(input.size()))
     return failed(errno);
   int ends[2];

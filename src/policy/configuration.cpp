@@ -1,6 +1,7 @@
 #include "policy/configuration.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <sched.h>
-#include <sys/single_threaded.h>
 #include <time.h>
 
 #include <atomic>
+
+/// glibc's word for a process of one thread: since 2.32, so absent on older ones.
+extern "C" [[gnu::weak]] char __libc_single_threaded;
 
 namespace ration::pool {
 
@@ -15,7 +17,7 @@ namespace ration::pool {
 class BriefLock {
  public:
   void lock() noexcept {
-    if (__libc_single_threaded) {  // nobody else can have it
+    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {  // nobody else can have it
       held_.store(true, std::memory_order_relaxed);
       return;
     }

@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <new>
 
+#include "base/system_calls.hpp"
+
 namespace ration::pool {
 
 HostBacking::HostBacking(Bytes capacity)
-    : file_(::memfd_create("ration-pool", MFD_CLOEXEC)),
-      capacity_(static_cast<std::uint32_t>(capacity.count() / kGranule.count())) {
+    : file_(memory_file("ration-pool")), capacity_(static_cast<std::uint32_t>(capacity.count() / kGranule.count())) {
   if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(capacity_ * kGranule.count())) != 0) throw std::bad_alloc();
 }
 

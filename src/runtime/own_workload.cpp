@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 
 #include "base/command.hpp"
 #include "base/file.hpp"
+#include "base/system_calls.hpp"
 #include "base/units.hpp"
 #include "ration/runtime.hpp"
 #include "runtime/physical.hpp"
@@ -86,7 +86,7 @@ std::string contents(const FileDescriptor& file) {
 /// Runs `ration activate` and returns what it printed. UnknownError with what it complained of.
 std::string ask_for_book() {
   const std::string program = companion({"../bin/ration"}).string();
-  const FileDescriptor output{::memfd_create("ration", MFD_CLOEXEC)}, problems{::memfd_create("ration", MFD_CLOEXEC)};
+  const FileDescriptor output{memory_file("ration")}, problems{memory_file("ration")};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

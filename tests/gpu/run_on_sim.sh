@@ -3,7 +3,7 @@
 # hangs; and without a card it says so and exits 3.
 set -u
 here=$SOURCE/tests/gpu
-tarball=$(compgen -G "$SOURCE/build/ration-*-linux-*.tar.gz" | tail -1)
+tarball=$(compgen -G "$SOURCE/build/dist/ration-*-linux-$(uname -m).tar.gz" | tail -1)
 [ -n "$tarball" ] || { echo "skipped: no tarball here (./dev package makes one)"; exit 77; }
 folder=$(mktemp -d /tmp/ration-gpu-test-XXXXXX)
 trap 'rm -rf "$folder"' EXIT

@@ -1,0 +1,17 @@
+// A hash that is the same in every build of ration, for names that one program makes and another finds.
+// std::hash is not: each C++ standard library has its own.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ration {
+
+/// FNV-1a, 64 bits. Against accidents alone: whoever wants to can find two texts with the same.
+[[nodiscard]] constexpr std::uint64_t stable_hash(std::string_view text) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  return hash;
+}
+
+}  // namespace ration
