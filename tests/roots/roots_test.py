@@ -65,7 +65,7 @@ def entered(root, script, *binds):
                  f"mount -t overlay overlay -o lowerdir={root},upperdir={scratch}/upper,workdir={scratch}/work {scratch}/merged", f"cd {scratch}/merged",
                  "mkdir -p proc dev tmp packages", "mount -t proc proc proc", "mount --rbind /dev dev", "mount -t tmpfs tmpfs tmp", "ip link set lo up 2>/dev/null || true",
                  f"mount --bind {DIST} packages", *(f"mkdir -p .{target}; mount --bind {source} .{target}" for source, target in binds),
-                 'exec chroot . /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LANG=C.UTF-8 /bin/sh -c "$1"']
+                 'exec chroot . /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 /bin/sh -c "$1"']
         return subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-ec", "\n".join(lines), "-", script],
                               capture_output=True, text=True, timeout=600)
 
@@ -99,9 +99,10 @@ class InSystems(unittest.TestCase):
     def test_what_the_debian_package_left(self):
         done = entered(system("bookworm"), f"""set -e
             find / -xdev | grep -vE '^/(tmp|packages|proc|dev|var/lib/dpkg|var/log|var/cache)' | sort >/tmp/before
-            dpkg -i /packages/ration_{VERSION}_{DEBIAN[HERE]}.deb >/dev/null; dpkg --purge ration >/dev/null 2>&1
+            dpkg -i /packages/ration_{VERSION}_{DEBIAN[HERE]}.deb >/dev/null; ration version; dpkg --purge ration >/dev/null 2>&1
             find / -xdev | grep -vE '^/(tmp|packages|proc|dev|var/lib/dpkg|var/log|var/cache)' | sort >/tmp/after
             diff /tmp/before /tmp/after""")
+        self.assertIn(f"ration {VERSION}", done.stdout, done.stderr)
         left = [line[2:] for line in done.stdout.splitlines() if line.startswith(">")]
         # Debian keeps the groups that packages made, and backups of the files that name them.
         self.assertEqual([path for path in left if path.removesuffix("-") not in ("/etc/group", "/etc/gshadow", "/etc/passwd", "/etc/shadow")], [], done.stderr)
