@@ -29,6 +29,7 @@ GLIBC = "2.17"  # of RHEL 7: older than any server with a driver that ration kno
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 # manylinux_2_28 is the oldest that today's frameworks run on; the other names are for installers that know no newer ones.
 WHEEL_PLATFORM = "manylinux_2_17_{0}.manylinux2014_{0}.manylinux_2_28_{0}"
+CANNOT_BE_HAD = 69  # EX_UNAVAILABLE: `./dev test` goes on without packages
 PROGRAMS = ["ration", "ration-workload", "ration-sim-truth", "ration-bench"]
 
 
@@ -343,7 +344,8 @@ def main():
             return
         builds = {architecture: compile_for(architecture) for architecture in architectures}
     except tools.NotToBeHad as missing:
-        sys.exit(f"no packages: what they are compiled with cannot be had here ({missing})")
+        print(f"no packages: what they are compiled with cannot be had here ({missing})", file=sys.stderr)
+        sys.exit(CANNOT_BE_HAD)
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)
     program = host_program(builds)
