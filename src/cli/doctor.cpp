@@ -150,11 +150,11 @@ Finding check_preload(const Session& session) {
 }
 
 Finding check_python() {
-  const auto python = policy::examine_program("python3");
+  const auto python = policy::examine_program({"python3"});
   if (!python) return ok("no python3 here to check");
-  if (python->escape.empty()) return ok("python3 can be guarded (" + python->program + ")");
-  return bad("python3 would not be held to a limit: " + python->escape,
-             "Use another python3; ration run --require-enforced does not start such programs");
+  if (python->hold == policy::Hold::kProgram) return ok("python3 can be guarded (" + python->program + ")");
+  return bad("python3 would not be held to a limit: " + python->reason,
+             "Use another python3: ration run does not start this one");
 }
 
 // Guard and program are built for one C library: that this one runs here shows that the guard can.

@@ -13,10 +13,10 @@
 
 #include "base/command.hpp"
 #include "cli/admission.hpp"
+#include "cli/guarded.hpp"
 #include "cli/launch.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
-#include "policy/enforcement.hpp"
 
 namespace ration::cli {
 namespace {
@@ -40,16 +40,10 @@ Result<void> refuse_nesting() {
       125);
 }
 
-Result<void> check_program(const RunOptions& options, std::string& escape) {
-  const std::string& program = options.program.front();
-  const auto examined = policy::examine_program(program);
-  if (examined) escape = examined->escape;
-  if (!options.require_enforced || escape.empty()) return {};
-  return fail("E1404", fmt::format("{} here would not be held to the limit: {}.", program, escape),
-              "Continue without a guarantee: drop --require-enforced. More: ration help enforcement", 6);
-}
+constexpr const char* kCovered = "preload: covers every memory call of the driver API, however it is found";
 
-void show_plan(const Session& session, const RunOptions& options, const Plan& plan, const std::string& escape) {
+void show_plan(const Session& session, const RunOptions& options, const Plan& plan,
+               const policy::Enforcement& examined) {
   if (session.format() == Format::kJson) {
     auto accounts = nlohmann::json::array();
     for (const auto& account : plan.accounts) {
@@ -65,8 +59,8 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                                {"tenant", plan.tenant},
                                {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"},
                                {"simulation", plan.simulation},
-                               {"enforced_by", escape.empty() ? "shim" : "nothing"},
-                               {"escape", escape},
+                               {"enforced_by", examined.hold == policy::Hold::kNothing ? "nothing" : "shim"},
+                               {"escape", examined.reason},
                                {"sets", plan.sets},
                                {"keeps", plan.keeps}});
     return;
@@ -83,9 +77,9 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
   }
   if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
   if (!plan.simulation.empty()) fmt::print("simulated   {}\n", plan.simulation);
-  fmt::print("guard       {}\n", escape.empty()
-                                     ? "preload: covers every memory call of the driver API, however it is found"
-                                     : "NONE: " + escape);
+  fmt::print("guard       {}\n", examined.hold == policy::Hold::kNothing    ? "NONE: " + examined.reason
+                                 : examined.hold == policy::Hold::kChildren ? examined.reason
+                                                                            : kCovered);
   fmt::print(
       "            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help "
       "enforcement)\n");
@@ -192,12 +186,11 @@ void explain_start_failure(const Session& session, const std::string& program, i
 
 Result<Outcome> run_once(const Session& session, RunOptions options, const ledger::Store& store,
                          std::optional<NodeClient>& daemon) {
-  std::string escape, lease;
-  if (auto good = check_program(options, escape); !good) return tl::unexpected(good.error());
+  std::string lease;
   if (session.dry_run) {
     const auto plan = resolve(session, options, store);
     if (!plan) return tl::unexpected(plan.error());
-    show_plan(session, options, *plan, escape);
+    show_plan(session, options, *plan, examine(options, *plan));
     return Outcome{};
   }
   if (options.queue) {

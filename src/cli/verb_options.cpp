@@ -49,7 +49,9 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
           "auto: frameworks start small unless told otherwise | off")
       ->check(CLI::IsMember({"auto", "off"}))
       ->type_name("auto|off");
-  verb->add_flag("--require-enforced", typed.require_enforced, "exit 6 if the limit would not hold for this program");
+  verb->add_flag("--require-enforced", typed.require_enforced,
+                 "exit 6 if not everything of this program would be held");
+  verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start it although the limit would not hold for it");
   option(verb, "--summary", typed.summary, "KIND", "auto | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);
 }

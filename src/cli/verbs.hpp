@@ -18,6 +18,7 @@ struct RunOptions {
   policy::Wish wish;
   std::string summary;  ///< auto | always | never | json:FILE
   bool require_enforced = false;
+  bool allow_ungoverned = false;
   bool print_env = false;
   std::string simulated_cuda;  ///< auto | none | 12 | 13 | 12,13
   bool queue = false;          ///< --wait: start when there is room

@@ -9,7 +9,9 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "base/stable_hash.hpp"
 #include "cli/admission.hpp"
+#include "cli/guarded.hpp"
 #include "cli/simulated.hpp"
 #include "policy/settings.hpp"
 
@@ -70,7 +72,9 @@ Result<std::string> preloadable_folder(const ledger::Store& store, const std::st
   const auto folder = library_folder(kind);
   const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
   if (!folder || carried(*folder)) return folder;
-  const std::string link = store.folder() + (kind == "shim" ? "/guard" : "/simulator");
+  // One link for each place: a second version on this machine has its own.
+  const std::string link = fmt::format("{}/{}-{:08x}", store.folder(), kind == "shim" ? "guard" : "simulator",
+                                       stable_hash(*folder) & 0xffffffff);
   std::error_code error;
   if (std::filesystem::read_symlink(link, error) != *folder) {
     const std::string fresh = fmt::format("{}.{}", link, ::getpid());
@@ -109,6 +113,7 @@ namespace {
 Result<void> add_guard(const Session& session, const ledger::Store& store, const RunOptions& options, Plan& plan) {
   const auto shim = preloadable_folder(store, "shim");
   if (!shim) return tl::unexpected(shim.error());
+  if (auto good = check_guard_files(*shim, options.require_enforced); !good) return good;
   if (session.simulated) {
     const std::string program = options.program.empty() ? "" : options.program.front();
     if (auto good = add_simulation(session, store, program, options.simulated_cuda, plan); !good) return good;
@@ -204,6 +209,9 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   auto alone = std::optional(store.lock());
   auto plan = resolve(session, options, store);
   if (!plan) return tl::unexpected(plan.error());
+  if (!creator) {  // a program that asks from inside has put the guard in front itself
+    if (auto good = refuse_ungoverned(options, examine(options, *plan)); !good) return tl::unexpected(good.error());
+  }
   const auto number = store.next_run();
   if (!number) return tl::unexpected(number.error());
   ledger::NewBook contents = book_of(session, *plan, options, *number);
