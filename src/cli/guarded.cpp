@@ -29,8 +29,8 @@ Result<void> refuse_ungoverned(const RunOptions& options, const policy::Enforcem
                 "Leave it out; or leave out --require-enforced, which may also stand in a configuration file "
                 "(ration config print).",
                 6);
-  const bool refused = examined.hold == policy::Hold::kNothing ||
-                       (options.require_enforced && examined.hold == policy::Hold::kChildren);
+  const bool refused =
+      examined.hold == policy::Hold::kNothing || (options.require_enforced && examined.hold == policy::Hold::kChildren);
   if (!refused) return {};
   if (options.allow_ungoverned) {
     fmt::print(stderr, "ration: nothing holds {} to its limit: {}.\n", program, examined.reason);

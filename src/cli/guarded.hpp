@@ -1,5 +1,5 @@
-// Whether a program will be held before it is started, and the refusal where it will not. Used by every verb that starts
-// a program under a limit: none starts without its guard and without a word.
+// Whether a program will be held before it is started, and the refusal where it will not. Used by every verb that
+// starts a program under a limit: none starts without its guard and without a word.
 #pragma once
 
 #include "base/result.hpp"

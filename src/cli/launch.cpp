@@ -21,7 +21,7 @@ void forward(int signal) {
 
 }  // namespace
 
-Ended launch(const std::vector<std::string>& program) {
+Ended launch(const std::vector<std::string>& program, const std::function<void()>& running) {
   std::vector<char*> arguments;
   for (const std::string& argument : program) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -61,6 +61,7 @@ Ended launch(const std::vector<std::string>& program) {
   if (::read(report[0], &ended.start_error, sizeof ended.start_error) != sizeof ended.start_error)
     ended.start_error = 0;
   ::close(report[0]);
+  if (ended.start_error == 0) running();
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

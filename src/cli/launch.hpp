@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,9 @@ struct Ended {
   int start_error = 0;  ///< errno of a start that failed; 0: it ran
 };
 
-/// In the foreground: same process group, same terminal, signals passed on.
-[[nodiscard]] Ended launch(const std::vector<std::string>& program);
+/// In the foreground: same process group, same terminal, signals passed on. `running` is called once it runs.
+[[nodiscard]] Ended launch(
+    const std::vector<std::string>& program, const std::function<void()>& running = [] {});
 
 /// Where this program was started under a guard, starts it again in its own place without: inside, the limit of the
 /// workload is all that a device has, and ration is about the device. Returns where there is none, or it cannot.

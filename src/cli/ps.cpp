@@ -111,13 +111,13 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
   };
   const std::string origin = node::whereabouts(known("user"), known("container"), known("origin"));
   const std::string where =
-      fmt::format("not started through ration{}{} - {}", origin.empty() ? "" : ": ", origin,
+      fmt::format("{}{}{} - {}", known("workload_na"), origin.empty() ? "" : ": ", origin,
                   session.hint(ration::command({"explain", std::to_string(process.at("pid").get<int>())})));
   const std::string program = command.substr(0, command.find(' '));
   table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()),
              session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not told").c_str()), "-", "-",
-             "-", "NO", where});
+             "-", "UNGOVERNED", where});
 }
 
 void print_queue(const Session& session, const json& queue) {

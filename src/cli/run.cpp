@@ -12,9 +12,11 @@
 #include <thread>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "cli/admission.hpp"
 #include "cli/guarded.hpp"
 #include "cli/launch.hpp"
+#include "cli/stray_watch.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
 
@@ -87,7 +89,9 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
   for (const auto& [name, value] : plan.keeps) fmt::print("keeps       {}={} (yours)\n", name, value);
 }
 
-nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
+using Strays = std::map<std::int32_t, Stray>;
+
+nlohmann::json summary_of(const BookSnapshot& book, int exit_code, const Strays& strays) {
   auto accounts = nlohmann::json::array();
   for (const auto& account : book.accounts) {
     accounts.push_back({{"device", account.device_name},
@@ -96,6 +100,9 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
                         {"peak_bytes", account.peak.count()},
                         {"denials", account.denials}});
   }
+  auto ungoverned = nlohmann::json::array();
+  for (const auto& [pid, stray] : strays)
+    ungoverned.push_back({{"pid", pid}, {"command", stray.command}, {"peak_bytes", stray.most.count()}});
   return {{"schema", "ration.summary/1"},
           {"workload", book.name},
           {"tenant", book.tenant},
@@ -105,15 +112,26 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code) {
           {"started", utc(book.created_ns)},
           {"ended", utc(book.ended_ns)},
           {"seconds", static_cast<double>(book.ended_ns - book.created_ns) / 1e9},
-          {"accounts", accounts}};
+          {"accounts", accounts},
+          {"ungoverned", ungoverned}};
 }
 
 void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
-               int exit_code) {
+               int exit_code, const Strays& strays) {
+  // In whatever form: nobody shall take for held what was not.
+  for (const auto& [pid, stray] : strays) {
+    if (options.summary == "never") break;
+    fmt::print(stderr,
+               "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
+               pid, printable(stray.command.substr(0, stray.command.find(' '))),
+               stray.most > Bytes{0} ? format_size(stray.most) : "n/a (the driver does not say)",
+               session.hint("ration help enforcement"));
+  }
   if (options.summary.rfind("json:", 0) == 0) {
     const std::string path = options.summary.substr(5);
     if (std::ofstream file(path);
-        !(file << summary_of(book, exit_code).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n")) {
+        !(file << summary_of(book, exit_code, strays).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+               << "\n")) {
       fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n",
                  path);
     }
@@ -184,6 +202,11 @@ void explain_start_failure(const Session& session, const std::string& program, i
         fmt::format("chmod +x {}   (or give the interpreter: {})", word, command({"run", "--", "python", program})));
 }
 
+std::string name_in(const std::string& path) {
+  BookSnapshot book;
+  return Book::read(path.c_str(), book) == BookStatus::kOk ? book.name : "";
+}
+
 Result<Outcome> run_once(const Session& session, RunOptions options, const ledger::Store& store,
                          std::optional<NodeClient>& daemon) {
   std::string lease;
@@ -204,7 +227,9 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("RATION_BOOK", path.c_str(), 1);
 
-  const Ended ended = launch(options.program);
+  std::optional<StrayWatch> watch;
+  const Ended ended = launch(options.program, [&] { watch.emplace(session, name_in(path)); });
+  const auto strays = watch ? watch->finish() : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
     explain_start_failure(session, options.program.front(), ended.start_error);
@@ -217,7 +242,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     book.mark_ended(ended.exit_code);
   }
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
-    summarise(session, outcome.book, options, outcome.plan, ended.exit_code);
+    summarise(session, outcome.book, options, outcome.plan, ended.exit_code, strays);
   return outcome;
 }
 

@@ -66,8 +66,8 @@ const std::vector<ErrorText>& error_texts() {
       {"E1402", "no program, or a word before '--' that is no option of ration",
        "ration run --limit 4GiB -- prog --batch 64"},
       {"E1403", "no GPU, or no driver", "in Docker add --gpus all; without a GPU: --sim=T4"},
-      {"E1404", "the limit would not hold for this program and --require-enforced was given",
-       "ration help enforcement"},
+      {"E1404", "the limit would not hold for this program",
+       "what the message names; --allow-ungoverned starts it all the same"},
       {"E1405", "the runtime directory cannot be written", "export RATION_RUNTIME_DIR=<a folder of yours>"},
       {"E1406", "part of the installation is missing", "install the whole package again"},
       {"E1407", "no such GPU", "ration ps lists them"},
@@ -229,7 +229,7 @@ const std::vector<Topic>& topics() {
        "configuration that cannot be used\n"
        "  3    not found; nothing matched; no GPU\n  4    does not fit now (fits, plan, split, set, guarantees), "
        "or nobody confirmed it (set, stop)\n  5    permission\n"
-       "  6    the limit would not hold for this program and --require-enforced was given\n\n"
+       "  6    the limit would not hold for this program: it was not started\n\n"
        "ration run ends with the program's own code, or 128 + the signal that killed it; 125 ration itself failed;\n"
        "124 --wait=TIME was over; another number of the table above if ration did not start it;\n"
        "126 found but not executable; 127 not found.\nration doctor: 0 no check failed, 1 at least one did; with "
@@ -266,9 +266,10 @@ const std::vector<Topic>& topics() {
        "It cannot stop: statically linked, set-uid and musl programs; a program that takes LD_PRELOAD or "
        "RATION_BOOK out of its children's environment, reads the driver's symbol tables itself or talks to the kernel "
        "driver;\n"
-       "processes started outside. --require-enforced does not start what can be seen from the file; ration ps shows "
-       "what is "
-       "not governed.\n"
+       "processes started outside. ration run does not start what can be seen beforehand, unless --allow-ungoverned is "
+       "given; a static program is started, since only what it starts can load a driver. What shows later (a child "
+       "that "
+       "drops the\npreload) is UNGOVERNED in ration ps and named when the program has ended.\n"
        "With --require-enforced the dynamic linker asks the guard, too (LD_AUDIT): it then holds a program that opens "
        "a "
        "copy of the driver under another name, or the driver itself through\n"

@@ -5,26 +5,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "node/origin.hpp"
 #include "policy/cgroup_limits.hpp"
 
 namespace ration::node {
-namespace {
-
 namespace fs = std::filesystem;
-
-std::int32_t parent_of(std::int32_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  // The second field is a name with any characters.
-  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
-  std::string state;
-  std::int32_t parent = 0;
-  fields >> state >> parent;
-  return parent;
-}
-
-}  // namespace
 
 std::optional<std::vector<std::int32_t>> processes_in(const std::string& cgroup) {
   std::ifstream own(cgroup + "/cgroup.procs");
@@ -37,15 +22,6 @@ std::optional<std::vector<std::int32_t>> processes_in(const std::string& cgroup)
     if (const auto below = processes_in(each->path())) processes.insert(processes.end(), below->begin(), below->end());
   }
   return processes;
-}
-
-bool descends_from(std::int32_t pid, std::int32_t ancestor) {
-  constexpr int kDeepest = 1000;  // a race of reused numbers must not go round
-  for (int depth = 0; pid > 0 && depth < kDeepest; ++depth) {
-    if (pid == ancestor) return true;
-    pid = parent_of(pid);
-  }
-  return false;
 }
 
 bool DriverLimits::hold(const std::string& workload, const CreatorOf& creator_of, const std::map<int, Bytes>& limits) {

@@ -20,9 +20,6 @@ namespace ration::node {
 /// Every process that is in the cgroup's folder or below it. Absent: it is no cgroup.
 [[nodiscard]] std::optional<std::vector<std::int32_t>> processes_in(const std::string& cgroup);
 
-/// Whether `pid` is `ancestor`, or was started by it or by one of its descendants that still lives.
-[[nodiscard]] bool descends_from(std::int32_t pid, std::int32_t ancestor);
-
 class DriverLimits {
  public:
   /// The folder of a process's cgroup; empty: not known, or the root.

@@ -260,14 +260,13 @@ void Node::note_ungoverned(std::vector<Event>& events) {
     present[{view.gpu, view.process.pid}] = seen_before;
     if (!seen_before || known->second) continue;
     Event event = plain_event(
-        "ungoverned",
-        fmt::format(
-            "pid {} ({}, {}) holds {} on GPU {} and was not started through ration{}", view.process.pid,
-            view.process.command.empty() ? "n/a" : view.process.command, view.process.user,
-            view.process.driver_used ? format_size(*view.process.driver_used)
-                                     : fmt::format("n/a ({})", view.process.untold),
-            view.gpu,
-            view.container.empty() ? view.origin.empty() ? "" : ": " + view.origin : ": container " + view.container));
+        "ungoverned", fmt::format("pid {} ({}, {}) holds {} on GPU {}, {}{}", view.process.pid,
+                                  view.process.command.empty() ? "n/a" : view.process.command, view.process.user,
+                                  view.process.driver_used ? format_size(*view.process.driver_used)
+                                                           : fmt::format("n/a ({})", view.process.untold),
+                                  view.gpu, view.why(),
+                                  view.container.empty() ? view.origin.empty() ? "" : ": " + view.origin
+                                                         : ": container " + view.container));
     event.gpu = view.gpu;
     event.pid = view.process.pid;
     event.user = view.process.user;

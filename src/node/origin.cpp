@@ -15,11 +15,6 @@
 namespace ration::node {
 namespace {
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// The last part of the path that ends so, without that ending.
 std::string part_ending(const std::string& cgroup, const std::string& ending) {
   std::string found, part;
@@ -51,7 +46,33 @@ std::string container_in(const std::string& cgroup) {
   return {};
 }
 
+std::int32_t parent_of(std::int32_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  // The second field is a name with any characters.
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  std::string state;
+  std::int32_t parent = 0;
+  fields >> state >> parent;
+  return parent;
+}
+
 }  // namespace
+
+bool descends_from(std::int32_t pid, std::int32_t ancestor) {
+  constexpr int kDeepest = 1000;  // a race of reused numbers must not go round
+  for (int depth = 0; pid > 0 && depth < kDeepest; ++depth) {
+    if (pid == ancestor) return true;
+    pid = parent_of(pid);
+  }
+  return false;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 Origin origin_of_cgroup(const std::string& cgroup) {
   Origin origin;

@@ -19,6 +19,12 @@ struct Origin {
 /// The same, from the path of a cgroup alone.
 [[nodiscard]] Origin origin_of_cgroup(const std::string& cgroup);
 
+/// Whether `pid` is `ancestor`, or was started by it or by one of its descendants that still lives.
+[[nodiscard]] bool descends_from(std::int32_t pid, std::int32_t ancestor);
+
+/// All of a file; empty: it cannot be read.
+[[nodiscard]] std::string content_of(const std::string& path);
+
 struct Opener {
   std::int32_t pid = 0;
   std::string command;

@@ -187,6 +187,27 @@ void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
   device.available = device.device.room() - std::min(device.device.room(), kept);
 }
 
+std::string UngovernedView::why() const {
+  if (workload.empty()) return "not started through ration";
+  return fmt::format("started by workload {}, but without the guard", workload);
+}
+
+namespace {
+
+/// The workload that the process was started in, by its ancestors or its environment; empty: in none.
+std::string workload_over(const Registry& registry, std::int32_t pid) {
+  const std::string variables = content_of("/proc/" + std::to_string(pid) + "/environ");
+  for (const auto& [path, workload] : registry.workloads()) {
+    const std::int32_t creator = workload.book.creator.pid;
+    if ((creator > 1 && descends_from(pid, creator)) ||
+        ('\0' + variables).find(std::string(1, '\0') + "RATION_BOOK=" + path + '\0') != std::string::npos)
+      return workload.book.name;
+  }
+  return {};
+}
+
+}  // namespace
+
 Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
               const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
@@ -249,7 +270,9 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
       view.driver_used = process.held;
       view.untold = process.untold;
       if (!process.held) device.untold = process.untold;
-      snapshot.ungoverned.push_back({std::move(view), device.device.index, origin.container, origin.how, "report"});
+      std::string workload = workload_over(registry, process.host_pid);
+      snapshot.ungoverned.push_back(
+          {std::move(view), device.device.index, std::move(workload), origin.container, origin.how, "report"});
       device.ungoverned += process.held.value_or(Bytes{0});
     }
     const auto used = device.used();

@@ -171,7 +171,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
 
 void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& viewer) {
   Row row(out);
-  row.unknown("workload", "not started through ration")
+  row.unknown("workload", view.why().c_str())
       .number("gpu", static_cast<std::uint64_t>(view.gpu))
       .flag("governed", false)
       .text("user", view.process.user)

@@ -8,8 +8,8 @@
 namespace ration::policy {
 
 struct ElfFile {
-  std::string problem;      ///< why the loader of this machine's programs cannot take it; empty: it can
-  std::string interpreter;  ///< the dynamic loader that the kernel starts it with; empty: none
+  std::string problem;       ///< why the loader of this machine's programs cannot take it; empty: it can
+  std::string interpreter;   ///< the dynamic loader that the kernel starts it with; empty: none
   bool has_dynamic = false;  ///< has a dynamic section, as every shared library
 };
 

@@ -265,7 +265,8 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
     const std::string path = in_path(words.front());
     if (const Outside* outside = outside_of(path); outside != nullptr && ::access(path.c_str(), X_OK) == 0)
       return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
-    if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
+    // What cannot be started does not start; a loader also takes files that are not executable.
+    if (::access(path.c_str(), loader.empty() ? X_OK : F_OK) != 0) return std::nullopt;
     if (name_of(path) == "env" && words.size() > 1) {
       AfterEnv after = after_env(words);
       if (after.words.empty()) return examine_file(path, loader, sets);  // it only prints

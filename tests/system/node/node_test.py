@@ -74,7 +74,7 @@ class Watching(Case):
         self.assertGreaterEqual(row["used_bytes"], GIB)
         event = self.until(lambda: self.events("ungoverned"), "an event of the process outside")[0]
         self.assertEqual(event["pid"], outsider.pid)
-        self.assertIn("NO", self.ration("ps", NODE).stdout)
+        self.assertIn("UNGOVERNED", self.ration("ps", NODE).stdout)
 
     def test_the_command_line_and_http_show_the_same(self):
         self.holding("train", "1GiB", "--limit", "3GiB")

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""No program starts without its guard and without a word: each kind is refused with a clear line, or started and held, or shown."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+BIN = pathlib.Path(os.environ["BUILD_BIN"])
+BUILD = BIN.parent
+NODE = "--sim=T4:16GiB:context=64MiB"
+# Takes 512 MiB, and then what it may not have.
+GREEDY = [str(BIN / "ration-workload"), "steps", "512MiB:1ms", "2GiB:1ms"]
+HELD = "of 1.00 GiB"
+LOADER = "/lib64/ld-linux-x86-64.so.2" if os.uname().machine == "x86_64" else "/lib/ld-linux-aarch64.so.1"
+
+
+class NeverOpen(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.folder.chmod(0o755)
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_"))}
+        self.environment = dict(own, RATION_RUNTIME_DIR=str(self.folder), RATION_SIM_DIR=str(self.folder), PATH=f"{BIN}:{own['PATH']}")
+
+    def run_it(self, *words, options=(), ration=BIN / "ration"):
+        return subprocess.run([ration, "run", NODE, "--limit", "1GiB", *options, "--", *map(str, words)], env=self.environment, capture_output=True, text=True)
+
+    def file(self, name, content, mode=0o755):
+        path = self.folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(mode)
+        return path
+
+    def static(self):
+        source = self.file("launcher.c", "#include <unistd.h>\nint main(int count, char** words) { return count > 1 ? execvp(words[1], words + 1) : 0; }\n")
+        subprocess.run(["cc", "-static", "-o", self.folder / "launcher", source], check=True)
+        return self.folder / "launcher"
+
+    def true_with(self, name, change):
+        return self.file(name, bytes(change(bytearray(pathlib.Path("/bin/true").read_bytes()))))
+
+    def changed(self, place, value):
+        def change(content):
+            content[place] = value
+            return content
+        return change
+
+    def musl(self):
+        return self.true_with("musl", lambda content: content.replace(LOADER.encode(), b"/lib/ld-musl.so.1".ljust(len(LOADER), b"\0")))
+
+    def refused(self, words, reason, **how):
+        done = self.run_it(*words, **how)
+        self.assertEqual((done.returncode, done.stdout), (6, ""), done.stderr)
+        self.assertIn("E1404", done.stderr)
+        self.assertIn(reason, done.stderr)
+        self.assertIn("--allow-ungoverned", done.stderr)
+
+    def held(self, words):
+        done = self.run_it(*words)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn(HELD, done.stderr)
+
+    def test_what_cannot_be_held_is_refused(self):
+        marker = self.folder / "started"
+        cases = {
+            "musl": ([self.musl()], "musl"),
+            "another processor": ([self.true_with("other", self.changed(18, 0xF3))], "another kind of processor"),
+            "32 bits": ([self.true_with("narrow", self.changed(4, 1))], "another kind of processor"),
+            "truncated": ([self.true_with("short", lambda content: content[:3000])], "cut off"),
+            "a script of such an interpreter": ([self.file("script", f"#!{self.musl()}\n")], "musl"),
+            "a script through env": ([self.file("through", f"#!/usr/bin/env -S {self.musl()} -x\n")], "musl"),
+            "env -i": (["env", "-i", "touch", marker], "env takes the guard out"),
+            "env -u": (["env", "-uLD_PRELOAD", "touch", marker], "env takes the guard out"),
+            "env --unset": (["env", "--unset=RATION_BOOK", "touch", marker], "env takes the guard out"),
+            "env with another preload": (["env", "A=b", "LD_PRELOAD=", "touch", marker], "env takes the guard out"),
+            "env -S": (["env", "-S", "-i touch", marker], "env takes the guard out"),
+            "sudo": ([self.file("sudo", "#!/bin/sh\n")], "sudo ration run"),
+            "docker": ([self.file("docker", "#!/bin/sh\n")], "container"),
+            "a snap": ([self.link("spotify", self.file("snap", "#!/bin/sh\n"))], "sandbox"),
+        }
+        for name, (words, reason) in cases.items():
+            with self.subTest(name):
+                self.refused(words, reason)
+        self.assertFalse(marker.exists(), "nothing of it ran")
+
+    def link(self, name, target):
+        path = self.folder / name
+        path.symlink_to(target)
+        return path
+
+    def test_set_user_id_and_capabilities_are_refused(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can make such programs")
+        program = self.file("suid", pathlib.Path("/bin/true").read_bytes())
+        os.chown(program, 65534, 65534)
+        program.chmod(0o4755)
+        self.refused([program], "set-uid")
+        capable = self.file("capable", pathlib.Path("/bin/true").read_bytes())
+        # Version 2, effective, CAP_SYS_NICE: as setcap writes it.
+        os.setxattr(capable, "security.capability", (0x02000001).to_bytes(4, "little") + (1 << 23).to_bytes(4, "little") + bytes(12))
+        self.assertEqual(self.run_it(capable).returncode, 0, "root gains nothing by it")
+        books = self.folder / "of another"
+        books.mkdir()
+        os.chown(books, 65534, 65534)
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", BIN / "ration", "run", NODE, "--limit", "1GiB", "--", capable],
+                              env=dict(self.environment, RATION_RUNTIME_DIR=str(books), RATION_SIM_DIR=str(books)), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("file capabilities", done.stderr)
+
+    def test_an_older_c_library_is_refused(self):
+        """The guard of a made-up future, which this machine's loader turns down."""
+        package = self.copied_package()
+        future = self.folder / "libc.so.6"
+        self.file("future.map", "GLIBC_9.99 { global: ration_future; };\n")
+        for source, target, options in (("void ration_future(void) {}\n", future, ["-nostdlib", f"-Wl,--version-script={self.folder}/future.map,-soname,libc.so.6"]),
+                                        ("void ration_future(void); int cuInit(unsigned flags) { ration_future(); return (int)flags; }\n",
+                                         package / "shim/libcuda.so.1", ["-nostdlib", "-Wl,-soname,libcuda.so.1", future])):
+            self.file("source.c", source)
+            subprocess.run(["cc", "-shared", "-fPIC", self.folder / "source.c", "-o", target, *options], check=True)
+        done = self.run_it("true", ration=package / "bin/ration")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("C library is older than the guard needs", done.stderr)
+        self.assertIn("GLIBC_9.99", done.stderr)
+
+    def copied_package(self):
+        package = self.folder / "package"
+        for part in ("bin", "shim"):
+            (package / part).mkdir(parents=True)
+        for name in ("ration", "ration-workload"):
+            shutil.copy(BIN / name, package / "bin" / name)
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libration-audit.so"):
+            shutil.copy(BUILD / "shim" / name, package / "shim" / name)
+        (package / "sim").symlink_to(BUILD / "sim")
+        return package
+
+    def test_a_guard_that_cannot_be_loaded_stops_the_start(self):
+        package = self.copied_package()
+        marker = self.folder / "started"
+        whole = {name: (BUILD / "shim" / name).read_bytes() for name in ("libcuda.so.1", "libnvidia-ml.so.1")}
+        for name, content in whole.items():
+            for problem, broken in {"it is empty": b"", "it is cut off": content[:len(content) // 2], "another kind of processor": content[:18] + b"\xf3" + content[19:],
+                                    "not an ELF": b"#!/bin/sh\n" + content}.items():
+                with self.subTest(name=name, problem=problem):
+                    (package / "shim" / name).write_bytes(broken)
+                    done = self.run_it("touch", marker, ration=package / "bin/ration")
+                    self.assertEqual(done.returncode, 125, done.stderr)
+                    self.assertIn("E1406", done.stderr)
+                    self.assertIn(problem, done.stderr)
+            (package / "shim" / name).unlink()
+            done = self.run_it("touch", marker, ration=package / "bin/ration")
+            self.assertEqual(done.returncode, 125, done.stderr)
+            self.assertIn("E1406", done.stderr)
+            (package / "shim" / name).write_bytes(content)
+        self.assertFalse(marker.exists(), "nothing was started")
+        self.assertEqual(self.run_it("touch", marker, ration=package / "bin/ration").returncode, 0)
+        self.assertTrue(marker.exists())
+
+    def test_what_can_be_held_is_started_and_held(self):
+        script = self.file("job.sh", "#!/usr/bin/env -S sh -e\nexec " + " ".join(GREEDY) + "\n")
+        for name, words in {"a program": GREEDY, "a static launcher": [self.static(), *GREEDY], "env with variables": ["env", "A=b", *GREEDY],
+                            "a script": [script], "a shell": ["sh", "-c", " ".join(GREEDY)], "timeout": ["timeout", "60", *GREEDY],
+                            "a loader": [LOADER, *GREEDY], "a loader with a preload": [LOADER, "--preload", next(iter(pathlib.Path("/lib").glob("*-linux-gnu/libm.so.6"))), *GREEDY]}.items():
+            with self.subTest(name):
+                self.held(words)
+
+    def test_uv_run_is_started_and_its_python_held(self):
+        uv = shutil.which("uv")
+        if uv is None:
+            self.skipTest("uv is not here")
+        self.held([uv, "run", "--no-project", "--offline", "--python", shutil.which("python3"), "python", "-c",
+                   f"import os; os.execv({GREEDY[0]!r}, {GREEDY!r})"])
+
+    def test_who_insists_gets_a_word(self):
+        done = self.run_it("env", "-u", "LD_PRELOAD", "true", options=["--allow-ungoverned"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "^ration: nothing holds env to its limit: env takes the guard")
+        done = self.run_it("true", options=["--allow-ungoverned"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""), "it is held all the same")
+        done = self.run_it("true", options=["--allow-ungoverned", "--require-enforced"])
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.refused_static = self.run_it(self.static(), options=["--require-enforced"])
+        self.assertEqual(self.refused_static.returncode, 6)
+        self.assertIn("statically linked", self.refused_static.stderr)
+
+    def test_a_dry_run_says_it(self):
+        document = json.loads(self.run_it("env", "-i", "true", options=["--dry-run", "-o", "json"]).stdout)["data"]
+        self.assertEqual((document["enforced_by"], "env takes" in document["escape"]), ("nothing", True))
+        self.assertIn("NONE: env takes", self.run_it("env", "-i", "true", options=["--dry-run"]).stdout)
+
+    def test_what_others_preload_is_kept_in_order(self):
+        other = next(iter(pathlib.Path("/lib").glob("*-linux-gnu/libm.so.6")))
+        self.environment.update(LD_PRELOAD=str(other), LD_AUDIT="")
+        listed = self.run_it("sh", "-c", "echo $LD_PRELOAD").stdout.strip().split(":")
+        self.assertEqual([pathlib.Path(each).name for each in listed[:2]], ["libcuda.so.1", "libnvidia-ml.so.1"])
+        self.assertEqual(listed[-1], str(other))
+        self.held(GREEDY)
+
+    def test_a_child_that_drops_the_guard_is_shown(self):
+        summary = self.folder / "summary.json"
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--name", "leaky", "--summary", f"json:{summary}", "--", "sh", "-c",
+                                    f"unset LD_PRELOAD; {GREEDY[0]} steps 2GiB:1h & echo $!; read line; kill $!"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        pid = process.stdout.readline().strip()
+        deadline = time.monotonic() + 60
+        while True:
+            shown = subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, capture_output=True, text=True).stdout
+            row = [line for line in shown.splitlines() if pid in line and "2.06 GiB" in line]
+            if row:
+                break
+            self.assertLess(time.monotonic(), deadline, shown)
+        self.assertIn("UNGOVERNED", row[0])
+        self.assertIn("started by workload leaky, but without the guard", row[0])
+        # It looks a second after the start, and then less and less often; there is nothing to wait for but its word.
+        while not self.watched(process.pid, pid):
+            self.assertLess(time.monotonic(), deadline)
+        _, errors = process.communicate("end\n", timeout=60)
+        told = json.loads(summary.read_text())["ungoverned"]
+        self.assertEqual([each["pid"] for each in told], [int(pid)], errors)
+        self.assertGreater(told[0]["peak_bytes"], 1 << 30)
+        self.assertIn(f"UNGOVERNED pid {pid}", errors)
+
+    def watched(self, watcher, pid):
+        """Whether `ration run` has been running for three of its looks."""
+        with open(f"/proc/{watcher}/stat") as file:
+            started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        with open("/proc/uptime") as file:
+            return float(file.read().split()[0]) - started > 4
+
+
+if __name__ == "__main__":
+    unittest.main()
