@@ -3,7 +3,7 @@
 the .deb, one OCI image layout of the daemon and the libraries for both, SHA256SUMS, and a bill of materials (SPDX).
 Same sources and same versions of the libraries: same bytes.
 
-    package.py [--architecture x86_64]... [--only tarball]... [--unit-tests]
+    package.py [--architecture x86_64]... [--only tarball]... [--unit-tests | --guards]
 """
 import argparse
 import gzip
@@ -332,6 +332,7 @@ def main():
     parser.add_argument("--architecture", action="append", choices=DEBIAN, help="only this one (both)")
     parser.add_argument("--only", action="append", choices=("tarball", "wheel", "deb", "image"), help="only this kind (all)")
     parser.add_argument("--unit-tests", action="store_true", help="no packages: the unit tests that ./dev test roots runs under qemu")
+    parser.add_argument("--guards", action="store_true", help="no packages: the guard and libration alone")
     options = parser.parse_args()
     architectures = options.architecture or list(DEBIAN)
     kinds = options.only or ["tarball", "wheel", "deb", "image"]
@@ -341,6 +342,10 @@ def main():
         if options.unit_tests:
             for architecture in architectures:
                 print(compile_for(architecture, ("ledger_test", "shim_state_test", "pool_test"), tests=True))
+            return
+        if options.guards:
+            for architecture in architectures:
+                print(compile_for(architecture, ("ration_shims", "ration_c")))
             return
         builds = {architecture: compile_for(architecture) for architecture in architectures}
     except tools.NotToBeHad as missing:
