@@ -112,7 +112,7 @@ export class World {
     if (first) first.bytes = 14 * gib;
     this.add("resized", "nlp/train: limit 14.0 GiB → 16.0 GiB on GPU 0, by ops", { ...this.of(train), by: "ops", old: String(14 * gib), new: String(16 * gib) }, -2400);
     train.changes = 2;
-    this.add("ungoverned", "pid 6001 (python notebook.py, carol) holds 4.00 GiB on GPU 0 and was not started through ration: ssh session 3", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
+    this.add("ungoverned", "pid 6001 (python notebook.py, carol) holds 4.00 GiB on GPU 0, not started through ration: ssh session 3", { gpu: 0, pid: 6001, user: "carol", bytes: 4 * gib, fix: "ration run --limit 4GiB -- python notebook.py" }, -1800);
     this.add("suspended", "jup/kernel-eve is suspended: its 3.20 GiB are in host memory until it works again", { ...this.of(this.workloads[3] as Workload), bytes: whole(3.2 * gib) }, -900);
     this.add("queued", "q-5 of nlp waits for 20.0 GiB: best is GPU 1: 14.2 GiB free of 39.4 GiB", { tenant: "nlp", user: "alice", bytes: 20 * gib }, -340);
     this.deny("sweep-2", -120);

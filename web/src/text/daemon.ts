@@ -146,8 +146,9 @@ export const sentences: [string, string][] = [
   ["{} waits are known, {} are needed", "已知 {1} 次等待，需要 {2} 次"],
   // What nobody governs, and who breaks a rule.
   ["a process that was not started through ration holds memory", "一个未通过 ration 启动的进程持有内存"],
-  ["pid {} ({}, {}) holds {} on GPU {} and was not started through ration", "进程 {1}（{2}，{3}）在 GPU {5} 上持有 {4!}，且未通过 ration 启动"],
-  ["pid {} ({}, {}) holds {} on GPU {} and was not started through ration: {}", "进程 {1}（{2}，{3}）在 GPU {5} 上持有 {4!}，且未通过 ration 启动：{6!}"],
+  ["pid {} ({}, {}) holds {} on GPU {}, {}", "进程 {1}（{2}，{3}）在 GPU {5} 上持有 {4!}，{6!}"],
+  ["pid {} ({}, {}) holds {} on GPU {}, {}: {}", "进程 {1}（{2}，{3}）在 GPU {5} 上持有 {4!}，{6!}：{7!}"],
+  ["started by workload {}, but without the guard", "由工作负载 {1} 启动，但未加载守护层"],
   ["container {}", "容器 {1}"],
   ["n/a (the driver does not say)", "n/a（驱动未说明）"],
   ["{} is under no limit on GPU {}", "{1!} 在 GPU {2} 上不受限制"],
