@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "node/history/reader.hpp"
+#include "history/reader.hpp"
 
 namespace {
 

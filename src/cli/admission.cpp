@@ -69,10 +69,10 @@ Result<std::string> numbers_of(const Session& session, const std::string& gpus) 
   if (gpus.empty() || gpus == "auto") return "auto";
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  const auto chosen = policy::choose_devices(machine->devices, gpus);
+  const auto chosen = machine::choose_devices(machine->devices, gpus);
   if (!chosen) return tl::unexpected(chosen.error());
   std::vector<int> numbers;
-  for (const policy::Device& device : *chosen) numbers.push_back(device.index);
+  for (const machine::Device& device : *chosen) numbers.push_back(device.index);
   return fmt::format("{}", fmt::join(numbers, ","));
 }
 

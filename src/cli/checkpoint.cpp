@@ -24,7 +24,7 @@ Result<int> checkpoint_processes(const CheckpointOptions& options) {
   const auto store = ledger::Store::open();
   const auto outcome = node::move_memory(
       options.driver_folder,
-      options.action == "suspend" ? policy::CheckpointAction::kSuspend : policy::CheckpointAction::kResume, processes,
+      options.action == "suspend" ? machine::CheckpointAction::kSuspend : machine::CheckpointAction::kResume, processes,
       options.book, store ? store->folder() : "");
   fmt::print("{}", node::to_line(outcome));
   return outcome ? 0 : outcome.error().exit_code;

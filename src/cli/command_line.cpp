@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
+#include "base/strings.hpp"
 #include "cli/reference.hpp"
 #include "cli/stage.hpp"
 #include "policy/plan.hpp"
-#include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
@@ -159,14 +159,14 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
   for (const auto& text : verb_texts()) names.emplace_back(text.name);
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     const bool option = !name.empty() && name.front() == '-';
-    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", name, policy::suggestion(name, names)),
+    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", name, suggestion(name, names)),
             "ration help", 2};
   }
   std::string what = error.what();
   const CLI::App& verb = *app.get_subcommand(name);
   if (const auto extra = verb.remaining(); !extra.empty())
     what = fmt::format("'{}' is not known here.{}", extra.front(),
-                       policy::suggestion(extra.front().substr(0, extra.front().find('=')), long_options(verb)));
+                       suggestion(extra.front().substr(0, extra.front().find('=')), long_options(verb)));
   return {"E1001", what, fmt::format("ration {} --help", name), 2};
 }
 

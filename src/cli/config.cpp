@@ -11,20 +11,20 @@
 #include "base/file.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
-#include "policy/configuration.hpp"
-#include "policy/configuration_text.hpp"
+#include "config/configuration.hpp"
+#include "config/text.hpp"
 #include "policy/configured_promises.hpp"
 
 namespace ration::cli {
 namespace {
 
-using policy::ConfigurationFile;
-using policy::Layer;
-using policy::Problem;
+using config::ConfigurationFile;
+using config::Layer;
+using config::Problem;
 
 /// Where `init` writes when nobody says: the machine's file for root, else one's own.
 std::string own_path() {
-  const auto files = policy::configuration_files();
+  const auto files = config::configuration_files();
   return files.back().required || ::geteuid() != 0 ? files.back().path : files.front().path;
 }
 
@@ -63,7 +63,7 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
   if (session.dry_run && !options.force && std::filesystem::exists(path, error))
     return tl::unexpected(is_there_already(path));
   if (!session.dry_run && path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (auto good = session.dry_run ? Result<void>() : write_whole(path, policy::initial_configuration(), options.force);
+  if (auto good = session.dry_run ? Result<void>() : write_whole(path, config::initial_configuration(), options.force);
       !good)
     return tl::unexpected(good.error());
   if (session.format() == Format::kJson)
@@ -74,14 +74,14 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
 }
 
 Result<int> print(const Session& session) {
-  const auto configuration = policy::read_configuration();
+  const auto configuration = config::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   if (session.format() != Format::kJson) {
-    fmt::print("{}", session.shown(policy::printed(*configuration)));
+    fmt::print("{}", session.shown(config::printed(*configuration)));
     return 0;
   }
   auto settings = nlohmann::json::array();
-  for (const policy::Row& row : configuration->rows) {
+  for (const config::Row& row : configuration->rows) {
     const bool written = !row.origin.is_default();
     nlohmann::json entry{
         {"section", row.section}, {"key", row.key}, {"value", row.value}, {"origin", row.origin.text()}};
@@ -97,14 +97,14 @@ Result<int> print(const Session& session) {
 }
 
 Result<int> validate(const Session& session, const ConfigOptions& options) {
-  std::vector<ConfigurationFile> files = policy::configuration_files();
+  std::vector<ConfigurationFile> files = config::configuration_files();
   if (!options.file.empty()) files = {{options.file, true}};
-  const auto layers = policy::read_layers(files);
+  const auto layers = config::read_layers(files);
   if (!layers && !options.file.empty())
     return fail("E1601", fmt::format("{} cannot be read.", options.file),
                 "ration config path   (of what another program writes: … | ration config validate /dev/stdin)", 2);
   if (!layers) return tl::unexpected(layers.error());
-  policy::Reading parsed = policy::parse_configuration(*layers);
+  config::Reading parsed = config::parse_configuration(*layers);
   std::vector<Problem>& problems = parsed.problems;
   if (const auto machine = session.machine(); machine && problems.empty())
     problems = policy::broken_promises(parsed.configuration, machine->devices);
@@ -115,7 +115,7 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
                       {"column", problem.place.column},
                       {"message", problem.what},
                       {"fix", problem.fix}});
-    session.print_finding("E1601", policy::place_text(problem) + ": " + problem.what, problem.fix);
+    session.print_finding("E1601", config::place_text(problem) + ": " + problem.what, problem.fix);
   }
   for (const Layer& layer : *layers) {
     read.push_back(layer.name);
@@ -130,7 +130,7 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
 Result<int> path(const Session& session) {
   Table table({{"FILE", "file"}, {"STATE", "state"}});
   auto rows = nlohmann::json::array();
-  for (const ConfigurationFile& file : policy::configuration_files()) {
+  for (const ConfigurationFile& file : config::configuration_files()) {
     std::error_code error;
     const bool there = std::filesystem::exists(file.path, error);
     const char* state = ::access(file.path.c_str(), R_OK) == 0 ? "read" : there ? "not readable" : "not there";
@@ -149,7 +149,7 @@ Result<int> have_it_read_anew(const Session& session) {
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
   if (session.dry_run) {
-    if (const auto good = policy::read_configuration(); !good) return tl::unexpected(good.error());
+    if (const auto good = config::read_configuration(); !good) return tl::unexpected(good.error());
     if (session.format() == Format::kJson)
       session.print_json("config", {{"action", "reload"}, {"changes", nlohmann::json::array()}});
     else

@@ -19,10 +19,10 @@
 #include "cli/simulated.hpp"
 #include "cli/try_suspend.hpp"
 #include "cli/verbs.hpp"
-#include "policy/configuration.hpp"
-#include "policy/enforcement.hpp"
+#include "config/configuration.hpp"
+#include "config/variables.hpp"
+#include "machine/enforcement.hpp"
 #include "policy/slices.hpp"
-#include "policy/variables.hpp"
 
 extern char** environ;
 
@@ -63,7 +63,7 @@ Finding check_driver(const Session& session) {
 Finding check_files(const Session& session) {
   const auto folder = session.driver_folder();
   if (!folder) return bad(folder.error());
-  const auto files = policy::driver_files(*folder);
+  const auto files = machine::driver_files(*folder);
   const auto named = [](const char* library, const std::string& file, const std::string& problem) {
     return fmt::format("{}: {}", library, file.empty() ? fmt::format("n/a ({})", problem) : file);
   };
@@ -82,10 +82,10 @@ Finding check_context(const Session& session) {
     return warn("not measured: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
   std::string text;
   for (const auto& device : machine->devices) {
-    auto cost = policy::context_cost(device, machine->driver_version, store->folder());
+    auto cost = machine::context_cost(device, machine->driver_version, store->folder());
     if (!cost) {
       cost = measured_context(session, device);
-      if (cost) policy::remember_context_cost(device, machine->driver_version, store->folder(), *cost);
+      if (cost) machine::remember_context_cost(device, machine->driver_version, store->folder(), *cost);
     }
     text += fmt::format("{}GPU {}: {}", text.empty() ? "" : ", ", device.index,
                         session.size(cost, "the driver does not attribute memory to this process"));
@@ -150,9 +150,9 @@ Finding check_preload(const Session& session) {
 }
 
 Finding check_python() {
-  const auto python = policy::examine_program({"python3"});
+  const auto python = machine::examine_program({"python3"});
   if (!python) return ok("no python3 here to check");
-  if (python->hold == policy::Hold::kProgram) return ok("python3 can be guarded (" + python->program + ")");
+  if (python->hold == machine::Hold::kProgram) return ok("python3 can be guarded (" + python->program + ")");
   return bad("python3 would not be held to a limit: " + python->reason,
              "Use another python3: ration run does not start this one");
 }
@@ -190,10 +190,10 @@ Finding check_slices(const Session& session) {
 }
 
 Finding check_config() {
-  const auto layers = policy::read_layers(policy::configuration_files());
+  const auto layers = config::read_layers(config::configuration_files());
   if (!layers) return bad(layers.error());
   if (layers->empty()) return ok("no configuration file, all defaults");
-  const auto configuration = policy::read_configuration();
+  const auto configuration = config::read_configuration();
   if (!configuration) return bad(configuration.error());
   std::vector<std::string> names;
   for (const auto& layer : *layers) names.push_back(layer.name);
@@ -204,7 +204,7 @@ Finding check_config() {
 }
 
 Finding check_environment() {
-  if (const auto good = policy::check_variables(environ); !good) return bad(good.error());
+  if (const auto good = config::check_variables(environ); !good) return bad(good.error());
   const char* preload = std::getenv("LD_PRELOAD");
   if (preload != nullptr && std::strstr(preload, "cuda") != nullptr && std::getenv("RATION_BOOK") == nullptr) {
     return warn(fmt::format("LD_PRELOAD={} already puts something in front of the driver", preload),
@@ -250,11 +250,11 @@ Finding check_suspension(const Session& session, bool now) {
       problem += gpu + "not tried without persistence mode (as root: nvidia-smi -pm 1); ";
       continue;
     }
-    auto tried = policy::tried_suspension(device, machine->driver_version, store->folder());
+    auto tried = machine::tried_suspension(device, machine->driver_version, store->folder());
     if (now) {
       Trial trial = try_suspension(session, device);
       tried = trial.moved;
-      policy::remember_suspension(device, machine->driver_version, store->folder(), tried);
+      machine::remember_suspension(device, machine->driver_version, store->folder(), tried);
       if (!tried.plain) problem += gpu + trial.problem + "; ";
       if (tried.plain && !tried.shared) moved += gpu + trial.problem + "; ";
     }
@@ -400,7 +400,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
 }
 
 // A process of its own, so that no context stays in this one and the number is that of exactly one.
-std::optional<Bytes> measured_context(const Session& session, const policy::Device& device) {
+std::optional<Bytes> measured_context(const Session& session, const machine::Device& device) {
   const auto done = self(with_sim(session, {"measure-context", device.uuid}));
   if (done.exit_code != 0) return std::nullopt;
   return Bytes{std::strtoull(done.text.c_str(), nullptr, 10)};
@@ -409,7 +409,7 @@ std::optional<Bytes> measured_context(const Session& session, const policy::Devi
 Result<int> measure_context(const Session& session, const std::string& uuid) {
   const auto folder = session.driver_folder();
   if (!folder) return tl::unexpected(folder.error());
-  const auto cost = policy::measure_context(*folder, uuid);
+  const auto cost = machine::measure_context(*folder, uuid);
   if (!cost) return 3;
   fmt::print("{}\n", cost->count());
   return 0;

@@ -9,7 +9,7 @@
 
 #include "base/own_folder.hpp"
 #include "cli/doctor_findings.hpp"
-#include "policy/configuration.hpp"
+#include "config/configuration.hpp"
 
 namespace ration::cli {
 namespace {
@@ -88,10 +88,10 @@ Finding check_runtime(const Session& session) {
 }
 
 Finding check_state(const Session& session) {
-  const auto configuration = policy::read_configuration();
+  const auto configuration = config::read_configuration();
   if (!configuration) return bad(configuration.error());
   const auto& chosen = configuration->daemon.state;
-  const std::string path = chosen.origin.is_default() ? policy::default_state_folder() : chosen.value;
+  const std::string path = chosen.origin.is_default() ? config::default_state_folder() : chosen.value;
   std::error_code error;
   if (!fs::exists(path, error)) return not_there(path, "no daemon has kept anything there");
   Amount amount;

@@ -12,8 +12,8 @@
 #include "cli/doctor_findings.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "machine/driver_exports.hpp"
 #include "node/explain.hpp"
-#include "policy/driver_exports.hpp"
 
 namespace ration::cli {
 namespace {
@@ -62,7 +62,7 @@ Finding check_enforcer(const Session& session) {
 Finding check_functions(const Session& session) {
   const auto folder = session.driver_folder();
   if (!folder || !session.machine()) return warn("not looked at: no GPU", "ration doctor --only gpu.driver");
-  const auto exported = policy::unlisted_exports(*folder);
+  const auto exported = machine::unlisted_exports(*folder);
   const auto now = node_snapshot(session, 1);
   if (!now) return warn("not looked at: " + now.error().what, now.error().fix);
   std::vector<std::string> called;

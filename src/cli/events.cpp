@@ -11,9 +11,9 @@
 #include "base/clock.hpp"
 #include "base/command.hpp"
 #include "base/command_json.hpp"
+#include "base/strings.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
-#include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
@@ -51,7 +51,7 @@ Result<void> check_types(const std::vector<std::string>& typed) {
   const auto& known = known_types();
   for (const std::string& type : typed) {
     if (std::find(known.begin(), known.end(), type) != known.end()) continue;
-    return fail("E1001", fmt::format("no event is of type '{}'.{}", type, policy::suggestion(type, known)),
+    return fail("E1001", fmt::format("no event is of type '{}'.{}", type, suggestion(type, known)),
                 fmt::format("ration events --type {}", fmt::join(known, ",")), 2);
   }
   return {};

@@ -24,7 +24,7 @@ class Explainer {
   Explainer(const Session& session, std::optional<NodeClient> daemon) : session_(session), daemon_(std::move(daemon)) {}
 
   /// Those of the node that is explained, as far as choosing one needs.
-  [[nodiscard]] Result<std::vector<policy::Device>> devices() {
+  [[nodiscard]] Result<std::vector<machine::Device>> devices() {
     if (!daemon_) {
       auto machine = session_.machine();
       if (!machine) return tl::unexpected(machine.error());
@@ -32,16 +32,16 @@ class Explainer {
     }
     const auto rows = daemon_->get("/api/v1/devices");
     if (!rows) return tl::unexpected(rows.error());
-    std::vector<policy::Device> devices;
+    std::vector<machine::Device> devices;
     for (const json& row : *rows) {
-      policy::Device& device = devices.emplace_back();
+      machine::Device& device = devices.emplace_back();
       device.index = row.at("gpu");
       device.uuid = row.at("uuid");
       device.name = row.at("name");
       device.total = bytes_in(row, "total_bytes");
       device.free = known_bytes(row, "free_bytes");
       if (const auto mig = row.find("mig"); mig != row.end())
-        device.mig = policy::MigInstance{mig->at("gpu"), mig->at("uuid"), mig->at("instance"), mig->at("profile")};
+        device.mig = machine::MigInstance{mig->at("gpu"), mig->at("uuid"), mig->at("instance"), mig->at("profile")};
     }
     return devices;
   }
@@ -293,7 +293,7 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
   if (target.empty()) {
     const auto devices = explainer.devices();
     if (!devices) return tl::unexpected(devices.error());
-    const auto chosen = policy::choose_devices(*devices, gpu.empty() ? "0" : gpu);
+    const auto chosen = machine::choose_devices(*devices, gpu.empty() ? "0" : gpu);
     if (!chosen) return tl::unexpected(chosen.error());
     for (const auto& device : *chosen) {
       if (auto done = show(explainer.device(std::to_string(device.index)), "explain_device", print_device); !done)

@@ -17,13 +17,13 @@ using nlohmann::json;
 
 /// What a device can give.
 struct Room {
-  const policy::Device* device = nullptr;
+  const machine::Device* device = nullptr;
   Bytes largest;    ///< when nobody else is there
   Bytes available;  ///< now, to somebody who is promised nothing
   Bytes promised, kept_free;
 };
 
-Room room_on(const policy::Device& device, const ledger::Store& store, const json& rows) {
+Room room_on(const machine::Device& device, const ledger::Store& store, const json& rows) {
   for (const json& row : rows) {
     if (row.at("uuid") != device.uuid) continue;
     // The daemon knows who is suspended, what tenants are promised and what is kept free.
@@ -59,8 +59,8 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
   if (!store) return tl::unexpected(store.error());
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  const auto chosen = gpu.empty() ? Result<std::vector<policy::Device>>(machine->devices)
-                                  : policy::choose_devices(machine->devices, gpu);
+  const auto chosen = gpu.empty() ? Result<std::vector<machine::Device>>(machine->devices)
+                                  : machine::choose_devices(machine->devices, gpu);
   if (!chosen) return tl::unexpected(chosen.error());
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());

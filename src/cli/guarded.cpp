@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.hpp"
-#include "policy/elf_file.hpp"
+#include "machine/elf_file.hpp"
 
 namespace ration::cli {
 
@@ -11,26 +11,26 @@ Result<void> check_guard_files(const std::string& folder, bool with_audit) {
   for (const char* name : {"libcuda.so.1", "libnvidia-ml.so.1", "libration-audit.so"}) {
     if (!with_audit && std::string(name) == "libration-audit.so") continue;
     const std::string path = folder + "/" + name;
-    if (const std::string problem = policy::why_not_preloadable(path); !problem.empty())
+    if (const std::string problem = machine::why_not_preloadable(path); !problem.empty())
       return fail("E1406", fmt::format("the guard {} cannot be loaded: {}. Nothing was started.", path, problem),
                   "Install the whole package again.", 125);
   }
   return {};
 }
 
-policy::Enforcement examine(const RunOptions& options, const policy::Plan& plan) {
-  return policy::examine_program(options.program, plan.sets).value_or(policy::Enforcement{});
+machine::Enforcement examine(const RunOptions& options, const policy::Plan& plan) {
+  return machine::examine_program(options.program, plan.sets).value_or(machine::Enforcement{});
 }
 
-Result<void> refuse_ungoverned(const RunOptions& options, const policy::Enforcement& examined) {
+Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforcement& examined) {
   const std::string program = printable(options.program.front());
   if (options.require_enforced && options.allow_ungoverned)
     return fail("E1404", "--allow-ungoverned cannot be given where every program has to be held.",
                 "Leave it out; or leave out --require-enforced, which may also stand in a configuration file "
                 "(ration config print).",
                 6);
-  const bool refused =
-      examined.hold == policy::Hold::kNothing || (options.require_enforced && examined.hold == policy::Hold::kChildren);
+  const bool refused = examined.hold == machine::Hold::kNothing ||
+                       (options.require_enforced && examined.hold == machine::Hold::kChildren);
   if (!refused) return {};
   if (options.allow_ungoverned) {
     fmt::print(stderr, "ration: nothing holds {} to its limit: {}.\n", program, examined.reason);
@@ -38,7 +38,7 @@ Result<void> refuse_ungoverned(const RunOptions& options, const policy::Enforcem
   }
   std::string fix = examined.instead.empty() ? "" : examined.instead + ". ";
   if (!options.require_enforced) fix += "--allow-ungoverned starts it all the same. ";
-  if (options.require_enforced && examined.hold == policy::Hold::kChildren)
+  if (options.require_enforced && examined.hold == machine::Hold::kChildren)
     fix += "Without --require-enforced it starts, and its children are held. ";
   return fail("E1404", fmt::format("{} would not be held to its limit: {}.", program, examined.reason),
               fix + "More: ration help enforcement", 6);

@@ -4,7 +4,7 @@
 
 #include "base/result.hpp"
 #include "cli/verbs.hpp"
-#include "policy/enforcement.hpp"
+#include "machine/enforcement.hpp"
 #include "policy/plan.hpp"
 
 namespace ration::cli {
@@ -14,10 +14,10 @@ namespace ration::cli {
 
 /// Of the program in `options` under the variables of `plan`. A program that is not there is taken as held: it does not
 /// start.
-[[nodiscard]] policy::Enforcement examine(const RunOptions& options, const policy::Plan& plan);
+[[nodiscard]] machine::Enforcement examine(const RunOptions& options, const policy::Plan& plan);
 
 /// E1404 where the limit would not hold, unless --allow-ungoverned was given: then says on standard error that nothing
 /// holds it.
-[[nodiscard]] Result<void> refuse_ungoverned(const RunOptions& options, const policy::Enforcement& examined);
+[[nodiscard]] Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforcement& examined);
 
 }  // namespace ration::cli

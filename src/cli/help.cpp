@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/strings.hpp"
 #include "cli/reference.hpp"
 #include "cli/verbs.hpp"
-#include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
@@ -89,7 +89,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   }
   std::vector<std::string> known = verb_names();
   for (const Topic& entry : topics()) known.emplace_back(entry.name);
-  return fail("E1422", fmt::format("there is no help on '{}'.{}", name, policy::suggestion(name, known)),
+  return fail("E1422", fmt::format("there is no help on '{}'.{}", name, suggestion(name, known)),
               "ration help   lists the topics", 3);
 }
 

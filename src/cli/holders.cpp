@@ -41,7 +41,7 @@ std::vector<Holder> holders(const ledger::Store& store) {
   return all;
 }
 
-std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders) {
+std::vector<Ungoverned> ungoverned(const machine::Device& device, const std::vector<Holder>& holders) {
   std::vector<Ungoverned> found;
   if (!device.processes) return found;
   const auto own_namespace = current_process().pid_namespace;
@@ -68,7 +68,8 @@ std::string shares_sentence(const Session& session, const std::vector<DeviceShar
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string holders_sentence(const Session& session, const policy::Device& device, const std::vector<Holder>& holders) {
+std::string holders_sentence(const Session& session, const machine::Device& device,
+                             const std::vector<Holder>& holders) {
   std::vector<DeviceShare> shares;
   for (const Holder& holder : holders)
     if (holder.entry().device == device.bytes)

@@ -30,9 +30,9 @@ struct Ungoverned {
   std::int32_t pid = 0;
   std::string command, user;
   std::optional<Bytes> held;
-  const char* untold = policy::kUntold;  ///< why `held` is absent
+  const char* untold = machine::kUntold;  ///< why `held` is absent
 };
-[[nodiscard]] std::vector<Ungoverned> ungoverned(const policy::Device& device, const std::vector<Holder>& holders);
+[[nodiscard]] std::vector<Ungoverned> ungoverned(const machine::Device& device, const std::vector<Holder>& holders);
 
 /// What somebody has of a device.
 struct DeviceShare {
@@ -44,7 +44,7 @@ struct DeviceShare {
 [[nodiscard]] std::string shares_sentence(const Session& session, const std::vector<DeviceShare>& shares);
 
 /// `vision 10.0 GiB, nlp 3.80 GiB, not governed: pid 6001 python (carol) 1.60 GiB`, or empty.
-[[nodiscard]] std::string holders_sentence(const Session& session, const policy::Device& device,
+[[nodiscard]] std::string holders_sentence(const Session& session, const machine::Device& device,
                                            const std::vector<Holder>& holders);
 
 /// What the workload of a denial could be granted where no daemon runs: a limit that is set is in force at once; what

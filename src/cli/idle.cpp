@@ -13,8 +13,8 @@
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
-#include "node/people.hpp"
-#include "policy/checkpoint.hpp"
+#include "machine/checkpoint.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::cli {
 namespace {
@@ -72,7 +72,7 @@ Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler
     return name == each.workload || name == each.name() || name == each.tenant + "/" + each.workload ||
            name == std::to_string(each.run);
   });
-  const std::string self = node::user_name(::getuid());
+  const std::string self = machine::user_name(::getuid());
   if (meant.size() > 1) std::erase_if(meant, [&](const Idler& each) { return each.user != self; });
   for (Idler& each : meant) each.asked_as = name;
   return meant;
@@ -198,13 +198,13 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
     for (const auto& process : holder.book.processes) processes.push_back(process.identity);
     const auto folder = session.driver_folder();
     if (!folder) return tl::unexpected(folder.error());
-    if (const auto machine = session.machine(); machine && policy::is_on_device(*machine, processes))
+    if (const auto machine = session.machine(); machine && machine::is_on_device(*machine, processes))
       return fail("E1546", fmt::format("{} is not suspended.", name), "ration ps", 4);
     if (session.dry_run) {
       if (session.format() == Format::kText) fmt::print("would resume {}\n", name);
       return tell(session, "resume", json::array({{{"workload", name}, {"state", "suspended"}}}));
     }
-    const auto done = policy::checkpoint(*folder, policy::CheckpointAction::kResume, processes);
+    const auto done = machine::checkpoint(*folder, machine::CheckpointAction::kResume, processes);
     if (!done) return tl::unexpected(done.error());
     if (session.format() == Format::kText) fmt::print("{} is back on its device.\n", name);
     return tell(session, "resume", json::array({{{"workload", name}, {"state", "running"}}}));

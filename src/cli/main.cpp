@@ -4,7 +4,7 @@
 #include "cli/command_line.hpp"
 #include "cli/launch.hpp"
 #include "cli/reference.hpp"
-#include "policy/variables.hpp"
+#include "config/variables.hpp"
 
 extern char** environ;
 
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   // The doctor reports a misspelt variable as one of its findings; everything else stops at it.
-  const auto good = verb == "doctor" || verb == "help" ? Result<void>() : policy::check_variables(environ);
+  const auto good = verb == "doctor" || verb == "help" ? Result<void>() : config::check_variables(environ);
   const Result<int> outcome = good ? line.execute() : tl::unexpected(good.error());
   if (outcome) return *outcome;
   Error error = outcome.error();

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "base/read_json.hpp"
+#include "config/configuration.hpp"
 #include "node/snapshot_json.hpp"
-#include "policy/configuration.hpp"
 
 namespace ration::cli {
 namespace {
@@ -48,7 +48,7 @@ Result<json> data_of(Result<http::Answer> answer, std::span<const std::string_vi
 Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (!session.socket.empty()) return NodeClient(session.socket, true);
   std::vector<std::string> candidates;
-  if (const auto configuration = policy::read_configuration();  // one that is wrong is the daemon's to reject
+  if (const auto configuration = config::read_configuration();  // one that is wrong is the daemon's to reject
       configuration && !configuration->daemon.socket.origin.is_default())
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
@@ -105,24 +105,24 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
 namespace {
 
 /// Whether the workload runs on a device of that machine.
-bool is_of(const node::Workload& workload, const policy::Machine& machine) {
+bool is_of(const node::Workload& workload, const machine::Machine& machine) {
   const auto& accounts = workload.book.accounts;
   return std::any_of(accounts.begin(), accounts.end(), [&](const auto& account) {
     return std::any_of(machine.devices.begin(), machine.devices.end(),
-                       [&](const policy::Device& device) { return device.bytes == account.device; });
+                       [&](const machine::Device& device) { return device.bytes == account.device; });
   });
 }
 
 /// Whether a daemon's snapshot is of another node than the one that was asked for.
-bool is_of_another(const json& snapshot, const policy::Machine& machine) {
+bool is_of_another(const json& snapshot, const machine::Machine& machine) {
   const json& devices = snapshot.at("devices");
   return std::none_of(devices.begin(), devices.end(), [&](const json& device) {
     return std::any_of(machine.devices.begin(), machine.devices.end(),
-                       [&](const policy::Device& own) { return own.uuid == device.at("uuid").get<std::string>(); });
+                       [&](const machine::Device& own) { return own.uuid == device.at("uuid").get<std::string>(); });
   });
 }
 
-Result<DirectLook> look_at_books(const Session& session, const Result<policy::Machine>& machine) {
+Result<DirectLook> look_at_books(const Session& session, const Result<machine::Machine>& machine) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   DirectLook look;

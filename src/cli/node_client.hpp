@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cli/session.hpp"
-#include "node/http/client.hpp"
+#include "http/client.hpp"
 #include "node/snapshot.hpp"
 #include "node/snapshot_json.hpp"
 

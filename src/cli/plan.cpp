@@ -9,8 +9,8 @@
 #include "base/command.hpp"
 #include "base/printable.hpp"
 #include "cli/verbs.hpp"
+#include "config/values.hpp"
 #include "node/decisions/plan_json.hpp"
-#include "policy/configuration_values.hpp"
 
 namespace ration::cli {
 namespace {
@@ -135,7 +135,7 @@ Result<int> plan(const Session& session, const PlanOptions& options) {
   std::vector<node::PlanTenant> tenants;
   for (const std::string& text : options.tenants) {
     const auto tenant = node::parse_plan_tenant(text, *devices);
-    if (tenant && !policy::is_name(tenant->name))
+    if (tenant && !config::is_name(tenant->name))
       return fail("E1409", fmt::format("'{}' cannot be a name.", printable(tenant->name)),
                   "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
     if (!tenant) return tl::unexpected(tenant.error());

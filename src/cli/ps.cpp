@@ -37,7 +37,7 @@ bool governed(const json& row) { return row.value("governed", false); }
 std::string mig_label(const json& device) {
   const auto mig = device.find("mig");
   if (mig == device.end()) return {};
-  return policy::MigInstance{mig->at("gpu"), "", mig->at("instance"), ""}.label();
+  return machine::MigInstance{mig->at("gpu"), "", mig->at("instance"), ""}.label();
 }
 
 constexpr std::size_t kMostHolders = 8;  // as many as a line of a terminal has room for
@@ -146,7 +146,7 @@ void print_other_nodes(const Session& session, const json& devices, const json& 
     const ledger::BookSnapshot& book = stored.contents;
     const bool of_shown_device = std::any_of(book.accounts.begin(), book.accounts.end(), [&](const auto& account) {
       return std::any_of(devices.begin(), devices.end(),
-                         [&](const json& device) { return policy::is_uuid(device.at("uuid"), account.device); });
+                         [&](const json& device) { return machine::is_uuid(device.at("uuid"), account.device); });
     });
     const bool shown = of_shown_device || std::any_of(rows.begin(), rows.end(), [&](const json& row) {
                          return row.value("simulation", "") == book.simulation;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "policy/configuration_text.hpp"
+#include "config/text.hpp"
 
 namespace ration::cli {
 namespace {
@@ -166,8 +166,8 @@ std::string topic_page(const Topic& topic) {
 std::string configuration_page() {
   std::string out = page_head("ration.toml", 5, "configuration of ration");
   // Examples are to be copied: no hyphens, no stretched blanks.
-  out += ".nh\n.ad l\n.SH DESCRIPTION\n.nf\n" + roff(policy::layers_text()) + ".fi\n";
-  for (const auto& section : policy::reference()) {
+  out += ".nh\n.ad l\n.SH DESCRIPTION\n.nf\n" + roff(config::layers_text()) + ".fi\n";
+  for (const auto& section : config::reference()) {
     out += fmt::format(".SH {}\n{}\n", roff(section.header), roff(section.meaning));
     for (const auto& key : section.keys) {
       out += fmt::format(".TP\n.B {}\n{}\n.br\n{}{}.\n", roff(key.name), roff(key.meaning),
@@ -175,7 +175,7 @@ std::string configuration_page() {
                          key.standard.empty() ? "" : roff("; default " + key.standard));
     }
   }
-  return out + ".SH ALERTS\n.nf\n" + roff(policy::rules_text()) +
+  return out + ".SH ALERTS\n.nf\n" + roff(config::rules_text()) +
          ".fi\n.SH SEE ALSO\n.BR ration\\-config (1),\n.BR ration\\-units (7)\n";
 }
 

@@ -3,7 +3,7 @@
 
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
-#include "node/history/export/cells.hpp"
+#include "history/export/cells.hpp"
 
 namespace ration::cli {
 namespace {

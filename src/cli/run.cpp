@@ -45,7 +45,7 @@ Result<void> refuse_nesting() {
 constexpr const char* kCovered = "preload: covers every memory call of the driver API, however it is found";
 
 void show_plan(const Session& session, const RunOptions& options, const Plan& plan,
-               const policy::Enforcement& examined) {
+               const machine::Enforcement& examined) {
   if (session.format() == Format::kJson) {
     auto accounts = nlohmann::json::array();
     for (const auto& account : plan.accounts) {
@@ -61,7 +61,7 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
                                {"tenant", plan.tenant},
                                {"on_deny", plan.on_deny == ledger::OnDeny::kWait ? "wait" : "fail"},
                                {"simulation", plan.simulation},
-                               {"enforced_by", examined.hold == policy::Hold::kNothing ? "nothing" : "shim"},
+                               {"enforced_by", examined.hold == machine::Hold::kNothing ? "nothing" : "shim"},
                                {"escape", examined.reason},
                                {"sets", plan.sets},
                                {"keeps", plan.keeps}});
@@ -79,9 +79,9 @@ void show_plan(const Session& session, const RunOptions& options, const Plan& pl
   }
   if (!plan.slice.empty()) fmt::print("slice       {}\n", plan.slice);
   if (!plan.simulation.empty()) fmt::print("simulated   {}\n", plan.simulation);
-  fmt::print("guard       {}\n", examined.hold == policy::Hold::kNothing    ? "NONE: " + examined.reason
-                                 : examined.hold == policy::Hold::kChildren ? examined.reason
-                                                                            : kCovered);
+  fmt::print("guard       {}\n", examined.hold == machine::Hold::kNothing    ? "NONE: " + examined.reason
+                                 : examined.hold == machine::Hold::kChildren ? examined.reason
+                                                                             : kCovered);
   fmt::print(
       "            does not cover: direct ioctl use, static or set-uid programs, a cleared LD_PRELOAD (ration help "
       "enforcement)\n");

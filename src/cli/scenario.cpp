@@ -9,16 +9,16 @@
 #include <iterator>
 #include <map>
 
+#include "base/strings.hpp"
 #include "base/units.hpp"
-#include "policy/configuration.hpp"
-#include "policy/text.hpp"
+#include "config/configuration.hpp"
 
 namespace ration::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using policy::Node;
-using policy::Problem;
+using config::Node;
+using config::Problem;
 
 constexpr const char* kOwnTables[] = {"scenario", "program", "command", "moment"};
 constexpr int kMostCopies = 64;
@@ -81,7 +81,7 @@ class Reader {
       }
       std::vector<std::string> names;
       for (const auto& each : fields) names.push_back(each.first);
-      wrong(item, fmt::format("there is no key '{}' here.{}", item.name, policy::suggestion(item.name, names)),
+      wrong(item, fmt::format("there is no key '{}' here.{}", item.name, suggestion(item.name, names)),
             fmt::format("Known: {}", fmt::join(names, ", ")));
     }
   }
@@ -184,7 +184,7 @@ void read_program(Reader& reader, const Node& node, std::vector<ScenarioProgram>
                       {"via", reader.one_of(program.via, {"malloc", "async", "vmm", "grow", "cache"})},
                       {"refused", reader.one_of(program.refused, {"end", "go-on"})},
                       {"repeat", reader.flag(program.repeat)}});
-  reader.needs(node, policy::is_name(program.name), "a name", "name = \"train\"");
+  reader.needs(node, config::is_name(program.name), "a name", "name = \"train\"");
   reader.needs(node, program.trace.empty() != program.steps.empty(), "either a trace or steps",
                "steps = [\"2GiB:10s\"], or trace = \"medium_512_inference\"");
   for (int copy = 0; copy < copies; ++copy) {
@@ -224,7 +224,7 @@ void read_command(Reader& reader, const Node& node, std::vector<ScenarioCommand>
 
 /// The durations after which policies act, divided by the speed, where they stand.
 void hurry(std::string& text, const Node& document, double speed) {
-  std::vector<std::pair<policy::Place, std::string>> found;
+  std::vector<std::pair<config::Place, std::string>> found;
   for (const Node& table : document.items)
     if (table.name == "policy")
       for (const Node& policy : table.items)
@@ -243,7 +243,7 @@ void hurry(std::string& text, const Node& document, double speed) {
 }
 
 Error unusable(const std::vector<Problem>& problems) {
-  Error error = policy::refused(problems);
+  Error error = config::refused(problems);
   error.id = "E1441";
   return error;
 }
@@ -286,11 +286,11 @@ Result<Scenario> read_scenario(const std::string& name, double speed) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     const auto names = scenario_names();
-    return fail("E1441", fmt::format("there is no scenario '{}'.{}", name, policy::suggestion(name, names)),
+    return fail("E1441", fmt::format("there is no scenario '{}'.{}", name, suggestion(name, names)),
                 fmt::format("ration demo --scenario {}, or a file of yours: FILE.toml", fmt::join(names, "|")), 2);
   }
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const auto document = policy::read_document(text, path.string());
+  const auto document = config::read_document(text, path.string());
   if (!document) return tl::unexpected(unusable({document.error()}));
   Scenario scenario;
   scenario.name = path.stem();
@@ -300,7 +300,7 @@ Result<Scenario> read_scenario(const std::string& name, double speed) {
   read_tables(reader, *document, scenario);
   reader.needs(*document, !scenario.programs.empty(), "a program", "[[program]]");
   reader.needs(*document, !scenario.node.empty(), "the table [scenario]", "[scenario]");
-  for (Problem& problem : policy::parse_configuration({{path.string(), scenario.configuration}}).problems)
+  for (Problem& problem : config::parse_configuration({{path.string(), scenario.configuration}}).problems)
     problems.push_back(std::move(problem));
   if (!problems.empty()) return tl::unexpected(unusable(problems));
   if (speed != 1) hurry(scenario.configuration, *document, speed);

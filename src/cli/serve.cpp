@@ -11,8 +11,8 @@
 #include "cli/context.hpp"
 #include "cli/stage.hpp"
 #include "cli/verbs.hpp"
+#include "config/configuration.hpp"
 #include "node/daemon.hpp"
-#include "policy/configuration.hpp"
 
 namespace ration::cli {
 namespace {
@@ -50,7 +50,7 @@ bool is_journal(int stream) {
 
 /// The configuration is checked: what is wrong with it would stop the daemon.
 Result<int> would_serve(const Session& session, const ServeOptions& options, const ledger::Store& store) {
-  const auto configuration = policy::read_configuration();
+  const auto configuration = config::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   const auto machine = session.machine();
   const std::string configured = configuration->daemon.listen.value;
@@ -70,7 +70,7 @@ Result<Context> context_elsewhere(const Session& session, const ledger::Store& s
   if (!context.socket.empty()) {
     context.socket = fs::absolute(context.socket, error);
   } else if (std::getenv("RATION_CONFIG") != nullptr || std::getenv("RATION_RUNTIME_DIR") != nullptr) {
-    const auto configuration = policy::read_configuration();
+    const auto configuration = config::read_configuration();
     if (!configuration) return tl::unexpected(configuration.error());
     const auto& socket = configuration->daemon.socket;
     if (!socket.origin.is_default())

@@ -18,7 +18,7 @@
 #include "base/own_folder.hpp"
 #include "base/printable.hpp"
 #include "cli/simulated.hpp"
-#include "node/people.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::cli {
 namespace {
@@ -89,10 +89,10 @@ Result<std::string> Session::driver_folder() const {
   return library_folder("sim").map(simulated_driver_folder);
 }
 
-Result<policy::Machine> Session::machine() const {
+Result<machine::Machine> Session::machine() const {
   const auto folder = driver_folder();
   if (!folder) return tl::unexpected(folder.error());
-  auto machine = policy::look_at_machine(*folder);
+  auto machine = machine::look_at_machine(*folder);
   if (!machine && simulated) {
     const char* spec = std::getenv("RATION_SIM");
     const std::string described = spec != nullptr && *spec != '\0' ? spec : "T4";
@@ -118,7 +118,7 @@ std::string Session::painted(const std::string& text, int sgr) const {
 
 void Session::print_json(const std::string& verb, nlohmann::json data, const nlohmann::json& more) const {
   nlohmann::json document{{"schema", "ration." + verb + "/1"}, {"time", utc(unix_time_ns())},
-                          {"host", node::host_name()},         {"source", simulated ? "sim" : "direct"},
+                          {"host", machine::host_name()},      {"source", simulated ? "sim" : "direct"},
                           {"data", std::move(data)},           {"warnings", nlohmann::json::array()}};
   document.update(more);
   add_command_options(document, command_options(context));

@@ -10,8 +10,8 @@
 #include "base/units.hpp"
 #include "cli/context.hpp"
 #include "ledger/store.hpp"
+#include "machine/devices.hpp"
 #include "policy/denials.hpp"
-#include "policy/devices.hpp"
 
 namespace ration::cli {
 
@@ -37,7 +37,7 @@ class Session {
 
   /// Folder of the simulated driver with --sim, else empty: the machine's own. Sets RATION_SIM for whoever is started.
   [[nodiscard]] Result<std::string> driver_folder() const;
-  [[nodiscard]] Result<policy::Machine> machine() const;
+  [[nodiscard]] Result<machine::Machine> machine() const;
   [[nodiscard]] Result<ledger::Store> store() const { return ledger::Store::open(); }
 
   /// This session about the node on which the workload of that book runs.

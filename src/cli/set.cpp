@@ -4,20 +4,20 @@
 #include <fstream>
 
 #include "base/command.hpp"
+#include "base/strings.hpp"
 #include "cli/fields.hpp"
 #include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
+#include "config/configuration.hpp"
 #include "node/limit_changed.hpp"
-#include "policy/configuration.hpp"
-#include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
 
 /// The device of an account as the machine shows it.
-const policy::Device* found_on(const Result<policy::Machine>& machine, const Holder& holder) {
+const machine::Device* found_on(const Result<machine::Machine>& machine, const Holder& holder) {
   if (!machine) return nullptr;
   for (const auto& device : machine->devices)
     if (device.bytes == holder.entry().device) return &device;
@@ -25,8 +25,8 @@ const policy::Device* found_on(const Result<policy::Machine>& machine, const Hol
 }
 
 /// Where the machine cannot be asked: as the book has it.
-policy::Device remembered(const Holder& holder) {
-  policy::Device device;
+machine::Device remembered(const Holder& holder) {
+  machine::Device device;
   device.bytes = holder.entry().device;
   device.name = holder.entry().device_name;
   device.total = holder.entry().device_total;
@@ -39,10 +39,10 @@ struct Decision {
   node::LimitChanged change;
 };
 
-Result<Decision> decide(const SetOptions& options, const Holder& holder, const policy::Device* present,
+Result<Decision> decide(const SetOptions& options, const Holder& holder, const machine::Device* present,
                         const ledger::Store& store) {
   const ledger::AccountSnapshot& entry = holder.entry();
-  const policy::Device device = present != nullptr ? *present : remembered(holder);
+  const machine::Device device = present != nullptr ? *present : remembered(holder);
   node::LimitChanged change{.path = holder.path,
                             .workload = holder.book.name,
                             .gpu = present != nullptr ? std::optional(device.index) : std::nullopt,
@@ -128,9 +128,9 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
 
 /// Whether a daemon that does not run at this moment remembers that book: it puts its own numbers back.
 bool is_remembered(const std::string& path) {
-  const auto configuration = policy::read_configuration();
+  const auto configuration = config::read_configuration();
   const bool configured = configuration && !configuration->daemon.state.origin.is_default();
-  std::ifstream file((configured ? configuration->daemon.state.value : policy::default_state_folder()) +
+  std::ifstream file((configured ? configuration->daemon.state.value : config::default_state_folder()) +
                      "/limits.json");
   const auto document = nlohmann::json::parse(file, nullptr, false);
   const auto workloads = document.is_object() ? document.find("workloads") : document.end();
@@ -211,7 +211,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
   for (const Holder& holder : holders(*store)) {
     names.push_back(holder.book.name);
     if (holder.book.name != options.name) continue;
-    const policy::Device* device = found_on(machine, holder);
+    const machine::Device* device = found_on(machine, holder);
     const bool is_meant = options.gpu.empty() || (device != nullptr && device->is_named(options.gpu));
     if (!is_meant) continue;
     auto decision = decide(options, holder, device, *store);
@@ -220,11 +220,10 @@ Result<int> set(const Session& session, const SetOptions& options) {
     decisions.push_back(std::move(*decision));
   }
   if (changes.empty()) {
-    return fail(
-        "E1801",
-        fmt::format("no running workload is named '{}'{}.{}", options.name,
-                    options.gpu.empty() ? "" : " on GPU " + options.gpu, policy::suggestion(options.name, names)),
-        "ration ps", 3);
+    return fail("E1801",
+                fmt::format("no running workload is named '{}'{}.{}", options.name,
+                            options.gpu.empty() ? "" : " on GPU " + options.gpu, suggestion(options.name, names)),
+                "ration ps", 3);
   }
   const nlohmann::json document = node::changes_json(changes, !session.dry_run);
   if (auto agreed = agree(session, options, document); !agreed) return tl::unexpected(agreed.error());

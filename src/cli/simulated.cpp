@@ -10,7 +10,7 @@
 #include <regex>
 #include <set>
 
-#include "policy/enforcement.hpp"
+#include "machine/enforcement.hpp"
 
 namespace ration::cli {
 namespace {
@@ -64,7 +64,7 @@ struct Environment {
 Environment look_around(const std::string& program) {
   std::vector<fs::path> prefixes;
   const auto add_program = [&](const std::string& name) {
-    const auto examined = policy::examine_program({name});
+    const auto examined = machine::examine_program({name});
     if (examined) prefixes.push_back(fs::absolute(examined->program).parent_path().parent_path());
   };
   if (!program.empty()) add_program(program);

@@ -8,7 +8,7 @@
 #include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
-#include "policy/configuration_values.hpp"
+#include "config/values.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::cli {
@@ -24,7 +24,7 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
-Result<std::vector<policy::Slice>> named(const policy::Device& device, const std::vector<Bytes>& shares,
+Result<std::vector<policy::Slice>> named(const machine::Device& device, const std::vector<Bytes>& shares,
                                          const SplitOptions& options) {
   auto names = split_words(options.names);
   if (names.empty()) {
@@ -36,7 +36,7 @@ Result<std::vector<policy::Slice>> named(const policy::Device& device, const std
   }
   std::vector<policy::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    if (!policy::is_name(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1) {
+    if (!config::is_name(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1) {
       return fail("E1607", fmt::format("'{}' cannot be the name of a slice, or stands twice.", printable(names[i])),
                   "Use up to 59 letters without spaces, slashes, quotes or commas.", 2);
     }
@@ -52,7 +52,7 @@ struct Watched {
 };
 
 /// Nothing without a daemon. E1502: under this one, only an operator keeps memory from others.
-Result<Watched> ask_the_daemon(const Session& session, const policy::Device& device) {
+Result<Watched> ask_the_daemon(const Session& session, const machine::Device& device) {
   Watched found;
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
@@ -87,7 +87,7 @@ std::string said_yes(const SplitOptions& options) {
   return command({"split", options.gpu, how, value, options.names.empty() ? "" : "--names", options.names, "--yes"});
 }
 
-Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOptions& options) {
+Result<std::vector<Bytes>> shares_of(const machine::Device& device, const SplitOptions& options) {
   const int ways = options.into.has_value() + !options.sizes.empty() + !options.ratio.empty();
   if (ways != 1)
     return fail("E1609", "say how to cut it: one of --into, --sizes, --ratio.", "ration split 0 --into 4", 2);
@@ -96,12 +96,12 @@ Result<std::vector<Bytes>> shares_of(const policy::Device& device, const SplitOp
                                : policy::ratio_shares(device, options.ratio);
 }
 
-std::string gpu_of(const policy::Machine& machine, const policy::Slice& slice) {
-  const auto device = policy::choose_devices(machine.devices, slice.uuid);
+std::string gpu_of(const machine::Machine& machine, const policy::Slice& slice) {
+  const auto device = machine::choose_devices(machine.devices, slice.uuid);
   return device ? std::to_string(device->front().index) : slice.uuid;
 }
 
-void show(const Session& session, const policy::Machine& machine, const ledger::Store& store,
+void show(const Session& session, const machine::Machine& machine, const ledger::Store& store,
           const std::vector<policy::Slice>& slices, bool planned) {
   const auto books = store.list();
   if (session.format() == Format::kJson) {
@@ -125,10 +125,10 @@ void show(const Session& session, const policy::Machine& machine, const ledger::
                {"FOR PROGRAMS*", "usable_bytes", true},
                {"IN IT", "workload"}});
   for (const auto& slice : slices) {
-    const auto device = policy::choose_devices(machine.devices, slice.uuid);
+    const auto device = machine::choose_devices(machine.devices, slice.uuid);
     std::optional<Bytes> usable;
     if (device) {
-      const auto context = policy::context_cost(device->front(), machine.driver_version, store.folder());
+      const auto context = machine::context_cost(device->front(), machine.driver_version, store.folder());
       if (context && *context < slice.size) usable = slice.size - *context;
     }
     const auto* inside = policy::occupant(books, slice.name);
@@ -161,7 +161,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
   if (options.gpu.empty() || !change) {
     if (change) return fail("E1609", "which GPU?", "ration split 0 --into 4", 2);
     if (!options.gpu.empty()) {
-      const auto device = policy::choose_devices(machine->devices, options.gpu);
+      const auto device = machine::choose_devices(machine->devices, options.gpu);
       if (!device) return tl::unexpected(device.error());
       std::erase_if(*present, [&](const auto& slice) { return slice.uuid != device->front().uuid; });
     }
@@ -171,9 +171,9 @@ Result<int> split(const Session& session, const SplitOptions& options) {
       show(session, *machine, *store, *present, false);
     return 0;
   }
-  const auto chosen = policy::choose_devices(machine->devices, options.gpu);
+  const auto chosen = machine::choose_devices(machine->devices, options.gpu);
   if (!chosen) return tl::unexpected(chosen.error());
-  const policy::Device& device = chosen->front();
+  const machine::Device& device = chosen->front();
   const auto books = store->list();
   Bytes slices_now;
   for (const auto& slice : *present) {

@@ -13,10 +13,10 @@
 
 #include "base/command.hpp"
 #include "base/file.hpp"
+#include "base/strings.hpp"
 #include "cli/holders.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
-#include "policy/text.hpp"
 
 namespace ration::cli {
 namespace {
@@ -82,10 +82,10 @@ Result<int> stop(const Session& session, const StopOptions& options) {
     if (stored.contents.name == options.name) book = stored.contents;
   }
   if (!book)
-    return fail("E1801",
-                fmt::format("no running workload of yours is named '{}'.{}", options.name,
-                            policy::suggestion(options.name, names)),
-                "ration ps", 3);
+    return fail(
+        "E1801",
+        fmt::format("no running workload of yours is named '{}'.{}", options.name, suggestion(options.name, names)),
+        "ration ps", 3);
   std::vector<Target> targets = processes_of(*book);
   std::vector<std::int32_t> pids;
   for (const Target& target : targets) pids.push_back(target.pid);

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <ctime>
 
-#include "cli/top/feed.hpp"
-#include "cli/top/frame.hpp"
-#include "cli/top/screen.hpp"
+#include "cli/top_feed.hpp"
 #include "cli/verbs.hpp"
-#include "node/people.hpp"
+#include "machine/user_names.hpp"
+#include "top/frame.hpp"
+#include "top/screen.hpp"
 
 namespace ration::cli {
 namespace {
@@ -56,7 +56,7 @@ void call_source(top::View& view, bool daemon, bool is_operator, const TopOption
 
 Result<top::View> first_view(const Session& session, const TopOptions& options, const FirstLook& first) {
   top::View view;
-  view.host = node::host_name();
+  view.host = machine::host_name();
   view.units = session.display_units();
   if (!options.filter.empty()) {
     auto filter = top::Filter::parse(options.filter);

@@ -1,15 +1,15 @@
 #include <fmt/format.h>
 
 #include "cli/reference.hpp"
-#include "policy/configuration_text.hpp"
-#include "policy/variables.hpp"
+#include "config/text.hpp"
+#include "config/variables.hpp"
 
 namespace ration::cli {
 namespace {
 
 std::string variables_text() {
   std::string text = "Variables that ration reads:\n\n";
-  for (const auto& variable : policy::variables())
+  for (const auto& variable : config::variables())
     text += std::string("  ") + variable.name + "\n      " + variable.meaning + "\n";
   return text +
          "\nVariables that ration run sets for the program: LD_PRELOAD, LD_AUDIT (--require-enforced), RATION_BOOK, "
@@ -22,12 +22,12 @@ std::string variables_text() {
 
 std::string configuration_text() {
   std::string text =
-      policy::layers_text() + "\nration config init writes a file to begin with; man ration.toml is the reference.\n";
-  for (const auto& section : policy::reference()) {
+      config::layers_text() + "\nration config init writes a file to begin with; man ration.toml is the reference.\n";
+  for (const auto& section : config::reference()) {
     text += "\n" + section.header + "   " + section.meaning + "\n";
     for (const auto& key : section.keys) text += fmt::format("  {:<20} {}\n", key.name, key.meaning);
   }
-  return text + "\n" + policy::rules_text();
+  return text + "\n" + config::rules_text();
 }
 
 std::string errors_text() {

@@ -26,7 +26,7 @@ constexpr int kPatienceMs = 60'000;
 /// `ration-workload keep`, which is killed with all that it started when it is not wanted any more.
 class Keeper {
  public:
-  Keeper(const std::string& driver_folder, const policy::Device& device, bool shared) {
+  Keeper(const std::string& driver_folder, const machine::Device& device, bool shared) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
     const std::string program = companion("ration-workload");
@@ -73,8 +73,8 @@ class Keeper {
 };
 
 /// In a process that is ended where the driver hangs in it.
-Result<policy::CheckpointOutcome> move(const std::string& driver_folder, const char* action,
-                                       const std::vector<ProcessIdentity>& processes) {
+Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const char* action,
+                                        const std::vector<ProcessIdentity>& processes) {
   std::vector<std::string> words{"timeout", "-k", "5", "120", companion("ration"), "checkpoint-processes", action};
   if (!driver_folder.empty()) words.push_back("--driver=" + driver_folder);
   for (const ProcessIdentity& process : processes) words.push_back(node::to_word(process));
@@ -82,7 +82,7 @@ Result<policy::CheckpointOutcome> move(const std::string& driver_folder, const c
 }
 
 /// Why it did not work; empty: it did.
-std::string try_once(const Session& session, const std::string& driver_folder, const policy::Device& device,
+std::string try_once(const Session& session, const std::string& driver_folder, const machine::Device& device,
                      bool shared) {
   const Keeper keeper(driver_folder, device, shared);
   std::istringstream said(keeper.line());
@@ -96,7 +96,7 @@ std::string try_once(const Session& session, const std::string& driver_folder, c
   if (const auto moved = move(driver_folder, "suspend", processes); !moved) return moved.error().what;
   const auto machine = session.machine();
   if (!machine) return machine.error().what;
-  if (policy::is_on_device(*machine, processes)) return "its memory was still on the device when it was suspended";
+  if (machine::is_on_device(*machine, processes)) return "its memory was still on the device when it was suspended";
   if (const auto back = move(driver_folder, "resume", processes); !back) return back.error().what;
   keeper.ask();
   return keeper.line() == "kept" ? "" : "the program did not find its memory as it was";
@@ -104,7 +104,7 @@ std::string try_once(const Session& session, const std::string& driver_folder, c
 
 }  // namespace
 
-Trial try_suspension(const Session& session, const policy::Device& device) {
+Trial try_suspension(const Session& session, const machine::Device& device) {
   Trial trial;
   const auto folder = session.driver_folder();
   trial.problem = folder ? try_once(session, *folder, device, false) : folder.error().what;

@@ -5,16 +5,16 @@
 #include <string>
 
 #include "cli/session.hpp"
-#include "policy/checkpoint.hpp"
+#include "machine/checkpoint.hpp"
 
 namespace ration::cli {
 
 struct Trial {
-  policy::Tried moved;
+  machine::Tried moved;
   std::string problem;  ///< what happened where not all was moved; empty: all was
 };
 
 /// First plain memory; then, where that came back, memory that two processes hold. What is lost is ration's own.
-[[nodiscard]] Trial try_suspension(const Session& session, const policy::Device& device);
+[[nodiscard]] Trial try_suspension(const Session& session, const machine::Device& device);
 
 }  // namespace ration::cli

@@ -170,7 +170,7 @@ Result<int> candidates(const Session& session, const CLI::App& app, const std::v
 /// Writes the manual pages of all verbs and topics into a folder.
 Result<int> manual(const CLI::App& app, const std::string& folder);
 /// What one context costs on a device, measured in a process of its own.
-std::optional<Bytes> measured_context(const Session& session, const policy::Device& device);
+std::optional<Bytes> measured_context(const Session& session, const machine::Device& device);
 Result<int> measure_context(const Session& session, const std::string& uuid);
 
 }  // namespace ration::cli

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "policy/text.hpp"
+#include "base/strings.hpp"
 
 namespace ration::cli {
 namespace {
@@ -70,7 +70,7 @@ Result<void> check_before_program(const Words& words, const std::vector<std::str
   if (before.empty()) return {};
   const std::string& first = before.front();
   if (first.size() > 1 && first.front() == '-') {
-    const std::string meant = policy::suggestion(first.substr(0, first.find('=')), options);
+    const std::string meant = suggestion(first.substr(0, first.find('=')), options);
     if (words.marked)
       return fail("E1402", fmt::format("run has no option '{}'.{}", first, meant), "ration run --help", 2);
     return fail("E1402",

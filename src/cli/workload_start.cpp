@@ -13,7 +13,7 @@
 #include "cli/admission.hpp"
 #include "cli/guarded.hpp"
 #include "cli/simulated.hpp"
-#include "policy/settings.hpp"
+#include "config/settings.hpp"
 
 namespace ration::cli {
 namespace {
@@ -24,7 +24,7 @@ using policy::Plan;
 
 // What was not typed comes from the configuration.
 Result<void> apply_settings(RunOptions& options) {
-  const auto settings = policy::read_settings();
+  const auto settings = config::read_settings();
   if (!settings) return tl::unexpected(settings.error());
   const auto value = [&](const char* key, std::string& option) {
     if (const auto found = settings->find(key); option.empty() && found != settings->end())
@@ -128,15 +128,15 @@ Result<void> add_guard(const Session& session, const ledger::Store& store, const
 
 /// Whoever types several cards (`--sim='T4*2'`) wants them all; of a node that is there already, as of a machine, one
 /// is granted.
-void grant_simulated_node(const Session& session, const policy::Machine& machine, policy::Wish& wish) {
+void grant_simulated_node(const Session& session, const machine::Machine& machine, policy::Wish& wish) {
   const bool has_instances = std::any_of(machine.devices.begin(), machine.devices.end(),
-                                         [](const policy::Device& device) { return device.mig.has_value(); });
+                                         [](const machine::Device& device) { return device.mig.has_value(); });
   if (session.simulated_node.find_first_of("*,") == std::string::npos || has_instances ||
       std::getenv("CUDA_VISIBLE_DEVICES") != nullptr)
     return;
   if (!wish.gpu.empty() || !wish.slice.empty()) return;
   std::vector<std::string> all;
-  for (const policy::Device& device : machine.devices) all.push_back(device.uuid);
+  for (const machine::Device& device : machine.devices) all.push_back(device.uuid);
   wish.gpu = fmt::format("{}", fmt::join(all, ","));
 }
 
@@ -149,7 +149,8 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
   grant_simulated_node(session, *machine, options.wish);
   auto plan = policy::make_plan(options.wish, *machine, store, [&](const auto& device) {
     const auto cost = measured_context(session, device);
-    if (cost && !session.dry_run) policy::remember_context_cost(device, machine->driver_version, store.folder(), *cost);
+    if (cost && !session.dry_run)
+      machine::remember_context_cost(device, machine->driver_version, store.folder(), *cost);
     return cost;
   });
   if (!plan) return plan;

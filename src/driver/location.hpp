@@ -1,5 +1,5 @@
 // Where the libraries of a machine's driver lie: the one place that knows. Used by the command line and the daemon
-// (policy/driver_library.hpp) and by the shim, which carries this file as it carries the book.
+// (machine/driver_library.hpp) and by the shim, which carries this file as it carries the book.
 // The order is the dynamic linker's (ld.so(8)): what a program would have loaded by itself is what is found for it.
 // Behind the linker's places come folders in which drivers lie that no linker was told of.
 // Promises: no allocation, nothing printed, nothing loaded.

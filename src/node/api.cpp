@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
-#include "node/http/problem.hpp"
-#include "node/people.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::node {
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 Viewer Api::viewer_of(const http::Peer& peer) {
   Viewer viewer;
   viewer.user = peer.uid;
-  viewer.is_operator = peer.token_accepted || (peer.uid && is_operator(*peer.uid));
+  viewer.is_operator = peer.token_accepted || (peer.uid && machine::is_operator(*peer.uid));
   return viewer;
 }
 
@@ -24,7 +24,7 @@ http::Response Api::answer(const std::string& schema, const json& data, int stat
 http::Response Api::answer_text(const std::string& schema, const std::string& data, int status) const {
   const json document{{"schema", "ration." + schema + "/1"},
                       {"time", utc(unix_time_ns())},
-                      {"host", host_name()},
+                      {"host", machine::host_name()},
                       {"source", host_.simulated() ? "sim" : "daemon"},
                       {"warnings", json::array()}};
   http::Response response;
@@ -51,7 +51,7 @@ void Api::ask_history(const http::Responder& responder, const std::string& schem
 }
 
 bool may_see_details(const history::Event& event, const Viewer& viewer) {
-  return viewer.is_operator || (viewer.user && event.user == user_name(*viewer.user));
+  return viewer.is_operator || (viewer.user && event.user == machine::user_name(*viewer.user));
 }
 
 json event_json(const history::Event& event, bool with_details) {
@@ -93,7 +93,7 @@ Caller caller_of(const http::Request& request) {
   Caller caller;
   caller.user = viewer.user;
   caller.is_operator = viewer.is_operator;
-  caller.name = viewer.user ? user_name(*viewer.user) : viewer.is_operator ? "token" : "nobody";
+  caller.name = viewer.user ? machine::user_name(*viewer.user) : viewer.is_operator ? "token" : "nobody";
   return caller;
 }
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/command.hpp"
-#include "node/history/history.hpp"
-#include "node/history/reader.hpp"
-#include "node/http/server.hpp"
-#include "node/http/stream.hpp"
+#include "history/history.hpp"
+#include "history/reader.hpp"
+#include "http/server.hpp"
+#include "http/stream.hpp"
 #include "node/leases.hpp"
 #include "node/metrics.hpp"
 #include "node/node.hpp"

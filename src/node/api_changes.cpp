@@ -1,11 +1,11 @@
 // What changes something: limits, registrations, the configuration.
 #include <fmt/format.h>
 
+#include "base/strings.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 #include "node/api.hpp"
-#include "node/http/problem.hpp"
-#include "node/people.hpp"
 #include "node/subject.hpp"
-#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
@@ -31,7 +31,7 @@ Result<LimitRequest> limit_request(const Request& request) {
   for (const auto& [key, value] : body->items())
     if (key != "limit" && key != "guarantee" && key != "gpu")
       return fail("E1521",
-                  fmt::format("'{}' cannot be changed.{}", key, policy::suggestion(key, {"limit", "guarantee", "gpu"})),
+                  fmt::format("'{}' cannot be changed.{}", key, suggestion(key, {"limit", "guarantee", "gpu"})),
                   R"(-d '{"limit":"4GiB"}')", 2);
   wish.dry_run = is_dry_run(request);
   if (const std::string* match = request.headers.find("if-match"); match != nullptr) {
@@ -158,7 +158,7 @@ void Api::install_changes(http::Server& server) {
     if (!devices) return http::problem(devices.error());
     if (auto good = host_.node().check_devices(*devices); !good) return http::problem(good.error());
     if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
-    const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
+    const auto assigned = config::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
     const bool wants_promises = !guarantees->empty();
     if (wants_promises) look_before_change(request);  // what was promised to somebody who has ended is free

@@ -6,9 +6,9 @@
 #include "base/clock.hpp"
 #include "base/command.hpp"
 #include "base/units.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 #include "node/api.hpp"
-#include "node/http/problem.hpp"
-#include "node/people.hpp"
 #include "node/subject.hpp"
 
 namespace ration::node {
@@ -40,7 +40,7 @@ void Api::install_leases(http::Server& server) {
                             "ration run --wait --limit SIZE -- …", 5});
     LeaseWish wish;
     wish.owner = *request.peer.uid;
-    wish.user = user_name(wish.owner);
+    wish.user = machine::user_name(wish.owner);
     const auto identity = identity_of(*request.peer.pid);
     if (!identity)
       return http::problem({"E1525", "the process that asks cannot be seen from here.",
@@ -64,7 +64,7 @@ void Api::install_leases(http::Server& server) {
       if (!size) return http::problem(size.error());
       *field = *size;
     }
-    const auto assigned = policy::tenant_for(host_.node().configuration(), subject_of(request.peer, wish.tenant, ""));
+    const auto assigned = config::tenant_for(host_.node().configuration(), subject_of(request.peer, wish.tenant, ""));
     if (!assigned) return http::problem(assigned.error());
     wish.tenant = assigned->tenant;
     if (wish.guarantee > Bytes{0} && !viewer_of(request.peer).is_operator) {
@@ -73,7 +73,7 @@ void Api::install_leases(http::Server& server) {
         if (somewhere = host_.node().may_promise(device, wish.tenant, wish.guarantee, ""); somewhere) break;
       if (!somewhere) return http::problem(somewhere.error());
     }
-    for (const policy::Tenant& tenant : host_.node().configuration().tenants)
+    for (const config::Tenant& tenant : host_.node().configuration().tenants)
       if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
     // A person may let others go first; only an operator may go before others of the tenant's priority.
     constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();

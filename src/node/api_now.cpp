@@ -4,13 +4,13 @@
 #include <charconv>
 #include <chrono>
 
+#include "http/asset.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 #include "node/api.hpp"
 #include "node/explain.hpp"
-#include "node/http/asset.hpp"
-#include "node/http/problem.hpp"
 #include "node/login_token.hpp"
 #include "node/openapi.hpp"
-#include "node/people.hpp"
 
 namespace ration::node {
 namespace {
@@ -72,7 +72,7 @@ void Api::install_now(http::Server& server) {
   server.route("GET", "/api/v1/session", [this](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
     json data{{"role", viewer.is_operator ? "operator" : "tenant"}, {"version", RATION_VERSION}};
-    data["user"] = viewer.user ? json(user_name(*viewer.user)) : json(nullptr);
+    data["user"] = viewer.user ? json(machine::user_name(*viewer.user)) : json(nullptr);
     if (!viewer.user) data["user_na"] = "on TCP nobody is known by name";
     data["command_options"] = json::object();
     for (const auto& [verb, options] : host_.command_options())

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
+#include "history/export/cells.hpp"
+#include "http/asset.hpp"
 #include "node/api.hpp"
-#include "node/history/export/cells.hpp"
-#include "node/http/asset.hpp"
 #include "node/web_assets.hpp"
 
 namespace ration::node {

@@ -5,10 +5,10 @@
 #include <ctime>
 
 #include "base/units.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 #include "node/api.hpp"
 #include "node/causes.hpp"
-#include "node/http/problem.hpp"
-#include "node/people.hpp"
 
 namespace ration::node {
 namespace {
@@ -40,7 +40,7 @@ Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs st
   if (text == nullptr || text->empty()) return standard;
   if (*text == "now") return history::now_ms();
   if (text->front() == '-') {
-    const auto span = policy::parse_span(text->substr(1));
+    const auto span = config::parse_span(text->substr(1));
     if (!span) return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
     return history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
   }
@@ -113,7 +113,7 @@ json series_json(const history::Series& series, const json& gpu, const std::stri
 void fix_for(const Viewer& viewer, json& row) {
   if (!viewer.is_operator || !row["fix"].is_string()) return;
   const std::string& fix = row["fix"].get_ref<const std::string&>();
-  if (fix.rfind(kAskOperator, 0) == 0) row["fix"] = fix.substr(kAskOperator.size());
+  if (fix.rfind(machine::kAskOperator, 0) == 0) row["fix"] = fix.substr(machine::kAskOperator.size());
 }
 
 Result<std::int64_t> event_number(const std::string& text) {
@@ -174,7 +174,7 @@ void Api::install_past(http::Server& server) {
 
   server.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
     host_.look_if_stale();
-    const std::string asker = request.peer.uid ? user_name(*request.peer.uid) : "";
+    const std::string asker = request.peer.uid ? machine::user_name(*request.peer.uid) : "";
     ask_history(responder, "why",
                 [id = request.captures.at("id"), viewer = viewer_of(request.peer),
                  fix = host_.node().fix_now(request.captures.at("id"), asker), asker](Reader& reader) -> Result<json> {

@@ -1,9 +1,9 @@
 // Will these tenants fit? On hardware that is named, or on this machine's.
 #include <fmt/format.h>
 
+#include "http/problem.hpp"
 #include "node/api.hpp"
 #include "node/decisions/plan_json.hpp"
-#include "node/http/problem.hpp"
 
 namespace ration::node {
 namespace {

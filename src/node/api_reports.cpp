@@ -4,10 +4,10 @@
 
 #include <ctime>
 
+#include "history/export/writers.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 #include "node/api.hpp"
-#include "node/history/export/writers.hpp"
-#include "node/http/problem.hpp"
-#include "node/people.hpp"
 
 namespace ration::node {
 namespace {
@@ -33,7 +33,7 @@ Result<history::Window> window_of(const std::string& text) {
   if (std::tm given{}; ::strptime(text.c_str(), "%Y-%m", &given) != nullptr && text.size() == 7)
     return history::Window{history::month_start(given.tm_year + 1900, given.tm_mon + 1),
                            history::month_start(given.tm_year + 1900, given.tm_mon + 2)};
-  const auto span = policy::parse_span(text);
+  const auto span = config::parse_span(text);
   if (!span)
     return fail("E1916", fmt::format("'{}' is no window.", text), "Write 24h, 7d, 2026-01, thismonth or lastmonth.", 2);
   return history::Window{history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count(),
@@ -42,7 +42,7 @@ Result<history::Window> window_of(const std::string& text) {
 
 /// One price for everybody, as typed: `0.031`, `0.031/GiB·h`, `0.031 EUR/GiB·h`.
 Result<void> set_price(const std::string& text, ReportQuestion& question) {
-  const auto price = policy::parse_price(text.find('/') == std::string::npos ? text + "/GiB·h" : text);
+  const auto price = config::parse_price(text.find('/') == std::string::npos ? text + "/GiB·h" : text);
   if (!price)
     return fail("E1916", fmt::format("'{}' is not a price of one GiB·h.", text), "Write it as 0.031; at most 10000.",
                 2);
@@ -52,16 +52,16 @@ Result<void> set_price(const std::string& text, ReportQuestion& question) {
 }
 
 /// Those of the configuration.
-history::Prices prices_of(const policy::Configuration& configuration) {
+history::Prices prices_of(const config::Configuration& configuration) {
   history::Prices prices;
   if (const auto& general = configuration.report.price.value) prices.general = general->billionths;
-  for (const policy::Tenant& tenant : configuration.tenants)
+  for (const config::Tenant& tenant : configuration.tenants)
     if (const auto& own = tenant.price.value) prices.of_tenants[tenant.name.value] = own->billionths;
   return prices;
 }
 
-Result<ReportQuestion> question_of(const Request& request, const policy::Configuration& configuration) {
-  const policy::Report& settings = configuration.report;
+Result<ReportQuestion> question_of(const Request& request, const config::Configuration& configuration) {
+  const config::Report& settings = configuration.report;
   const auto text = [&](const char* name) {
     const std::string* given = request.parameter(name);
     return given == nullptr ? std::string{} : *given;
@@ -111,7 +111,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
     auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
     if (!charges) return tl::unexpected(charges.error());
     if (question.asker) charges->hide_labels_from(*question.asker);
-    const history::ExportFacts facts{host_name(), question.prices, question.currency, question.basis};
+    const history::ExportFacts facts{machine::host_name(), question.prices, question.currency, question.basis};
     if (format == "focus") return document("text/csv; charset=utf-8", history::to_focus(*charges, facts));
     return document("application/json",
                     history::to_opencost(*charges, facts).dump(-1, ' ', false, json::error_handler_t::replace));
@@ -128,7 +128,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
 /// The newest run, to whom it is shown.
 Result<history::RunReport> run_for(Reader& reader, const std::string& workload, const Viewer& viewer) {
   auto run = reader.last_run(workload);
-  if (!run || viewer.is_operator || (viewer.user && user_name(*viewer.user) == run->run.user)) return run;
+  if (!run || viewer.is_operator || (viewer.user && machine::user_name(*viewer.user) == run->run.user)) return run;
   return fail("E1502", fmt::format("that run is {}'s.", run->run.user),
               "ration report --last NAME   of a workload of yours", 5);
 }
@@ -159,7 +159,7 @@ void Api::install_reports(http::Server& server) {
     auto question = question_of(request, host_.node().configuration());
     if (!question) return responder.fail(question.error());
     if (const Viewer viewer = viewer_of(request.peer); !viewer.is_operator)
-      question->asker = viewer.user ? user_name(*viewer.user) : "";
+      question->asker = viewer.user ? machine::user_name(*viewer.user) : "";
     const std::string* format = request.parameter("format");
     if (format == nullptr || *format == "json") {
       return ask_history(responder, "report", [question = *question](Reader& reader) -> Result<json> {

@@ -1,6 +1,6 @@
 // Schedules: shown to everybody, changed by operators.
+#include "http/problem.hpp"
 #include "node/api.hpp"
-#include "node/http/problem.hpp"
 
 namespace ration::node {
 

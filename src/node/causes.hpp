@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "node/history/reader.hpp"
+#include "history/reader.hpp"
 
 namespace ration::node {
 

@@ -10,9 +10,9 @@
 namespace ration::node {
 namespace {
 
+using machine::CheckpointAction;
+using machine::CheckpointOutcome;
 using nlohmann::json;
-using policy::CheckpointAction;
-using policy::CheckpointOutcome;
 
 Error lost(const std::string& how) {
   return {"E1545", fmt::format("the process that moves memory {}.", how), "ration doctor", 1};
@@ -62,7 +62,7 @@ std::vector<CheckpointJobs::Finished> CheckpointProcesses::take_finished() {
 Result<CheckpointOutcome> move_memory(const std::string& driver_folder, CheckpointAction action,
                                       const std::vector<ProcessIdentity>& processes, const std::string& book,
                                       const std::string& runtime_folder) {
-  return policy::checkpoint(driver_folder, action, processes, [&]() -> Result<void> {
+  return machine::checkpoint(driver_folder, action, processes, [&]() -> Result<void> {
     ledger::BookSnapshot now;
     if (book.empty()) return {};
     if (const auto status = ledger::Book::read(book.c_str(), now); status != ledger::BookStatus::kOk)
@@ -71,9 +71,9 @@ Result<CheckpointOutcome> move_memory(const std::string& driver_folder, Checkpoi
     if (std::none_of(now.processes.begin(), now.processes.end(),
                      [](const auto& process) { return process.unmovable != 0; }))
       return {};
-    const auto machine = policy::look_at_machine(driver_folder);
+    const auto machine = machine::look_at_machine(driver_folder);
     if (!machine) return tl::unexpected(machine.error());
-    return policy::may_be_moved(now, *machine, runtime_folder, true);  // that is tried is the daemon's to know
+    return machine::may_be_moved(now, *machine, runtime_folder, true);  // that is tried is the daemon's to know
   });
 }
 

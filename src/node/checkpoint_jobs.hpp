@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "machine/checkpoint.hpp"
 #include "node/child.hpp"
-#include "policy/checkpoint.hpp"
 
 namespace ration::node {
 
@@ -18,13 +18,13 @@ class CheckpointJobs {
  public:
   struct Finished {
     std::string id;
-    policy::CheckpointAction action = policy::CheckpointAction::kSuspend;
-    Result<policy::CheckpointOutcome> outcome;
+    machine::CheckpointAction action = machine::CheckpointAction::kSuspend;
+    Result<machine::CheckpointOutcome> outcome;
   };
 
   virtual ~CheckpointJobs() = default;
   /// `id`: the path of the workload's book.
-  virtual void start(const std::string& id, policy::CheckpointAction action,
+  virtual void start(const std::string& id, machine::CheckpointAction action,
                      const std::vector<ProcessIdentity>& processes) = 0;
   /// Those that have ended since the last call, in their order. Does not wait.
   [[nodiscard]] virtual std::vector<Finished> take_finished() = 0;
@@ -35,14 +35,14 @@ class CheckpointProcesses final : public CheckpointJobs {
   /// `program`: a `ration`, called as `ration checkpoint-processes …`. `lock_file`: whoever holds it is at work.
   CheckpointProcesses(std::string program, std::string driver_folder, std::string lock_file);
 
-  void start(const std::string& id, policy::CheckpointAction action,
+  void start(const std::string& id, machine::CheckpointAction action,
              const std::vector<ProcessIdentity>& processes) override;
   [[nodiscard]] std::vector<Finished> take_finished() override;
 
  private:
   struct Job {
     std::string id;
-    policy::CheckpointAction action;
+    machine::CheckpointAction action;
     std::vector<ProcessIdentity> processes;
   };
   struct Running {
@@ -59,17 +59,18 @@ class CheckpointProcesses final : public CheckpointJobs {
 
 /// A job itself: what such a process does. Of what is to leave it looks into the book once more, when the processes are
 /// locked: what they came to have since the daemon looked stands there. `book` empty: nobody knows of them.
-[[nodiscard]] Result<policy::CheckpointOutcome> move_memory(const std::string& driver_folder,
-                                                            policy::CheckpointAction action,
-                                                            const std::vector<ProcessIdentity>& processes,
-                                                            const std::string& book, const std::string& runtime_folder);
+[[nodiscard]] Result<machine::CheckpointOutcome> move_memory(const std::string& driver_folder,
+                                                             machine::CheckpointAction action,
+                                                             const std::vector<ProcessIdentity>& processes,
+                                                             const std::string& book,
+                                                             const std::string& runtime_folder);
 
 /// A process as one word on a command line, and back. Absent: it is none.
 [[nodiscard]] std::string to_word(const ProcessIdentity& process);
 [[nodiscard]] std::optional<ProcessIdentity> process_of_word(const std::string& word);
 
 /// What such a process prints, and how it is read.
-[[nodiscard]] std::string to_line(const Result<policy::CheckpointOutcome>& outcome);
-[[nodiscard]] Result<policy::CheckpointOutcome> outcome_of_line(const std::string& line);
+[[nodiscard]] std::string to_line(const Result<machine::CheckpointOutcome>& outcome);
+[[nodiscard]] Result<machine::CheckpointOutcome> outcome_of_line(const std::string& line);
 
 }  // namespace ration::node

@@ -9,9 +9,9 @@
 
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
-#include "node/http/problem.hpp"
-#include "node/people.hpp"
-#include "policy/configuration_text.hpp"
+#include "config/text.hpp"
+#include "http/problem.hpp"
+#include "machine/user_names.hpp"
 #include "policy/configured_promises.hpp"
 #include "policy/configured_slices.hpp"
 
@@ -31,15 +31,15 @@ std::chrono::milliseconds milliseconds_of(std::chrono::nanoseconds span) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(span);
 }
 
-std::vector<policy::Device> devices_of(const Snapshot& now) {
-  std::vector<policy::Device> devices;
+std::vector<machine::Device> devices_of(const Snapshot& now) {
+  std::vector<machine::Device> devices;
   for (const DeviceView& view : now.devices) devices.push_back(view.device);
   return devices;
 }
 
 }  // namespace
 
-history::TimeMs Daemon::longest_step(const policy::Daemon& settings) {
+history::TimeMs Daemon::longest_step(const config::Daemon& settings) {
   return 3 * milliseconds_of(std::max(settings.sample.value, settings.sample_idle.value)).count();
 }
 
@@ -71,7 +71,7 @@ std::string Daemon::greeting(bool with_link) {
   const bool has_dashboard = !dashboard_address().empty();
   if (has_dashboard) text += fmt::format(" · {} (this machine only)", dashboard_address());
   std::size_t set = 0;
-  for (const policy::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
+  for (const config::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
   text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,
                       node_.configuration().rows.size() - set, database_);
   if (has_dashboard && with_link)
@@ -95,9 +95,9 @@ void Daemon::run(const std::function<void()>& ready) {
   publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
   if (const std::string other = other_port(); !other.empty()) publish({plain_event("daemon", other)});
   look();
-  for (const policy::Problem& broken :  // who has promised too much is governed all the same
+  for (const config::Problem& broken :  // who has promised too much is governed all the same
        policy::broken_promises(node_.configuration(), devices_of(node_.snapshot())))
-    publish({plain_event("config", fmt::format("{}: {}; {}", policy::place_text(broken), broken.what, broken.fix))});
+    publish({plain_event("config", fmt::format("{}: {}; {}", config::place_text(broken), broken.what, broken.fix))});
   ready();
   loop_.run();
   publish(node_.finish());
@@ -107,7 +107,7 @@ void Daemon::run(const std::function<void()>& ready) {
 
 // Half a second while somebody looks or anything changes, else the slower rate.
 void Daemon::schedule_look() {
-  const policy::Daemon& settings = node_.configuration().daemon;
+  const config::Daemon& settings = node_.configuration().daemon;
   const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || node_.anything_moves() ||
                      webhook_.busy() || node_.anybody_held_back();
   next_look_ =
@@ -165,7 +165,7 @@ void Daemon::look() {
 }
 
 void Daemon::cut_as_configured(std::vector<Event>& events) {
-  std::vector<policy::Device> devices;
+  std::vector<machine::Device> devices;
   for (const DeviceView& view : node_.snapshot().devices) {
     devices.push_back(view.device);
     const Bytes others = view.promised - std::min(view.promised, view.sliced) + view.keep_free;
@@ -275,7 +275,7 @@ void Daemon::send_alerts(const std::vector<Event>& events) {
     if (event.type != "alert") continue;
     json body = shown(event, true);
     if (event.id == 0) body["id"] = nullptr;  // not stored yet
-    body["host"] = host_name();
+    body["host"] = machine::host_name();
     webhook_.send(url, body.dump(-1, ' ', false, json::error_handler_t::replace));
   }
 }
@@ -309,7 +309,7 @@ void Daemon::stay_reachable() {
 }
 
 Result<std::vector<std::string>> Daemon::reload() {
-  auto fresh = policy::read_configuration();
+  auto fresh = config::read_configuration();
   if (fresh) {
     if (const auto broken = policy::broken_promises(*fresh, devices_of(node_.snapshot())); !broken.empty())
       fresh = tl::unexpected(policy::too_much(broken));
@@ -318,7 +318,7 @@ Result<std::vector<std::string>> Daemon::reload() {
     publish({plain_event("config", "a new configuration was rejected: " + fresh.error().what)});
     return tl::unexpected(fresh.error());
   }
-  std::vector<std::string> lines = policy::difference(node_.configuration(), *fresh);
+  std::vector<std::string> lines = config::difference(node_.configuration(), *fresh);
   node_.configure(std::move(*fresh));
   history_.set_longest_step(longest_step(node_.configuration().daemon));
   slices_due_ = true;
@@ -338,7 +338,7 @@ json Daemon::health(bool with_folders) const {
   const Snapshot& now = node_.snapshot();
   json folders = json::array();
   for (const auto& [folder, owner] : node_.registry().folders())
-    folders.push_back({{"folder", folder}, {"user", user_name(owner)}});
+    folders.push_back({{"folder", folder}, {"user", machine::user_name(owner)}});
   json data{{"version", RATION_VERSION},
             {"pid", ::getpid()},
             {"started", utc(started_ns_)},

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/command.hpp"
+#include "history/history.hpp"
+#include "http/event_loop.hpp"
+#include "http/server.hpp"
+#include "http/stream.hpp"
 #include "node/api.hpp"
 #include "node/event_flood.hpp"
-#include "node/history/history.hpp"
-#include "node/http/event_loop.hpp"
-#include "node/http/server.hpp"
-#include "node/http/stream.hpp"
 #include "node/leases.hpp"
 #include "node/login_token.hpp"
 #include "node/metrics.hpp"
@@ -49,7 +49,7 @@ class Daemon final : private ApiHost {
   [[nodiscard]] std::string greeting(bool with_link);
 
  private:
-  Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
+  Daemon(DaemonOptions options, config::Configuration configuration, history::History history, std::string state,
          const http::ServerOptions& places);
 
   void look();
@@ -58,7 +58,7 @@ class Daemon final : private ApiHost {
   void tell(const std::vector<history::Event>& events);
   [[nodiscard]] nlohmann::json shown(const history::Event& event, bool with_details) const;
   /// Between two looks; a longer stretch was watched by nobody.
-  static history::TimeMs longest_step(const policy::Daemon& settings);
+  static history::TimeMs longest_step(const config::Daemon& settings);
   void count(const std::vector<history::Event>& events);
   void count_time();
   void cut_as_configured(std::vector<history::Event>& events);

@@ -40,7 +40,7 @@ Result<std::string> own_token_file(const std::string& state) {
 /// How many ports after the default one are tried: other daemons may have theirs there.
 constexpr std::uint16_t kFurtherPorts = 100;
 
-http::ServerOptions places_of(const DaemonOptions& options, const policy::Daemon& settings) {
+http::ServerOptions places_of(const DaemonOptions& options, const config::Daemon& settings) {
   http::ServerOptions places;
   places.socket_path = !options.socket.empty()                ? options.socket
                        : !settings.socket.origin.is_default() ? settings.socket.value
@@ -55,7 +55,7 @@ http::ServerOptions places_of(const DaemonOptions& options, const policy::Daemon
 /// All that others can be in the way of. A daemon that cannot start has changed nothing then.
 Result<http::Places> take_all(const http::ServerOptions& wanted, const std::string& folder) {
   if (!wanted.tcp_address.empty())
-    if (const auto endpoint = policy::parse_listen(wanted.tcp_address); !endpoint)
+    if (const auto endpoint = config::parse_listen(wanted.tcp_address); !endpoint)
       return tl::unexpected(endpoint.error());
   if (!wanted.token_file.empty())
     if (const auto token = http::read_token(wanted.token_file); !token) return tl::unexpected(token.error());
@@ -106,15 +106,15 @@ NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, 
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
-  auto configuration = policy::read_configuration();
+  auto configuration = config::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
-  const policy::Daemon& settings = configuration->daemon;
+  const config::Daemon& settings = configuration->daemon;
   http::ServerOptions wanted = places_of(options, settings);
   auto places = take_all(wanted, options.folders.front().first);
   if (!places) return tl::unexpected(places.error());
   std::string state = !options.state.empty()                ? options.state
                       : !settings.state.origin.is_default() ? settings.state.value
-                                                            : policy::default_state_folder();
+                                                            : config::default_state_folder();
   if (!make_folders(state)) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   return daemon;
 }
 
-Daemon::Daemon(DaemonOptions options, policy::Configuration configuration, history::History history, std::string state,
+Daemon::Daemon(DaemonOptions options, config::Configuration configuration, history::History history, std::string state,
                const http::ServerOptions& places)
     : options_(std::move(options)),
       state_(std::move(state)),

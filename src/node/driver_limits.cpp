@@ -5,8 +5,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "node/origin.hpp"
-#include "policy/cgroup_limits.hpp"
+#include "machine/cgroup_limits.hpp"
+#include "machine/process_origin.hpp"
 
 namespace ration::node {
 namespace fs = std::filesystem;
@@ -33,7 +33,7 @@ bool DriverLimits::hold(const std::string& workload, const CreatorOf& creator_of
     const auto processes = held.cgroup.empty() ? std::nullopt : processes_in(held.cgroup);
     const bool own = processes && !processes->empty() &&
                      std::all_of(processes->begin(), processes->end(),
-                                 [&](std::int32_t pid) { return descends_from(pid, *creator); });
+                                 [&](std::int32_t pid) { return machine::descends_from(pid, *creator); });
     if (!own) held.cgroup.clear();
     held_[workload] = std::move(held);
   }
@@ -42,7 +42,7 @@ bool DriverLimits::hold(const std::string& workload, const CreatorOf& creator_of
   for (const auto& [device, limit] : limits) {
     const auto before = held.limits.find(device);
     if (before != held.limits.end() && before->second == limit) continue;
-    if (const auto set = policy::set_cgroup_limit(driver_folder_, device, held.cgroup, limit); !set) {
+    if (const auto set = machine::set_cgroup_limit(driver_folder_, device, held.cgroup, limit); !set) {
       impossible_ = set.error().id == "E1551";
       if (!impossible_ && told_.insert(set.error().what).second) problems_.push_back(set.error().what);
       return false;
@@ -56,7 +56,7 @@ void DriverLimits::release(const std::string& workload) {
   const auto known = held_.find(workload);
   if (known == held_.end()) return;
   for (const auto& [device, limit] : known->second.limits)
-    (void)policy::set_cgroup_limit(driver_folder_, device, known->second.cgroup, std::nullopt);
+    (void)machine::set_cgroup_limit(driver_folder_, device, known->second.cgroup, std::nullopt);
   held_.erase(known);
 }
 

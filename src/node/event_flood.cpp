@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-#include "node/history/amount.hpp"
+#include "history/amount.hpp"
 
 namespace ration::node {
 namespace {

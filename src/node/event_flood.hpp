@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "node/history/sample.hpp"
+#include "history/sample.hpp"
 
 namespace ration::node {
 

@@ -45,7 +45,7 @@ void add_rows(const std::vector<const AccountView*>& accounts, json& answer) {
     if (account->suspended) continue;  // the driver does not list its processes, nor does it hold anything for them
     for (const ProcessView& process : account->processes) {
       holding.held += process.used;
-      if (process.untold == policy::kUntoldInContainer) holding.untold = process.untold;
+      if (process.untold == machine::kUntoldInContainer) holding.untold = process.untold;
       holding.driver =
           holding.driver && process.driver_used ? std::optional(*holding.driver + *process.driver_used) : std::nullopt;
     }
@@ -65,7 +65,7 @@ json part_of(const AccountView& account, const ProcessView& process) {
                   Bytes{0},
                   account.suspended ? std::optional(Bytes{0}) : process.driver_used,
                   account.contexts_counted};
-  if (process.untold == policy::kUntoldInContainer) holding.untold = process.untold;
+  if (process.untold == machine::kUntoldInContainer) holding.untold = process.untold;
   json answer{{"pid", process.pid},
               {"command", process.command},
               {"used_bytes", process.used.count()},

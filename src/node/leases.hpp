@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/process.hpp"
+#include "history/sample.hpp"
 #include "node/decisions/queue.hpp"
-#include "node/history/sample.hpp"
 #include "node/snapshot_json.hpp"
 #include "node/wait_histogram.hpp"
 

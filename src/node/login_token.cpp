@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "node/http/text.hpp"
+#include "http/text.hpp"
 
 namespace ration::node {
 

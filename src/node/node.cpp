@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "node/people.hpp"
+#include "machine/user_names.hpp"
 #include "node/state_file.hpp"
 #include "node/subject.hpp"
 #include "node/whole_file.hpp"
@@ -16,7 +16,7 @@ namespace ration::node {
 using history::Event;
 using history::plain_event;
 
-Node::Node(NodeOptions options, policy::Configuration configuration)
+Node::Node(NodeOptions options, config::Configuration configuration)
     : options_(std::move(options)),
       configuration_(std::move(configuration)),
       limits_(options_.state_folder.empty() ? "" : options_.state_folder + "/limits.json"),
@@ -47,21 +47,21 @@ std::string Node::tenant_of(const Workload& workload) {
                                                                 owned->file_number == workload.file_number &&
                                                                 !owned->tenant.empty())
     return owned->tenant;
-  policy::Subject subject;
+  config::Subject subject;
   subject.user = workload.user;
   subject.uid = workload.owner;
-  subject.groups = groups_of(workload.owner);
+  subject.groups = machine::groups_of(workload.owner);
   subject.labels = labels_of(workload.book.labels);
   // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
   const auto& tenants = configuration_.tenants;
   const bool names_a_tenant =
       std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
-  subject.asks_for_another = names_another_user(named, workload.owner);
-  subject.is_operator = is_operator(workload.owner);
+  subject.asks_for_another = machine::names_another_user(named, workload.owner);
+  subject.is_operator = machine::is_operator(workload.owner);
   if (names_a_tenant || subject.asks_for_another) subject.asked_tenant = named;
-  if (const auto assigned = policy::tenant_for(configuration_, subject)) return assigned->tenant;
+  if (const auto assigned = config::tenant_for(configuration_, subject)) return assigned->tenant;
   subject.asked_tenant.clear();
-  const auto by_rule = policy::tenant_for(configuration_, subject);
+  const auto by_rule = config::tenant_for(configuration_, subject);
   const std::string charged = by_rule ? by_rule->tenant : workload.user;
   Event event = event_of(workload, "violation",
                          fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
@@ -100,7 +100,7 @@ void Node::adopt_known_folders() {
     if (!text.empty()) not_told_yet_.push_back(plain_event("daemon", std::move(text)));
 }
 
-void Node::configure(policy::Configuration configuration) {
+void Node::configure(config::Configuration configuration) {
   configuration_ = std::move(configuration);
   configured_schedules_ = configuration_.schedules;
   apply_schedules();
@@ -109,9 +109,9 @@ void Node::configure(policy::Configuration configuration) {
 }
 
 void Node::look_at_devices() {
-  machine_ = policy::look_at_machine(options_.driver_folder);
+  machine_ = machine::look_at_machine(options_.driver_folder);
   if (!machine_) return;
-  for (const policy::Device& device : machine_->devices) devices_seen_.insert(device.bytes);
+  for (const machine::Device& device : machine_->devices) devices_seen_.insert(device.bytes);
 }
 
 // A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here
@@ -128,7 +128,7 @@ bool Node::is_of_this_node(const Workload& workload) const {
 Result<void> Node::check_devices(const std::vector<std::string>& uuids) const {
   if (!machine_ || uuids.empty()) return {};
   std::vector<std::string> own;
-  for (const policy::Device& device : machine_->devices) own.push_back(device.uuid);
+  for (const machine::Device& device : machine_->devices) own.push_back(device.uuid);
   const bool any = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {
     return std::find(own.begin(), own.end(), uuid) != own.end();
   });
@@ -244,7 +244,7 @@ void Node::check_promises(std::vector<Event>& events) {
     const Workload& workload = registry_.workloads().at(account.path);
     const bool was_away = returned_.count(account.path) != 0;
     auto possible = can_promise(*device, account.tenant, guarantee, account.path);  // its slice is taken: by it
-    if (possible && !was_away && !is_operator(workload.owner))
+    if (possible && !was_away && !machine::is_operator(workload.owner))
       possible = may_promise(*device, account.tenant, guarantee, "");
     if (possible) {
       account.guarantee = guarantee;

@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "config/configuration.hpp"
+#include "config/match.hpp"
+#include "history/sample.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/decisions/idle.hpp"
 #include "node/decisions/limit_moves.hpp"
@@ -23,7 +26,6 @@
 #include "node/driver_limits.hpp"
 #include "node/folder_claims.hpp"
 #include "node/forecast.hpp"
-#include "node/history/sample.hpp"
 #include "node/leases.hpp"
 #include "node/limit_changed.hpp"
 #include "node/limits.hpp"
@@ -31,8 +33,6 @@
 #include "node/snapshot.hpp"
 #include "node/suspension.hpp"
 #include "node/tenants.hpp"
-#include "policy/configuration.hpp"
-#include "policy/configuration_match.hpp"
 #include "policy/denials.hpp"
 #include "policy/slices.hpp"
 
@@ -79,11 +79,11 @@ struct ScheduleRow {
 };
 
 /// As the clock on the wall shows it.
-[[nodiscard]] policy::LocalTime local_time(std::uint64_t now_ns);
+[[nodiscard]] config::LocalTime local_time(std::uint64_t now_ns);
 
 class Node {
  public:
-  Node(NodeOptions options, policy::Configuration configuration);
+  Node(NodeOptions options, config::Configuration configuration);
 
   /// By any of its spellings (Registry::adopt). E1530 also: another daemon governs it.
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);
@@ -178,8 +178,8 @@ class Node {
   [[nodiscard]] bool anything_moves() const;
 
   /// New settings; what they change of limits holds from the next look on.
-  void configure(policy::Configuration configuration);
-  [[nodiscard]] const policy::Configuration& configuration() const { return configuration_; }
+  void configure(config::Configuration configuration);
+  [[nodiscard]] const config::Configuration& configuration() const { return configuration_; }
 
   [[nodiscard]] const Registry& registry() const { return registry_; }
 
@@ -200,7 +200,7 @@ class Node {
   [[nodiscard]] history::Event event_of(const Workload& workload, const char* type, std::string text) const;
   [[nodiscard]] std::optional<int> gpu_of(const ledger::DeviceUuid& uuid) const;
   // node_balance.cpp
-  void balance_devices(const policy::Machine& machine, std::vector<history::Event>& events);
+  void balance_devices(const machine::Machine& machine, std::vector<history::Event>& events);
   // node_advice.cpp
   /// What an account could be granted if it was configured to have more, by the latest balance; absent: not balanced
   /// yet.
@@ -218,21 +218,21 @@ class Node {
   [[nodiscard]] Bytes new_peak(const Workload& workload, std::uint32_t account, Bytes used);
   // node_rules.cpp
   void follow_the_clock(std::vector<history::Event>& events);
-  void apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
+  void apply_policies(const machine::Device& device, const std::vector<const Workload*>& workloads, BalanceInput& input,
                       std::vector<std::string>& because);
   void hold_by_driver(std::vector<history::Event>& events);
   void deal_with_ungoverned(std::vector<history::Event>& events);
   void note_slices();
   [[nodiscard]] Bytes slice_on(const DeviceView& device, const std::string& name) const;
   /// What is kept free of it, and slices in which nothing runs.
-  [[nodiscard]] Bytes reserved_on(const policy::Device& device) const;
+  [[nodiscard]] Bytes reserved_on(const machine::Device& device) const;
   [[nodiscard]] bool is_taken(const policy::Slice& slice) const;
   [[nodiscard]] std::vector<TenantChange::Over> over_limit(const std::string& tenant,
-                                                           const policy::Amount& limit) const;
+                                                           const config::Amount& limit) const;
   /// Of running workloads but that of `except`, by tenant.
   [[nodiscard]] std::map<std::string, Bytes> promises_on(const DeviceView& device, const std::string& except) const;
   /// Of tenants, their own.
-  [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const policy::Device& device) const;
+  [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const machine::Device& device) const;
   // node_schedules.cpp
   [[nodiscard]] std::vector<ScheduleRow> rows_of(const std::vector<ScheduleWish>& wishes) const;
   void apply_schedules();
@@ -249,7 +249,7 @@ class Node {
   [[nodiscard]] Result<void> begin_suspension(const Workload& workload, bool held);
   void begin_trim(const Workload& workload, const std::string& by);
   [[nodiscard]] Result<const Workload*> workload_for(const std::string& name, const Caller& caller) const;
-  [[nodiscard]] const policy::Policy* policy_of(const Workload& workload);
+  [[nodiscard]] const config::Policy* policy_of(const Workload& workload);
   [[nodiscard]] std::optional<int> utilisation_of(const Workload& workload) const;
   [[nodiscard]] Result<std::vector<ProcessIdentity>> processes_of(const Workload& workload) const;
   // node_unrequested.cpp
@@ -267,7 +267,7 @@ class Node {
   [[nodiscard]] std::string tenant_of(const Workload& workload);
 
   NodeOptions options_;
-  policy::Configuration configuration_;
+  config::Configuration configuration_;
   FolderClaims claims_;
   Registry registry_;
   Limits limits_;
@@ -275,13 +275,13 @@ class Node {
   std::string folders_file_;
   Tenants tenants_;
   Schedules schedules_;
-  std::vector<policy::Schedule> configured_schedules_;  // without those of people
+  std::vector<config::Schedule> configured_schedules_;  // without those of people
   DriverLimits driver_limits_;
-  policy::Alerts alerts_;
+  config::Alerts alerts_;
   IdleWatch idle_;
   Forecast forecast_;
   std::set<ledger::DeviceUuid> devices_seen_;
-  Result<policy::Machine> machine_ = fail("E1403", "the devices were not looked at yet.");
+  Result<machine::Machine> machine_ = fail("E1403", "the devices were not looked at yet.");
   Snapshot snapshot_;
   std::uint64_t now_ns_ = 0, first_look_ns_ = 0;
 
@@ -353,7 +353,7 @@ class Node {
   StandstillWatch standstills_;
   std::map<std::string, std::uint64_t> cannot_leave_;                // paths: when it was tried last, and failed
   std::set<std::string> returning_;                                  // paths: they have room, as far as is promised
-  std::unordered_map<std::string, const policy::Policy*> policies_;  // by path
+  std::unordered_map<std::string, const config::Policy*> policies_;  // by path
   struct Trim {
     Bytes used;  // before
     std::uint64_t since_ns = 0;

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "machine/user_names.hpp"
 #include "node/node.hpp"
-#include "node/people.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -64,7 +64,7 @@ void add_obstacle(policy::LimitRoom& room, const BalanceInput& input, std::size_
 
 std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::uint32_t account, Bytes needed) const {
   if (!machine_ || account >= workload.book.accounts.size()) return std::nullopt;
-  for (const policy::Device& device : machine_->devices) {
+  for (const machine::Device& device : machine_->devices) {
     const auto latest = balanced_.find(device.uuid);
     if (device.bytes != workload.book.accounts[account].device || latest == balanced_.end()) continue;
     const auto& places = latest->second.places;
@@ -100,8 +100,8 @@ policy::DenialExplained Node::explained(const Workload& workload, const ledger::
   const auto holder = registry_.named(room ? room->promise.name : "", workload.owner);
   const bool lowers_own =
       explained.fix.find(" --guarantee ") != std::string::npos && holder && (*holder)->owner == workload.owner;
-  if (explained.fix.rfind("ration set ", 0) == 0 && !lowers_own && !is_operator(workload.owner))
-    explained.fix.insert(0, kAskOperator);
+  if (explained.fix.rfind("ration set ", 0) == 0 && !lowers_own && !machine::is_operator(workload.owner))
+    explained.fix.insert(0, machine::kAskOperator);
   return explained;
 }
 

@@ -9,7 +9,7 @@ using history::Event;
 using history::plain_event;
 
 void Node::raise_alerts(std::vector<Event>& events) {
-  std::vector<policy::Fact> facts;
+  std::vector<config::Fact> facts;
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count()); };
   for (const DeviceView& device : snapshot_.devices) {
     if (const auto used = device.used())
@@ -40,7 +40,7 @@ void Node::raise_alerts(std::vector<Event>& events) {
   facts.push_back({"queue.length", "the queue", static_cast<double>(queue_length_), std::nullopt});
   for (const Event& event : events)
     if (event.type == "guard_lost") facts.push_back({"guard.lost", event.text, 1, std::nullopt});
-  for (const policy::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(now_ns_))) {
+  for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(now_ns_))) {
     events.push_back(plain_event(
         "alert", fmt::format("{}: {} ({})", change.about, change.raised ? "raised" : "cleared", change.rule)));
   }

@@ -46,9 +46,9 @@ Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& accoun
 /// Who took and gave back nothing for so long gives back first.
 constexpr std::uint64_t kIdleAfter = 60'000'000'000;
 
-void Node::balance_devices(const policy::Machine& machine, std::vector<Event>& events) {
+void Node::balance_devices(const machine::Machine& machine, std::vector<Event>& events) {
   std::map<std::string, bool> resized;
-  for (const policy::Device& device : machine.devices) {
+  for (const machine::Device& device : machine.devices) {
     BalanceInput input;
     Bytes governed;
     std::vector<std::pair<const Workload*, std::uint32_t>> places;

@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "base/command.hpp"
+#include "base/strings.hpp"
 #include "node/node.hpp"
 #include "policy/plan.hpp"
-#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
 
-using policy::Device;
+using machine::Device;
 
 Result<void> may_change(const Workload& workload, const Caller& caller, bool raises) {
   if (caller.is_operator) return {};

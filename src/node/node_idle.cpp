@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "base/strings.hpp"
 #include "ledger/store_limits.hpp"
+#include "machine/checkpoint.hpp"
+#include "machine/host_memory.hpp"
+#include "machine/user_names.hpp"
 #include "node/node.hpp"
-#include "node/people.hpp"
 #include "node/subject.hpp"
-#include "policy/checkpoint.hpp"
-#include "policy/host_memory.hpp"
-#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
@@ -30,12 +30,12 @@ Bytes sum(const std::vector<Bytes>& parts) {
   return total;
 }
 
-IdlePolicy to_policy(const policy::Idle& idle) {
+IdlePolicy to_policy(const config::Idle& idle) {
   IdlePolicy result;
   result.after_ns = static_cast<std::uint64_t>(idle.after.value->count());
   result.below_percent = static_cast<int>(idle.below.value);
-  result.action = idle.action.value == policy::IdleAction::kSuspend ? IdleAction::kSuspend
-                  : idle.action.value == policy::IdleAction::kTrim  ? IdleAction::kTrim
+  result.action = idle.action.value == config::IdleAction::kSuspend ? IdleAction::kSuspend
+                  : idle.action.value == config::IdleAction::kTrim  ? IdleAction::kTrim
                                                                     : IdleAction::kReport;
   return result;
 }
@@ -52,24 +52,24 @@ Result<const Workload*> Node::workload_for(const std::string& name, const Caller
   return workload;
 }
 
-const policy::Policy* Node::policy_of(const Workload& workload) {
+const config::Policy* Node::policy_of(const Workload& workload) {
   const auto known = policies_.find(workload.path);
   if (known != policies_.end()) return known->second;
-  policy::Subject subject;
+  config::Subject subject;
   subject.user = workload.user;
   subject.uid = workload.owner;
-  subject.groups = groups_of(workload.owner);
+  subject.groups = machine::groups_of(workload.owner);
   subject.labels = labels_of(workload.book.labels);
   subject.asked_tenant = workload.book.tenant;
   if (const auto creator = creator_of(workload)) subject.cgroup = cgroup_of(*creator);
-  return policies_[workload.path] = policy::policy_for(configuration_, subject);
+  return policies_[workload.path] = config::policy_for(configuration_, subject);
 }
 
 // Known for all processes of a device that does nothing; else by process, where the driver tells.
 std::optional<int> Node::utilisation_of(const Workload& workload) const {
   if (!machine_) return std::nullopt;
   int highest = 0;
-  for (const policy::Device& device : machine_->devices) {
+  for (const machine::Device& device : machine_->devices) {
     const bool has_it = std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
                                     [&](const auto& account) { return account.device == device.bytes; });
     if (!has_it) continue;
@@ -129,7 +129,7 @@ std::vector<Bytes> Node::to_be_moved(const Workload& workload) const {
 Result<void> Node::host_has_room(const Workload& workload, const std::vector<ProcessIdentity>& processes,
                                  Bytes needed) const {
   const std::string fix = "Free host memory, or trim: ration trim " + workload.book.name;
-  const Bytes available = policy::host_memory_available();
+  const Bytes available = machine::host_memory_available();
   if (needed + kHostReserve > available)
     return fail("E1547",
                 fmt::format("the host has {} of memory free: too little for the {} of {}.", format_size(available),
@@ -137,7 +137,7 @@ Result<void> Node::host_has_room(const Workload& workload, const std::vector<Pro
                 fix, 4);
   if (options_.simulated) return {};  // whose memory lies outside of all processes, on a device or not
   for (const ProcessIdentity& process : processes) {
-    const auto room = policy::room_in_memory_group(process.pid);
+    const auto room = machine::room_in_memory_group(process.pid);
     if (!room || needed <= room->left) continue;
     return fail("E1547",
                 fmt::format("the memory cgroup {} has {} left: the {} of {}, copied into it, would have it killed.",
@@ -154,7 +154,7 @@ Result<void> Node::begin_suspension(const Workload& workload, bool held) {
   const auto processes = processes_of(workload);
   if (!processes) return tl::unexpected(processes.error());
   if (!machine_) return tl::unexpected(machine_.error());
-  if (auto good = policy::may_be_moved(workload.book, *machine_, options_.runtime_folder, options_.simulated); !good)
+  if (auto good = machine::may_be_moved(workload.book, *machine_, options_.runtime_folder, options_.simulated); !good)
     return good;
   const std::vector<Bytes> moved = to_be_moved(workload);
   if (auto room = host_has_room(workload, *processes, sum(moved)); !room) return room;
@@ -247,7 +247,7 @@ void Node::note_suspension(std::vector<Event>& events) {
     if (owned == nullptr || !owned->suspended || suspension_.state_of(path) != Suspension::State::kHere) continue;
     std::vector<ProcessIdentity> listed;
     for (const auto& process : workload.book.processes) listed.push_back(process.identity);
-    if (machine_ && policy::is_on_device(*machine_, listed)) {
+    if (machine_ && machine::is_on_device(*machine_, listed)) {
       owned->suspended = owned->held = owned->away = false;
       limits_.changed();
       note_returned(path);
@@ -311,8 +311,8 @@ void Node::note_suspension(std::vector<Event>& events) {
 void Node::bring_back(std::vector<Event>& events) {
   if (!machine_) return;
   std::map<ledger::DeviceUuid, Bytes> free, most;
-  for (const policy::Device& device : machine_->devices) {
-    const Bytes beside = device.reserved.value_or(Bytes{0}) + policy::orphaned(device).value_or(Bytes{0});
+  for (const machine::Device& device : machine_->devices) {
+    const Bytes beside = device.reserved.value_or(Bytes{0}) + machine::orphaned(device).value_or(Bytes{0});
     free[device.bytes] = device.room();
     most[device.bytes] = device.total - std::min(device.total, beside);
   }
@@ -346,7 +346,7 @@ void Node::bring_back(std::vector<Event>& events) {
 
 void Node::mind_the_idle(std::vector<Event>& events) {
   for (const auto& [path, workload] : registry_.workloads()) {
-    const policy::Policy* policy = policy_of(workload);
+    const config::Policy* policy = policy_of(workload);
     if (policy == nullptr || !policy->idle.after.value || suspension_.state_of(path) != Suspension::State::kHere ||
         limits_.find(path) == nullptr)
       continue;

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/command.hpp"
+#include "machine/process_origin.hpp"
 #include "node/node.hpp"
-#include "node/origin.hpp"
 #include "policy/denials.hpp"
 
 namespace ration::node {
@@ -25,7 +25,7 @@ Event Node::event_of(const Workload& workload, const char* type, std::string tex
 
 std::optional<int> Node::gpu_of(const ledger::DeviceUuid& uuid) const {
   if (!machine_) return std::nullopt;
-  for (const policy::Device& device : machine_->devices)
+  for (const machine::Device& device : machine_->devices)
     if (device.bytes == uuid) return device.index;
   return std::nullopt;
 }
@@ -289,7 +289,7 @@ void Node::note_orphaned(std::vector<Event>& events) {
     const auto& mig = device.device.mig;
     const std::string path = fmt::format("/dev/nvidia{}", mig ? mig->gpu : device.device.index);
     std::string who;
-    for (const Opener& opener : openers_of(path))
+    for (const machine::Opener& opener : machine::openers_of(path))
       who += fmt::format("{}pid {} ({}, state {})", who.empty() ? "" : ", ", opener.pid, opener.command, opener.state);
     Event event =
         plain_event("orphaned", fmt::format("{} of GPU {} are in use, and the driver lists no process with them; {}",

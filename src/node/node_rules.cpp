@@ -8,10 +8,10 @@
 #include <csignal>
 
 #include "base/command.hpp"
+#include "base/strings.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/node.hpp"
 #include "policy/configured_promises.hpp"
-#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
@@ -83,7 +83,7 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
     for (const TenantNow& each : tenants_.all()) names.push_back(each.name);
     return fail("E1801",
                 fmt::format("no tenant is named '{}' in the configuration.{}", request.workload,
-                            policy::suggestion(request.workload, names)),
+                            suggestion(request.workload, names)),
                 "ration config print", 3);
   }
   if (request.limit.empty() && request.guarantee.empty())
@@ -97,15 +97,15 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
                 "ration ps, then say it again.", 4);
   if (!machine_) return tl::unexpected(machine_.error());
   Bytes largest;
-  for (const policy::Device& device : machine_->devices) largest = std::max(largest, device.total);
+  for (const machine::Device& device : machine_->devices) largest = std::max(largest, device.total);
   for (const std::string& text : {request.limit, request.guarantee}) {
     const auto size = parse_size(text, largest, largest);
     if (!text.empty() && size && *size > largest && *size < kUnlimited)
       return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
                   command({"set", tenant->name, "--limit", "max"}), 2);
   }
-  for (const policy::Device& device : machine_->devices) {
-    const policy::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
+  for (const machine::Device& device : machine_->devices) {
+    const config::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
         guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
     const auto most = limit.on(device.total, device.room());
     if (!most) return tl::unexpected(most.error());
@@ -132,13 +132,13 @@ Result<std::vector<TenantChange>> Node::change_tenant(const LimitRequest& reques
                                  : tenants_.change(name, request.limit, request.guarantee, caller.name);
   if (!changes) return changes;
   for (TenantChange& change : *changes) {
-    if (change.what == "limit") change.over = over_limit(name, policy::Amount{change.new_text});
+    if (change.what == "limit") change.over = over_limit(name, config::Amount{change.new_text});
     if (!request.dry_run) events.push_back(changed_event(change));
   }
   return changes;
 }
 
-std::vector<TenantChange::Over> Node::over_limit(const std::string& tenant, const policy::Amount& limit) const {
+std::vector<TenantChange::Over> Node::over_limit(const std::string& tenant, const config::Amount& limit) const {
   std::vector<TenantChange::Over> over;
   for (const DeviceView& device : snapshot_.devices) {
     const auto most = limit.on(device.device.total, device.device.room());
@@ -170,7 +170,7 @@ bool Node::is_taken(const policy::Slice& slice) const {
                      [&](const auto& each) { return each.second.book.slice == slice.name; });
 }
 
-Bytes Node::reserved_on(const policy::Device& device) const {
+Bytes Node::reserved_on(const machine::Device& device) const {
   Bytes reserved = policy::kept_free(configuration_, device);
   for (const policy::Slice& slice : slices_)
     if (slice.uuid == device.uuid && !is_taken(slice)) reserved += slice.size;
@@ -235,7 +235,7 @@ Result<void> Node::can_guarantee(const DeviceView& device, const std::string& te
   return can_keep(device, promised, device.keep_free + device.sliced, tenant, guarantee, less_would_do);
 }
 
-std::map<std::string, Bytes> Node::guarantees_on(const policy::Device& device) const {
+std::map<std::string, Bytes> Node::guarantees_on(const machine::Device& device) const {
   std::map<std::string, Bytes> guarantees;
   for (const auto& [where, share] : shares())
     if (where.second == device.index && share.guarantee > Bytes{0}) guarantees[where.first] = share.guarantee;
@@ -246,18 +246,18 @@ std::map<std::string, Bytes> Node::guarantees_on(const policy::Device& device) c
 
 // Within each group (one workload, one user's, all that fit) what is left goes to those who want more, else to all, in
 // equal parts: together they never exceed the limit, between two looks either.
-void Node::apply_policies(const policy::Device& device, const std::vector<const Workload*>& workloads,
+void Node::apply_policies(const machine::Device& device, const std::vector<const Workload*>& workloads,
                           BalanceInput& input, std::vector<std::string>& because) {
   because.assign(input.accounts.size(), {});
-  std::map<std::pair<const policy::Policy*, std::string>, std::vector<std::size_t>> groups;
+  std::map<std::pair<const config::Policy*, std::string>, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const policy::Policy* policy = policy_of(*workloads[i]);
+    const config::Policy* policy = policy_of(*workloads[i]);
     if (policy == nullptr || !policy->limit.value.is_set()) continue;
-    const bool each = policy->per.value == policy::Per::kWorkload, user = policy->per.value == policy::Per::kUser;
+    const bool each = policy->per.value == config::Per::kWorkload, user = policy->per.value == config::Per::kUser;
     groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}].push_back(i);
   }
   for (const auto& [key, members] : groups) {
-    const policy::Policy& policy = *key.first;
+    const config::Policy& policy = *key.first;
     const auto limit = policy.limit.value.on(device.total, device.room());
     if (!limit) continue;
     Bytes used;
@@ -274,7 +274,7 @@ void Node::apply_policies(const policy::Device& device, const std::vector<const 
       if (account.used + part >= account.limit) continue;
       account.limit = account.used + part;
       account.guarantee = std::min(account.guarantee, account.limit);
-      because[member] = policy.per.value == policy::Per::kUser
+      because[member] = policy.per.value == config::Per::kUser
                             ? fmt::format("{} has {} by the policy at {}", workloads[member]->user, format_size(*limit),
                                           policy.limit.origin.text())
                             : fmt::format("the policy at {} gives {}", policy.limit.origin.text(), format_size(*limit));
@@ -305,8 +305,8 @@ void Node::hold_by_driver(std::vector<Event>& events) {
 
 // A pidfd is taken when the process is first seen: whoever has the number later is not meant.
 void Node::deal_with_ungoverned(std::vector<Event>& events) {
-  const policy::Ungoverned rule = configuration_.defaults.ungoverned.value;
-  if (rule == policy::Ungoverned::kReport) {
+  const config::Ungoverned rule = configuration_.defaults.ungoverned.value;
+  if (rule == config::Ungoverned::kReport) {
     outsiders_.clear();
     return;
   }
@@ -331,10 +331,10 @@ void Node::deal_with_ungoverned(std::vector<Event>& events) {
     if (fresh) {
       outsider.seen_ns = now_ns_;
       outsider.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-      tell(rule == policy::Ungoverned::kWarn ? fmt::format("{} is under no limit on GPU {}", who, view.gpu)
+      tell(rule == config::Ungoverned::kWarn ? fmt::format("{} is under no limit on GPU {}", who, view.gpu)
                                              : fmt::format("{} is under no limit on GPU {}: it is ended in {}", who,
                                                            view.gpu, format_duration(grace)));
-    } else if (rule == policy::Ungoverned::kTerminate && outsider.handle && now_ns_ >= outsider.seen_ns + grace) {
+    } else if (rule == config::Ungoverned::kTerminate && outsider.handle && now_ns_ >= outsider.seen_ns + grace) {
       const bool again = outsider.told_ns != 0;
       if (!again || (now_ns_ >= outsider.told_ns + kTimeToEnd && !outsider.killed)) {
         const int signal = again ? SIGKILL : SIGTERM;

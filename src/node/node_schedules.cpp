@@ -11,11 +11,11 @@ namespace {
 using history::Event;
 using history::plain_event;
 
-std::string text_of(const policy::Hours& hours) {
+std::string text_of(const config::Hours& hours) {
   return fmt::format("{:02}:{:02}-{:02}:{:02}", hours.from / 60, hours.from % 60, hours.to / 60, hours.to % 60);
 }
 
-std::string text_of(const policy::Days& days) {
+std::string text_of(const config::Days& days) {
   constexpr const char* kNames[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
   if (days.all()) return "mon-sun";
   std::string text;
@@ -24,12 +24,12 @@ std::string text_of(const policy::Days& days) {
   return text;
 }
 
-ScheduleRow row_of(const policy::Schedule& schedule, const policy::LocalTime& now) {
+ScheduleRow row_of(const config::Schedule& schedule, const config::LocalTime& now) {
   ScheduleRow row;
   row.when = text_of(schedule.when.value);
   row.days = text_of(schedule.days.value);
   row.from = schedule.when.origin.text();
-  row.holds = policy::holds_at(schedule, now);
+  row.holds = config::holds_at(schedule, now);
   for (const auto& [tenant, limit] : schedule.set) row.set[tenant] = limit.value.text;
   return row;
 }
@@ -41,7 +41,7 @@ Result<void> may_schedule(const Caller& caller) {
 
 }  // namespace
 
-policy::LocalTime local_time(std::uint64_t now_ns) {
+config::LocalTime local_time(std::uint64_t now_ns) {
   const auto seconds = static_cast<std::time_t>(now_ns / 1'000'000'000U);
   std::tm broken{};
   ::localtime_r(&seconds, &broken);
@@ -49,7 +49,7 @@ policy::LocalTime local_time(std::uint64_t now_ns) {
 }
 
 void Node::apply_schedules() {
-  std::vector<policy::Schedule> all;
+  std::vector<config::Schedule> all;
   for (const ScheduleWish& wish : schedules_.all())
     if (auto schedule = to_schedule(wish, configuration_)) all.push_back(std::move(*schedule));
   all.insert(all.end(), configured_schedules_.begin(), configured_schedules_.end());
@@ -57,7 +57,7 @@ void Node::apply_schedules() {
 }
 
 std::vector<ScheduleRow> Node::rows_of(const std::vector<ScheduleWish>& wishes) const {
-  const policy::LocalTime now = local_time(now_ns_);
+  const config::LocalTime now = local_time(now_ns_);
   std::vector<ScheduleRow> rows;
   for (const ScheduleWish& wish : wishes) {
     const auto schedule = to_schedule(wish, configuration_);
@@ -68,7 +68,7 @@ std::vector<ScheduleRow> Node::rows_of(const std::vector<ScheduleWish>& wishes) 
     if (!schedule) row.rests = schedule.error().what;
     rows.push_back(std::move(row));
   }
-  for (const policy::Schedule& schedule : configured_schedules_) rows.push_back(row_of(schedule, now));
+  for (const config::Schedule& schedule : configured_schedules_) rows.push_back(row_of(schedule, now));
   return rows;
 }
 

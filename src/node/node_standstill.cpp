@@ -17,10 +17,10 @@ constexpr std::uint64_t kTriedAgain = 60'000'000'000;
 std::string pool_of_tenant(const std::string& tenant) { return "tenant " + tenant; }
 
 /// Empty: the policy gives each workload a limit of its own, or none.
-std::string pool_of_policy(const policy::Policy* policy, const Workload& workload) {
-  if (policy == nullptr || !policy->limit.value.is_set() || policy->per.value == policy::Per::kWorkload) return {};
+std::string pool_of_policy(const config::Policy* policy, const Workload& workload) {
+  if (policy == nullptr || !policy->limit.value.is_set() || policy->per.value == config::Per::kWorkload) return {};
   return fmt::format("policy at {} {}", policy->limit.origin.text(),
-                     policy->per.value == policy::Per::kUser ? workload.user : "");
+                     policy->per.value == config::Per::kUser ? workload.user : "");
 }
 
 /// What stands in the way of a charge that sleeps.

@@ -11,8 +11,8 @@
 
 #include "base/file.hpp"
 #include "base/process.hpp"
-#include "node/people.hpp"
-#include "policy/text.hpp"
+#include "base/strings.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::node {
 namespace {
@@ -60,10 +60,10 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
                 2);
   }
   if (status.st_uid != owner) {
-    return fail(
-        "E1530",
-        fmt::format("the folder '{}' belongs to {}, not to {}.", folder, user_name(status.st_uid), user_name(owner)),
-        "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
+    return fail("E1530",
+                fmt::format("the folder '{}' belongs to {}, not to {}.", folder, machine::user_name(status.st_uid),
+                            machine::user_name(owner)),
+                "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
   }
   // One folder has many spellings, and may be mounted at several places: its books count once.
   const std::string real = real_folder(folder);
@@ -82,7 +82,7 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   if (count() >= static_cast<std::ptrdiff_t>(kMostFolders)) leave_empty_folders(owner);
   const auto of_owner = count();
   if (of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
-    return fail("E1530", fmt::format("{} has {} folders of books already.", user_name(owner), of_owner),
+    return fail("E1530", fmt::format("{} has {} folders of books already.", machine::user_name(owner), of_owner),
                 "export RATION_RUNTIME_DIR=<one of them>", 5);
   }
   folders_[real].owner = owner;
@@ -191,7 +191,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
         known.listed = 0;
         continue;
       }
-      const std::string file = path.substr(path.rfind('/') + 1), whose = user_name(owner);
+      const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
       changes.damaged.push_back(
           {whose, "", "", fmt::format("a book of {}, {}: {}", whose, file, ledger::describe(read))});
       passed_over_.insert(path);
@@ -200,7 +200,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     Workload workload;
     workload.path = path;
     workload.owner = owner;
-    workload.user = user_name(owner);
+    workload.user = machine::user_name(owner);
     workload.limit_changes_seen = book.limit_changes;
     workload.book = std::move(book);
     workload.file_number = source.reader.file_number();
@@ -339,7 +339,7 @@ Result<const Workload*> Registry::named(const std::string& name, std::optional<s
   if (found.size() == 1) return found.front();
   if (of_asker.size() == 1) return of_asker.front();
   if (found.empty())
-    return fail("E1801", fmt::format("no running workload is named '{}'.{}", name, policy::suggestion(name, names)),
+    return fail("E1801", fmt::format("no running workload is named '{}'.{}", name, suggestion(name, names)),
                 "ration ps", 3);
   std::string which;
   for (const Workload* each : found)

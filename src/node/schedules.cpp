@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/strings.hpp"
 #include "node/state_file.hpp"
 #include "node/whole_file.hpp"
-#include "policy/text.hpp"
 
 namespace ration::node {
 namespace {
@@ -16,10 +16,10 @@ using nlohmann::json;
 
 constexpr std::size_t kMostSchedules = 64;
 
-Result<void> check_limit(const policy::Tenant& tenant, const std::string& text) {
+Result<void> check_limit(const config::Tenant& tenant, const std::string& text) {
   // A share is one of any device: the guarantee is compared on a small and on a large one.
   for (const Bytes device : {Bytes{std::uint64_t{1} << 30}, Bytes{std::uint64_t{1} << 50}}) {
-    const auto limit = policy::Amount{text}.on(device, device);
+    const auto limit = config::Amount{text}.on(device, device);
     if (!limit) return tl::unexpected(limit.error());
     if (!tenant.guarantee.value.is_set()) return {};
     const auto guarantee = tenant.guarantee.value.on(device, device);
@@ -33,28 +33,28 @@ Result<void> check_limit(const policy::Tenant& tenant, const std::string& text) 
 
 }  // namespace
 
-Result<policy::Schedule> to_schedule(const ScheduleWish& wish, const policy::Configuration& configuration) {
-  const policy::Origin origin{fmt::format("ration set --schedule {} by {}", wish.name, wish.by), {0, 0}};
-  if (!policy::is_name(wish.name))
+Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Configuration& configuration) {
+  const config::Origin origin{fmt::format("ration set --schedule {} by {}", wish.name, wish.by), {0, 0}};
+  if (!config::is_name(wish.name))
     return fail("E1601", fmt::format("'{}' is no name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
-  const auto when = policy::parse_hours(wish.when);
+  const auto when = config::parse_hours(wish.when);
   if (!when) return tl::unexpected(when.error());
-  const auto days = policy::parse_days(wish.days.empty() ? "mon-sun" : wish.days);
+  const auto days = config::parse_days(wish.days.empty() ? "mon-sun" : wish.days);
   if (!days) return tl::unexpected(days.error());
   if (wish.set.empty())
     return fail("E1601", fmt::format("schedule {} sets nothing.", wish.name), "night=22:00-07:00:nlp=90%", 2);
-  policy::Schedule schedule{{*when, origin}, {*days, origin}, {}};
+  config::Schedule schedule{{*when, origin}, {*days, origin}, {}};
   std::vector<std::string> names;
-  for (const policy::Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
+  for (const config::Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);
   for (const auto& [name, limit] : wish.set) {
     const auto place = std::find(names.begin(), names.end(), name);
     if (place == names.end())
       return fail("E1801",
-                  fmt::format("no tenant is named '{}' in the configuration.{}", name, policy::suggestion(name, names)),
+                  fmt::format("no tenant is named '{}' in the configuration.{}", name, suggestion(name, names)),
                   "ration config print", 3);
     const auto& tenant = configuration.tenants[static_cast<std::size_t>(place - names.begin())];
     if (auto good = check_limit(tenant, limit); !good) return tl::unexpected(good.error());
-    schedule.set[name] = {policy::Amount{limit}, origin};
+    schedule.set[name] = {config::Amount{limit}, origin};
   }
   return schedule;
 }
@@ -82,7 +82,7 @@ Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {
   return {};
 }
 
-Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const policy::Configuration& configuration) const {
+Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const config::Configuration& configuration) const {
   if (const auto good = to_schedule(wish, configuration); !good) return tl::unexpected(good.error());
   std::vector<ScheduleWish> fresh = all_;
   std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == wish.name; });

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "policy/configuration.hpp"
+#include "config/configuration.hpp"
 
 namespace ration::node {
 
@@ -30,7 +30,7 @@ class Schedules {
   /// All, as they would be with this one; one of that name is replaced. E1601: something of it cannot be read; E1801:
   /// no such tenant; E1305: a limit below the tenant's guarantee; E1529: there are too many.
   [[nodiscard]] Result<std::vector<ScheduleWish>> with(ScheduleWish wish,
-                                                       const policy::Configuration& configuration) const;
+                                                       const config::Configuration& configuration) const;
   /// E1801.
   [[nodiscard]] Result<std::vector<ScheduleWish>> without(const std::string& name) const;
   /// E1531: they could not be kept, and those that were are.
@@ -43,7 +43,7 @@ class Schedules {
 };
 
 /// What the configuration would hold. Errors as of Schedules::with().
-[[nodiscard]] Result<policy::Schedule> to_schedule(const ScheduleWish& wish,
-                                                   const policy::Configuration& configuration);
+[[nodiscard]] Result<config::Schedule> to_schedule(const ScheduleWish& wish,
+                                                   const config::Configuration& configuration);
 
 }  // namespace ration::node

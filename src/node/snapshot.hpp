@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "machine/devices.hpp"
 #include "node/registry.hpp"
-#include "policy/devices.hpp"
 
 namespace ration::node {
 
@@ -28,7 +28,7 @@ struct ProcessView {
   Bytes managed;                     ///< so, too: the driver's figures for processes leave it out
   Bytes shared;                      ///< what it holds that others may hold, too, whoever is charged for it
   std::optional<Bytes> driver_used;  ///< absent where the driver does not say: `untold` is why
-  const char* untold = policy::kUntold;
+  const char* untold = machine::kUntold;
 
   /// What of `used` is in `driver_used`.
   [[nodiscard]] Bytes used_by_driver() const { return used - std::min(used, managed); }
@@ -84,7 +84,7 @@ struct UngovernedView {
 };
 
 struct DeviceView {
-  policy::Device device;
+  machine::Device device;
   Bytes governed;                    ///< by the books
   Bytes ungoverned;                  ///< by the driver, of processes in no book
   const char* untold = nullptr;      ///< why it does not say what each of them holds; null: it does
@@ -132,7 +132,7 @@ struct Knowledge {
 void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
                    const std::map<std::string, Bytes>& guarantees);
 
-[[nodiscard]] Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
+[[nodiscard]] Snapshot look(const Registry& registry, const Result<machine::Machine>& machine,
                             const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns);
 
 }  // namespace ration::node

@@ -9,7 +9,7 @@
 
 #include "base/file.hpp"
 #include "base/result.hpp"
-#include "node/history/set_aside.hpp"
+#include "history/set_aside.hpp"
 
 namespace ration::node {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "node/people.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::node {
 std::string cgroup_of(std::int32_t pid) {
@@ -32,15 +32,15 @@ std::map<std::string, std::string> labels_of(const std::string& text) {
   return labels;
 }
 
-policy::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant, const std::string& labels) {
-  policy::Subject subject;
+config::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant, const std::string& labels) {
+  config::Subject subject;
   subject.uid = *peer.uid;
-  subject.user = user_name(subject.uid);
-  subject.groups = groups_of(subject.uid);
+  subject.user = machine::user_name(subject.uid);
+  subject.groups = machine::groups_of(subject.uid);
   if (peer.pid) subject.cgroup = cgroup_of(*peer.pid);
   subject.asked_tenant = asked_tenant;
-  subject.asks_for_another = names_another_user(asked_tenant, subject.uid);
-  subject.is_operator = is_operator(subject.uid);
+  subject.asks_for_another = machine::names_another_user(asked_tenant, subject.uid);
+  subject.is_operator = machine::is_operator(subject.uid);
   subject.labels = labels_of(labels);
   return subject;
 }

@@ -4,13 +4,13 @@
 #include <map>
 #include <string>
 
-#include "node/http/message.hpp"
-#include "policy/configuration_match.hpp"
+#include "config/match.hpp"
+#include "http/message.hpp"
 
 namespace ration::node {
 
 /// Of a peer on the socket (its uid is known). `labels`: `k=v,k=v`.
-[[nodiscard]] policy::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant,
+[[nodiscard]] config::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant,
                                          const std::string& labels);
 
 /// `k=v,k=v` in parts.

@@ -18,7 +18,7 @@ constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;
 }  // namespace
 
 void Suspension::watch(const std::string& id, const std::vector<ProcessIdentity>& processes, std::uint64_t now_ns) {
-  if (resting_.count(id) == 0) resting_[id] = {activity_of(processes), now_ns};
+  if (resting_.count(id) == 0) resting_[id] = {machine::activity_of(processes), now_ns};
 }
 
 bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentity>& processes, bool held,
@@ -28,11 +28,11 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
   workload.state = State::kLeaving;
   workload.processes = processes;
   workload.held = held;
-  workload.last = activity_of(processes);
+  workload.last = machine::activity_of(processes);
   workload.last_ns = workload.left_ns = now_ns;
   if (const auto rest = resting_.find(id); rest != resting_.end() && now_ns > rest->second.since_ns) {
     const double seconds = static_cast<double>(now_ns - rest->second.since_ns) / kNsPerSecond;
-    const ThreadActivity done = activity_between(rest->second.first, workload.last, {});
+    const machine::ThreadActivity done = machine::activity_between(rest->second.first, workload.last, {});
     workload.resting_ns = static_cast<double>(done.processor_ns) / seconds;
     for (const auto& [thread, now] : workload.last) {
       const auto before = rest->second.first.find(thread);
@@ -42,7 +42,7 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
     }
   }
   resting_.erase(id);
-  jobs_->start(id, policy::CheckpointAction::kSuspend, processes);
+  jobs_->start(id, machine::CheckpointAction::kSuspend, processes);
   return true;
 }
 
@@ -57,7 +57,7 @@ bool Suspension::resume(const std::string& id) {
   const auto found = workloads_.find(id);
   if (found == workloads_.end() || found->second.state != State::kAsking) return false;
   found->second.state = State::kReturning;
-  jobs_->start(id, policy::CheckpointAction::kResume, found->second.processes);
+  jobs_->start(id, machine::CheckpointAction::kResume, found->second.processes);
   return true;
 }
 
@@ -96,8 +96,8 @@ bool Suspension::anybody_may_ask() const {
 }
 
 bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
-  ProcessActivity now = activity_of(workload.processes);
-  const ThreadActivity done = activity_between(workload.last, now, workload.driver_threads);
+  machine::ProcessActivity now = machine::activity_of(workload.processes);
+  const machine::ThreadActivity done = machine::activity_between(workload.last, now, workload.driver_threads);
   const double seconds = static_cast<double>(now_ns - std::min(now_ns, workload.last_ns)) / kNsPerSecond;
   bool asks =
       static_cast<double>(done.processor_ns) > kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kLeastWorkNs;
@@ -106,7 +106,7 @@ bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
   for (const auto& [thread, activity] : now) {
     if (!workload.resting_ns || workload.driver_threads.count(thread) != 0) continue;
     const auto before = workload.last.find(thread);
-    const ThreadActivity then = before == workload.last.end() ? ThreadActivity{} : before->second;
+    const machine::ThreadActivity then = before == workload.last.end() ? machine::ThreadActivity{} : before->second;
     // One that was running when it was read, and was stopped by a call right after, has had no other turn.
     if (activity.turns > then.turns || activity.processor_ns > then.processor_ns) {
       workload.last_stirred[thread] = now_ns;
@@ -130,7 +130,7 @@ std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
     const auto found = workloads_.find(job.id);
     if (found == workloads_.end()) continue;  // it ended meanwhile
     Workload& workload = found->second;
-    const bool suspended = job.action == policy::CheckpointAction::kSuspend;
+    const bool suspended = job.action == machine::CheckpointAction::kSuspend;
     std::optional<Error> error;
     if (!job.outcome) error = job.outcome.error();
     if (suspended && !error) {

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "machine/process_activity.hpp"
 #include "node/checkpoint_jobs.hpp"
-#include "node/process_activity.hpp"
 
 namespace ration::node {
 
@@ -76,14 +76,14 @@ class Suspension {
 
  private:
   struct Rest {
-    ProcessActivity first;
+    machine::ProcessActivity first;
     std::uint64_t since_ns = 0;
   };
   struct Workload {
     State state = State::kHere;
     std::vector<ProcessIdentity> processes;
     std::set<std::int32_t> driver_threads;
-    ProcessActivity last;
+    machine::ProcessActivity last;
     std::uint64_t last_ns = 0;
     std::optional<double> resting_ns;                    ///< a second of rest; absent: not known
     std::map<std::int32_t, double> ticks;                ///< by thread that ticked at rest: how often in a second

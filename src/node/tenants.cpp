@@ -56,11 +56,11 @@ void Tenants::apply(TenantNow& tenant) const {
   }
 }
 
-std::vector<TenantChange> Tenants::update(const policy::Configuration& configuration, const policy::LocalTime& now) {
-  const policy::Scheduled scheduled = policy::schedule_at(configuration, now);
+std::vector<TenantChange> Tenants::update(const config::Configuration& configuration, const config::LocalTime& now) {
+  const config::Scheduled scheduled = config::schedule_at(configuration, now);
   const std::vector<TenantNow> before = std::exchange(now_, {});
   base_.clear();
-  for (const policy::Tenant& tenant : configuration.tenants) {
+  for (const config::Tenant& tenant : configuration.tenants) {
     TenantNow entry;
     entry.name = tenant.name.value;
     entry.limit = tenant.limit.value;

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "policy/configuration.hpp"
-#include "policy/configuration_schedule.hpp"
+#include "config/configuration.hpp"
+#include "config/schedule.hpp"
 
 namespace ration::node {
 
 struct TenantNow {
   std::string name;
-  policy::Amount limit, guarantee;
+  config::Amount limit, guarantee;
   std::string limit_from, guarantee_from;  ///< `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
   std::int64_t priority = 0;
   std::optional<double> soft;  ///< per cent of the limit
@@ -40,7 +40,7 @@ class Tenants {
   [[nodiscard]] const std::string& lost() const { return lost_; }
 
   /// Everything again, for this hour. Returns what a schedule, or its end, changed of limits since the last call.
-  std::vector<TenantChange> update(const policy::Configuration& configuration, const policy::LocalTime& now);
+  std::vector<TenantChange> update(const config::Configuration& configuration, const config::LocalTime& now);
   [[nodiscard]] const std::vector<TenantNow>& all() const { return now_; }
   [[nodiscard]] const TenantNow* find(const std::string& name) const;
 

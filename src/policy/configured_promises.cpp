@@ -4,14 +4,15 @@
 
 #include "base/command.hpp"
 #include "base/units.hpp"
-#include "policy/configuration_match.hpp"
+#include "config/match.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::policy {
 namespace {
 
 /// What the rule of a device, and `free` of it to be kept, ask for and the device does not have.
-void check_rule(const DeviceRule& rule, Bytes free, const Device& device, std::vector<Problem>& problems) {
+void check_rule(const config::DeviceRule& rule, Bytes free, const machine::Device& device,
+                std::vector<config::Problem>& problems) {
   if (free > device.total)
     problems.push_back({rule.keep_free.origin.file, rule.keep_free.origin.place,
                         fmt::format("keep_free of {} is more than GPU {} has ({})", format_size(free), device.index,
@@ -29,21 +30,23 @@ void check_rule(const DeviceRule& rule, Bytes free, const Device& device, std::v
 
 }  // namespace
 
-Bytes kept_free(const Configuration& configuration, const Device& device) {
-  const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
+Bytes kept_free(const config::Configuration& configuration, const machine::Device& device) {
+  const config::DeviceRule* rule = config::device_for(configuration, device.index, device.uuid, device.name);
   if (rule == nullptr || !rule->keep_free.value.is_set()) return Bytes{0};
   return rule->keep_free.value.on(device.total, device.room()).value_or(Bytes{0});
 }
 
-std::vector<Problem> broken_promises(const Configuration& configuration, const std::vector<Device>& devices) {
-  std::vector<Problem> problems;
-  for (const Device& device : devices) {
+std::vector<config::Problem> broken_promises(const config::Configuration& configuration,
+                                             const std::vector<machine::Device>& devices) {
+  std::vector<config::Problem> problems;
+  for (const machine::Device& device : devices) {
     const Bytes free = kept_free(configuration, device);
-    if (const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name); rule != nullptr)
+    if (const config::DeviceRule* rule = config::device_for(configuration, device.index, device.uuid, device.name);
+        rule != nullptr)
       check_rule(*rule, free, device, problems);
     Bytes promised = free;
-    const Tenant* last = nullptr;
-    for (const Tenant& tenant : configuration.tenants) {
+    const config::Tenant* last = nullptr;
+    for (const config::Tenant& tenant : configuration.tenants) {
       if (!tenant.guarantee.value.is_set() || promised > device.total) continue;
       promised += tenant.guarantee.value.on(device.total, device.room()).value_or(Bytes{0});
       last = &tenant;
@@ -60,9 +63,9 @@ std::vector<Problem> broken_promises(const Configuration& configuration, const s
   return problems;
 }
 
-Error too_much(const std::vector<Problem>& broken) {
-  const Problem& first = broken.front();
-  return {"E1304", fmt::format("{}: {} (nothing was applied)", place_text(first), first.what), first.fix, 2};
+Error too_much(const std::vector<config::Problem>& broken) {
+  const config::Problem& first = broken.front();
+  return {"E1304", fmt::format("{}: {} (nothing was applied)", config::place_text(first), first.what), first.fix, 2};
 }
 
 }  // namespace ration::policy

@@ -3,21 +3,21 @@
 
 #include <vector>
 
-#include "policy/configuration.hpp"
-#include "policy/devices.hpp"
+#include "config/configuration.hpp"
+#include "machine/devices.hpp"
 
 namespace ration::policy {
 
 /// What nobody is given of the device.
-[[nodiscard]] Bytes kept_free(const Configuration& configuration, const Device& device);
+[[nodiscard]] Bytes kept_free(const config::Configuration& configuration, const machine::Device& device);
 
 /// What tenants are guaranteed, beside what is kept free, must be there on every device. A problem for each device on
 /// which it is not, at the guarantee that is too much; and for what is kept free, or slices, that one device alone has
 /// not. Slices beside guarantees: the daemon says so when it cuts them.
-[[nodiscard]] std::vector<Problem> broken_promises(const Configuration& configuration,
-                                                   const std::vector<Device>& devices);
+[[nodiscard]] std::vector<config::Problem> broken_promises(const config::Configuration& configuration,
+                                                           const std::vector<machine::Device>& devices);
 
 /// E1304, of the first of them.
-[[nodiscard]] Error too_much(const std::vector<Problem>& broken);
+[[nodiscard]] Error too_much(const std::vector<config::Problem>& broken);
 
 }  // namespace ration::policy

@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "base/units.hpp"
-#include "policy/configuration_match.hpp"
+#include "config/match.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::policy {
 namespace {
 
-Result<std::vector<Slice>> wanted_slices(const Configuration& configuration, const Device& device) {
+Result<std::vector<Slice>> wanted_slices(const config::Configuration& configuration, const machine::Device& device) {
   std::vector<Slice> slices;
-  const DeviceRule* rule = device_for(configuration, device.index, device.uuid, device.name);
+  const config::DeviceRule* rule = config::device_for(configuration, device.index, device.uuid, device.name);
   if (rule == nullptr || rule->slices.value.empty()) return slices;
   const auto shares = parse_shares(device, fmt::format("{}", fmt::join(rule->slices.value, ",")));
   if (!shares) return tl::unexpected(shares.error());
@@ -29,7 +29,8 @@ bool same(const std::vector<Slice>& left, const std::vector<Slice>& right) {
 }
 
 /// Empty: nothing had to be done.
-Result<std::string> apply_to(const Device& device, const ledger::Store& store, const std::vector<Slice>& wanted) {
+Result<std::string> apply_to(const machine::Device& device, const ledger::Store& store,
+                             const std::vector<Slice>& wanted) {
   auto present = read_slices(store);
   if (!present) return tl::unexpected(present.error());
   std::erase_if(*present, [&](const Slice& slice) { return slice.uuid != device.uuid; });
@@ -50,10 +51,10 @@ Result<std::string> apply_to(const Device& device, const ledger::Store& store, c
 
 }  // namespace
 
-std::vector<std::string> apply_configured_slices(const ledger::Store& store, const Configuration& configuration,
-                                                 const std::vector<Device>& devices) {
+std::vector<std::string> apply_configured_slices(const ledger::Store& store, const config::Configuration& configuration,
+                                                 const std::vector<machine::Device>& devices) {
   std::vector<std::string> told;
-  for (const Device& device : devices) {
+  for (const machine::Device& device : devices) {
     const auto wanted = wanted_slices(configuration, device);
     const auto done = wanted ? apply_to(device, store, *wanted) : tl::unexpected(wanted.error());
     if (!done)

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "config/configuration.hpp"
 #include "ledger/store.hpp"
-#include "policy/configuration.hpp"
-#include "policy/devices.hpp"
+#include "machine/devices.hpp"
 
 namespace ration::policy {
 
@@ -15,7 +15,7 @@ namespace ration::policy {
 /// does one with somebody in a slice. The caller holds the store's lock. Returns a sentence for every device that was
 /// changed or could not be.
 [[nodiscard]] std::vector<std::string> apply_configured_slices(const ledger::Store& store,
-                                                               const Configuration& configuration,
-                                                               const std::vector<Device>& devices);
+                                                               const config::Configuration& configuration,
+                                                               const std::vector<machine::Device>& devices);
 
 }  // namespace ration::policy

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/command.hpp"
-#include "policy/devices.hpp"
+#include "machine/devices.hpp"
 
 namespace ration::policy {
 namespace {
@@ -17,7 +17,7 @@ using ledger::DenialReason;
 /// `1`, or `GPU-5fd4c2a1` where the machine does not show it: as --gpu takes it.
 std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_of) {
   if (const auto index = index_of(device)) return fmt::format("{}", *index);
-  return uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
+  return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
 }
 
 const char* reason_word(DenialReason reason) {

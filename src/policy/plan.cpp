@@ -7,11 +7,11 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "base/units.hpp"
-#include "policy/configuration_values.hpp"
+#include "config/values.hpp"
 #include "policy/denials.hpp"
 #include "policy/slices.hpp"
-#include "policy/text.hpp"
 
 namespace ration::policy {
 namespace {
@@ -61,14 +61,14 @@ void frameworks_start_small(const Wish& wish, Plan& plan) {
 }
 
 // Where a scheduler has already chosen devices, its choice is taken over.
-std::string devices_asked_for(const Wish& wish, const Machine& machine) {
+std::string devices_asked_for(const Wish& wish, const machine::Machine& machine) {
   if (!wish.gpu.empty()) return wish.gpu;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (visible != nullptr && *visible != '\0' && choose_devices(machine.devices, visible)) return visible;
+  if (visible != nullptr && *visible != '\0' && machine::choose_devices(machine.devices, visible)) return visible;
   return machine.devices.front().uuid;
 }
 
-Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
+Result<void> enter_slice(const Wish& wish, const machine::Machine& machine, const ledger::Store& store, Plan& plan) {
   if (!wish.limit.empty() || !wish.gpu.empty() || !wish.guarantee.empty()) {
     return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
                 command({"run", "--slice", wish.slice}) + " -- …", 2);
@@ -94,7 +94,7 @@ Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger:
                             other->contents.creator.pid, other->contents.command),
                 "Choose another slice (ration split shows them), or wait for it to end.", 4);
   }
-  const auto device = choose_devices(machine.devices, slice->uuid);
+  const auto device = machine::choose_devices(machine.devices, slice->uuid);
   if (!device)
     return fail("E1608", fmt::format("the device of slice {} ({}) is gone.", slice->name, slice->uuid), "ration split",
                 3);
@@ -103,17 +103,17 @@ Result<void> enter_slice(const Wish& wish, const Machine& machine, const ledger:
   return {};
 }
 
-Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledger::Store& store, Plan& plan) {
-  const auto devices = choose_devices(machine.devices, devices_asked_for(wish, machine));
+Result<void> enter_devices(const Wish& wish, const machine::Machine& machine, const ledger::Store& store, Plan& plan) {
+  const auto devices = machine::choose_devices(machine.devices, devices_asked_for(wish, machine));
   if (!devices) return tl::unexpected(devices.error());
-  if (const auto instance =
-          std::find_if(devices->begin(), devices->end(), [](const Device& each) { return each.mig.has_value(); });
+  if (const auto instance = std::find_if(devices->begin(), devices->end(),
+                                         [](const machine::Device& each) { return each.mig.has_value(); });
       instance != devices->end() && devices->size() > 1)
     return fail("E1407",
                 fmt::format("CUDA shows a program one MIG instance and nothing beside it, and {} devices are chosen.",
                             devices->size()),
                 command({"run", "--gpu", instance->mig->label(), "--"}) + " …", 2);
-  for (const Device& device : *devices) {
+  for (const machine::Device& device : *devices) {
     PlannedAccount account{device, {}, {}, std::nullopt, std::nullopt};
     const std::string limit_text = wish.limit.empty() ? "max" : wish.limit;
     const auto limit = size_on(device, limit_text);
@@ -141,7 +141,7 @@ Result<void> enter_devices(const Wish& wish, const Machine& machine, const ledge
 
 }  // namespace
 
-Result<Bytes> size_on(const Device& device, const std::string& text, const char* what) {
+Result<Bytes> size_on(const machine::Device& device, const std::string& text, const char* what) {
   const Result<Bytes> asked = parse_size(text, device.total, device.room());
   if (!asked) return asked;
   if (*asked > device.total && *asked < kUnlimited) {
@@ -159,7 +159,7 @@ Result<Bytes> size_on(const Device& device, const std::string& text, const char*
   return size;
 }
 
-Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes now) {
+Result<Bytes> changed_limit(const machine::Device& device, const std::string& text, Bytes now) {
   if (text.empty() || (text.front() != '+' && text.front() != '-')) return size_on(device, text);
   const auto step = parse_size(std::string_view(text).substr(1), device.total, device.room());
   if (!step) return step;
@@ -179,14 +179,14 @@ bool takes_guarantee_away(const std::string& text) {
   return size ? *size == Bytes{0} : text.find_first_not_of("0.") == std::string::npos && text.front() == '0';
 }
 
-Result<Bytes> guarantee_on(const Device& device, const std::string& text) {
+Result<Bytes> guarantee_on(const machine::Device& device, const std::string& text) {
   if (text == "unlimited")
     return fail("E1102", "a guarantee is a size: 'unlimited' cannot be kept for anybody.",
                 "--guarantee max   keeps the whole GPU, --guarantee 4GiB a part of it", 2);
   return takes_guarantee_away(text) ? Result<Bytes>(Bytes{0}) : size_on(device, text, "guarantee");
 }
 
-Promises promises_on(const Device& device, const ledger::Store& store) {
+Promises promises_on(const machine::Device& device, const ledger::Store& store) {
   Promises sum;
   const auto books = store.list();
   if (const auto slices = read_slices(store)) {
@@ -205,8 +205,8 @@ Promises promises_on(const Device& device, const ledger::Store& store) {
   return sum;
 }
 
-Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee, const std::string& who,
-                         const std::string& except) {
+Result<void> can_promise(const machine::Device& device, const ledger::Store& store, Bytes guarantee,
+                         const std::string& who, const std::string& except) {
   Bytes promised = promises_on(device, store).total;
   for (const auto& book : store.list()) {
     if (!book.live || book.contents.name != except || !book.contents.slice.empty()) continue;
@@ -224,13 +224,13 @@ Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes
               4);
 }
 
-Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::Store& store,
+Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const ledger::Store& store,
                        const ContextCost& measure_context) {
   Plan plan;
   plan.name = wish.name;
   plan.tenant = wish.tenant.empty() ? "default" : wish.tenant;
   for (const std::string* name : {&wish.name, static_cast<const std::string*>(&plan.tenant)}) {
-    if (name->empty() || is_name(*name)) continue;
+    if (name->empty() || config::is_name(*name)) continue;
     return fail("E1409", fmt::format("'{}' cannot be a name.", printable(*name)),
                 "Use up to 59 letters without spaces, commas, quotes, slashes or control characters.", 2);
   }
@@ -262,7 +262,7 @@ Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::S
   std::string visible;
   for (PlannedAccount& account : plan.accounts) {
     visible += (visible.empty() ? "" : ",") + account.device.uuid;
-    account.context = context_cost(account.device, machine.driver_version, store.folder());
+    account.context = machine::context_cost(account.device, machine.driver_version, store.folder());
     if (plan.account_mode == ledger::AccountMode::kHeap) continue;
     if (!account.context && measure_context) {
       account.context = measure_context(account.device);

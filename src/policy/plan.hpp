@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ledger/store.hpp"
-#include "policy/devices.hpp"
+#include "machine/devices.hpp"
 
 namespace ration::policy {
 
@@ -22,7 +22,7 @@ struct Wish {
 };
 
 struct PlannedAccount {
-  Device device;
+  machine::Device device;
   Bytes limit;
   Bytes guarantee;
   std::optional<Bytes> context;  ///< what one CUDA context costs here, where it is known
@@ -43,32 +43,32 @@ struct Plan {
 };
 
 /// Measures what a context costs on a device; asked once for each device and driver, then remembered.
-using ContextCost = std::function<std::optional<Bytes>(const Device&)>;
+using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 
 /// A new limit: a size as size_on() takes it, or `+1GiB`, `-1GiB`: so much more or less than `now`.
-[[nodiscard]] Result<Bytes> changed_limit(const Device& device, const std::string& text, Bytes now);
+[[nodiscard]] Result<Bytes> changed_limit(const machine::Device& device, const std::string& text, Bytes now);
 
 /// E1104 E1105 E1204 E1304 E1407 E1408 E1409 E1605 and those of parse_size.
-[[nodiscard]] Result<Plan> make_plan(const Wish& wish, const Machine& machine, const ledger::Store& store,
+[[nodiscard]] Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const ledger::Store& store,
                                      const ContextCost& measure_context);
 
 /// A limit or guarantee in whole granules of the device. E1104 more than it has, E1105 less than a granule.
-[[nodiscard]] Result<Bytes> size_on(const Device& device, const std::string& text, const char* what = "limit");
+[[nodiscard]] Result<Bytes> size_on(const machine::Device& device, const std::string& text, const char* what = "limit");
 
 /// Whether a typed guarantee means that nothing is promised any more: `none`, `0`, `0GiB`.
 [[nodiscard]] bool takes_guarantee_away(const std::string& text);
 /// size_on(), or 0 where it takes the guarantee away. E1102 for `unlimited`.
-[[nodiscard]] Result<Bytes> guarantee_on(const Device& device, const std::string& text);
+[[nodiscard]] Result<Bytes> guarantee_on(const machine::Device& device, const std::string& text);
 
 /// Bytes of the device that are promised: slices, and guarantees of running workloads outside them.
 struct Promises {
   Bytes total;
   Bytes taken;  ///< of these, held already by those they were promised to
 };
-[[nodiscard]] Promises promises_on(const Device& device, const ledger::Store& store);
+[[nodiscard]] Promises promises_on(const machine::Device& device, const ledger::Store& store);
 
 /// E1304 if `guarantee` more bytes cannot be promised on the device.
-[[nodiscard]] Result<void> can_promise(const Device& device, const ledger::Store& store, Bytes guarantee,
+[[nodiscard]] Result<void> can_promise(const machine::Device& device, const ledger::Store& store, Bytes guarantee,
                                        const std::string& who, const std::string& except = {});
 
 }  // namespace ration::policy

@@ -17,7 +17,7 @@ namespace {
 
 std::string slices_file(const ledger::Store& store) { return store.folder() + "/slices.json"; }
 
-Result<std::vector<Bytes>> fitting(const Device& device, std::vector<Bytes> shares) {
+Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<Bytes> shares) {
   Bytes sum;
   for (Bytes& share : shares) {
     share = round_down(share, kGranule);
@@ -62,7 +62,7 @@ Result<std::vector<Slice>> read_slices(const ledger::Store& store) {
   return slices;
 }
 
-Result<void> write_slices(const ledger::Store& store, const Device& device, const std::vector<Slice>& slices) {
+Result<void> write_slices(const ledger::Store& store, const machine::Device& device, const std::vector<Slice>& slices) {
   const std::string path = slices_file(store);
   auto present = read_slices(store);
   if (!present) return tl::unexpected(present.error());
@@ -100,7 +100,7 @@ const ledger::StoredBook* occupant(const std::vector<ledger::StoredBook>& books,
   return nullptr;
 }
 
-Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string& text) {
+Result<std::vector<Bytes>> parse_shares(const machine::Device& device, const std::string& text) {
   std::vector<Bytes> shares;
   Bytes sum;
   for (std::size_t at = 0; at <= text.size();) {
@@ -124,14 +124,14 @@ Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string&
   return fitting(device, shares);
 }
 
-Result<std::vector<Bytes>> equal_shares(const Device& device, int into) {
+Result<std::vector<Bytes>> equal_shares(const machine::Device& device, int into) {
   if (into < 1 || into > 64)
     return fail("E1602", fmt::format("a GPU is not cut into {} slices.", into), "--into 1 to 64", 2);
   return fitting(device, std::vector<Bytes>(static_cast<std::size_t>(into),
                                             Bytes{device.total.count() / static_cast<unsigned>(into)}));
 }
 
-Result<std::vector<Bytes>> ratio_shares(const Device& device, const std::string& text) {
+Result<std::vector<Bytes>> ratio_shares(const machine::Device& device, const std::string& text) {
   std::vector<std::uint64_t> parts;
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at <= text.size();) {

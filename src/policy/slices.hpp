@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ledger/store.hpp"
-#include "policy/devices.hpp"
+#include "machine/devices.hpp"
 
 namespace ration::policy {
 
@@ -21,7 +21,7 @@ struct Slice {
 [[nodiscard]] Result<std::vector<Slice>> read_slices(const ledger::Store& store);
 /// Replaces the slices of the device; none removes them. Atomic: a reader sees the old ones or the new ones;
 /// the caller holds the store's lock.
-[[nodiscard]] Result<void> write_slices(const ledger::Store& store, const Device& device,
+[[nodiscard]] Result<void> write_slices(const ledger::Store& store, const machine::Device& device,
                                         const std::vector<Slice>& slices);
 
 /// The running workload in the slice, or null.
@@ -29,10 +29,10 @@ struct Slice {
                                                  const std::string& slice);
 
 /// `6GiB,6GiB,rest` against the device: sizes in whole granules. E1602: more than it has.
-[[nodiscard]] Result<std::vector<Bytes>> parse_shares(const Device& device, const std::string& text);
+[[nodiscard]] Result<std::vector<Bytes>> parse_shares(const machine::Device& device, const std::string& text);
 /// `into` equal shares, in whole granules.
-[[nodiscard]] Result<std::vector<Bytes>> equal_shares(const Device& device, int into);
+[[nodiscard]] Result<std::vector<Bytes>> equal_shares(const machine::Device& device, int into);
 /// `40:60` of the device.
-[[nodiscard]] Result<std::vector<Bytes>> ratio_shares(const Device& device, const std::string& text);
+[[nodiscard]] Result<std::vector<Bytes>> ratio_shares(const machine::Device& device, const std::string& text);
 
 }  // namespace ration::policy

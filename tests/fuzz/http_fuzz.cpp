@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "node/http/access.hpp"
-#include "node/http/event_reader.hpp"
-#include "node/http/parser.hpp"
-#include "node/http/router.hpp"
-#include "node/http/stream.hpp"
-#include "node/http/text.hpp"
+#include "http/access.hpp"
+#include "http/event_reader.hpp"
+#include "http/parser.hpp"
+#include "http/router.hpp"
+#include "http/stream.hpp"
+#include "http/text.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "policy/configuration.hpp"
-#include "policy/configuration_text.hpp"
+#include "config/configuration.hpp"
+#include "config/text.hpp"
 
 using namespace ration::policy;
 

@@ -298,7 +298,7 @@ class Contract(unittest.TestCase):
 
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()
-        for path in [*(SOURCE / "src/node").glob("api*.cpp"), SOURCE / "src/node/http/stream.cpp"]:
+        for path in [*(SOURCE / "src/node").glob("api*.cpp"), SOURCE / "src/http/stream.cpp"]:
             read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |\btext\()"(\w+)"', path.read_text()))
         described = {each["name"] for operations in self.description()["paths"].values() for operation in operations.values()
                      for each in operation.get("parameters", []) if each["in"] == "query"}

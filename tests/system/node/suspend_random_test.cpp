@@ -38,7 +38,7 @@ int setting(const char* name, int otherwise) {
 class JobsHere final : public CheckpointJobs {
  public:
   explicit JobsHere(std::string runtime_folder) : runtime_folder_(std::move(runtime_folder)) {}
-  void start(const std::string& id, policy::CheckpointAction action,
+  void start(const std::string& id, machine::CheckpointAction action,
              const std::vector<ProcessIdentity>& processes) override {
     finished_.push_back({id, action, move_memory(driver_folder, action, processes, id, runtime_folder_)});
   }
@@ -96,17 +96,17 @@ class SuspendRandomTest : public ::testing::Test {
     char pattern[] = "/tmp/ration-random-XXXXXX";
     folder_ = ::mkdtemp(pattern);
     ASSERT_EQ(::mkdir((folder_ + "/books").c_str(), 0700), 0);
-    const auto machine = policy::look_at_machine(driver_folder);
+    const auto machine = machine::look_at_machine(driver_folder);
     ASSERT_TRUE(machine) << machine.error().what;
     device_ = machine->devices.front();
     if (shared_is_moved())  // as `ration doctor --try-suspend` finds it
-      policy::remember_suspension(device_, machine->driver_version, folder_, {true, true});
+      machine::remember_suspension(device_, machine->driver_version, folder_, {true, true});
     NodeOptions options;
     options.driver_folder = driver_folder;
     options.simulated = true;
     options.runtime_folder = folder_;
     options.checkpoint_jobs = std::make_unique<JobsHere>(folder_);
-    node_ = std::make_unique<Node>(std::move(options), policy::Configuration{});
+    node_ = std::make_unique<Node>(std::move(options), config::Configuration{});
     ASSERT_TRUE(node_->adopt(folder_, ::getuid()));
   }
   void TearDown() override {
@@ -257,7 +257,7 @@ class SuspendRandomTest : public ::testing::Test {
 
   inline static std::string node_folder_;
   std::string folder_;
-  policy::Device device_;
+  machine::Device device_;
   std::unique_ptr<Node> node_;
   std::vector<Program> programs_;
   int kinds_[kAtOnce] = {};  // bit 0: managed memory, bit 1: shared with its neighbour

@@ -8,7 +8,7 @@
 
 #include "driver/memory_words.hpp"
 #include "ledger/book.hpp"
-#include "policy/driver_exports.hpp"
+#include "machine/driver_exports.hpp"
 #include "run.hpp"
 
 namespace shim_routes {
@@ -211,7 +211,7 @@ TEST(MemoryWords, AreFoundAnywhereInANameButForCopiesAndFills) {
 }
 
 TEST(DriverExports, ThatNoTableListsAreFoundByName) {
-  EXPECT_EQ(ration::policy::unlisted_exports(kFake),
+  EXPECT_EQ(ration::machine::unlisted_exports(kFake),
             (std::vector<std::string>{"cuMemAllocOfTomorrow", "cuMemAlloc_v9", "nvmlDeviceGetMemoryOfTomorrow"}));
 }
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "node/history/reader.hpp"
+#include "history/reader.hpp"
 
 namespace ration::history {
 

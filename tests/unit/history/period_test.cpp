@@ -1,6 +1,6 @@
 // A closed month stays as it is.
+#include "history/periods.hpp"
 #include "history_fixture.hpp"
-#include "node/history/periods.hpp"
 
 namespace ration::history {
 namespace {

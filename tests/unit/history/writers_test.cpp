@@ -1,9 +1,9 @@
 // The forms of a report: names that mean harm do none, sums stay exact.
-#include "node/history/export/writers.hpp"
+#include "history/export/writers.hpp"
 
+#include "history/export/cells.hpp"
+#include "history/export/table.hpp"
 #include "history_fixture.hpp"
-#include "node/history/export/cells.hpp"
-#include "node/history/export/table.hpp"
 
 namespace ration::history {
 namespace {

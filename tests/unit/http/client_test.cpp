@@ -1,10 +1,10 @@
-// The command line's client, against the real server and against daemons that misbehave: node/http/client.hpp.
-#include "node/http/client.hpp"
+// The command line's client, against the real server and against daemons that misbehave: http/client.hpp.
+#include "http/client.hpp"
 
 #include <sys/stat.h>
 
+#include "http/problem.hpp"
 #include "http_fixture.hpp"
-#include "node/http/problem.hpp"
 
 namespace ration::http {
 namespace {

@@ -18,9 +18,9 @@
 #include <string>
 #include <thread>
 
-#include "node/http/server.hpp"
-#include "node/http/stream.hpp"
-#include "node/http/text.hpp"
+#include "http/server.hpp"
+#include "http/stream.hpp"
+#include "http/text.hpp"
 
 namespace ration::http {
 

@@ -1,5 +1,5 @@
-// Where the daemon may listen: node/http/listener.hpp and Server::listen().
-#include "node/http/listener.hpp"
+// Where the daemon may listen: http/listener.hpp and Server::listen().
+#include "http/listener.hpp"
 
 #include <sys/stat.h>
 

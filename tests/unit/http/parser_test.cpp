@@ -1,5 +1,5 @@
-// Requests as they come in pieces: node/http/parser.hpp.
-#include "node/http/parser.hpp"
+// Requests as they come in pieces: http/parser.hpp.
+#include "http/parser.hpp"
 
 #include <gtest/gtest.h>
 

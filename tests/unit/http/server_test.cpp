@@ -1,9 +1,9 @@
-// What handlers and well-behaved clients may rely on: node/http/server.hpp, with real sockets.
+// What handlers and well-behaved clients may rely on: http/server.hpp, with real sockets.
 #include <nlohmann/json.hpp>
 
+#include "http/asset.hpp"
+#include "http/problem.hpp"
 #include "http_fixture.hpp"
-#include "node/http/asset.hpp"
-#include "node/http/problem.hpp"
 
 namespace ration::http {
 namespace {

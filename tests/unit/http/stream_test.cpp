@@ -1,10 +1,10 @@
-// Server-sent events to many clients, some of whom do not read: node/http/stream.hpp.
+// Server-sent events to many clients, some of whom do not read: http/stream.hpp.
 #include <poll.h>
 
 #include <random>
 
+#include "http/event_reader.hpp"
 #include "http_fixture.hpp"
-#include "node/http/event_reader.hpp"
 
 namespace ration::http {
 namespace {

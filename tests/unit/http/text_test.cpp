@@ -1,13 +1,13 @@
-// The small grammars: node/http/text.hpp, router.hpp, event_reader.hpp.
-#include "node/http/text.hpp"
+// The small grammars: http/text.hpp, router.hpp, event_reader.hpp.
+#include "http/text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "node/http/event_reader.hpp"
-#include "node/http/router.hpp"
-#include "node/http/stream.hpp"
+#include "http/event_reader.hpp"
+#include "http/router.hpp"
+#include "http/stream.hpp"
 
 namespace ration::http {
 namespace {

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "policy/cgroup_limits.hpp"
+#include "machine/cgroup_limits.hpp"
 
 namespace ration::node {
 namespace {
@@ -40,7 +40,7 @@ class DriverLimitsTest : public ::testing::Test {
     if (pid != 0) file << pid << "\n";
   }
   std::optional<Bytes> held() const {
-    const auto limit = policy::cgroup_limit(SIMULATED_DRIVER, 0, group_);
+    const auto limit = machine::cgroup_limit(SIMULATED_DRIVER, 0, group_);
     EXPECT_TRUE(limit) << limit.error().what;
     return limit.value_or(std::nullopt);
   }

@@ -5,8 +5,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "http/asset.hpp"
 #include "node/api.hpp"
-#include "node/http/asset.hpp"
 #include "node/openapi.hpp"
 #include "node/web_assets.hpp"
 

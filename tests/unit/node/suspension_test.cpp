@@ -20,8 +20,8 @@ using What = Suspension::Change::What;
 /// Jobs that end at the next look, as the test wants.
 class FakeJobs final : public CheckpointJobs {
  public:
-  void start(const std::string& id, policy::CheckpointAction action, const std::vector<ProcessIdentity>&) override {
-    started.push_back({id, action, policy::CheckpointOutcome{}});
+  void start(const std::string& id, machine::CheckpointAction action, const std::vector<ProcessIdentity>&) override {
+    started.push_back({id, action, machine::CheckpointOutcome{}});
   }
   std::vector<Finished> take_finished() override {
     if (!finish) return {};
@@ -189,7 +189,7 @@ TEST(CheckpointWords, ProcessesAndOutcomesComeBackAsTheyWere) {
   EXPECT_TRUE(read->same_as(own));
   for (const char* wrong : {"", "1", "1:2", "1:2:", "a:1:2", "1:2:3:4", "1:2:3 "})
     EXPECT_FALSE(process_of_word(wrong)) << wrong;
-  EXPECT_EQ(outcome_of_line(to_line(policy::CheckpointOutcome{{4, 5}}))->driver_threads, (std::vector<int>{4, 5}));
+  EXPECT_EQ(outcome_of_line(to_line(machine::CheckpointOutcome{{4, 5}}))->driver_threads, (std::vector<int>{4, 5}));
   EXPECT_EQ(outcome_of_line(to_line(tl::unexpected(Error{"E1544", "x", "y", 4}))).error().exit_code, 4);
   for (const char* wrong : {"", "{}", "[]", "null", R"({"driver_threads":"x"})", R"({"error":{}})"})
     EXPECT_EQ(outcome_of_line(wrong).error().id, "E1545") << wrong;

@@ -1,9 +1,9 @@
-#include "cli/top/controls.hpp"
+#include "top/controls.hpp"
 
 #include <random>
 
-#include "cli/top/frame.hpp"
 #include "node.hpp"
+#include "top/frame.hpp"
 
 namespace ration::top::testing {
 namespace {

@@ -1,9 +1,9 @@
-#include "cli/top/filter.hpp"
+#include "top/filter.hpp"
 
 #include <random>
 
-#include "cli/top/order.hpp"
 #include "node.hpp"
+#include "top/order.hpp"
 
 namespace ration::top::testing {
 namespace {

@@ -1,11 +1,11 @@
-#include "cli/top/frame.hpp"
+#include "top/frame.hpp"
 
 #include <algorithm>
 #include <random>
 
-#include "cli/top/controls.hpp"
-#include "cli/top/frame_parts.hpp"
 #include "node.hpp"
+#include "top/controls.hpp"
+#include "top/frame_parts.hpp"
 
 namespace ration::top::testing {
 namespace {

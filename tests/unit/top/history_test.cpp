@@ -1,4 +1,4 @@
-#include "cli/top/history.hpp"
+#include "top/history.hpp"
 
 #include "node.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <clocale>
 
-#include "cli/top/frame.hpp"
+#include "top/frame.hpp"
 
 namespace ration::top::testing {
 

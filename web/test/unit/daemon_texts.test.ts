@@ -46,11 +46,11 @@ const told = [
 /** Of these the sentences that stand in an event or a reason; most of what they say is the answer to a request. */
 const partly: Record<string, RegExp> = {
   "node/api.cpp": /holds memory|not yours|driver did not say|no limit is set|does not name/, "node/api_leases.cpp": /waits for|its turn|taken out of the queue/,
-  "node/webhook.cpp": /alerts could|keep up|answers with/, "node/history/store.cpp": /events from/, "node/history/history.cpp": /was (damaged|removed|exchanged)/, "node/api_now.cpp": /on TCP nobody/,
+  "node/webhook.cpp": /alerts could|keep up|answers with/, "history/store.cpp": /events from/, "history/history.cpp": /was (damaged|removed|exchanged)/, "node/api_now.cpp": /on TCP nobody/,
 };
 /** Refusals that an event quotes. */
 const quoted = /^(E1304|E1411|E1541|E1542|E1543|E1544|E1545|E1547)$/;
-const withQuoted = ["node/node_idle.cpp", "node/node_rules.cpp", "node/limits.cpp", "policy/checkpoint.cpp"];
+const withQuoted = ["node/node_idle.cpp", "node/node_rules.cpp", "node/limits.cpp", "machine/checkpoint.cpp"];
 
 /** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
 const notShown = [
@@ -83,7 +83,7 @@ test("every sentence that the daemon may say of an event, a reason or a finding 
 });
 
 test("no sentence is there that the daemon does not say", () => {
-  const everything = ["node", "node/decisions", "node/history", "policy", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`).filter((file) => /\.[ch]pp$/.test(file))
+  const everything = ["node", "node/decisions", "history", "policy", "machine", "config", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`).filter((file) => /\.[ch]pp$/.test(file))
     .flatMap((file) => textsOf(readFileSync(`${source}/${room}/${file}`, "utf8")).map(({ text }) => places(text)))).join("\n");
   const left: string[] = [];
   for (const [english] of sentences) for (const part of english.split("{}").map((piece) => piece.replace(/^[:;, (]+|[:;, (.)]+$/g, ""))) if (part.length > 3 && !everything.includes(part)) left.push(`${english}: '${part}'`);

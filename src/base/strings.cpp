@@ -1,0 +1,48 @@
+#include "base/strings.hpp"
+
+#include <algorithm>
+
+namespace ration {
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
+std::size_t distance(std::string_view left, std::string_view right) {
+  std::vector<std::vector<std::size_t>> cost(left.size() + 1, std::vector<std::size_t>(right.size() + 1));
+  for (std::size_t i = 0; i <= left.size(); ++i) {
+    for (std::size_t j = 0; j <= right.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      const std::size_t change = cost[i - 1][j - 1] + (left[i - 1] != right[j - 1]);
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, change});
+      if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return cost[left.size()][right.size()];
+}
+
+std::string nearest(std::string_view typed, const std::vector<std::string>& words) {
+  if (typed.size() > 64) return {};  // nobody misspells that much
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
+  for (const std::string& word : words) {
+    if (const std::size_t letters = distance(typed, word); letters < least) {
+      least = letters;
+      best = word;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view typed, const std::vector<std::string>& words) {
+  const std::string word = nearest(typed, words);
+  return word.empty() ? "" : " Did you mean '" + word + "'?";
+}
+
+}  // namespace ration

@@ -1,0 +1,22 @@
+// The nearest of several words, for "did you mean". Used wherever a person types a name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ration {
+
+/// Without the spaces and tabs around it.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
+/// Letters to add, remove, change or swap to turn one word into the other.
+[[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);
+
+/// The word nearest to `typed`, or empty when none is near: more than a third of its letters differ.
+[[nodiscard]] std::string nearest(std::string_view typed, const std::vector<std::string>& words);
+
+/// ` Did you mean 'nlp'?`, or nothing.
+[[nodiscard]] std::string suggestion(std::string_view typed, const std::vector<std::string>& words);
+
+}  // namespace ration

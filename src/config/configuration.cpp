@@ -1,0 +1,108 @@
+#include "config/configuration.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "config/items.hpp"
+
+namespace ration::config {
+
+Reading parse_configuration(const std::vector<Layer>& layers) {
+  Reading reading;
+  std::vector<Item> items;
+  for (const Layer& layer : layers) {
+    const auto document = read_document(layer.text, layer.name);
+    if (!document) {
+      reading.problems.push_back(document.error());
+      continue;
+    }
+    auto read = read_items(*document, layer.name, reading.problems);
+    check_items(read, reading.problems);
+    merge(items, std::move(read));
+  }
+  add_defaults(items);
+  reading.configuration = with_types(items);
+  // Values that are wrong by themselves would be told again as not fitting the others.
+  if (reading.problems.empty()) check_together(reading.configuration, reading.problems);
+  return reading;
+}
+
+std::string place_text(const Problem& problem) {
+  return fmt::format("{}:{}:{}", problem.file, problem.place.line, problem.place.column);
+}
+
+Error refused(const std::vector<Problem>& problems) {
+  const Problem& first = problems.front();
+  std::string fix = first.fix;
+  if (problems.size() > 1) fix += fmt::format("   ({} more: ration config validate)", problems.size() - 1);
+  return {"E1601", fmt::format("{}: {} (nothing was applied)", place_text(first), first.what), fix, 2};
+}
+
+std::string default_state_folder() {
+  if (::getuid() == 0) return "/var/lib/ration";
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/')
+    return std::string(state) + "/ration";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/ration";
+}
+
+std::vector<ConfigurationFile> configuration_files() {
+  std::vector<ConfigurationFile> files{{"/etc/ration/ration.toml", false}};
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string own = variable("RATION_CONFIG"); !own.empty())
+    files.push_back({own, true});
+  else if (const std::string config = variable("XDG_CONFIG_HOME"); !config.empty())
+    files.push_back({config + "/ration/ration.toml", false});
+  else if (const std::string home = variable("HOME"); !home.empty())
+    files.push_back({home + "/.config/ration/ration.toml", false});
+  return files;
+}
+
+namespace {
+
+bool is_descriptor(const std::string& path) { return path == "/dev/stdin" || path.rfind("/dev/fd/", 0) == 0; }
+
+bool is_pipe(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_fifo(path, error);
+}
+
+}  // namespace
+
+Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files) {
+  std::vector<Layer> layers;
+  for (const ConfigurationFile& entry : files) {
+    std::ifstream file;  // a named pipe, that nobody may ever write to, counts as not readable
+    if (is_descriptor(entry.path) || !is_pipe(entry.path)) file.open(entry.path, std::ios::binary);
+    std::string text;
+    // One letter more than may be read, so that a larger file is seen to be one.
+    if (file) {
+      text.resize(kLargestDocument + 4);
+      file.read(text.data(), static_cast<std::streamsize>(text.size()));
+      text.resize(static_cast<std::size_t>(file.gcount()));
+    }
+    if (file.bad() || !file.is_open()) {
+      if (entry.required) return fail("E1601", fmt::format("{} cannot be read.", entry.path), "unset RATION_CONFIG", 2);
+      continue;
+    }
+    layers.push_back({entry.path, std::move(text)});
+  }
+  return layers;
+}
+
+Result<Configuration> read_configuration() {
+  const auto layers = read_layers(configuration_files());
+  if (!layers) return tl::unexpected(layers.error());
+  Reading reading = parse_configuration(*layers);
+  if (!reading.problems.empty()) return tl::unexpected(refused(reading.problems));
+  return std::move(reading.configuration);
+}
+
+}  // namespace ration::config

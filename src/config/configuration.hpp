@@ -1,0 +1,174 @@
+// The whole configuration of a node (ration.toml): who may use how much, when, and what the daemon does about it. Used
+// by the daemon, by `ration config`, and through settings.hpp by `ration run`.
+// Promises: every value knows where it was written; a file with anything wrong is rejected whole, with every problem's
+// line and column; nothing here asks the clock, the driver or the network.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/alerts.hpp"
+#include "config/document.hpp"
+#include "config/values.hpp"
+
+namespace ration::config {
+
+/// Where a value was written; without a file it is the default.
+struct Origin {
+  std::string file;
+  Place place;
+
+  [[nodiscard]] bool is_default() const { return file.empty(); }
+  /// `/etc/ration/ration.toml:31` or `default`; without the line where there is none.
+  [[nodiscard]] std::string text() const {
+    return is_default() ? "default" : place.line == 0 ? file : file + ":" + std::to_string(place.line);
+  }
+};
+
+template <typename Value>
+struct Given {
+  Value value{};
+  Origin origin;
+};
+
+struct Daemon {
+  Given<std::string> socket, listen, token_file, state;
+  Given<std::chrono::nanoseconds> sample, sample_idle;
+  Given<bool> metrics_processes;
+};
+
+// The enumerators below stand in the order of the choices in keys.cpp.
+enum class Ungoverned { kReport, kWarn, kTerminate };
+enum class Per { kWorkload, kUser, kAll };
+enum class IdleAction { kReport, kTrim, kSuspend };
+enum class Basis { kUsed, kLimit, kUsedOrGuarantee, kPeak };
+enum class ShareIdle { kNone, kEven, kWeighted };
+
+struct Defaults {
+  Given<Amount> limit, guarantee;
+  Given<std::string> gpu, on_deny, account, managed, tenant, summary;
+  Given<bool> growth, framework_hints, require_enforced;
+  Given<Ungoverned> ungoverned;
+  Given<std::chrono::nanoseconds> grace;
+};
+
+struct DeviceRule {
+  Given<std::string> match;  ///< index, UUID or name
+  Given<Amount> keep_free;
+  Given<std::vector<std::string>> slices;  ///< sizes as parse_sizes() of slices.hpp reads them
+};
+
+/// Which workloads. Of each kind that is written one pattern has to fit; all kinds, or with `any` one.
+struct Match {
+  Given<std::vector<std::string>> users, groups, cgroup, service, image;
+  std::map<std::string, Given<std::vector<std::string>>> labels;
+  Given<bool> any;
+};
+
+struct Tenant {
+  Given<std::string> name;
+  Match match;
+  Given<Amount> guarantee, limit;
+  Given<std::optional<double>> soft;  ///< per cent of the limit
+  Given<std::int64_t> priority;
+  Given<std::optional<Price>> price;
+};
+
+struct Idle {
+  Given<std::optional<std::chrono::nanoseconds>> after;  ///< not set: never
+  Given<double> below;                                   ///< per cent of activity
+  Given<IdleAction> action;
+};
+
+struct Policy {
+  Match match;
+  Given<Per> per;
+  Given<Amount> limit;
+  Idle idle;
+};
+
+struct Schedule {
+  Given<Hours> when;
+  Given<Days> days;
+  std::map<std::string, Given<Amount>> set;  ///< limits of tenants
+};
+
+struct AlertSettings {
+  Given<std::vector<AlertRule>> rules;
+  Given<std::string> webhook;
+};
+
+struct Report {
+  Given<Basis> basis;
+  Given<std::string> currency;
+  Given<ShareIdle> share_idle;
+  Given<std::chrono::nanoseconds> retention;
+  Given<std::optional<Price>> price;
+};
+
+/// One value, for whoever shows them all.
+struct Row {
+  std::string section;  ///< "tenant"
+  std::string item;     ///< "nlp"; of policies and schedules "1", "2"; elsewhere empty
+  std::string key;      ///< "match.users"
+  std::string text;     ///< "16GiB"
+  std::string value;    ///< as in a file: "\"16GiB\""
+  Origin origin;
+};
+
+struct Configuration {
+  Daemon daemon;
+  Defaults defaults;
+  std::vector<DeviceRule> devices;
+  std::vector<Tenant> tenants;
+  std::vector<Policy> policies;
+  std::vector<Schedule> schedules;
+  AlertSettings alerts;
+  Report report;
+  Given<bool> compat_hami;
+
+  std::vector<Row> rows;  ///< every value that is set, defaults too, section by section
+};
+
+/// One file: its name for messages and its content.
+struct Layer {
+  std::string name, text;
+};
+
+struct Reading {
+  Configuration configuration;    ///< of use only if there are no problems
+  std::vector<Problem> problems;  ///< file by file in the order of the lines; then what does not fit together
+};
+
+/// Defaults, then each layer over what is before it: single keys replace single keys; a tenant of the same name, a
+/// device of the same match is the same one; tenants, devices, policies and schedules that are new stand in front of
+/// those of the layers before, so that the first that fits is the last layer's; lists are replaced whole.
+[[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers);
+
+/// The first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
+[[nodiscard]] Error refused(const std::vector<Problem>& problems);
+/// `file:line:column`
+[[nodiscard]] std::string place_text(const Problem& problem);
+
+/// Of this user's daemon, where nobody says otherwise: what it remembers.
+[[nodiscard]] std::string default_state_folder();
+
+/// A file that counts, whether it is there or not.
+struct ConfigurationFile {
+  std::string path;
+  bool required = false;  ///< RATION_CONFIG names it
+};
+/// /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG).
+[[nodiscard]] std::vector<ConfigurationFile> configuration_files();
+
+/// Those of the files that are there. E1601 if a required one cannot be read.
+[[nodiscard]] Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& files);
+
+/// All of it: E1601.
+[[nodiscard]] Result<Configuration> read_configuration();
+
+}  // namespace ration::config

@@ -1,0 +1,245 @@
+#include "config/document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <toml.hpp>
+
+namespace ration::config {
+namespace {
+
+// The library is toml11 3.7.1. Of the two packaged libraries that know lines and columns, toml++ 3.3 has undefined
+// behaviour on malformed arrays, inline tables and letters beyond ASCII, all of which a configuration has to contain.
+// toml11 reads out of bounds when it reports bytes that are not UTF-8 (its issue 199), and recurses as deep as a
+// document nests: check_form() keeps both from it. Behind that check 15 minutes of fuzzing with the address and
+// undefined-behaviour sanitizers found nothing.
+using Value = toml::basic_value<toml::discard_comments, std::map, std::vector>;
+
+constexpr std::size_t kDeepest = 16;   // brackets within brackets; the format itself needs 3
+constexpr std::size_t kMostDots = 16;  // dots on one line outside quotes: each may be a table within a table
+constexpr const char* kSee = "See: ration help config";
+
+struct Form {
+  std::string_view text;
+  std::size_t at = 0, line = 1, line_start = 0;
+
+  [[nodiscard]] Place place() const { return {line, at - line_start + 1}; }
+  [[nodiscard]] unsigned byte(std::size_t ahead = 0) const {
+    return at + ahead < text.size() ? static_cast<unsigned char>(text[at + ahead]) : 0;
+  }
+};
+
+/// Bytes of the letter that begins here, 0 if none does (RFC 3629; no control characters but tab and line ends).
+std::size_t letter_length(const Form& form) {
+  const unsigned first = form.byte(), second = form.byte(1);
+  if (first < 0x80) {
+    const bool line_end = first == '\n' || (first == '\r' && form.byte(1) == '\n');
+    return (first >= 0x20 && first != 0x7f) || first == '\t' || line_end ? 1 : 0;
+  }
+  const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((form.byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  const bool too_long = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool no_letter = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+  return too_long || no_letter ? 0 : length;
+}
+
+/// What keeps the library from what it does not survive: other bytes than UTF-8, and nesting without end. Along the way
+/// quotes and brackets that are never closed are told where they begin, which the library does less well.
+tl::expected<void, Problem> check_form(std::string_view document, const std::string& file) {
+  struct Open {
+    char bracket;
+    Place place;
+  };
+  Form form{document};
+  std::vector<Open> open;
+  Place quoted_at;
+  char quote = 0;
+  bool comment = false;
+  std::size_t dots = 0;
+  const auto wrong = [&](const Place& place, std::string what, std::string fix) {
+    return tl::unexpected(Problem{file, place, std::move(what), std::move(fix)});
+  };
+  while (form.at < document.size()) {
+    const std::size_t length = letter_length(form);
+    if (length == 0) return wrong(form.place(), "this is not UTF-8 text", "Save the file as UTF-8.");
+    const char letter = document[form.at];
+    if (letter == '\n') {
+      if (quote != 0) return wrong(quoted_at, "this text has no end on its line", "limit = \"4GiB\"");
+      if (!open.empty() && open.back().bracket == '{')
+        return wrong(open.back().place, "this table in braces has no end on its line",
+                     "match = { users = [\"alice\"] }");
+      comment = false;
+      dots = 0;
+      ++form.line;
+      form.line_start = form.at + 1;
+    } else if (comment) {
+      // Nothing in it counts.
+    } else if (quote != 0) {
+      if (letter == '\\' && quote == '"' && form.byte(1) >= 0x20 && form.byte(1) < 0x7f) ++form.at;
+      if (letter == quote) quote = 0;
+    } else if (letter == '"' || letter == '\'') {
+      if (document.substr(form.at, 3) == std::string(3, letter))
+        return wrong(form.place(), "a text is written on one line", "limit = \"4GiB\"");
+      quote = letter;
+      quoted_at = form.place();
+    } else if (letter == '#') {
+      comment = true;
+    } else if (letter == '[' || letter == '{') {
+      open.push_back({letter, form.place()});
+      if (open.size() > kDeepest) return wrong(form.place(), "brackets are nested too deep", kSee);
+    } else if (letter == ']' || letter == '}') {
+      if (open.empty() || open.back().bracket != (letter == ']' ? '[' : '{'))
+        return wrong(form.place(), fmt::format("'{}' closes nothing", letter), kSee);
+      open.pop_back();
+    } else if (letter == '.' && ++dots > kMostDots) {
+      return wrong(form.place(), "too many dots on one line", kSee);
+    }
+    form.at += length;
+  }
+  if (quote != 0) return wrong(quoted_at, "this text has no end on its line", "limit = \"4GiB\"");
+  if (!open.empty()) return wrong(open.back().place, fmt::format("'{}' is never closed", open.back().bracket), kSee);
+  return {};
+}
+
+/// Where the lines of a document begin.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text), starts_{0} {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') starts_.push_back(i + 1);
+    }
+  }
+
+  /// Where the key of the value at `place` begins. The library does not keep it: it stands before the `=` before the
+  /// value. A table with a header of its own has no `=` there, its place is the header's.
+  [[nodiscard]] Place key_before(const Place& place) const {
+    const std::size_t start = starts_[std::min(place.line, starts_.size()) - 1];
+    std::size_t at = std::min(start + place.column - 1, text_.size());
+    const auto skip_blanks = [&] {
+      while (at > start && (text_[at - 1] == ' ' || text_[at - 1] == '\t')) --at;
+    };
+    skip_blanks();
+    if (at == start || text_[at - 1] != '=') return place;
+    --at;
+    skip_blanks();
+    if (at == start) return place;
+    const char last = text_[at - 1];
+    const auto belongs = [&](char letter) {
+      return last == '"' || last == '\''
+                 ? letter != last
+                 : letter != ' ' && letter != '\t' && letter != '.' && letter != '{' && letter != ',' && letter != '[';
+    };
+    --at;
+    while (at > start && belongs(text_[at - 1])) --at;
+    if ((last == '"' || last == '\'') && at > start) --at;
+    return {place.line, at - start + 1};
+  }
+
+ private:
+  std::string_view text_;
+  std::vector<std::size_t> starts_;
+};
+
+Node convert(const Value& value, std::string name, const Lines& lines) {
+  Node node;
+  node.name = std::move(name);
+  const auto location = value.location();
+  node.place = {location.line(), location.column()};
+  node.key = node.name.empty() ? node.place : lines.key_before(node.place);
+  if (value.is_string()) {
+    node.kind = Node::Kind::kText;
+    node.text = value.as_string().str;
+  } else if (value.is_integer()) {
+    node.kind = Node::Kind::kWhole;
+    node.text = std::to_string(value.as_integer());
+  } else if (value.is_boolean()) {
+    node.kind = Node::Kind::kFlag;
+    node.text = value.as_boolean() ? "true" : "false";
+  } else if (value.is_array()) {
+    node.kind = Node::Kind::kList;
+    for (const Value& item : value.as_array()) node.items.push_back(convert(item, {}, lines));
+  } else if (value.is_table()) {
+    for (const auto& [key, item] : value.as_table()) node.items.push_back(convert(item, key, lines));
+    std::stable_sort(node.items.begin(), node.items.end(), [](const Node& left, const Node& right) {
+      return std::pair{left.place.line, left.place.column} < std::pair{right.place.line, right.place.column};
+    });
+  } else {
+    node.kind = Node::Kind::kOther;
+  }
+  return node;
+}
+
+// Without spaces around it and a full stop behind it.
+std::string bare_sentence(std::string text) {
+  text.erase(0, text.find_first_not_of(' '));
+  text.erase(text.find_last_not_of(" .") + 1);
+  return text;
+}
+
+/// The library's answer is a page: what, the line, a mark below it, hints. Of several marks the last is the culprit:
+///     [error] toml::insert_value: value ("a") already exists.
+///      2 | a = 2
+///        |     ^--- value defined twice
+Problem problem_of(const toml::exception& error, const std::string& file) {
+  Problem problem{file, {error.location().line(), error.location().column()}, {}, kSee};
+  std::istringstream page{error.what()};
+  std::string line, mark;
+  std::getline(page, line);
+  for (const char* before : {"[error] ", "toml::", "parse_"}) {
+    if (line.rfind(before, 0) == 0) line.erase(0, std::string_view(before).size());
+  }
+  const std::size_t colon = line.find(": ");
+  if (colon != std::string::npos && line.find(' ') > colon) line.erase(0, colon + 2);  // the name of a function
+  problem.what = bare_sentence(line);
+  std::size_t number = problem.place.line;
+  while (std::getline(page, line)) {
+    const std::size_t bar = line.find('|');
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (bar == std::string::npos) continue;
+    if (begin != bar) {
+      if (line[begin] >= '0' && line[begin] <= '9') number = std::strtoul(line.c_str() + begin, nullptr, 10);
+      continue;
+    }
+    const std::size_t at = line.find_first_of("^~", bar);
+    if (at == std::string::npos || at < bar + 2) continue;
+    problem.place = {number, at - bar - 1};
+    const std::size_t words = line.find_first_not_of("^~- ", at);
+    mark = words == std::string::npos ? "" : bare_sentence(line.substr(words));
+  }
+  const bool nothing_said = problem.what.empty() || problem.what.find("next token") != std::string::npos ||
+                            mark.find("next token") != std::string::npos;
+  if (nothing_said) {
+    problem.what = "this is no value";
+    problem.fix = "A value is a text in quotes, a number, true, false, a list in [ ] or a table in { }.";
+  } else if (!mark.empty() && mark != "here" && problem.what.find(mark) == std::string::npos) {
+    problem.what += " (" + mark + ")";
+  }
+  return problem;
+}
+
+}  // namespace
+
+tl::expected<Node, Problem> read_document(std::string_view text, const std::string& file) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.substr(0, 3) == kByteOrderMark) text.remove_prefix(3);
+  if (text.size() > kLargestDocument) {
+    return tl::unexpected(
+        Problem{file, {}, fmt::format("the file is larger than {} KiB", kLargestDocument >> 10), kSee});
+  }
+  if (const auto good = check_form(text, file); !good) return tl::unexpected(good.error());
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return Node{};
+  try {
+    std::istringstream stream{std::string(text)};
+    return convert(toml::parse<toml::discard_comments, std::map, std::vector>(stream, file), {}, Lines(text));
+  } catch (const toml::exception& error) {
+    return tl::unexpected(problem_of(error, file));
+  } catch (const std::exception& error) {
+    return tl::unexpected(Problem{file, {}, fmt::format("the file cannot be read: {}", error.what()), kSee});
+  }
+}
+
+}  // namespace ration::config

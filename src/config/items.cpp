@@ -1,0 +1,167 @@
+#include "config/items.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+
+namespace ration::config {
+namespace {
+
+class Reader {
+ public:
+  Reader(const std::string& file, std::vector<Problem>& problems) : file_(file), problems_(problems) {}
+
+  std::vector<Item> read(const Node& document) {
+    std::vector<Item> items;
+    for (const Node& node : document.items) {
+      const Section* section = find_section(node.name);
+      if (node.name == "schema") {
+        if (node.kind != Node::Kind::kWhole || node.text != "1") wrong(node.place, "schema must be 1", "schema = 1");
+      } else if (section == nullptr) {
+        std::vector<std::string> names{"schema"};
+        for (const Section& known : sections()) names.emplace_back(known.name);
+        unknown(node, names);
+      } else if (!section->several) {
+        if (node.kind == Node::Kind::kTable)
+          items.push_back(item(*section, node));
+        else
+          wrong(node.key, fmt::format("'{}' is a table, written once", section->name),
+                fmt::format("[{}]", section->name));
+      } else {
+        read_several(*section, node, items);
+      }
+    }
+    return items;
+  }
+
+ private:
+  void wrong(const Place& place, std::string what, std::string fix) {
+    problems_.push_back({file_, place, std::move(what), std::move(fix)});
+  }
+
+  void unknown(const Node& node, const std::vector<std::string>& known) {
+    const std::string meant = nearest(node.name, known);
+    wrong(
+        node.key,
+        fmt::format("unknown key '{}'{}", node.name, meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
+        fmt::format("Known here: {}", fmt::join(known, ", ")));
+  }
+
+  void read_several(const Section& section, const Node& node, std::vector<Item>& items) {
+    const bool tables = node.kind == Node::Kind::kList &&
+                        std::all_of(node.items.begin(), node.items.end(),
+                                    [](const Node& entry) { return entry.kind == Node::Kind::kTable; });
+    if (!tables) {
+      wrong(node.key, fmt::format("'{}' is a list of tables", section.name), fmt::format("[[{}]]", section.name));
+      return;
+    }
+    std::map<std::string, std::size_t> lines;
+    for (const Node& entry : node.items) {
+      Item made = item(section, entry);
+      if (section.identity != nullptr) {
+        const auto leaf = made.leaves.find(section.identity);
+        if (leaf == made.leaves.end()) {
+          wrong(entry.place, fmt::format("a {} needs a {}", section.name, section.identity),
+                fmt::format("{} = {}", section.identity, find_key(section.name, section.identity)->example));
+          continue;
+        }
+        made.identity = leaf->second.value.text;
+        const auto [first, is_new] = lines.emplace(made.identity, leaf->second.origin.place.line);
+        if (!is_new) {
+          wrong(leaf->second.origin.place,
+                fmt::format("{} '{}' is written twice: also on line {}", section.name, made.identity, first->second),
+                "Make one of the two.");
+        }
+      }
+      items.push_back(std::move(made));
+    }
+  }
+
+  Item item(const Section& section, const Node& table) {
+    Item made{&section, {}, {file_, table.place}, {}};
+    walk(made, "", table);
+    return made;
+  }
+
+  void walk(Item& item, const std::string& prefix, const Node& table) {
+    for (const Node& node : table.items) {
+      const std::string name = prefix + node.name;
+      const Key* key = find_key(item.section->name, name);
+      const bool free_name = key != nullptr && std::string_view(key->name).back() == '*';
+      const auto below = known_below(item.section->name, name + ".");
+      if (node.name.find('.') != std::string::npos && !free_name) {
+        unknown(node, known_below(item.section->name, prefix));
+      } else if (key != nullptr) {
+        for (Problem& problem : check_value(*key, node.name, node)) wrong(problem.place, problem.what, problem.fix);
+        item.leaves[name] = {key, node, {file_, node.key}};
+      } else if (below.empty()) {
+        unknown(node, known_below(item.section->name, prefix));
+      } else if (node.kind != Node::Kind::kTable) {
+        wrong(node.key, fmt::format("'{}' is a table", node.name),
+              below.front() == "*" ? fmt::format("{} = {{ NAME = … }}", node.name)
+                                   : fmt::format("{} = {{ {} = … }}", node.name, below.front()));
+      } else {
+        walk(item, name + ".", node);
+      }
+    }
+  }
+
+  const std::string& file_;
+  std::vector<Problem>& problems_;
+};
+
+Node::Kind kind_of(Shape shape) {
+  return shape == Shape::kFlag                              ? Node::Kind::kFlag
+         : shape == Shape::kWhole                           ? Node::Kind::kWhole
+         : shape == Shape::kSizes || shape == Shape::kRules ? Node::Kind::kList
+                                                            : Node::Kind::kText;
+}
+
+}  // namespace
+
+std::vector<Item> read_items(const Node& document, const std::string& file, std::vector<Problem>& problems) {
+  std::vector<Problem> found;
+  auto items = Reader(file, found).read(document);
+  std::stable_sort(found.begin(), found.end(), [](const Problem& left, const Problem& right) {
+    return std::pair{left.place.line, left.place.column} < std::pair{right.place.line, right.place.column};
+  });
+  problems.insert(problems.end(), found.begin(), found.end());
+  return items;
+}
+
+void merge(std::vector<Item>& items, std::vector<Item> later) {
+  std::vector<Item> added;
+  for (Item& item : later) {
+    const bool one_of_many = item.section->several && item.section->identity == nullptr;
+    const auto same = std::find_if(items.begin(), items.end(), [&](const Item& there) {
+      return !one_of_many && there.section == item.section && there.identity == item.identity;
+    });
+    if (same == items.end()) {
+      added.push_back(std::move(item));
+      continue;
+    }
+    for (auto& [name, leaf] : item.leaves) same->leaves[name] = std::move(leaf);
+  }
+  items.insert(items.begin(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+}
+
+void add_defaults(std::vector<Item>& items) {
+  for (const Section& section : sections()) {
+    const bool there =
+        std::any_of(items.begin(), items.end(), [&](const Item& item) { return item.section == &section; });
+    if (!section.several && !there) items.push_back({&section, {}, {}, {}});
+  }
+  for (Item& item : items) {
+    for (const Key& key : keys()) {
+      if (std::string_view(item.section->name) != key.section || *key.standard == '\0') continue;
+      Node value;
+      value.kind = kind_of(key.shape);
+      value.text = key.standard;
+      item.leaves.try_emplace(key.name, Leaf{&key, value, {}});
+    }
+  }
+}
+
+}  // namespace ration::config

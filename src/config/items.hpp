@@ -1,0 +1,47 @@
+// A configuration between its files and its types: sections with their keys, checked one by one, each value with the
+// place it came from. Used only by the files of this folder.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/configuration.hpp"
+#include "config/keys.hpp"
+
+namespace ration::config {
+
+struct Leaf {
+  const Key* key = nullptr;
+  Node value;
+  Origin origin;
+};
+
+/// `[daemon]`, or one `[[tenant]]`.
+struct Item {
+  const Section* section = nullptr;
+  std::string identity;  ///< value of its section's identity key
+  Origin origin;
+  std::map<std::string, Leaf> leaves;  ///< by name: "limit", "match.users", "set.train"
+};
+
+/// What a document says. Everything that is wrong with single keys and values is added to `problems`.
+[[nodiscard]] std::vector<Item> read_items(const Node& document, const std::string& file,
+                                           std::vector<Problem>& problems);
+
+/// Puts a later layer over what is there.
+void merge(std::vector<Item>& items, std::vector<Item> later);
+
+/// What an item cannot do without. Defaults are no part of it: look before add_defaults().
+void check_items(const std::vector<Item>& items, std::vector<Problem>& problems);
+
+/// What nobody wrote.
+void add_defaults(std::vector<Item>& items);
+
+/// The same with types. Values that did not pass the check are left out.
+[[nodiscard]] Configuration with_types(const std::vector<Item>& items);
+
+/// What does not fit together.
+void check_together(const Configuration& configuration, std::vector<Problem>& problems);
+
+}  // namespace ration::config

@@ -1,0 +1,34 @@
+// Which limits the clock on the wall says. Used by the daemon. Pure: the caller breaks the time down (localtime_r), so
+// that hours which a change of the clock leaves out or repeats are simply what the clock on the wall shows.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "config/configuration.hpp"
+
+namespace ration::config {
+
+struct LocalTime {
+  int weekday = 0;  ///< as tm_wday: 0 is Sunday
+  int hour = 0, minute = 0;
+};
+
+struct Scheduled {
+  std::map<std::string, Given<Amount>> limits;  ///< of tenants, as of now; who is not here has the limit of its own
+  /// When that changes; nothing: never. Give days_ahead, hour and minute to mktime() with tm_isdst = -1.
+  struct Change {
+    int days_ahead = 0;  ///< 0 today, at most 7
+    int hour = 0, minute = 0;
+  };
+  std::optional<Change> next;
+};
+
+/// Days are those on which a schedule begins: what begins on Friday at 22:00 holds on Saturday at 06:00. Of several
+/// schedules that hold at once the first says what a tenant has.
+[[nodiscard]] Scheduled schedule_at(const Configuration& configuration, const LocalTime& now);
+
+[[nodiscard]] bool holds_at(const Schedule& schedule, const LocalTime& now);
+
+}  // namespace ration::config

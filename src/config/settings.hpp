@@ -1,0 +1,25 @@
+// Defaults that a person or an administrator wrote down: [defaults] of the configuration, as texts. Used by `ration
+// run` and everything that plans. Promise: a configuration with anything wrong in any of its parts is an error with
+// line and column, never ignored.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace ration::config {
+
+/// Value of a setting and the place it came from.
+struct Setting {
+  std::string value;
+  std::string source;  ///< `/etc/ration/ration.toml:4`
+};
+
+/// The keys of [defaults] that somebody wrote, with their values as text: limit, guarantee, gpu, on_deny, …
+using Settings = std::map<std::string, Setting>;
+
+/// From all configuration files. E1601.
+[[nodiscard]] Result<Settings> read_settings();
+
+}  // namespace ration::config

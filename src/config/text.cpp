@@ -1,0 +1,211 @@
+#include "config/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "config/keys.hpp"
+
+namespace ration::config {
+namespace {
+
+std::string header_of(const Section& section) {
+  return section.several ? fmt::format("[[{}]]", section.name) : fmt::format("[{}]", section.name);
+}
+
+/// `standard` of the table as a file has it.
+std::string standard_text(const Key& key) {
+  const std::string text = key.standard;
+  return text.empty() || key.shape == Shape::kFlag || key.shape == Shape::kWhole ? text : quoted(text);
+}
+
+std::string form_of(const Key& key) {
+  if (key.shape == Shape::kChoice) return fmt::format("{}", fmt::join(key.choices, " | "));
+  return shape_name(key.shape);
+}
+
+std::string example_name(const Key& key) {
+  std::string name = key.name;
+  if (name.back() == '*') name.replace(name.size() - 1, 1, name == "set.*" ? "nlp" : "team");
+  return name;
+}
+
+using RowKey = std::tuple<std::string, std::string, std::string>;
+std::map<RowKey, const Row*> by_key(const Configuration& configuration) {
+  std::map<RowKey, const Row*> all;
+  for (const Row& row : configuration.rows) all[{row.section, row.item, row.key}] = &row;
+  return all;
+}
+
+std::string subject_of(const Row& row) { return row.item.empty() ? row.section : row.section + " " + row.item; }
+
+std::string short_value(const Row& row) { return row.text.empty() ? row.value : row.text; }
+
+/// Section and item of every row, in order, each once.
+std::vector<std::string> subjects(const Configuration& configuration, const std::string& section = {}) {
+  std::vector<std::string> all;
+  for (const Row& row : configuration.rows) {
+    if (!section.empty() && row.section != section) continue;
+    const std::string subject = subject_of(row);
+    if (std::find(all.begin(), all.end(), subject) == all.end()) all.push_back(subject);
+  }
+  return all;
+}
+
+bool contains(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+/// Which tenant, policy or device is first decides who fits: a change of the order is a change.
+void add_order(const Configuration& before, const Configuration& after, std::vector<std::string>& lines) {
+  for (const Section& section : sections()) {
+    if (section.identity == nullptr) continue;
+    auto old_order = subjects(before, section.name), new_order = subjects(after, section.name);
+    const auto kept = [](const std::vector<std::string>& other) {
+      return [&other](const std::string& one) { return !contains(other, one); };
+    };
+    const auto all_new = new_order, all_old = old_order;
+    std::erase_if(old_order, kept(all_new));
+    std::erase_if(new_order, kept(all_old));
+    if (old_order != new_order)
+      lines.push_back(fmt::format("order: {} (was: {})", fmt::join(new_order, ", "), fmt::join(old_order, ", ")));
+  }
+}
+
+}  // namespace
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\')
+      out += std::string("\\") + letter;
+    else if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
+    else
+      out += letter;
+  }
+  return out + "\"";
+}
+
+std::string as_toml(const Node& value) {
+  if (value.kind == Node::Kind::kText) return quoted(value.text);
+  if (value.kind != Node::Kind::kList) return value.text;
+  std::vector<std::string> items;
+  for (const Node& item : value.items) items.push_back(as_toml(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::string written_key(const std::string& section, const std::string& key) {
+  const Key* known = find_key(section, key);
+  if (known == nullptr || std::string_view(known->name).back() != '*') return key;
+  const std::size_t prefix = std::string_view(known->name).size() - 1;
+  const std::string rest = key.substr(prefix);
+  const bool bare = std::all_of(rest.begin(), rest.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+           letter == '_' || letter == '-';
+  });
+  return key.substr(0, prefix) + (bare ? rest : quoted(rest));
+}
+
+std::string initial_configuration() {
+  std::string text =
+      "# ration.toml - see: man ration.toml, ration help config, ration config validate\n"
+      "# Every key stands here with an example, or with its default; take the # away from what you need.\n"
+      "schema = 1\n";
+  for (const Section& section : sections()) {
+    text += fmt::format("\n# {}\n{}{}\n", section.meaning, section.several ? "# " : "", header_of(section));
+    for (const Key& key : keys()) {
+      if (std::string_view(section.name) != key.section) continue;
+      const std::string standard = standard_text(key);
+      // An example where there is one to give; else what holds anyway.
+      const std::string value = section.several || standard.empty() ? key.example : standard;
+      std::string note = key.shape == Shape::kChoice ? fmt::format("  [{}]", form_of(key)) : "";
+      if (section.several && !standard.empty()) note += fmt::format("  [default: {}]", key.standard);
+      text += fmt::format("# {:<44} # {}{}\n", fmt::format("{} = {}", example_name(key), value), key.meaning, note);
+    }
+  }
+  return text;
+}
+
+std::string printed(const Configuration& configuration) {
+  std::string text = "schema = 1\n", last;
+  for (const Row& row : configuration.rows) {
+    const std::string subject = subject_of(row);
+    if (subject != last) text += fmt::format("\n{}\n", header_of(*find_section(row.section)));
+    last = subject;
+    text += fmt::format("{:<44} # {}\n", fmt::format("{} = {}", written_key(row.section, row.key), row.value),
+                        row.origin.text());
+  }
+  return text;
+}
+
+std::vector<std::string> difference(const Configuration& before, const Configuration& after) {
+  std::vector<std::string> lines;
+  const auto old_rows = by_key(before), new_rows = by_key(after);
+  const auto old_subjects = subjects(before), new_subjects = subjects(after);
+  std::set<std::string> told;
+  for (const Row& row : after.rows) {
+    const std::string subject = subject_of(row);
+    if (!contains(old_subjects, subject)) {
+      if (!row.origin.is_default() && told.insert(subject).second)
+        lines.push_back(fmt::format("{}: new ({})", subject, row.origin.text()));
+      continue;
+    }
+    const auto old = old_rows.find({row.section, row.item, row.key});
+    if (old == old_rows.end())
+      lines.push_back(fmt::format("{}: {} none → {} ({})", subject, row.key, short_value(row), row.origin.text()));
+    else if (old->second->value != row.value)
+      lines.push_back(fmt::format("{}: {} {} → {} ({})", subject, row.key, short_value(*old->second), short_value(row),
+                                  row.origin.text()));
+  }
+  for (const Row& row : before.rows) {
+    const std::string subject = subject_of(row);
+    if (!contains(new_subjects, subject)) {
+      if (told.insert(subject).second) lines.push_back(fmt::format("{}: removed", subject));
+    } else if (new_rows.find({row.section, row.item, row.key}) == new_rows.end()) {
+      lines.push_back(fmt::format("{}: {} {} → none", subject, row.key, short_value(row)));
+    }
+  }
+  add_order(before, after, lines);
+  return lines;
+}
+
+std::vector<SectionText> reference() {
+  std::vector<SectionText> all;
+  for (const Section& section : sections()) {
+    SectionText text{header_of(section), section.meaning, {}};
+    for (const Key& key : keys()) {
+      if (std::string_view(section.name) == key.section)
+        text.keys.push_back({key.name, form_of(key), standard_text(key), key.meaning,
+                             fmt::format("{} = {}", example_name(key), key.example)});
+    }
+    all.push_back(std::move(text));
+  }
+  return all;
+}
+
+std::string layers_text() {
+  return "/etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or RATION_CONFIG) over it; what is typed "
+         "wins over both.\n"
+         "A file begins with schema = 1. Key by key the later file wins. A tenant of the same name, a device of the "
+         "same match is the same one in "
+         "both. "
+         "Tenants, devices,\npolicies and schedules that only the later file has stand in front. Where several fit, "
+         "the "
+         "first holds.\n"
+         "An unknown key or a value that cannot be is an error with its line and column, and nothing of the file is "
+         "applied.\n";
+}
+
+std::string rules_text() {
+  std::string text =
+      "Rules of alerts are SUBJECT [> | >= | < | <= VALUE] [for DURATION], for instance \"tenant.used > 90% for 5m\". "
+      "Subjects:\n";
+  for (const Measure& measure : measures()) text += fmt::format("  {:<22} {}\n", measure.name, measure.meaning);
+  return text;
+}
+
+}  // namespace ration::config

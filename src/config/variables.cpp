@@ -1,0 +1,62 @@
+#include "config/variables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/strings.hpp"
+
+namespace ration::config {
+namespace {
+constexpr const char* kPrefix = "RATION_";
+}
+
+const std::vector<Variable>& variables() {
+  static const std::vector<Variable> all{
+      {"RATION_RUNTIME_DIR",
+       "folder of the books and slices; unset: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
+       "/tmp/ration-UID.XXXXXX where somebody else has that name"},
+      {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml"},
+      {"RATION_SIM", "the simulated node, as --sim takes it: T4:16GiB*2,A100-40, or the path of a TOML file"},
+      {"RATION_SIM_DRIVER",
+       "the driver of simulated nodes that name none: 535, 560-container, or the path of a profile"},
+      {"RATION_SOCKET", "the daemon's socket, as --socket takes it"},
+      {"RATION_SIM_DIR", "folder of the simulated node's shared state"},
+      {"RATION_SIM_LATENCY", "how slow the simulated driver is: cuMemAlloc=132us,context=200ms,kernel=1ms"},
+      {"RATION_SIM_FAULT", "which simulated calls fail: cuMemAlloc:call=3:error=2"},
+      {"RATION_IDLE_TRIM", "the library: give back what the pool keeps when nothing was asked for in so long: 30s"},
+      {"RATION_MIN_BLOCK", "the library: requests smaller than this are rounded up to it: 1MiB"},
+      {"RATION_LIBRARY", "Python: the libration.so.1 to load instead of the package's own"},
+      {"RATION_BOOK", "set by `ration run` for the program: the book that it is charged to"},
+      {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
+  };
+  return all;
+}
+
+Result<void> check_variables(char** environment) {
+  std::vector<std::string> known;
+  for (const Variable& variable : variables()) known.emplace_back(variable.name + std::strlen(kPrefix));
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('='));
+    std::string rest;
+    if (name.rfind(kPrefix, 0) == 0)
+      rest = name.substr(std::strlen(kPrefix));
+    else if (name.size() > 7 && name.find('_') != std::string::npos &&
+             distance(name.substr(0, name.find('_') + 1), kPrefix) == 1) {
+      rest = name.substr(name.find('_') + 1);  // RATON_SIM
+      if (std::find(known.begin(), known.end(), rest) == known.end()) continue;
+    } else {
+      continue;
+    }
+    if (name.rfind(kPrefix, 0) == 0 && std::find(known.begin(), known.end(), rest) != known.end()) continue;
+    const std::string meant = nearest(rest, known);
+    if (meant.empty()) continue;
+    return fail("E1603", fmt::format("{} is not a variable of ration: it would be ignored.", name),
+                fmt::format("Did you mean {}{}?  unset {}", kPrefix, meant, name), 2);
+  }
+  return {};
+}
+
+}  // namespace ration::config

@@ -1,0 +1,73 @@
+#include "history/amount.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace ration::history {
+namespace {
+
+constexpr double kGibHour = 1073741824.0 * 3'600'000.0;
+
+}  // namespace
+
+std::string byte_seconds(ByteTime amount) {
+  const bool negative = amount.byte_ms() < 0;
+  unsigned __int128 rest =
+      negative ? -static_cast<unsigned __int128>(amount.byte_ms()) : static_cast<unsigned __int128>(amount.byte_ms());
+  const auto thousandths = static_cast<unsigned>(rest % 1000);
+  rest /= 1000;
+  std::string digits;
+  do {
+    digits += static_cast<char>('0' + static_cast<int>(rest % 10));
+    rest /= 10;
+  } while (rest != 0);
+  if (negative) digits += '-';
+  std::reverse(digits.begin(), digits.end());
+  if (thousandths != 0) {
+    digits += fmt::format(".{:03}", thousandths);
+    while (digits.back() == '0') digits.pop_back();
+  }
+  return digits;
+}
+
+ByteTime parse_byte_seconds(const std::string& text) {
+  std::size_t at = 0;
+  const bool negative = !text.empty() && text[0] == '-';
+  if (negative) ++at;
+  __int128 value = 0;
+  int decimals = -1;
+  for (; at < text.size(); ++at) {
+    if (text[at] == '.' && decimals < 0) {
+      decimals = 0;
+      continue;
+    }
+    if (text[at] < '0' || text[at] > '9' || decimals == 3) return ByteTime{};
+    value = value * 10 + (text[at] - '0');
+    if (decimals >= 0) ++decimals;
+  }
+  for (decimals = std::max(decimals, 0); decimals < 3; ++decimals) value *= 10;
+  return ByteTime{negative ? -value : value};
+}
+
+double gib_hours(ByteTime amount) { return static_cast<double>(amount.byte_ms()) / kGibHour; }
+
+std::string rfc3339(TimeMs time) {
+  const std::chrono::sys_time<std::chrono::milliseconds> instant{std::chrono::milliseconds{time}};
+  const auto day = std::chrono::floor<std::chrono::days>(instant);
+  const std::chrono::year_month_day date{day};
+  const auto ms = (instant - day).count();
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), ms / kHourMs,
+                     ms / kMinuteMs % 60, ms / kSecondMs % 60, ms % kSecondMs);
+}
+
+TimeMs month_start(int year, int month) {
+  year += (month - 1) / 12;
+  month = (month - 1) % 12 + 1;
+  const std::chrono::sys_days day{std::chrono::year{year} / month / 1};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(day.time_since_epoch()).count();
+}
+
+}  // namespace ration::history

@@ -1,0 +1,154 @@
+// FOCUS 1.2 (focus.finops.org), the columns that have a meaning here: all mandatory ones, and the conditional ones for
+// usage, resources and sub-accounts. Own columns come last and begin with x_.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "history/export/cells.hpp"
+#include "history/export/writers.hpp"
+#include "history/periods.hpp"
+
+namespace ration::history {
+namespace {
+
+struct Line {
+  const ChargeLine& charge;
+  const ExportFacts& facts;
+  RunFacts run;
+  DeviceFacts device;
+  TimeMs from = 0, to = 0;
+  bool governed = false;
+  std::int64_t price_nano = 0;
+};
+
+using Cell = std::function<void(CsvRow&, const Line&)>;
+
+// FOCUS wants seconds, and no fraction of them.
+std::string instant(TimeMs time) { return rfc3339(time).substr(0, 19) + "Z"; }
+
+std::string tags(const std::string& labels) {
+  nlohmann::json all = nlohmann::json::object();
+  for (std::size_t at = 0; at < labels.size();) {
+    const std::size_t end = std::min(labels.find(',', at), labels.size());
+    const std::string label = labels.substr(at, end - at);
+    if (const auto equals = label.find('='); equals != std::string::npos)
+      all[label.substr(0, equals)] = label.substr(equals + 1);
+    at = end + 1;
+  }
+  return all.empty() ? std::string() : all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Cell text(std::string value) {
+  return [value = std::move(value)](CsvRow& row, const Line&) { row.text(value); };
+}
+Cell empty() {
+  return [](CsvRow& row, const Line&) { row.empty(); };
+}
+// What nobody watched costs nobody anything.
+void cost(CsvRow& row, const Line& line) {
+  row.number(exact_cost(line.charge.kind == Kind::kGap ? ByteTime{} : line.charge.charged, line.price_nano));
+}
+void price(CsvRow& row, const Line& line) {
+  row.number(exact_cost(ByteTime{(__int128{1} << 30) * kHourMs}, line.price_nano));
+}
+
+const std::vector<std::pair<const char*, Cell>>& columns() {
+  static const std::vector<std::pair<const char*, Cell>> kColumns{
+      {"BilledCost", cost},
+      {"BillingAccountId", [](CsvRow& row, const Line& line) { row.text(line.facts.host); }},
+      {"BillingAccountName", [](CsvRow& row, const Line& line) { row.text(line.facts.host); }},
+      {"BillingAccountType", text("Node")},
+      {"BillingCurrency", [](CsvRow& row, const Line& line) { row.text(line.facts.currency); }},
+      {"BillingPeriodEnd",
+       [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->second)); }},
+      {"BillingPeriodStart",
+       [](CsvRow& row, const Line& line) { row.text(instant(month_of(month_name(line.from))->first)); }},
+      // Negative, where hours were charged for twice: a correction of the others, no usage.
+      {"ChargeCategory",
+       [](CsvRow& row, const Line& line) { row.text(line.charge.kind == Kind::kOverlap ? "Adjustment" : "Usage"); }},
+      {"ChargeClass", empty()},
+      {"ChargeDescription",
+       [](CsvRow& row, const Line& line) {
+         row.text(line.governed ? fmt::format("GPU memory of {}/{}, run {}, basis {}", line.run.tenant,
+                                              line.run.workload, line.run.number, name_of(line.facts.basis))
+                                : fmt::format("GPU memory, {}", name_of(line.charge.kind)));
+       }},
+      {"ChargeFrequency", text("Usage-Based")},
+      {"ChargePeriodEnd", [](CsvRow& row, const Line& line) { row.text(instant(line.to)); }},
+      {"ChargePeriodStart", [](CsvRow& row, const Line& line) { row.text(instant(line.from)); }},
+      {"ConsumedQuantity",
+       [](CsvRow& row, const Line& line) {
+         if (line.charge.kind == Kind::kOverlap)
+           row.empty();
+         else
+           row.number(exact_gib_hours(line.governed ? line.charge.used : line.charge.charged));
+       }},
+      {"ConsumedUnit",
+       [](CsvRow& row, const Line& line) { row.text(line.charge.kind == Kind::kOverlap ? "" : "GiB-Hours"); }},
+      {"ContractedCost", cost},
+      {"ContractedUnitPrice", price},
+      {"EffectiveCost", cost},
+      {"InvoiceIssuerName", text("ration")},
+      {"ListCost", cost},
+      {"ListUnitPrice", price},
+      {"PricingCategory", text("Standard")},
+      {"PricingQuantity", [](CsvRow& row, const Line& line) { row.number(exact_gib_hours(line.charge.charged)); }},
+      {"PricingUnit", text("GiB-Hours")},
+      {"ProviderName", text("ration")},
+      {"PublisherName", text("ration")},
+      {"ResourceId", [](CsvRow& row, const Line& line) { row.text(line.device.uuid); }},
+      {"ResourceName", [](CsvRow& row, const Line& line) { row.text(line.device.name); }},
+      {"ResourceType", text("GPU")},
+      {"ServiceCategory", text("Compute")},
+      {"ServiceName", text("GPU memory")},
+      {"ServiceSubcategory", text("Other (Compute)")},
+      {"SkuId", text("gpu-memory")},
+      {"SkuPriceId",
+       [](CsvRow& row, const Line& line) {
+         const bool own = line.facts.prices.of_tenants.count(line.run.tenant) != 0;
+         row.text("gpu-memory/" + name_of(line.facts.basis) + (own ? "/" + line.run.tenant : ""));
+       }},
+      {"SubAccountId", [](CsvRow& row, const Line& line) { row.text(line.run.tenant); }},
+      {"SubAccountName", [](CsvRow& row, const Line& line) { row.text(line.run.tenant); }},
+      {"SubAccountType", [](CsvRow& row, const Line& line) { row.text(line.governed ? "Tenant" : ""); }},
+      {"Tags", [](CsvRow& row, const Line& line) { row.text(tags(line.run.labels)); }},
+      {"x_Kind", [](CsvRow& row, const Line& line) { row.text(name_of(line.charge.kind)); }},
+      {"x_Workload", [](CsvRow& row, const Line& line) { row.text(line.run.workload); }},
+      {"x_User", [](CsvRow& row, const Line& line) { row.text(line.run.user); }},
+      {"x_Run", [](CsvRow& row, const Line& line) { line.governed ? row.number(line.run.number) : row.empty(); }},
+      {"x_UsedByteSeconds", [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.used)); }},
+      {"x_LimitByteSeconds", [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.limited)); }},
+      {"x_GuaranteeByteSeconds",
+       [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.guaranteed)); }},
+      {"x_ChargedByteSeconds", [](CsvRow& row, const Line& line) { row.number(byte_seconds(line.charge.charged)); }},
+      {"x_PeakBytes", [](CsvRow& row, const Line& line) { row.number(line.charge.peak); }},
+      {"x_Denials", [](CsvRow& row, const Line& line) { row.number(line.charge.denials); }},
+  };
+  return kColumns;
+}
+
+}  // namespace
+
+std::string to_focus(const Charges& charges, const ExportFacts& facts) {
+  CsvRow head;
+  for (const auto& [name, cell] : columns()) head.text(name);
+  std::string document = head.line();
+  for (const ChargeLine& charge : charges.lines) {
+    Line line{charge, facts, {}, {}, charge.from, charges.to, charge.kind == Kind::kGoverned};
+    if (charges.sliced == Slice::kDay) line.to = std::min(charges.to, charge.from / kDayMs * kDayMs + kDayMs);
+    const RunFacts* run = charges.run_of(charge);
+    if (run != nullptr) line.run = *run;
+    line.price_nano = facts.prices.of(run);
+    if (const auto device = charges.devices.find(charge.device); device != charges.devices.end())
+      line.device = device->second;
+    CsvRow row;
+    for (const auto& [name, cell] : columns()) cell(row, line);
+    document += row.line();
+  }
+  return document;
+}
+
+}  // namespace ration::history

@@ -1,0 +1,37 @@
+// The columns, sums and notes that the forms for people share. Used by the writers beside this.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "history/report.hpp"
+
+namespace ration::history {
+
+enum class Column { kCharged, kUsed, kLimit, kGuarantee, kPeak, kEfficiency, kDenials, kCost };
+inline constexpr std::size_t kColumns = 8;
+
+struct TableRow {
+  std::string name;
+  /// By Column; empty where it has no meaning.
+  std::array<std::string, kColumns> cells;
+  Kind kind = Kind::kGoverned;
+
+  [[nodiscard]] const std::string& at(Column column) const { return cells[static_cast<std::size_t>(column)]; }
+};
+
+/// Those that this report needs: a guarantee where it is charged for or there is one, a cost where there is a price.
+[[nodiscard]] std::vector<Column> table_columns(const Report& report);
+[[nodiscard]] std::string table_head(const Report& report, Column column);
+[[nodiscard]] std::vector<TableRow> table_rows(const Report& report);
+/// Head of the first column.
+[[nodiscard]] std::string table_subject(const Report& report);
+/// `39.4 GiB × 744 h`: what the rows add up to, by the time that is recorded.
+[[nodiscard]] std::string sum_arithmetic(const Report& report);
+[[nodiscard]] TableRow table_sum(const Report& report);
+/// What is to be read below the table: basis, what is not recorded, gaps, prices that lack, seal, adjustments, whether
+/// it adds up.
+[[nodiscard]] std::vector<std::string> table_notes(const Report& report);
+
+}  // namespace ration::history

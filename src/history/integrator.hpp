@@ -1,0 +1,123 @@
+// From samples to sums: what each run and device had in each hour, and the points of the charts. Pure arithmetic in
+// memory; History numbers the names and stores what is pending.
+// Promises: the value at a sample holds until the next one, or until the run is known to have ended; sums are whole
+// byte-milliseconds; a stretch is counted once, or, when it is longer than `longest_step`, entered as a gap.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <vector>
+
+#include "history/sample.hpp"
+
+namespace ration::history {
+
+/// A sample with numbers for names; bytes as plain numbers, checked and with limits at most the device's capacity.
+struct Instant {
+  struct DeviceNow {
+    std::int64_t device = 0, capacity = 0, driver_used = 0, ungoverned = 0, unexplained = 0;
+    /// Since when it is watched without a break.
+    TimeMs begins = 0;
+  };
+  struct HoldingNow {
+    std::int64_t run = 0, device = 0, used = 0, limited = 0, guaranteed = 0;
+    std::int64_t workload_line = 0, tenant_line = 0;
+    std::int64_t peak = 0, denials = 0;
+    TimeMs ended = 0;
+  };
+  TimeMs time = 0;
+  std::vector<DeviceNow> devices;
+  std::vector<HoldingNow> holdings;
+};
+
+/// What is to be added to the database. Every key is one row.
+struct Pending {
+  struct UsageKey {
+    std::int64_t hour, run, device;
+    auto operator<=>(const UsageKey&) const = default;
+  };
+  struct Usage {
+    std::int64_t ms = 0, used = 0, limited = 0, guaranteed = 0, held = 0, peak = 0, denials = 0;
+  };
+  struct DeviceKey {
+    std::int64_t hour, device;
+    auto operator<=>(const DeviceKey&) const = default;
+  };
+  struct DeviceHour {
+    std::int64_t observed_ms = 0, gap_ms = 0, capacity = 0, gap = 0, governed = 0, ungoverned = 0, unexplained = 0,
+                 ungoverned_peak = 0;
+  };
+  struct SpanKey {
+    std::int64_t device;
+    TimeMs begins;
+    auto operator<=>(const SpanKey&) const = default;
+  };
+  struct PointKey {
+    std::int64_t slot, line;
+    auto operator<=>(const PointKey&) const = default;
+  };
+  struct Point {
+    std::int64_t maximum = 0, ms = 0, limited = 0;
+    __int128 sum = 0;
+  };
+  struct RunKeyNow {
+    std::int64_t run, device;
+    auto operator<=>(const RunKeyNow&) const = default;
+  };
+  struct RunDevice {
+    TimeMs first = 0, last = 0;
+    std::int64_t peak = 0, denials = 0, limited = 0, guaranteed = 0;
+  };
+  struct LevelKey {
+    std::int64_t run, device, step;
+    auto operator<=>(const LevelKey&) const = default;
+  };
+
+  std::map<UsageKey, Usage> usage;
+  std::map<DeviceKey, DeviceHour> devices;
+  std::map<SpanKey, TimeMs> spans;  ///< to where
+  std::map<TimeMs, TimeMs> gaps;    ///< from, to
+  std::map<PointKey, Point> points;
+  std::map<RunKeyNow, RunDevice> runs;
+  std::map<LevelKey, std::int64_t> levels;
+};
+
+/// How finely the time that a run spent at each height is kept, for recommendations.
+inline constexpr std::int64_t kLevelStep = std::int64_t{256} << 20;
+
+class Integrator {
+ public:
+  /// `longest_step`: a longer stretch between two samples is a gap. `charts`: whether points are made.
+  Integrator(TimeMs longest_step, bool charts) : longest_step_(longest_step), charts_(charts) {}
+  void set_longest_step(TimeMs step) { longest_step_ = step; }
+
+  /// Takes up where the database stands.
+  void resume(Instant last) {
+    last_ = std::move(last);
+    started_ = true;
+  }
+
+  [[nodiscard]] Recorded take(Instant now);
+
+  /// Where what was stored is lost: devices are watched since `from` at the earliest.
+  void begin_anew(TimeMs from);
+
+  [[nodiscard]] Pending& pending() noexcept { return pending_; }
+  /// The last sample; its time is the mark up to which everything is counted.
+  [[nodiscard]] const Instant& last() const noexcept { return last_; }
+  [[nodiscard]] bool started() const noexcept { return started_; }
+
+ private:
+  void hold(TimeMs from, TimeMs to, const Instant& now);
+  void chart(TimeMs from, TimeMs to, const Instant& now);
+  void gap(TimeMs from, TimeMs to);
+  void note_instant(const Instant& now, TimeMs from);
+
+  TimeMs longest_step_;
+  bool charts_;
+  bool started_ = false;
+  Instant last_;
+  Pending pending_;
+};
+
+}  // namespace ration::history

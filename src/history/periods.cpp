@@ -1,0 +1,142 @@
+#include "history/periods.hpp"
+
+#include <fmt/format.h>
+#include <sodium/crypto_hash_sha256.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/command.hpp"
+#include "history/charges.hpp"
+
+namespace ration::history {
+namespace {
+
+// One line for each run and device and for each other kind and device, as text that the same sums always give.
+std::string canonical_lines(const std::string& name, const Charges& charges) {
+  std::vector<std::string> lines;
+  const auto enter = [&](const nlohmann::json& line) {
+    lines.push_back(line.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  };
+  for (const ChargeLine& line : charges.lines) {
+    const auto device = charges.devices.find(line.device);
+    const std::string uuid = device == charges.devices.end() ? std::string() : device->second.uuid;
+    if (line.kind != Kind::kGoverned) {
+      enter({name, name_of(line.kind), uuid, byte_seconds(line.charged), line.peak, line.ms});
+      continue;
+    }
+    const auto run = charges.runs.find(line.run);
+    const RunFacts facts = run == charges.runs.end() ? RunFacts{} : run->second;
+    enter({name, "governed", uuid, facts.tenant, facts.user, facts.workload, facts.labels, facts.number,
+           rfc3339(facts.started), byte_seconds(line.used), byte_seconds(line.limited), byte_seconds(line.guaranteed),
+           byte_seconds(line.held), line.peak, line.denials, line.ms});
+  }
+  enter({name, "capacity", byte_seconds(charges.capacity)});
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const auto& line : lines) text += line + '\n';
+  return text;
+}
+
+}  // namespace
+
+Result<std::pair<TimeMs, TimeMs>> month_of(const std::string& name) {
+  int year = 0, month = 0;
+  const char *begin = name.data(), *end = begin + name.size();
+  const bool shaped = name.size() == 7 && name[4] == '-' && std::from_chars(begin, begin + 4, year).ptr == begin + 4 &&
+                      std::from_chars(begin + 5, end, month).ptr == end;
+  if (!shaped || year < 1970 || month < 1 || month > 12)
+    return fail("E1914", fmt::format("'{}' is not a month.", name), "Write it as 2026-01.", 2);
+  return std::pair{month_start(year, month), month_start(year, month + 1)};
+}
+
+std::string month_name(TimeMs time) { return rfc3339(time).substr(0, 7); }
+
+std::string sha256(const std::string& text) {
+  std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
+  ::crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  std::string hexadecimal;
+  for (const unsigned char byte : digest) hexadecimal += fmt::format("{:02x}", byte);
+  return hexadecimal;
+}
+
+std::optional<ClosedPeriod> read_period(Database& database, const std::string& name) {
+  Statement asked(database, "SELECT name, closed, seal, lines FROM periods WHERE name = ?");
+  if (!asked.with(name).row()) return std::nullopt;
+  ClosedPeriod period{asked.text(0), asked.integer(1), asked.text(2), asked.text(3)};
+  period.intact = sha256(period.lines) == period.seal;
+  return period;
+}
+
+std::vector<Adjustment> read_adjustments(Database& database, const std::string& first, const std::string& last) {
+  std::vector<Adjustment> adjustments;
+  Statement rows(database,
+                 "SELECT id, period, made, tenant, workload, byte_seconds, reason, actor FROM adjustments "
+                 "WHERE period >= ? AND period <= ? ORDER BY id");
+  rows.with(first, last);
+  while (rows.row()) {
+    adjustments.push_back({rows.integer(0), rows.text(1), rows.integer(2), rows.text(3), rows.text(4),
+                           parse_byte_seconds(rows.text(5)), rows.text(6), rows.text(7)});
+  }
+  return adjustments;
+}
+
+Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) {
+  const auto month = month_of(name);
+  if (!month) return tl::unexpected(month.error());
+  if (auto stored = commit(); !stored) return tl::unexpected(stored.error());
+  if (now < month->second || committed_to_ < month->second) {
+    return fail("E1914",
+                fmt::format("{} is not over: it ends at {} and is recorded up to {}.", name, rfc3339(month->second),
+                            rfc3339(committed_to_)),
+                "Close it when it is over and the daemon has run since.");
+  }
+  database_.run("BEGIN IMMEDIATE");
+  if (const auto before = read_period(database_, name)) {
+    database_.run("ROLLBACK");
+    return fail("E1915", fmt::format("{} was closed at {}.", name, rfc3339(before->closed)),
+                "Corrections are entered as adjustments.");
+  }
+  const auto charges = collect_charges(database_, {month->first, month->second}, Slice::kWhole, Basis::kUsed);
+  if (!charges || !charges->consistent) {
+    database_.run("ROLLBACK");
+    if (!charges) return tl::unexpected(charges.error());
+    return fail("E1914", fmt::format("the hours of {} do not add up: it cannot be sealed.", name),
+                "This is a fault of ration, or somebody wrote to its file.");
+  }
+  ClosedPeriod period{name, now, {}, canonical_lines(name, *charges), true};
+  period.seal = sha256(period.lines);
+  Statement(database_, "INSERT INTO periods VALUES(?, ?, ?, ?)")
+      .with(period.name, period.closed, period.seal, period.lines)
+      .done();
+  database_.run("COMMIT");
+  if (auto good = database_.outcome(); !good) {
+    database_.run("ROLLBACK");
+    (void)database_.outcome();
+    return tl::unexpected(good.error());
+  }
+  return period;
+}
+
+Result<Adjustment> History::adjust(Adjustment adjustment) {
+  if (auto month = month_of(adjustment.period); !month) return tl::unexpected(month.error());
+  if (!read_period(database_, adjustment.period)) {
+    if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+    return fail("E1914", fmt::format("{} is not closed, there is nothing to correct.", adjustment.period),
+                command({"report", "close", adjustment.period}));
+  }
+  {
+    Statement insert(database_,
+                     "INSERT INTO adjustments(period, made, tenant, workload, byte_seconds, reason, actor) "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?) RETURNING id");
+    insert.with(adjustment.period, adjustment.made, adjustment.tenant, adjustment.workload,
+                byte_seconds(adjustment.amount), adjustment.reason, adjustment.by);
+    if (insert.row()) adjustment.id = insert.integer(0);
+  }
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return adjustment;
+}
+
+}  // namespace ration::history

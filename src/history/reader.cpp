@@ -1,0 +1,163 @@
+#include "history/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/command.hpp"
+#include "history/periods.hpp"
+#include "history/schema.hpp"
+
+namespace ration::history {
+namespace {
+
+constexpr const char* kEventColumns =
+    "SELECT id, time, type, workload, tenant, user, gpu, pid, bytes, denial, actor, message, old, new, fix, why, "
+    "count, first "
+    "FROM events ";
+
+Event read_event(Statement& row) {
+  Event event;
+  event.id = row.integer(0), event.time = row.integer(1);
+  event.type = row.text(2), event.workload = row.text(3), event.tenant = row.text(4), event.user = row.text(5);
+  event.gpu = row.maybe_integer(6), event.pid = row.maybe_integer(7), event.bytes = row.maybe_integer(8);
+  event.denial = row.text(9), event.by = row.text(10), event.text = row.text(11);
+  event.old_value = row.text(12), event.new_value = row.text(13), event.fix = row.text(14), event.why = row.text(15);
+  event.count = row.integer(16), event.first_time = row.integer(17);
+  return event;
+}
+
+}  // namespace
+
+template <typename Answer>
+auto Reader::of_one_instant(const Answer& answer) -> decltype(answer(std::declval<Database&>())) {
+  database_.run("BEGIN");
+  auto result = answer(database_);
+  (void)database_.outcome();
+  database_.run("ROLLBACK");  // nothing was written; ends the view of one instant, after failures too
+  (void)database_.outcome();
+  return result;
+}
+
+Result<Reader> Reader::open(const std::string& path) {
+  auto database = Database::open(path, Database::Access::kRead);
+  if (!database) return tl::unexpected(database.error());
+  std::int64_t version = 0;
+  {
+    Statement asked(*database, "PRAGMA user_version");
+    if (asked.row()) version = asked.integer(0);
+  }
+  if (auto good = database->outcome(); !good) return tl::unexpected(good.error());
+  if (version != newest_schema()) {
+    return fail("E1911", fmt::format("{} has schema {}, this ration reads {}.", path, version, newest_schema()),
+                version > newest_schema() ? "Update ration." : "Let its daemon open it first.");
+  }
+  return Reader(std::move(*database));
+}
+
+Result<Report> Reader::usage(const ReportQuestion& question) {
+  return of_one_instant([&](Database& database) { return make_report(database, question); });
+}
+
+Result<Charges> Reader::charges(const Window& window, Slice slice, Basis basis) {
+  return of_one_instant([&](Database& database) { return collect_charges(database, window, slice, basis); });
+}
+
+Result<Series> Reader::series(const SeriesQuestion& question) {
+  return of_one_instant([&](Database& database) { return make_series(database, question); });
+}
+
+Result<Recommendation> Reader::recommend(const RecommendQuestion& question) {
+  return of_one_instant([&](Database& database) { return make_recommendation(database, question); });
+}
+
+Result<RunReport> Reader::last_run(const std::string& workload) {
+  return of_one_instant([&](Database& database) { return make_run_report(database, workload); });
+}
+
+Result<std::vector<Event>> Reader::events(const EventQuestion& question) {
+  std::string text = std::string(kEventColumns) + "WHERE id > ?1 AND (?2 = '' OR workload = ?2) AND id < ?4";
+  if (!question.types.empty()) {
+    text += " AND type IN (";
+    for (std::size_t place = 0; place < question.types.size(); ++place)
+      text += fmt::format("{}?{}", place == 0 ? "" : ", ", place + 5);
+    text += ")";
+  }
+  text += question.since > 0 && question.before == 0 ? " ORDER BY id LIMIT ?3" : " ORDER BY id DESC LIMIT ?3";
+  std::vector<Event> events;
+  Statement rows(database_, text);
+  rows.with(question.since, question.workload, std::clamp<std::int64_t>(question.limit, 0, 100'000),
+            question.before > 0 ? question.before : std::numeric_limits<std::int64_t>::max());
+  rows.bind_further(5, question.types);
+  while (rows.row()) events.push_back(read_event(rows));
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  if (question.since <= 0 || question.before > 0) std::reverse(events.begin(), events.end());
+  return events;
+}
+
+Result<Event> Reader::event(std::int64_t id) {
+  Statement row(database_, std::string(kEventColumns) + "WHERE id = ?");
+  if (row.with(id).row()) return read_event(row);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return fail("E1917", fmt::format("event {} is not known (any more).", id), "ration events", 3);
+}
+
+bool Reader::has_denial(const std::string& id, TimeMs time) {
+  Statement row(database_, "SELECT 1 FROM events WHERE denial = ?1 AND time = ?2 AND denial <> '' LIMIT 1");
+  return row.with(id, time).row();
+}
+
+Result<Event> Reader::denial(const std::string& id, const std::string& asker) {
+  std::vector<Event> found;
+  {
+    const bool is_number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
+    Statement rows(database_, std::string(kEventColumns) + "WHERE denial <> '' AND " + (is_number ? "id" : "denial") +
+                                  " = ? ORDER BY id DESC");
+    rows.with(id);
+    while (rows.row()) found.push_back(read_event(rows));
+  }
+  const auto own = std::find_if(found.begin(), found.end(), [&](const Event& each) { return each.user == asker; });
+  if (own != found.end()) return std::move(*own);
+  const auto other =
+      std::find_if(found.begin(), found.end(), [&](const Event& each) { return each.user != found.front().user; });
+  if (other != found.end())
+    return fail("E1802",
+                fmt::format("{} is a denial of {} (event {}) and one of {} (event {}).", id, found.front().user,
+                            found.front().id, other->user, other->id),
+                command({"why", std::to_string(found.front().id)}), 3);
+  if (!found.empty()) return std::move(found.front());
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return fail("E1917", fmt::format("denial '{}' is not known (any more).", id), "ration events --type denied", 3);
+}
+
+Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {
+  std::pair<std::int64_t, std::int64_t> kept;
+  {
+    Statement asked(database_, "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM events");
+    if (asked.row()) kept = {asked.integer(0), asked.integer(1)};
+  }
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return kept;
+}
+
+Result<ClosedPeriod> Reader::period(const std::string& name) {
+  auto period = read_period(database_, name);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  if (!period) return fail("E1914", fmt::format("{} is not closed.", name), command({"report", "close", name}));
+  return *period;
+}
+
+Result<std::vector<Adjustment>> Reader::adjustments(const std::string& period) {
+  auto adjustments = read_adjustments(database_, period, period);
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return adjustments;
+}
+
+Result<TimeMs> Reader::recorded_to() {
+  const TimeMs time = read_mark(database_, "recorded_to");
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return time;
+}
+
+}  // namespace ration::history

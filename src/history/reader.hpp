@@ -1,0 +1,76 @@
+// Questions to the history, on a read-only connection of its own: a worker thread may hold one while the daemon's main
+// loop records. Used by the HTTP interface and by the command line's report, recommend, events.
+// Promises: every answer is of one instant; what is not committed yet is not in it. E1919 when the file turns out to be
+// damaged (History::check() then sets it aside; open the Reader anew).
+// Not thread-safe: one Reader for each thread.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "history/charges.hpp"
+#include "history/history.hpp"
+#include "history/recommend.hpp"
+#include "history/report.hpp"
+#include "history/run_report.hpp"
+#include "history/series.hpp"
+
+namespace ration::history {
+
+struct EventQuestion {
+  /// Only events after this number; 0: the newest ones.
+  std::int64_t since = 0;
+  /// Only events before this number, the newest of them; 0: no bound.
+  std::int64_t before = 0;
+  /// Empty: all.
+  std::vector<std::string> types;
+  std::string workload;
+  std::int64_t limit = 200;
+};
+
+class Reader {
+ public:
+  [[nodiscard]] static Result<Reader> open(const std::string& path);
+
+  /// Who had how much. E1916 for a question that cannot be answered (a window without an hour, an unknown label key
+  /// form).
+  [[nodiscard]] Result<Report> usage(const ReportQuestion& question);
+  /// The same, line by line for each run, device and day: for chargeback exports.
+  [[nodiscard]] Result<Charges> charges(const Window& window, Slice slice, Basis basis);
+
+  [[nodiscard]] Result<Series> series(const SeriesQuestion& question);
+
+  /// Oldest first. With `since` the first `limit` after it, so that a client may page on; without, the newest.
+  [[nodiscard]] Result<std::vector<Event>> events(const EventQuestion& question);
+  /// E1917 when there is none (any more).
+  [[nodiscard]] Result<Event> event(std::int64_t id);
+  /// Whether an event of that denial is recorded, of that very time: every user numbers their own, anew at each boot.
+  [[nodiscard]] bool has_denial(const std::string& id, TimeMs time);
+  /// `d-17-3`, or the number of its event. Of several users' denials of that name the newest of `asker`. E1917; E1802:
+  /// there are several, and none is the asker's.
+  [[nodiscard]] Result<Event> denial(const std::string& id, const std::string& asker);
+  /// Numbers of the oldest and newest event that is kept; 0 without any.
+  [[nodiscard]] Result<std::pair<std::int64_t, std::int64_t>> kept_events();
+
+  /// `workload` is `train` or `nlp/train`. E1917 for one that never ran.
+  [[nodiscard]] Result<Recommendation> recommend(const RecommendQuestion& question);
+  /// The newest run, of one workload or (empty) of all. E1917.
+  [[nodiscard]] Result<RunReport> last_run(const std::string& workload);
+
+  /// E1914 when the month is not closed.
+  [[nodiscard]] Result<ClosedPeriod> period(const std::string& name);
+  [[nodiscard]] Result<std::vector<Adjustment>> adjustments(const std::string& period);
+
+  /// Up to where everything is counted.
+  [[nodiscard]] Result<TimeMs> recorded_to();
+
+ private:
+  explicit Reader(Database database) : database_(std::move(database)) {}
+  template <typename Answer>
+  auto of_one_instant(const Answer& answer) -> decltype(answer(std::declval<Database&>()));
+
+  Database database_;
+};
+
+}  // namespace ration::history

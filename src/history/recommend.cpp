@@ -1,0 +1,275 @@
+#include "history/recommend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/command.hpp"
+#include "base/units.hpp"
+#include "history/integrator.hpp"
+
+namespace ration::history {
+namespace {
+
+struct RunPeak {
+  std::int64_t id = 0;
+  TimeMs first = 0, last = 0, ran = 0;
+  std::int64_t peak = 0, limited = 0, capacity = 0, denials = 0;
+  std::int64_t largest = 0;  // of its devices; the others are those of the one where it needed most
+  DeniedRequests denied;
+};
+
+Bytes as_bytes(std::int64_t count) { return Bytes{static_cast<std::uint64_t>(count)}; }
+
+std::vector<RunPeak> read_runs(Database& database, const RecommendQuestion& question) {
+  // Of a run on several devices the one where it needed most decides: a limit holds on each.
+  std::map<std::int64_t, RunPeak> runs;
+  Statement rows(
+      database,
+      "SELECT run, first, last, peak, limited, denials, capacity FROM run_devices JOIN runs ON runs.id = run "
+      "JOIN devices ON devices.id = device WHERE (workload = ?1 OR tenant || '/' || workload = ?1) "
+      "AND last >= ?2");
+  rows.with(question.workload, question.now - question.window);
+  while (rows.row()) {
+    RunPeak& run = runs[rows.integer(0)];
+    run.id = rows.integer(0);
+    run.first = run.first == 0 ? rows.integer(1) : std::min(run.first, rows.integer(1));
+    run.last = std::max(run.last, rows.integer(2));
+    run.ran = run.last - run.first;
+    run.denials += rows.integer(5);
+    run.largest = std::max(run.largest, rows.integer(6));
+    if (rows.integer(3) < run.peak) continue;
+    run.peak = rows.integer(3), run.limited = rows.integer(4), run.capacity = rows.integer(6);
+  }
+  TimeMs since = question.now;
+  Bytes capacity;
+  for (const auto& [id, run] : runs) {
+    since = std::min(since, run.first);
+    capacity = std::max(capacity, as_bytes(run.largest));
+  }
+  since -= kDayMs;  // it may have run, and been denied, before it was first seen
+  for (const auto& [id, denied] : read_denied_requests(database, question.workload, since, capacity)) {
+    const auto run = runs.find(id);
+    if (run == runs.end()) continue;
+    run->second.denied = denied;
+    run->second.denials = std::max(run->second.denials, denied.known);
+  }
+  std::vector<RunPeak> list;
+  for (const auto& [id, run] : runs) list.push_back(run);
+  return list;
+}
+
+Bytes quantile(const std::vector<std::int64_t>& sorted, double part) {
+  const auto place = static_cast<std::size_t>(part * static_cast<double>(sorted.size()) + 0.999999);
+  return as_bytes(sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1]);
+}
+
+Bytes needed(const RunPeak& run) { return std::max(as_bytes(run.peak), run.denied.need()); }
+
+// Denied at that limit, and nobody kept what it asked for: what it needed is above it.
+Bytes denied_at(const RunPeak& run) {
+  return run.denials > 0 && run.denied.known == 0 ? as_bytes(run.limited) : Bytes{0};
+}
+
+bool would_be_denied(const RunPeak& run, Bytes limit) {
+  return needed(run) > limit || run.denied.impossible > Bytes{0} ||
+         (denied_at(run) > Bytes{0} && limit <= denied_at(run));
+}
+
+std::size_t denied_at(const std::vector<RunPeak>& runs, Bytes limit) {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [&](const RunPeak& run) { return would_be_denied(run, limit); }));
+}
+
+struct Choice {
+  Bytes limit;
+  std::string reason;
+};
+
+Choice choose_by_peaks(Bytes largest) {
+  const Bytes spread{largest.count() / 20};
+  return {round_up(largest + spread + kGranule, kAdviceStep),
+          fmt::format("max {} + 5% spread + 1 granule, rounded to 256 MiB", format_size(largest))};
+}
+
+Choice choose_by_needs(const DeniedRequests& denied) {
+  return {least_limit(denied.need()),
+          fmt::format("a denied run needed at least {}, rounded to 256 MiB: what beyond that is not known",
+                      to_text(denied))};
+}
+
+Choice choose_above(Bytes denied_at) {
+  return {
+      round_up(Bytes{denied_at.count() + denied_at.count() / 4}, kAdviceStep),
+      fmt::format("a quarter above {}, the highest limit at which a run was denied memory: what it needed is not known",
+                  format_size(denied_at))};
+}
+
+Choice cap(Choice choice, Bytes capacity) {
+  if (capacity == Bytes{0} || choice.limit <= capacity) return choice;
+  return {capacity, fmt::format("capped by the device's {}", format_size(capacity))};
+}
+
+void choose_limit(Recommendation& found, const RecommendQuestion& question, const std::vector<RunPeak>& runs) {
+  Bytes unknown, capacity;
+  for (const RunPeak& run : runs) {
+    unknown = std::max(unknown, denied_at(run));
+    capacity = std::max(capacity, as_bytes(run.capacity));
+  }
+  // Peaks of denied runs say what they got, not what they needed.
+  Choice choice = choose_by_peaks(found.peak_max);
+  if (Choice other = choose_by_needs(found.denied); other.limit > choice.limit) choice = std::move(other);
+  if (Choice other = choose_above(unknown); unknown > Bytes{0} && other.limit >= choice.limit)
+    choice = std::move(other);
+  if (choice.limit < question.floor)
+    choice = {question.floor, fmt::format("the floor of {}: less is not worth a limit (the peak is {})",
+                                          format_size(question.floor), format_size(found.peak_max))};
+  choice = cap(std::move(choice), capacity);
+  if (found.denied.impossible > Bytes{0})
+    choice.reason += fmt::format("; no limit gives the {} that a run needed, more than the device's {}",
+                                 format_size(found.denied.impossible), format_size(capacity));
+  found.limit = choice.limit, found.limit_reason = std::move(choice.reason);
+}
+
+// The height that was exceeded for 95 % of the running time, in steps that round down.
+void choose_guarantee(Recommendation& found, Database& database, const RecommendQuestion& question) {
+  Statement rows(database,
+                 "SELECT step, sum(ms) FROM levels WHERE (run, device) IN (SELECT run, device FROM run_devices "
+                 "JOIN runs ON runs.id = run WHERE (workload = ?1 OR tenant || '/' || workload = ?1) AND last >= ?2) "
+                 "GROUP BY step ORDER BY step");
+  rows.with(question.workload, question.now - question.window);
+  std::vector<std::pair<std::int64_t, std::int64_t>> levels;
+  std::int64_t all = 0;
+  while (rows.row()) levels.emplace_back(rows.integer(0), rows.integer(1)), all += rows.integer(1);
+  std::int64_t below = 0;
+  for (const auto& [step, ms] : levels) {
+    found.guarantee = std::min(as_bytes(step * kLevelStep), found.limit);
+    below += ms;
+    if (below * 20 > all) break;
+  }
+  found.guarantee_reason = "level it stayed above for 95% of its running time";
+}
+
+void check_back(Recommendation& found, const std::vector<RunPeak>& runs) {
+  std::vector<Bytes> limits{found.limit};
+  for (const Bytes lower :
+       {std::max(found.denied.need(), found.peak_max), found.peak_max, found.peak_p95, found.peak_p50}) {
+    const Bytes rounded = round_down(lower, kAdviceStep);
+    if (rounded > Bytes{0} && rounded < limits.back()) limits.push_back(rounded);
+  }
+  for (const Bytes limit : limits) found.checks.push_back({limit, denied_at(runs, limit)});
+}
+
+// Who it was, and whether it was there when the daemon looked last. That it ended is an event first: what runs is
+// stored some seconds later. One of that name that ended meanwhile makes it doubtful, and so not running.
+void name_newest(Recommendation& found, Database& database, std::int64_t run) {
+  Statement row(database,
+                "SELECT workload, tenant, ended IS NULL AND id IN (SELECT run FROM last_holdings) AND NOT EXISTS ("
+                "SELECT 1 FROM events WHERE type = 'ended' AND events.workload = runs.workload AND "
+                "events.tenant = runs.tenant AND time >= started) FROM runs WHERE id = ?");
+  if (!row.with(run).row()) return;
+  found.name = row.text(0), found.tenant = row.text(1), found.running = row.integer(2) != 0;
+}
+
+}  // namespace
+
+Result<Recommendation> make_recommendation(Database& database, const RecommendQuestion& question) {
+  const std::vector<RunPeak> runs = read_runs(database, question);
+  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  if (runs.empty()) {
+    return fail("E1917",
+                fmt::format("{} has not run in the last {} days.", question.workload, question.window / kDayMs),
+                "ration report --by workload shows what has.", 3);
+  }
+  Recommendation found;
+  found.workload = question.workload;
+  found.runs = runs.size();
+  found.fewest_runs = question.fewest_runs;
+  std::vector<std::int64_t> peaks;
+  TimeMs ran = 0;
+  const RunPeak* newest = &runs.front();
+  found.first_run = runs.front().first;
+  for (const RunPeak& run : runs) {
+    peaks.push_back(run.peak);
+    found.denials += static_cast<std::uint64_t>(run.denials);
+    found.first_run = std::min(found.first_run, run.first);
+    found.last_run = std::max(found.last_run, run.last);
+    ran += run.ran;
+    found.denied.add(run.denied);
+    if (run.last >= newest->last) newest = &run;
+  }
+  name_newest(found, database, newest->id);
+  std::sort(peaks.begin(), peaks.end());
+  found.peak_p50 = quantile(peaks, 0.5), found.peak_p95 = quantile(peaks, 0.95),
+  found.peak_max = as_bytes(peaks.back());
+  if (newest->limited > 0 && newest->limited < newest->capacity) found.limit_today = as_bytes(newest->limited);
+  found.enough = runs.size() >= question.fewest_runs;
+  choose_limit(found, question, runs);
+  if (!found.enough) {
+    found.confidence = "low";
+    return found;
+  }
+  choose_guarantee(found, database, question);
+  check_back(found, runs);
+  const bool steady = found.peak_max.count() <= found.peak_p50.count() + found.peak_p50.count() / 2;
+  const bool any_denied = std::any_of(runs.begin(), runs.end(), [](const RunPeak& run) { return run.denials > 0; });
+  found.confidence = runs.size() >= 20 && steady && !any_denied ? "good" : runs.size() >= 10 && steady ? "fair" : "low";
+  // A month like the stretch that was seen, at least a day of it.
+  const TimeMs seen = std::max(question.now - found.first_run, kDayMs);
+  found.hours_a_month_ms = static_cast<TimeMs>(__int128{ran} * 30 * kDayMs / seen);
+  if (found.limit_today && *found.limit_today > found.limit) {
+    found.wasted_a_month = ByteTime{__int128{(*found.limit_today - found.limit).count()} * found.hours_a_month_ms};
+  }
+  if (auto good = database.outcome(); !good) return tl::unexpected(good.error());
+  return found;
+}
+
+std::string command_of(const Recommendation& found) {
+  const auto amount = [](const char* option, Bytes bytes) {
+    return bytes == Bytes{0} ? std::string() : fmt::format(" {} {}", option, exact_size(bytes));
+  };
+  const std::string amounts = amount("--limit", found.limit) + amount("--guarantee", found.guarantee);
+  if (found.running) return command({"set", found.workload}) + amounts;
+  const bool own_tenant = found.tenant != "default";
+  return command({"run", "--name", found.name, own_tenant ? "--tenant" : "", own_tenant ? found.tenant : ""}) +
+         amounts + " -- …";
+}
+
+std::string to_text(const Recommendation& found, TimeMs now) {
+  const auto size = [](Bytes bytes) { return format_size(bytes); };
+  if (!found.enough) {
+    return fmt::format(
+        "not enough history: {} run{} (need {}) - showing the largest peak seen, {}{}. Give a limit of at least {}, or "
+        "let it run more often.\n",
+        found.runs, found.runs == 1 ? "" : "s", found.fewest_runs, size(found.peak_max),
+        found.denied.need() > found.peak_max ? "; denied was what needs at least " + to_text(found.denied) : "",
+        size(found.limit));
+  }
+  const TimeMs ago = std::max<TimeMs>(now - found.last_run, 0), seen = std::max<TimeMs>(now - found.first_run, 0);
+  const TimeMs days = std::max<TimeMs>((seen + kDayMs - 1) / kDayMs, 1);
+  std::string text =
+      fmt::format("{} - {} runs in {} day{}, last {} ago   confidence: {}\n", found.workload, found.runs, days,
+                  days == 1 ? "" : "s", format_duration(static_cast<std::uint64_t>(ago) * 1'000'000), found.confidence);
+  text += fmt::format("  peak             p50 {}   p95 {}   max {}      denials {}\n", size(found.peak_p50),
+                      size(found.peak_p95), size(found.peak_max), found.denials);
+  text += fmt::format("  → limit {}      = {}\n", size(found.limit), found.limit_reason);
+  text += fmt::format("  → guarantee {}   = {}\n", size(found.guarantee), found.guarantee_reason);
+  text += fmt::format("  check: replaying {} recorded runs", found.runs);
+  const char* join = " ";
+  for (const BackTest& check : found.checks) {
+    text += fmt::format("{}at {} → {}{}", join, size(check.limit), check.denied,
+                        *join == ' ' && join[1] == 0 ? " denied" : "");
+    join = " · ";
+  }
+  text += "\n";
+  if (found.wasted_a_month > ByteTime{}) {
+    text += fmt::format("  today's limit {} wastes {} × {:.0f} h/month = {:.0f} GiB·h\n", size(*found.limit_today),
+                        size(*found.limit_today - found.limit), static_cast<double>(found.hours_a_month_ms) / kHourMs,
+                        gib_hours(found.wasted_a_month));
+  }
+  text += "apply:  " + command_of(found) + "\n";
+  return text;
+}
+
+}  // namespace ration::history

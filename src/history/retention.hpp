@@ -1,0 +1,31 @@
+// How long the history keeps what. Used by the writer, which removes what is older, and by queries, which choose the
+// resolution that still exists.
+#pragma once
+
+#include <array>
+
+#include "history/amount.hpp"
+
+namespace ration::history {
+
+/// Hours of runs and devices, gaps, and runs that ended. What a closed period was sealed with is kept for ever.
+inline constexpr TimeMs kUsageKept = 400 * kDayMs;
+
+/// Events: so long, and so many of the newest.
+inline constexpr TimeMs kEventsKept = 90 * kDayMs;
+inline constexpr std::int64_t kMostEvents = 1'000'000;
+
+/// The charts' resolutions. A coarser one is made of the next finer one when its slot is over, so each is kept for
+/// longer than a slot of the next lasts.
+struct Resolution {
+  TimeMs width;
+  TimeMs kept;
+};
+inline constexpr std::array<Resolution, 6> kResolutions{{{kSecondMs, 30 * kMinuteMs},
+                                                         {10 * kSecondMs, 6 * kHourMs},
+                                                         {kMinuteMs, 2 * kDayMs},
+                                                         {10 * kMinuteMs, 14 * kDayMs},
+                                                         {kHourMs, 62 * kDayMs},
+                                                         {kDayMs, kUsageKept}}};
+
+}  // namespace ration::history

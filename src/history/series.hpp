@@ -1,0 +1,50 @@
+// Lines over time for charts. Used by the HTTP interface (docs/http-api.md, Series).
+// Promises: a maximum that was recorded is in the bucket it belongs to, however coarse the buckets are; what was not
+// recorded is empty, never 0.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "history/charges.hpp"
+#include "history/database.hpp"
+
+namespace ration::history {
+
+struct SeriesQuestion {
+  enum class By { kDevice, kTenant, kWorkload } by = By::kTenant;
+  /// Empty: every device, each with lines of its own (kDevice), or added up by name.
+  std::string uuid;
+  /// One line only; empty: all.
+  std::string name;
+  TimeMs from = 0, to = 0;
+  /// At most so many buckets.
+  std::int64_t points = 600;
+};
+
+struct SeriesLine {
+  /// Tenant, `tenant/workload` or uuid.
+  std::string name;
+  std::vector<std::optional<std::int64_t>> maximum, average, limit;
+};
+
+struct DenialMark {
+  TimeMs time = 0;
+  std::int64_t event = 0;
+  std::string name;
+};
+
+struct Series {
+  TimeMs from = 0, to = 0, step = 0;
+  std::vector<SeriesLine> lines;
+  std::vector<DenialMark> denials;
+  std::vector<Gap> gaps;
+  std::int64_t capacity = 0;
+};
+
+/// Inside a transaction of the caller. E1916 for an empty window.
+[[nodiscard]] Result<Series> make_series(Database& database, const SeriesQuestion& question);
+
+}  // namespace ration::history

@@ -1,0 +1,68 @@
+#include "http/access.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "http/problem.hpp"
+#include "http/text.hpp"
+
+namespace ration::http {
+namespace {
+
+std::optional<Response> host_refused(const Request& request, const AccessRules& rules,
+                                     const std::string& local_address) {
+  const std::string_view host = request.headers.get("host");
+  const auto name = host_name(host);
+  // A name that somebody else's DNS points here is not among these: rebinding ends at this line.
+  const bool ours =
+      name && (*name == local_address || *name == "localhost" || *name == "127.0.0.1" || *name == "::1" ||
+               std::find(rules.host_names.begin(), rules.host_names.end(), *name) != rules.host_names.end());
+  if (ours) return {};
+  return problem({"E1513", fmt::format("this daemon is not '{}'", host),
+                  "Use its address: 127.0.0.1, localhost, or the one of [daemon] listen", 5},
+                 421);
+}
+
+std::optional<Response> origin_refused(const Request& request) {
+  const std::string* origin = request.headers.find("origin");
+  if (origin == nullptr || same_origin(*origin, request.headers.get("host"))) return {};
+  return problem({"E1514", fmt::format("a page of {} may not do this here", *origin),
+                  "Open the dashboard of this daemon itself", 5},
+                 403);
+}
+
+std::optional<Response> content_refused(const Request& request) {
+  const std::string* type = request.headers.find("content-type");
+  if (request.body.empty() && type == nullptr) return {};
+  // Other types a browser sends for a form of any page, without asking first.
+  if (type != nullptr && media_type(*type) == "application/json") return {};
+  return problem({"E1515", "the body must be JSON, and say so", "Content-Type: application/json", 2}, 415);
+}
+
+}  // namespace
+
+std::optional<Response> refused(Request& request, const AccessRules& rules, const std::string& local_address,
+                                bool same_origin_only) {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (request.peer.kind == Peer::Kind::kTcp) {
+    if (auto response = host_refused(request, rules, local_address)) return response;
+    if (!reads || same_origin_only)
+      if (auto response = origin_refused(request)) return response;
+    if (!reads)
+      if (auto response = content_refused(request)) return response;
+  }
+  const auto token = bearer_token(request.headers.get("authorization"));
+  if (!token || rules.token.empty()) return {};
+  if (request.headers.count("authorization") == 1 && same_secret(*token, rules.token)) {
+    request.peer.token_accepted = true;
+    return {};
+  }
+  auto response = problem(
+      {"E1518", "the token is not the daemon's", "Send the content of its token file: Authorization: Bearer TOKEN", 5},
+      401);
+  response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"ration\"");
+  return response;
+}
+
+}  // namespace ration::http

@@ -1,0 +1,79 @@
+// A blocking client for the daemon's socket. Used by the command line, one call after the other.
+// Promises: never waits longer than its timeout for the next byte, nor longer than that for a whole answer; a request
+// that the daemon turned away unread is sent again for a while; what the daemon sends is bounded; links nothing but the
+// parser.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/result.hpp"
+#include "http/event_reader.hpp"
+
+namespace ration::http {
+
+struct Answer {
+  int status = 0;
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
+
+  [[nodiscard]] bool ok() const noexcept { return status >= 200 && status < 300; }
+  [[nodiscard]] std::string_view header(std::string_view name) const noexcept;
+};
+
+using ExtraHeaders = std::vector<std::pair<std::string, std::string>>;
+
+/// What the daemon said was wrong, as the error that the command line shows: id, detail and fix of its problem+json;
+/// the exit code by status (400 -> 2, 404 -> 3, 409 and 412 -> 4, 401 and 403 -> 5, otherwise 1).
+[[nodiscard]] Error error_of(const Answer& answer);
+
+class Client {
+ public:
+  static constexpr std::chrono::milliseconds kTimeout{10'000};
+  /// In a stream, after its first byte: the daemon sends something each 15 s.
+  static constexpr std::chrono::milliseconds kSilence{30'000};
+  /// With a daemon that has no place for one more client, or has only begun.
+  static constexpr std::chrono::milliseconds kPatience{30'000};
+  /// Larger answers are an error: 256 MiB.
+  static constexpr std::size_t kLargestAnswer = std::size_t{256} << 20;
+
+  explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
+                  std::chrono::milliseconds silence = kSilence);
+
+  /// Whatever waits ends as E1508 once that descriptor is readable: for a thread that has to end now.
+  void interrupted_by(int descriptor) { interruption_ = descriptor; }
+
+  /// Any status is an answer; E1517 and E1522 are one only after kPatience. E1501 (exit code 3): nobody is there; E1502
+  /// (5): the socket may not be opened; E1508: the daemon did not answer in time, or nothing that can be understood.
+  [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
+  [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
+  [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
+  [[nodiscard]] Result<Answer> put(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
+  [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
+
+  /// Follows server-sent events until `taken` answers false or the daemon ends the stream (both no error). The daemon
+  /// sends something each 15 s: a longer silence than was said is E1508. An answer other than 200 is error_of() it.
+  [[nodiscard]] Result<void> stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
+                                    const ExtraHeaders& headers = {});
+
+ private:
+  struct Exchange;
+  [[nodiscard]] Result<Answer> request(std::string_view method, std::string_view path, std::string_view json,
+                                       const ExtraHeaders& headers);
+  [[nodiscard]] Result<Answer> request_once(std::string_view method, std::string_view path, std::string_view json,
+                                            const ExtraHeaders& headers);
+  [[nodiscard]] Result<FileDescriptor> connected() const;
+  /// `socket`: connected to the daemon, or -1.
+  [[nodiscard]] Error silent(const std::string& why, int socket) const;
+
+  std::string path_;
+  std::chrono::milliseconds timeout_, silence_;
+  int interruption_ = -1;  // poll() passes over it
+};
+
+}  // namespace ration::http

@@ -1,0 +1,154 @@
+#include "http/parser.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "http/text.hpp"
+
+namespace ration::http {
+namespace {
+
+RequestParser& self(http_parser* parser) { return *static_cast<RequestParser*>(parser->data); }
+
+}  // namespace
+
+const http_parser_settings RequestParser::kSettings = [] {
+  http_parser_settings settings{};
+  settings.on_url = [](http_parser* parser, const char* at, std::size_t size) {
+    return self(parser).on_url({at, size});
+  };
+  settings.on_header_field = [](http_parser* parser, const char* at, std::size_t size) {
+    return self(parser).on_name({at, size});
+  };
+  settings.on_header_value = [](http_parser* parser, const char* at, std::size_t size) {
+    return self(parser).on_value({at, size});
+  };
+  settings.on_headers_complete = [](http_parser* parser) { return self(parser).on_head_end(); };
+  settings.on_body = [](http_parser* parser, const char* at, std::size_t size) {
+    return self(parser).on_body({at, size});
+  };
+  settings.on_message_complete = [](http_parser* parser) { return self(parser).on_end(); };
+  return settings;
+}();
+
+RequestParser::RequestParser(ParseLimits limits) : limits_(limits) { reset(); }
+
+void RequestParser::reset() {
+  http_parser_init(&parser_, HTTP_REQUEST);
+  parser_.data = this;
+  state_ = State::kHead;
+  failure_ = {};
+  head_seen_ = 0;
+  method_.clear();
+  target_.clear();
+  keep_alive_ = value_begun_ = false;
+  name_.clear();
+  value_.clear();
+  headers_ = {};
+  body_.clear();
+}
+
+std::size_t RequestParser::feed(std::string_view bytes) {
+  std::size_t taken = 0;
+  while (taken < bytes.size() && (state_ == State::kHead || state_ == State::kBody)) {
+    std::string_view piece = bytes.substr(taken);
+    const bool head = state_ == State::kHead;
+    // The head is given in pieces that end where its budget ends, so that it is never exceeded by a byte.
+    if (head) piece = piece.substr(0, limits_.head_bytes - head_seen_);
+    const std::size_t used = http_parser_execute(&parser_, &kSettings, piece.data(), piece.size());
+    taken += used;
+    if (head) head_seen_ += used;
+    const auto problem = HTTP_PARSER_ERRNO(&parser_);
+    if (state_ == State::kFailed || state_ == State::kComplete) break;
+    if (problem != HPE_OK) {
+      refuse(400, "E1510", fmt::format("this is not an HTTP request: {}", http_errno_description(problem)));
+    } else if (state_ == State::kHead && head_seen_ >= limits_.head_bytes) {
+      const bool only_target = headers_.lines().empty() && name_.empty();
+      refuse(only_target ? 414 : 431, "E1516",
+             fmt::format("request line and headers are more than {} bytes", limits_.head_bytes));
+    }
+  }
+  return taken;
+}
+
+int RequestParser::refuse(int status, std::string id, std::string what, std::string fix) {
+  state_ = State::kFailed;
+  failure_ = {status, {std::move(id), std::move(what), std::move(fix), 2}};
+  return -1;
+}
+
+int RequestParser::on_url(std::string_view part) {
+  target_ += part;
+  return 0;
+}
+
+bool RequestParser::finish_header() {
+  if (name_.empty()) return true;
+  // Debian builds the library without its strict mode, which lets blanks through: "Host : x" is not to be a header.
+  if (name_.find(' ') != std::string::npos) {
+    refuse(400, "E1510", "a blank in a header's name");
+    return false;
+  }
+  headers_.add(lower(name_), std::string(trimmed(value_)));
+  name_.clear();
+  value_.clear();
+  value_begun_ = false;
+  if (headers_.lines().size() <= limits_.headers) return true;
+  refuse(431, "E1516", fmt::format("more than {} headers", limits_.headers));
+  return false;
+}
+
+int RequestParser::on_name(std::string_view part) {
+  if (state_ != State::kHead) return refuse(400, "E1510", "headers after the body are not taken");
+  if (value_begun_ && !finish_header()) return -1;
+  name_ += part;
+  return 0;
+}
+
+int RequestParser::on_value(std::string_view part) {
+  if (state_ != State::kHead) return refuse(400, "E1510", "headers after the body are not taken");
+  value_begun_ = true;
+  value_ += part;
+  return 0;
+}
+
+int RequestParser::on_head_end() {
+  if (!finish_header()) return -1;
+  if (parser_.http_major != 1)
+    return refuse(505, "E1510", fmt::format("HTTP {}.{} is not spoken here", parser_.http_major, parser_.http_minor),
+                  "Use HTTP/1.1");
+  if (headers_.count("host") > 1) return refuse(400, "E1510", "more than one Host header");
+  if (parser_.http_minor >= 1 && headers_.count("host") == 0) return refuse(400, "E1510", "no Host header");
+  const bool chunked = (parser_.flags & F_CHUNKED) != 0;
+  if (parser_.uses_transfer_encoding != 0 && !chunked)
+    return refuse(501, "E1510", "of transfer encodings only 'chunked' is taken");
+  if (!chunked && (parser_.flags & F_CONTENTLENGTH) != 0 && parser_.content_length > limits_.body_bytes)
+    return refuse(413, "E1516",
+                  fmt::format("a body of {} bytes; the most is {}", parser_.content_length, limits_.body_bytes));
+  method_ = http_method_str(static_cast<http_method>(parser_.method));
+  keep_alive_ = http_should_keep_alive(&parser_) != 0;
+  // Nothing is upgraded to (RFC 9110 §7.8 allows a server to go on in HTTP/1.1); CONNECT is refused as a method.
+  parser_.upgrade = 0;
+  state_ = State::kBody;
+  return 0;
+}
+
+int RequestParser::on_body(std::string_view part) {
+  if (part.size() > limits_.body_bytes - body_.size())
+    return refuse(413, "E1516", fmt::format("a body of more than {} bytes", limits_.body_bytes));
+  body_ += part;
+  return 0;
+}
+
+int RequestParser::on_end() {
+  state_ = State::kComplete;
+  // Stops here: what follows is the next request.
+  http_parser_pause(&parser_, 1);
+  return 0;
+}
+
+bool RequestParser::expects_continue() const { return lower(headers_.get("expect")) == "100-continue"; }
+
+}  // namespace ration::http

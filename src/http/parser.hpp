@@ -1,0 +1,81 @@
+// One request out of a stream of bytes, with every size bounded. Used by the connections of the server.
+// Promises: any bytes may be fed, in any pieces, with the same outcome; never holds more than the limits allow (the
+// head's bytes twice, the body once); bytes after the end of a request are not touched.
+#pragma once
+
+#include <http_parser.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "http/message.hpp"
+
+namespace ration::http {
+
+struct ParseLimits {
+  std::size_t head_bytes = 16 * 1024;  ///< request line and headers together
+  std::size_t headers = 64;
+  std::size_t body_bytes = 1024 * 1024;
+};
+
+class RequestParser {
+ public:
+  enum class State { kHead, kBody, kComplete, kFailed };
+  struct Failure {
+    int status = 400;
+    Error error;
+  };
+
+  explicit RequestParser(ParseLimits limits = {});
+  RequestParser(const RequestParser&) = delete;
+  RequestParser& operator=(const RequestParser&) = delete;
+
+  /// Takes what belongs to this request off the front of `bytes` and returns how much that was; less than all of it
+  /// only when the request is complete or has failed.
+  std::size_t feed(std::string_view bytes);
+
+  [[nodiscard]] State state() const noexcept { return state_; }
+  /// Whether any byte of a request has been seen.
+  [[nodiscard]] bool begun() const noexcept { return head_seen_ > 0; }
+  [[nodiscard]] const Failure& failure() const noexcept { return failure_; }
+
+  // Valid once the state is kBody or kComplete.
+  [[nodiscard]] const std::string& method() const noexcept { return method_; }
+  [[nodiscard]] const std::string& target() const noexcept { return target_; }
+  [[nodiscard]] bool keep_alive() const noexcept { return keep_alive_; }
+  [[nodiscard]] bool expects_continue() const;
+  [[nodiscard]] const Headers& headers() const noexcept { return headers_; }
+  /// Valid once complete; the parser gives it up.
+  [[nodiscard]] std::string take_body() noexcept { return std::move(body_); }
+
+  /// Begins the next request of the same connection.
+  void reset();
+
+ private:
+  static const http_parser_settings kSettings;
+  int on_url(std::string_view part);
+  int on_name(std::string_view part);
+  int on_value(std::string_view part);
+  int on_head_end();
+  int on_body(std::string_view part);
+  int on_end();
+  int refuse(int status, std::string id, std::string what, std::string fix = {});
+  bool finish_header();
+
+  ParseLimits limits_;
+  http_parser parser_{};
+  State state_ = State::kHead;
+  Failure failure_;
+  std::size_t head_seen_ = 0;
+  std::string method_;
+  std::string target_;
+  bool keep_alive_ = false;
+  bool value_begun_ = false;
+  std::string name_;
+  std::string value_;
+  Headers headers_;
+  std::string body_;
+};
+
+}  // namespace ration::http

@@ -1,0 +1,29 @@
+// Errors as HTTP says them (RFC 9457, application/problem+json). Used by every handler and by the server's own
+// refusals. Promise: the same id, text and fix that the command line shows.
+//
+// Status of an error, by its exit code where the caller names none:
+//   2 wrong usage -> 400   3 not found -> 404   4 does not fit -> 409   5 permission -> 403   everything else -> 500
+//
+// What the server itself refuses:
+//   E1500 500 the handler failed           E1514 403 a page of another origin asks
+//   E1510 400 not HTTP, or not ours        E1515 415 a write whose body is not application/json
+//   E1511 404 no such path                 E1516 413, 414, 431 body, address or headers too large
+//   E1512 405 no such method there         E1517 503 too many clients
+//   E1513 421 a Host that is not ours      E1518 401 a wrong token     E1519 408 a request that never ended
+//   E1520 406 only a gzip body is there, and it is refused
+#pragma once
+
+#include "base/result.hpp"
+#include "http/message.hpp"
+
+namespace ration::http {
+
+[[nodiscard]] int status_of(const Error& error) noexcept;
+
+/// `status` 0: status_of(error).
+[[nodiscard]] Response problem(const Error& error, int status = 0);
+
+/// "Not Found" for 404.
+[[nodiscard]] const char* reason_phrase(int status) noexcept;
+
+}  // namespace ration::http

@@ -1,0 +1,166 @@
+// The daemon's HTTP/1.1 server: a Unix socket and, if configured, a TCP address. Used by `rationd`.
+// Promises: one thread, never blocked by a client; everything a client can use up is bounded (the numbers below); a
+// handler that throws is a 500 and nothing else; an address that others can reach is not opened without a token.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "http/access.hpp"
+#include "http/connection.hpp"
+#include "http/event_loop.hpp"
+#include "http/listener.hpp"
+#include "http/message.hpp"
+#include "http/responder.hpp"
+#include "http/router.hpp"
+
+struct evconnlistener;
+
+namespace ration::http {
+
+struct ServerOptions {
+  std::string socket_path;    ///< "": none
+  mode_t socket_mode = 0666;  ///< everybody may ask; who asks is known
+  std::string tcp_address;    ///< `127.0.0.1:8080`; "": none; port 0 picks one
+  /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one
+  /// is needed.
+  std::uint16_t further_ports = 0;
+  std::string token_file;                   ///< "": none
+  std::vector<std::string> host_names;      ///< further names by which browsers may come
+  std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
+  ConnectionLimits limits;
+  /// Where a place is wanted and none is free, whoever has been idle longest leaves; an unfinished request is idle.
+  std::size_t connections = 512;
+  std::size_t connections_each = 256;       ///< of one user, of one remote host (IPv6: one /64 network)
+  std::size_t connections_kept = 16;        ///< of `connections`: for root and the daemon's own user, on the socket
+  std::size_t connections_with_token = 64;  ///< beside these, on the port: for who has shown the token
+};
+
+/// Where a server is to listen: bound, and clients wait until it comes.
+struct Places {
+  std::optional<UnixListener> socket;
+  std::optional<TcpListener> tcp;
+  std::string tcp_host;
+  std::string tcp_problem;  ///< why it is not the port that was wanted; empty: it is
+};
+/// Takes the places, and changes nothing else. E1504 another daemon is there, E1505 no token for an address that others
+/// reach, E1507 a place cannot be used.
+[[nodiscard]] Result<Places> take_places(const ServerOptions& options);
+
+using Handler = std::function<Response(const Request&)>;
+/// May keep the Responder and answer later, from any thread; the request is to be copied for that.
+using DeferredHandler = std::function<void(const Request&, Responder)>;
+
+/// Asked of a route beyond its method and path.
+enum class Access {
+  kNormal,
+  kSameOriginOnly,  ///< no page of another origin, not even by GET: for event streams
+};
+
+class Server final : private ConnectionOwner {
+ public:
+  struct Counters {
+    std::uint64_t accepted = 0;     ///< connections
+    std::uint64_t turned_away = 0;  ///< connections past a bound
+    std::uint64_t requests = 0;
+    std::uint64_t refused = 0;  ///< requests that no handler saw
+    std::uint64_t handler_failures = 0;
+  };
+
+  Server(EventLoop& loop, ServerOptions options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Patterns: router.hpp. HEAD is answered from GET.
+  void route(std::string method, std::string_view pattern, Handler handler, Access access = Access::kNormal);
+  void route_deferred(std::string method, std::string_view pattern, DeferredHandler handler,
+                      Access access = Access::kNormal);
+
+  /// E1506: an unsafe token file.
+  [[nodiscard]] Result<void> listen(Places places);
+  /// Where nobody took the places before. Also the errors of take_places().
+  [[nodiscard]] Result<void> listen();
+  /// Makes the socket again where it is not in its place any more; whoever is connected stays so. The errors of
+  /// listen().
+  [[nodiscard]] Result<void> keep_socket();
+  /// The port that was picked; 0 where TCP is not used.
+  [[nodiscard]] std::uint16_t tcp_port() const noexcept { return tcp_ ? tcp_->port : 0; }
+  /// Why it is not the port that was wanted; empty: it is.
+  [[nodiscard]] const std::string& tcp_problem() const noexcept { return tcp_problem_; }
+
+  /// What makes an operator; empty: nothing does.
+  [[nodiscard]] const std::string& token() const noexcept { return rules_.token; }
+
+  /// Takes no more clients, ends streams and idle connections, waits for answers that are being made, but not longer
+  /// than `patience`; then calls `done` in the loop.
+  void stop(milliseconds patience, std::function<void()> done);
+
+  /// What was installed: router.hpp.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> routes() const { return router_.routes(); }
+
+  [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+
+ private:
+  struct Route {
+    DeferredHandler deferred;
+    Handler handler;
+    Access access;
+  };
+  struct Client {
+    std::unique_ptr<Connection> connection;
+    std::string key;           ///< under which it is counted
+    std::uint64_t active = 0;  ///< grows with each whole request, of whichever client
+    bool favoured = false;     ///< root or the daemon's own user, on the socket
+  };
+  struct ListenerCallbacks;
+
+  void add(std::string method, std::string_view pattern, Route route);
+  void on_accept(int socket, bool tcp);
+  void on_accept_failed();
+  void accept_on(int socket, bool tcp);
+  [[nodiscard]] std::size_t count_of(const std::string& key) const;
+  /// Ends the connection that has been idle longest, of those that are counted under the key. False: all are busy.
+  bool dismiss_idle(const std::string& key);
+  /// Of which the most are connected; empty: nobody is who could leave.
+  [[nodiscard]] std::string most_crowded() const;
+  void recount(Client& client, const char* key);
+  void handle(Connection& connection, Request request) override;
+  void ended(Connection& connection) override;
+  void complete(Response& response) override;
+  void bury();
+  void stopped();
+
+  EventLoop& loop_;
+  ServerOptions options_;
+  AccessRules rules_;
+  Router router_;
+  std::vector<Route> routes_;
+  std::optional<UnixListener> unix_;
+  std::optional<TcpListener> tcp_;
+  std::string tcp_problem_;
+  struct FreeListener {
+    void operator()(evconnlistener* listener) const noexcept;
+  };
+  std::map<bool, std::unique_ptr<evconnlistener, FreeListener>> listeners_;  // by whether it is the port's
+  std::map<Connection*, Client> connections_;
+  std::map<std::string, std::size_t> counts_;
+  std::uint64_t activity_ = 0;
+  std::vector<Client> dead_;
+  Watch bury_;
+  Watch accept_again_;
+  Watch patience_;
+  std::function<void()> done_;
+  Counters counters_;
+};
+
+}  // namespace ration::http

@@ -1,0 +1,64 @@
+#include "machine/elf_file.hpp"
+
+#include <elf.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace ration::machine {
+namespace {
+
+#if defined(__x86_64__)
+constexpr Elf64_Half kMachine = EM_X86_64;
+#else
+constexpr Elf64_Half kMachine = EM_AARCH64;
+#endif
+
+template <typename Header>
+bool read_at(std::ifstream& file, std::uint64_t at, Header& out) {
+  file.seekg(static_cast<std::streamoff>(at));
+  return static_cast<bool>(file.read(reinterpret_cast<char*>(&out), sizeof out));
+}
+
+}  // namespace
+
+std::optional<ElfFile> read_elf(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) return std::nullopt;
+  ElfFile result;
+  const auto with = [&](const char* problem) {
+    result.problem = problem;
+    return result;
+  };
+  if (size == 0) return with("it is empty");
+  Elf64_Ehdr header{};
+  if (!read_at(file, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return with("it is not an ELF program");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine)
+    return with("it was built for another kind of processor than the guard");
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    if (!read_at(file, header.e_phoff + static_cast<std::uint64_t>(i) * header.e_phentsize, part) ||
+        part.p_offset > size || part.p_filesz > size - part.p_offset)
+      return with("it is cut off");
+    if (part.p_type == PT_DYNAMIC) result.has_dynamic = true;
+    if (part.p_type != PT_INTERP) continue;
+    result.interpreter.resize(part.p_filesz < 4096 ? part.p_filesz : 0);
+    file.seekg(static_cast<std::streamoff>(part.p_offset));
+    file.read(result.interpreter.data(), static_cast<std::streamsize>(result.interpreter.size()));
+    result.interpreter.resize(std::strlen(result.interpreter.c_str()));
+  }
+  return result;
+}
+
+std::string why_not_preloadable(const std::string& path) {
+  const auto file = read_elf(path);
+  if (!file) return "it is not there, or cannot be read";
+  if (!file->problem.empty()) return file->problem;
+  return file->has_dynamic ? "" : "it is no shared library";
+}
+
+}  // namespace ration::machine

@@ -1,0 +1,297 @@
+#include "machine/enforcement.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "base/file.hpp"
+#include "base/system_calls.hpp"
+#include "machine/elf_file.hpp"
+
+extern char** environ;
+
+namespace ration::machine {
+namespace {
+
+std::string in_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* variable = std::getenv("PATH");
+  const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t colon = std::min(path.find(':', at), path.size());
+    const std::string candidate = path.substr(at, colon - at) + "/" + program;
+    at = colon + 1;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return program;
+}
+
+std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
+
+/// Programs that have others started by somebody else, with nothing of this process's environment.
+struct Outside {
+  const char* name;
+  const char* reason;
+  const char* instead;
+};
+constexpr const char* kOwnEnvironment = "it starts programs with an environment of its own, without the guard";
+constexpr const char* kContainer = "what it runs in a container inherits nothing from here";
+constexpr const char* kSandbox = "it runs programs in a sandbox that the guard is not in";
+constexpr Outside kOutside[] = {
+    {"sudo", kOwnEnvironment, "sudo ration run …: ration inside, so that what it starts inherits the guard"},
+    {"doas", kOwnEnvironment, "doas ration run …: ration inside, so that what it starts inherits the guard"},
+    {"pkexec", kOwnEnvironment, "pkexec ration run …: ration inside, so that what it starts inherits the guard"},
+    {"systemd-run", "systemd starts the program, which inherits nothing from here",
+     "systemd-run … ration run …: ration inside"},
+    {"docker", kContainer, "ration run inside the container"},
+    {"podman", kContainer, "ration run inside the container"},
+    {"nerdctl", kContainer, "ration run inside the container"},
+    {"snap", kSandbox, "the same program installed in another way"},
+    {"flatpak", kSandbox, "the same program installed in another way"},
+};
+
+const Outside* outside_of(const std::string& path) {
+  std::error_code error;
+  const std::string typed = name_of(path), real = name_of(std::filesystem::canonical(path, error));
+  const auto found = std::find_if(std::begin(kOutside), std::end(kOutside),
+                                  [&](const Outside& each) { return typed == each.name || real == each.name; });
+  return found == std::end(kOutside) ? nullptr : found;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream stream(line);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+bool is_assignment(const std::string& word) { return word.find('=') != std::string::npos && word.front() != '='; }
+
+/// The words that env(1) will start, and whether it takes the preload away from them.
+struct AfterEnv {
+  std::vector<std::string> words;
+  bool drops_preload = false;
+};
+
+AfterEnv after_env(std::vector<std::string> words) {
+  AfterEnv result;
+  std::size_t at = 1;
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    const auto value_of = [&](const char* brief, const char* full) -> std::optional<std::string> {
+      if (word == brief || word == full) return ++at < words.size() ? words[at] : "";
+      if (word.starts_with(std::string(full) + "=")) return word.substr(std::string(full).size() + 1);
+      if (word.size() > 2 && word.starts_with(brief)) return word.substr(2);
+      return std::nullopt;
+    };
+    if (word == "-" || word == "-i" || word == "--ignore-environment") {
+      result.drops_preload = true;
+    } else if (const auto unset = value_of("-u", "--unset")) {
+      if (*unset == "LD_PRELOAD" || *unset == "RATION_BOOK") result.drops_preload = true;
+    } else if (const auto split = value_of("-S", "--split-string")) {
+      std::vector<std::string> more = words_of(*split);
+      more.insert(more.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())), words.end());
+      more.insert(more.begin(), "env");
+      AfterEnv rest = after_env(std::move(more));
+      rest.drops_preload = rest.drops_preload || result.drops_preload;
+      return rest;
+    } else if (value_of("-C", "--chdir")) {
+    } else if (is_assignment(word)) {
+      if (word.starts_with("LD_PRELOAD=") || word.starts_with("RATION_BOOK=")) result.drops_preload = true;
+    } else if (word == "--" || word.front() != '-') {
+      if (word == "--") ++at;
+      break;
+    }
+  }
+  // What stands behind `--` may still be assignments.
+  while (at < words.size() && is_assignment(words[at])) ++at;
+  result.words.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end());
+  return result;
+}
+
+bool is_loader(const std::string& path) {
+  const std::string name = name_of(path);
+  return (name.starts_with("ld-linux") || name.starts_with("ld-2.") || name == "ld.so") &&
+         name.find(".so") != std::string::npos;
+}
+
+/// The words that a dynamic loader will start: behind its own options.
+std::vector<std::string> after_loader(const std::vector<std::string>& words) {
+  constexpr const char* kWithValue[] = {"--library-path",     "--inhibit-rpath", "--audit",
+                                        "--preload",          "--argv0",         "--glibc-hwcaps-prepend",
+                                        "--glibc-hwcaps-mask"};
+  std::size_t at = 1;
+  while (at < words.size() && words[at].starts_with("--")) {
+    const bool has_value = std::find(std::begin(kWithValue), std::end(kWithValue), words[at]) != std::end(kWithValue);
+    at += has_value ? 2 : 1;
+  }
+  return {words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end()};
+}
+
+/// Why the kernel starts it in the loader's secure mode, where nothing is preloaded; empty: it does not.
+std::string why_secure(const std::string& path) {
+  struct stat status {};
+  struct statvfs system {};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return "";
+  if (::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_NOSUID) != 0) return "";
+  const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
+  const bool other_group =
+      (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getgid();
+  if (other_user || other_group) return "it is set-uid or set-gid, and the loader preloads nothing into such programs";
+  if (::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
+    return "it has file capabilities, and the loader preloads nothing into such programs";
+  return "";
+}
+
+/// glibc's loader lists what it would load, and runs nothing, where this is in its environment; others know nothing of
+/// it.
+constexpr const char* kOnlyList = "LD_TRACE_LOADED_OBJECTS";
+
+bool can_list(const std::string& loader) {
+  std::ifstream file(loader, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  return bytes.find("TRACE_LOADED_OBJECTS") != std::string::npos;
+}
+
+/// What the loader prints of `program` with these variables; absent: it could not be asked.
+std::optional<std::string> listed_by(const std::string& loader, const std::string& program,
+                                     std::map<std::string, std::string> sets) {
+  sets[kOnlyList] = "1";
+  sets.erase("LD_AUDIT");  // whose code would run
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string variable = *each;
+    const std::string name = variable.substr(0, variable.find('='));
+    if (!sets.contains(name) && name != "LD_AUDIT") variables.push_back(variable);
+  }
+  for (const auto& [name, value] : sets) variables.push_back(name + "=" + value);
+  std::vector<char*> environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  char* words[] = {const_cast<char*>(loader.c_str()), const_cast<char*>(program.c_str()), nullptr};
+
+  const FileDescriptor output{memory_file("ration-loader")};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDERR_FILENO);
+  pid_t child = -1;
+  const int failed = ::posix_spawn(&child, loader.c_str(), &actions, nullptr, words, environment.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return std::nullopt;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::string text;
+  char piece[4096];
+  ::lseek(output.get(), 0, SEEK_SET);
+  for (ssize_t length = 0; (length = ::read(output.get(), piece, sizeof piece)) > 0;)
+    text.append(piece, static_cast<std::size_t>(length));
+  return text;
+}
+
+/// The line of `text` that has both in it; empty: none.
+std::string line_with(const std::string& text, const std::string& one, const std::string& other) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(one) != std::string::npos && line.find(other) != std::string::npos) return line;
+  }
+  return "";
+}
+
+/// Why the program's own loader would not preload what is in LD_PRELOAD; empty: it will.
+std::string why_not_preloaded(const std::string& loader, const std::string& program,
+                              const std::map<std::string, std::string>& sets) {
+  const auto preload = sets.find("LD_PRELOAD");
+  if (preload == sets.end()) return "";
+  if (!can_list(loader)) return fmt::format("its loader {} is not glibc's, for which the guard is built", loader);
+  const auto listed = listed_by(loader, program, sets);
+  if (!listed) return fmt::format("its loader {} cannot be started", loader);
+  for (const char* library : {"/libcuda.so.1", "/libnvidia-ml.so.1"}) {
+    std::string entry;
+    std::istringstream entries(preload->second);
+    for (std::string each; std::getline(entries, each, ':');)
+      if (entry.empty() && each.ends_with(library)) entry = each;
+    if (entry.empty()) continue;
+    if (const std::string missing = line_with(*listed, "not found", entry); !missing.empty())
+      return fmt::format("its C library is older than the guard needs ({})",
+                         missing.substr(missing.find_first_not_of("\t ")));
+    if (line_with(*listed, entry, " (0x").empty()) return fmt::format("its loader {} does not take the guard", loader);
+  }
+  return "";
+}
+
+/// What its file says, and its loader. `loader`: that it is started with, if not with its own.
+Enforcement examine_file(const std::string& path, const std::string& loader,
+                         const std::map<std::string, std::string>& sets) {
+  const auto nothing = [&](std::string reason, std::string instead = "") {
+    return Enforcement{path, Hold::kNothing, std::move(reason), std::move(instead)};
+  };
+  if (std::string secure = loader.empty() ? why_secure(path) : ""; !secure.empty()) return nothing(std::move(secure));
+  const auto elf = read_elf(path);
+  if (!elf) return nothing("it cannot be read, so nobody can tell");
+  if (!elf->problem.empty()) return nothing(elf->problem);
+  const std::string& own = loader.empty() ? elf->interpreter : loader;
+  if (own.empty()) {
+    return {path, Hold::kChildren,
+            "it is statically linked: only what it starts is held, since a driver is a shared library", ""};
+  }
+  if (own.find("musl") != std::string::npos) return nothing("it uses the musl C library; the guard is built for glibc");
+  if (std::string refused = why_not_preloaded(own, path, sets); !refused.empty()) return nothing(std::move(refused));
+  return {path, Hold::kProgram, "", ""};
+}
+
+}  // namespace
+
+std::optional<Enforcement> examine_program(const std::vector<std::string>& typed,
+                                           const std::map<std::string, std::string>& sets) {
+  std::vector<std::string> words = typed;
+  std::string loader;
+  for (int depth = 0; depth < 8 && !words.empty(); ++depth) {
+    const std::string path = in_path(words.front());
+    if (const Outside* outside = outside_of(path); outside != nullptr && ::access(path.c_str(), X_OK) == 0)
+      return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
+    // What cannot be started does not start; a loader also takes files that are not executable.
+    if (::access(path.c_str(), loader.empty() ? X_OK : F_OK) != 0) return std::nullopt;
+    if (name_of(path) == "env" && words.size() > 1) {
+      AfterEnv after = after_env(words);
+      if (after.words.empty()) return examine_file(path, loader, sets);  // it only prints
+      if (after.drops_preload)
+        return Enforcement{path, Hold::kNothing, "env takes the guard out of the program's environment",
+                           "env … ration run …: ration behind env"};
+      words = std::move(after.words);
+      continue;
+    }
+    if (is_loader(path) && words.size() > 1) {
+      loader = path;
+      words = after_loader(words);
+      continue;
+    }
+    char start[2] = {};
+    std::ifstream file(path, std::ios::binary);
+    if (!file.read(start, 2) || start[0] != '#' || start[1] != '!') return examine_file(path, loader, sets);
+    std::string line;
+    std::getline(file, line);
+    std::vector<std::string> interpreter = words_of(line);
+    if (interpreter.empty()) return std::nullopt;
+    interpreter.push_back(path);
+    words = std::move(interpreter);
+  }
+  return std::nullopt;
+}
+
+}  // namespace ration::machine

@@ -1,0 +1,77 @@
+#include "machine/host_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace ration::machine {
+namespace {
+
+/// The number in a file of its own; absent: there is none, as where a limit is `max`.
+std::optional<Bytes> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? std::optional(Bytes{number}) : std::nullopt;
+}
+
+/// The number after a word in a file of words and numbers.
+Bytes number_after(const std::string& path, std::string_view word) {
+  std::ifstream file(path);
+  std::string name;
+  std::uint64_t number = 0;
+  for (std::string line; std::getline(file, line);)
+    if (std::istringstream words(line); words >> name >> number && name == word) return Bytes{number};
+  return Bytes{0};
+}
+
+/// One version of cgroups: where the one with memory is, and what its files are called.
+struct Version {
+  std::string folder, limit, used, cache;
+};
+
+void look_upwards(const std::string& root, const Version& version, std::string group, std::optional<GroupRoom>& room) {
+  for (;;) {
+    const std::string folder = root + version.folder + group;
+    const auto limit = number_in(folder + "/" + version.limit), used = number_in(folder + "/" + version.used);
+    if (limit && used) {
+      const Bytes cache = std::min(*used, number_after(folder + "/memory.stat", version.cache));
+      const Bytes taken = *used - cache, left = *limit - std::min(*limit, taken);
+      if (!room || left < room->left) room = GroupRoom{folder, left};
+    }
+    if (group.empty()) return;
+    group.resize(group.rfind('/'));
+  }
+}
+
+}  // namespace
+
+Bytes host_memory_available() { return Bytes{number_after("/proc/meminfo", "MemAvailable:").count() << 10}; }
+
+std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const std::string& root) {
+  std::optional<GroupRoom> room;
+  std::istringstream lines(listed);
+  for (std::string line; std::getline(lines, line);) {  // NUMBER:CONTROLLERS:PATH
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos || line[second + 1] != '/') continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string group = line.substr(second + 1);
+    if (group == "/") group.clear();
+    if (controllers == ",,")
+      look_upwards(root, {"", "memory.max", "memory.current", "inactive_file"}, group, room);
+    else if (controllers.find(",memory,") != std::string::npos)
+      look_upwards(root, {"/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}, group,
+                   room);
+  }
+  return room;
+}
+
+std::optional<GroupRoom> room_in_memory_group(std::int32_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return room_in_memory_group(text.str(), "/sys/fs/cgroup");
+}
+
+}  // namespace ration::machine

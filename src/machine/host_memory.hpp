@@ -1,0 +1,25 @@
+// Room in host memory for what leaves a device: of the whole machine, and of one process, whose memory cgroup is
+// charged for what the driver copies into it. Used by the node daemon before it suspends a program.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/bytes.hpp"
+
+namespace ration::machine {
+
+/// What programs can still take without swapping (MemAvailable).
+[[nodiscard]] Bytes host_memory_available();
+
+struct GroupRoom {
+  std::string group;  ///< its folder
+  Bytes left;         ///< before its limit; what the kernel would give up for more is free
+};
+
+/// The nearest limit of the process's memory cgroup and of those above it, version 2 or 1. Absent: there is none, or it
+/// cannot be seen. `root`: where cgroups are; `listed`: what the kernel says in /proc/PID/cgroup.
+[[nodiscard]] std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const std::string& root);
+[[nodiscard]] std::optional<GroupRoom> room_in_memory_group(std::int32_t pid);
+
+}  // namespace ration::machine

@@ -1,0 +1,41 @@
+#include "machine/measured.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace ration::machine {
+namespace {
+
+nlohmann::json read(const std::string& path) {
+  std::ifstream file(path);
+  auto all = nlohmann::json::parse(file, nullptr, false);
+  return all.is_object() ? all : nlohmann::json::object();
+}
+
+std::string key_of(const Device& device, const std::string& driver_version) {
+  return device.uuid + " " + driver_version;
+}
+
+}  // namespace
+
+nlohmann::json measured(const std::string& file, const Device& device, const std::string& driver_version) {
+  const auto all = read(file);
+  const auto found = all.find(key_of(device, driver_version));
+  return found == all.end() ? nlohmann::json() : *found;
+}
+
+void remember(const std::string& file, const Device& device, const std::string& driver_version, nlohmann::json value) {
+  auto all = read(file);
+  all[key_of(device, driver_version)] = std::move(value);
+  const std::string fresh = file + fmt::format(".{}", ::getpid());
+  if (std::ofstream(fresh) << all.dump(1) << "\n") {
+    std::error_code error;  // a lost memory is measured again
+    std::filesystem::rename(fresh, file, error);
+  }
+}
+
+}  // namespace ration::machine

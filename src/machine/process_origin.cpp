@@ -1,0 +1,145 @@
+#include "machine/process_origin.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "machine/user_names.hpp"
+
+namespace ration::machine {
+namespace {
+
+/// The last part of the path that ends so, without that ending.
+std::string part_ending(const std::string& cgroup, const std::string& ending) {
+  std::string found, part;
+  std::istringstream parts(cgroup);
+  while (std::getline(parts, part, '/')) {
+    if (part.size() > ending.size() && part.ends_with(ending)) found = part.substr(0, part.size() - ending.size());
+  }
+  return found;
+}
+
+bool is_identifier(const std::string& text) {
+  return text.size() >= 32 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char letter) { return std::isxdigit(letter) != 0; });
+}
+
+// Scopes are named ENGINE-ID by Docker, containerd, CRI-O and Podman under systemd; without it the id is a folder of
+// its own below one named after the engine.
+std::string container_in(const std::string& cgroup) {
+  const std::string scope = part_ending(cgroup, ".scope");
+  const std::size_t dash = scope.rfind('-');
+  if (dash != std::string::npos && is_identifier(scope.substr(dash + 1)))
+    return fmt::format("{}:{}", scope.substr(0, dash), scope.substr(dash + 1, 12));
+  std::string part, before;
+  std::istringstream parts(cgroup);
+  while (std::getline(parts, part, '/')) {
+    if (is_identifier(part)) return fmt::format("{}:{}", before.empty() ? "container" : before, part.substr(0, 12));
+    before = part;
+  }
+  return {};
+}
+
+std::int32_t parent_of(std::int32_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  // The second field is a name with any characters.
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  std::string state;
+  std::int32_t parent = 0;
+  fields >> state >> parent;
+  return parent;
+}
+
+}  // namespace
+
+bool descends_from(std::int32_t pid, std::int32_t ancestor) {
+  constexpr int kDeepest = 1000;  // a race of reused numbers must not go round
+  for (int depth = 0; pid > 0 && depth < kDeepest; ++depth) {
+    if (pid == ancestor) return true;
+    pid = parent_of(pid);
+  }
+  return false;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Origin origin_of_cgroup(const std::string& cgroup) {
+  Origin origin;
+  origin.container = container_in(cgroup);
+  const std::string scope = part_ending(cgroup, ".scope");
+  const std::string service = part_ending(cgroup, ".service");
+  if (scope.rfind("session-", 0) == 0)
+    origin.how = "login session " + scope.substr(8);
+  else if (!service.empty() && service.rfind("user@", 0) != 0)
+    origin.how = service + ".service";
+  else if (!scope.empty() && origin.container.empty())
+    origin.how = scope + ".scope";
+  return origin;
+}
+
+Origin origin_of(std::int32_t pid) {
+  const std::string folder = fmt::format("/proc/{}", pid);
+  std::string cgroup = content_of(folder + "/cgroup");
+  if (const std::size_t unified = cgroup.find("0::"); unified != std::string::npos)
+    cgroup = cgroup.substr(unified + 3, cgroup.find('\n', unified) - unified - 3);
+  Origin origin = origin_of_cgroup(cgroup);
+  origin.command = content_of(folder + "/cmdline");
+  std::replace(origin.command.begin(), origin.command.end(), '\0', ' ');
+  origin.command = origin.command.substr(0, origin.command.find_last_not_of(' ') + 1).substr(0, 200);
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) == 0) origin.user = user_name(status.st_uid);
+  return origin;
+}
+
+std::vector<Opener> openers_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMost = 8;
+  std::vector<Opener> openers;
+  std::error_code gone;
+  for (fs::directory_iterator process("/proc", gone), end; !gone && process != end; process.increment(gone)) {
+    std::int32_t pid = 0;
+    const std::string name = process->path().filename();
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{}) continue;
+    std::error_code hidden;
+    for (fs::directory_iterator file(process->path() / "fd", hidden), last; !hidden && file != last;
+         file.increment(hidden)) {
+      std::error_code closed;
+      if (fs::read_symlink(file->path(), closed) != path) continue;
+      const std::string stat = content_of(fmt::format("/proc/{}/stat", pid));
+      const std::size_t open = stat.find('('), close = stat.rfind(')');
+      if (open == std::string::npos || close == std::string::npos || close + 2 >= stat.size()) break;
+      openers.push_back({pid, stat.substr(open + 1, close - open - 1), stat[close + 2]});
+      break;
+    }
+    if (openers.size() == kMost) break;
+  }
+  return openers;
+}
+
+bool inner_identity(std::int32_t pid, std::int32_t& inner_pid, std::uint64_t& pid_namespace) {
+  struct stat status {};
+  if (::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &status) != 0) return false;
+  pid_namespace = status.st_ino;
+  std::istringstream lines(content_of(fmt::format("/proc/{}/status", pid)));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("NSpid:", 0) != 0) continue;
+    std::istringstream numbers(line.substr(6));
+    while (numbers >> inner_pid) {  // from the outermost to its own
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace ration::machine

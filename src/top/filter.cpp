@@ -1,0 +1,289 @@
+#include "top/filter.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/strings.hpp"
+#include "base/units.hpp"
+
+namespace ration::top {
+namespace {
+
+constexpr std::size_t kLongest = 1000;  // letters of a filter
+constexpr int kDeepest = 50;            // parentheses within each other
+
+std::string small_letters(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
+  return out;
+}
+
+bool contains(std::string_view text, const std::string& part) {
+  return small_letters(text).find(part) != std::string::npos;
+}
+
+tl::unexpected<Error> not_understood(std::string what) {
+  return fail("E1429", std::move(what), "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m", 2);
+}
+
+/// Blanks and everything that has a meaning of its own.
+bool ends_word(char letter) { return std::string_view(" \t\n&|()!<>=~\"").find(letter) != std::string_view::npos; }
+
+std::optional<bool> yes_or_no(const std::string& text) {
+  if (text == "yes" || text == "true" || text == "1") return true;
+  if (text == "no" || text == "false" || text == "0") return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
+class FilterParser {
+ public:
+  explicit FilterParser(std::string_view text) : rest_(text) {}
+
+  Result<Filter> parse() {
+    const auto whole = either(0);
+    if (!whole) return tl::unexpected(whole.error());
+    skip_blanks();
+    if (!rest_.empty()) return not_understood(fmt::format("'{}' is one too many in the filter.", rest_.substr(0, 20)));
+    return std::move(filter_);
+  }
+
+ private:
+  using Node = Filter::Node;
+  using Operator = Filter::Operator;
+
+  void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n"), rest_.size())); }
+
+  bool take(std::string_view text) {
+    skip_blanks();
+    if (rest_.substr(0, text.size()) != text) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+
+  std::size_t add(Node node) {
+    filter_.nodes_.push_back(std::move(node));
+    return filter_.nodes_.size() - 1;
+  }
+
+  std::size_t join(Filter::Kind kind, std::size_t left, std::size_t right) {
+    Node node;
+    node.kind = kind;
+    node.left = left;
+    node.right = right;
+    return add(node);
+  }
+
+  Result<std::size_t> either(int depth) {
+    auto left = every(depth);
+    while (left && (take("||") || take("|"))) {
+      const auto right = every(depth);
+      if (!right) return right;
+      left = join(Filter::Kind::kOr, *left, *right);
+    }
+    return left;
+  }
+
+  Result<std::size_t> every(int depth) {
+    auto left = one(depth);
+    while (left && (take("&&") || take("&"))) {
+      const auto right = one(depth);
+      if (!right) return right;
+      left = join(Filter::Kind::kAnd, *left, *right);
+    }
+    return left;
+  }
+
+  Result<std::size_t> one(int depth) {
+    if (depth > kDeepest) return not_understood("the filter has too many parentheses within each other.");
+    if (take("!")) {
+      const auto inner = one(depth + 1);
+      return inner ? Result<std::size_t>(join(Filter::Kind::kNot, *inner, 0)) : inner;
+    }
+    if (take("(")) {
+      const auto inner = either(depth + 1);
+      if (inner && !take(")")) return not_understood("a ')' is missing in the filter.");
+      return inner;
+    }
+    return comparison();
+  }
+
+  Result<std::size_t> comparison() {
+    Node node;
+    const auto word = value("a field or a word");
+    if (!word) return tl::unexpected(word.error());
+    const auto compare = read_operator();
+    if (!compare) {
+      node.text = small_letters(*word);
+      return add(node);
+    }
+    node.kind = Filter::Kind::kCompare;
+    node.compare = *compare;
+    node.field = field_named(small_letters(*word));
+    if (node.field == nullptr) {
+      std::vector<std::string> names;
+      for (const Field& field : fields()) names.emplace_back(field.name);
+      return not_understood(fmt::format("there is no '{}' to filter by.{} There are {}.", *word,
+                                        suggestion(*word, names), field_names()));
+    }
+    const auto given = value(fmt::format("a value behind '{}'", node.field->name));
+    if (!given) return tl::unexpected(given.error());
+    node.text = small_letters(*given);
+    if (auto good = read_number(node, *given); !good) return tl::unexpected(good.error());
+    return add(node);
+  }
+
+  std::optional<Operator> read_operator() {
+    constexpr std::array<std::pair<std::string_view, Operator>, 9> kOperators{{{">=", Operator::kAtLeast},
+                                                                               {"<=", Operator::kAtMost},
+                                                                               {"==", Operator::kEqual},
+                                                                               {"!=", Operator::kUnequal},
+                                                                               {"~=", Operator::kHolds},
+                                                                               {"!~", Operator::kHoldsNot},
+                                                                               {">", Operator::kMore},
+                                                                               {"<", Operator::kLess},
+                                                                               {"=", Operator::kEqual}}};
+    for (const auto& [text, meaning] : kOperators)
+      if (take(text)) return meaning;
+    return std::nullopt;
+  }
+
+  Result<std::string> value(const std::string& what) {
+    skip_blanks();
+    if (!rest_.empty() && rest_.front() == '"') {
+      const std::size_t end = rest_.find('"', 1);
+      if (end == std::string_view::npos) return not_understood("a '\"' is missing in the filter.");
+      std::string text(rest_.substr(1, end - 1));
+      rest_.remove_prefix(end + 1);
+      return text;
+    }
+    std::size_t end = 0;
+    while (end < rest_.size() && !ends_word(rest_[end])) ++end;
+    if (end == 0) {
+      return not_understood(
+          fmt::format("the filter wants {}{}.", what,
+                      rest_.empty() ? " at its end" : fmt::format(" instead of '{}'", rest_.substr(0, 20))));
+    }
+    std::string text(rest_.substr(0, end));
+    rest_.remove_prefix(end);
+    return text;
+  }
+
+  static Result<void> read_number(Node& node, const std::string& text) {
+    const FieldKind kind = node.field->kind;
+    const bool of_text = node.compare == Operator::kHolds || node.compare == Operator::kHoldsNot;
+    const bool equality = node.compare == Operator::kEqual || node.compare == Operator::kUnequal;
+    if (kind == FieldKind::kText) {
+      if (of_text || equality) return {};
+      return not_understood(fmt::format("'{}' is a text: compare it with =, !=, ~= or !~.", node.field->name));
+    }
+    if (of_text || (kind == FieldKind::kYesNo && !equality)) {
+      return not_understood(fmt::format("'{}' is {}.", node.field->name,
+                                        kind == FieldKind::kYesNo ? "yes or no: compare it with = or !="
+                                                                  : "a number: compare it with >, >=, <, <=, = or !="));
+    }
+    if (kind == FieldKind::kYesNo) {
+      const auto answer = yes_or_no(node.text);
+      if (!answer) return not_understood(fmt::format("'{}' is yes or no, not '{}'.", node.field->name, text));
+      node.number = *answer ? 1 : 0;
+      return {};
+    }
+    if (const auto read = std::from_chars(text.data(), text.data() + text.size(), node.number);
+        read.ec == std::errc{} && read.ptr == text.data() + text.size() &&
+        (kind == FieldKind::kCount || node.number == 0))
+      return {};
+    if (kind == FieldKind::kCount)
+      return not_understood(fmt::format("'{}' is a number, not '{}'.", node.field->name, text));
+    if (kind == FieldKind::kDuration) {
+      const auto span = parse_duration(text);
+      if (!span) return tl::unexpected(span.error());
+      node.number = *span / 1'000'000'000U;
+      return {};
+    }
+    // A share is of the row's own device: it is read again for each.
+    constexpr Bytes kSomeDevice{std::uint64_t{1} << 60U};
+    const auto bytes = parse_size(text, kSomeDevice, kSomeDevice);
+    if (!bytes) return tl::unexpected(bytes.error());
+    node.number = bytes->count();
+    node.share_of_device = text.find('%') != std::string::npos || text.rfind("max", 0) == 0;
+    return {};
+  }
+
+  std::string_view rest_;
+  Filter filter_;
+};
+
+Result<Filter> Filter::parse(std::string_view text) {
+  if (text.find_first_not_of(" \t\n") == std::string_view::npos) return Filter{};
+  if (text.size() > kLongest) return not_understood(fmt::format("a filter has at most {} letters.", kLongest));
+  return FilterParser(text).parse();
+}
+
+bool Filter::matches(const Row& row, const Device* device) const {
+  return nodes_.empty() || holds(nodes_.size() - 1, row, device);
+}
+
+bool Filter::holds(std::size_t node, const Row& row, const Device* device) const {
+  const Node& self = nodes_[node];
+  switch (self.kind) {
+    case Kind::kAnd:
+      return holds(self.left, row, device) && holds(self.right, row, device);
+    case Kind::kOr:
+      return holds(self.left, row, device) || holds(self.right, row, device);
+    case Kind::kNot:
+      return !holds(self.left, row, device);
+    case Kind::kCompare:
+      return compared(self, row, device);
+    case Kind::kWord:
+      break;
+  }
+  return contains(row.title(), self.text) || std::any_of(fields().begin(), fields().end(), [&](const Field& field) {
+           return field.kind == FieldKind::kText && contains(field.text(row), self.text);
+         });
+}
+
+bool Filter::compared(const Node& node, const Row& row, const Device* device) {
+  if (node.field->kind == FieldKind::kText) {
+    const std::string text = node.field->text(row);
+    switch (node.compare) {
+      case Operator::kHolds:
+        return contains(text, node.text);
+      case Operator::kHoldsNot:
+        return !contains(text, node.text);
+      case Operator::kEqual:
+        return small_letters(text) == node.text;
+      default:
+        return small_letters(text) != node.text;
+    }
+  }
+  const auto number = node.field->number(row);
+  if (!number) return false;
+  std::uint64_t bound = node.number;
+  if (node.share_of_device) {
+    if (device == nullptr || !device->total) return false;
+    const auto bytes = parse_size(node.text, *device->total, device->free.value_or(Bytes{0}));
+    if (!bytes) return false;  // max-40GiB of a device that has 16
+    bound = bytes->count();
+  }
+  switch (node.compare) {
+    case Operator::kMore:
+      return *number > bound;
+    case Operator::kAtLeast:
+      return *number >= bound;
+    case Operator::kLess:
+      return *number < bound;
+    case Operator::kAtMost:
+      return *number <= bound;
+    case Operator::kEqual:
+      return *number == bound;
+    default:
+      return *number != bound;
+  }
+}
+
+}  // namespace ration::top

@@ -1,0 +1,49 @@
+// Which rows to show, as a person types it: `used>4GiB & denied>0`, `tenant~=nlp`, `governed==no`, `idle>30m`,
+// `!(gpu=0 | gpu=1)`, or a bare word that is looked for in every text. Used by the live view.
+// Promises: any text may be given; a comparison with what is unknown is false, and so is its opposite (`!` aside).
+//
+//   all   = every {"|" every}      every = one {"&" one}      one = "!" one | "(" all ")" | FIELD OP VALUE | WORD
+//   OP    = > >= < <= = == != ~= (holds, in whatever case) !~ (does not)
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "top/fields.hpp"
+
+namespace ration::top {
+
+class Filter {
+ public:
+  /// Shows everything.
+  Filter() = default;
+  /// An empty text shows everything. E1429.
+  [[nodiscard]] static Result<Filter> parse(std::string_view text);
+
+  /// `device`: the row's, for shares (`used>50%`); null where it is not known.
+  [[nodiscard]] bool matches(const Row& row, const Device* device) const;
+  [[nodiscard]] bool empty() const { return nodes_.empty(); }
+
+ private:
+  friend class FilterParser;
+  enum class Kind { kAnd, kOr, kNot, kCompare, kWord };
+  enum class Operator { kMore, kAtLeast, kLess, kAtMost, kEqual, kUnequal, kHolds, kHoldsNot };
+  struct Node {
+    Kind kind = Kind::kWord;
+    std::size_t left = 0, right = 0;  ///< of kAnd, kOr, kNot: the parts
+    const Field* field = nullptr;
+    Operator compare = Operator::kEqual;
+    std::string text;          ///< in small letters
+    std::uint64_t number = 0;  ///< the value, unless it is a share
+    bool share_of_device = false;
+  };
+
+  [[nodiscard]] bool holds(std::size_t node, const Row& row, const Device* device) const;
+  [[nodiscard]] static bool compared(const Node& node, const Row& row, const Device* device);
+
+  std::vector<Node> nodes_;  ///< the last one is the whole
+};
+
+}  // namespace ration::top

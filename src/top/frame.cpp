@@ -1,0 +1,181 @@
+#include "top/frame.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "top/frame_parts.hpp"
+
+namespace ration::top {
+namespace {
+
+constexpr std::int64_t kStale = 5;  // seconds without a snapshot
+
+std::string counted(std::size_t number, const char* one) {
+  return fmt::format("{} {}{}", number, one, number == 1 ? "" : one[std::string(one).size() - 1] == 's' ? "es" : "s");
+}
+
+bool out_of_date(const View& view) {
+  return !view.once && (!view.lost.empty() || (view.seen_at && view.now - *view.seen_at >= kStale));
+}
+
+void draw_header(Grid& grid, const View& view) {
+  std::uint64_t processes = 0;
+  std::set<std::string> tenants;
+  for (const Row& row : view.model.rows) {
+    processes += row.process_count;
+    if (row.governed) tenants.insert(row.tenant);
+  }
+  std::string right = fmt::format("{:%H:%M:%S}Z  {}{}", fmt::gmtime(static_cast<std::time_t>(view.now)), view.source,
+                                  view.read_only && !view.once ? "  r/o" : "");
+  if (out_of_date(view) && view.seen_at) right = fmt::format("{} s old  ", view.now - *view.seen_at) + right;
+  int at = grid.put(0, 0, "ration top", kBold) + 2;
+  // Where it is narrow the counts go, not the warning.
+  const int end = grid.columns() - width_of(right) - 1;
+  for (const std::string& part :
+       {view.host, fmt::format("{} · {} · {}", counted(view.model.devices.size(), "GPU"),
+                               counted(tenants.size(), "tenant"), counted(processes, "process"))}) {
+    if (at + width_of(part) > end) break;
+    at += grid.put(0, at, part) + 2;
+  }
+  grid.put_right(0, std::max(at - 1, 0), right, std::max(0, grid.columns() - std::max(at - 1, 0)),
+                 out_of_date(view) ? kBad : kPlain);
+}
+
+/// What the line above the table has to say; empty: there is none.
+std::string filter_line(const View& view) {
+  if (view.filter.empty()) return "";
+  return fmt::format("{} of {} shown: {}", shown_rows(view).size(), view.model.rows.size(), view.filter_text) +
+         (view.once ? "" : "   (Esc shows all)");
+}
+
+std::string waiting_line(const View& view, const Waiting& waiting) {
+  return fmt::format("waits {} {} {} on GPU {}  place {} of {}  {}", waiting.lease, waiting.tenant,
+                     short_size(waiting.bytes, view.units), waiting.gpu, waiting.position.value_or(0),
+                     waiting.of.value_or(0), waiting.reason);
+}
+
+/// Lines at the bottom, above the keys: who waits, then what happened last.
+std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
+  std::vector<std::pair<std::string, Style>> lines;
+  for (const Waiting& waiting : view.model.queue)
+    if (static_cast<int>(lines.size()) < std::max(0, most - 1)) lines.emplace_back(waiting_line(view, waiting), kWarn);
+  if (!view.lost.empty() && most > 0) {
+    lines.emplace_back("nothing new: " + view.lost + ". It is tried again each second.", kWarn);
+    return lines;
+  }
+  const auto room = static_cast<std::size_t>(std::max(0, most - static_cast<int>(lines.size())));
+  if (!view.has_daemon) {
+    // Events are the daemon's; the books know the newest denial of each.
+    for (const Row& row : view.model.rows)
+      if (row.denials.value_or(0) > 0 && lines.size() < room)
+        lines.emplace_back(fmt::format("{} was denied {} times, last {}", row.title(), *row.denials, row.last_denial),
+                           kBad);
+    return lines;
+  }
+  const std::size_t from = view.events.size() - std::min(view.events.size(), room);
+  for (std::size_t i = from; i < view.events.size(); ++i)
+    lines.emplace_back(event_line(view.events[i]), style_of(view.events[i]));
+  return lines;
+}
+
+void draw_keys(Grid& grid, int row, const View& view) {
+  if (view.prompt) {
+    const int at = grid.put(row, 0, view.prompt->question, kBold);
+    // The end of what is typed is what one looks at.
+    std::string text = view.prompt->text;
+    while (width_of(text) > std::max(1, grid.columns() - at - 1)) {
+      std::size_t letter = 1;
+      while (letter < text.size() && (static_cast<unsigned char>(text[letter]) & 0xc0U) == 0x80U) ++letter;
+      text.erase(0, letter);
+    }
+    const int behind = at + grid.put(row, at, text);
+    grid.put(row, behind, " ", {Colour::kDefault, false, false, true});
+    return;
+  }
+  if (!view.message.empty()) {
+    grid.put(row, 0, view.message, view.message_is_bad ? kBad : kBold);
+    return;
+  }
+  std::vector<const char*> keys{"? help", "q quit"};
+  if (view.page)
+    keys = {"q back", "↑↓ PgUp PgDn scroll"};
+  else {
+    keys.push_back("/ filter");
+    if (!view.read_only) keys.insert(keys.end(), {"s set limit", "t trim"});
+    keys.insert(keys.end(), {"w why", "o sort", "e events", "Enter detail"});
+  }
+  int at = 0;
+  for (const char* key : keys) {
+    const std::string text = fmt::format("[{}]", key);
+    if (at + width_of(text) > grid.columns()) break;
+    at += grid.put(row, at, text, kDim);
+  }
+}
+
+bool compact_fits_better(const View& view, int columns, int rows) {
+  if (view.detail != Detail::kAuto) return view.detail == Detail::kCompact;
+  const int devices = static_cast<int>(view.model.devices.size()) * 3;
+  return columns < 64 || (!view.once && (devices > rows / 2 || devices + 8 > rows));
+}
+
+int draw_devices(Grid& grid, int row, int end, const View& view) {
+  const bool compact = compact_fits_better(view, grid.columns(), grid.rows());
+  const int each = compact ? 1 : 3;
+  for (std::size_t i = 0; i < view.model.devices.size(); ++i) {
+    const bool last = i + 1 == view.model.devices.size();
+    if (row + each > end || (!last && row + each + 1 > end)) {
+      grid.put(row, 0, fmt::format("… {} more", counted(view.model.devices.size() - i, "GPU")), kDim);
+      return row + 1;
+    }
+    row += draw_device(grid, row, view, view.model.devices[i], compact);
+  }
+  if (view.model.devices.empty())
+    grid.put(row++, 0, view.model.problem.empty() ? "no GPU is known yet" : "no GPU: " + view.model.problem, kWarn);
+  return row;
+}
+
+}  // namespace
+
+std::string event_line(const Event& event) {
+  const std::string time = event.time.size() >= 19 ? event.time.substr(11, 8) : event.time;
+  std::string type = event.type;
+  if (type == "denied") type = "DENIED";
+  return fmt::format("{} {} {}", time, event.denial.empty() ? type : event.denial + " " + type, event.text);
+}
+
+Style style_of(const Event& event) {
+  if (event.type == "denied" || event.type == "violation" || event.type == "guard_lost") return kBad;
+  return event.type == "alert" || event.type == "gap" ? kWarn : kPlain;
+}
+
+Grid draw(View& view, int columns, int rows, bool utf8) {
+  Grid grid(columns, rows, utf8);
+  const int keys = view.once ? rows : rows - 1;
+  if (view.page) {
+    draw_page(grid, 1, keys, view);
+  } else {
+    // At least two rows of the table, whatever else there is.
+    const auto last = ribbon(view, view.once || rows >= 20 ? 3 : rows >= 12 ? 2 : rows >= 8 ? 1 : 0);
+    const int bottom = keys - static_cast<int>(last.size());
+    int row = draw_devices(grid, 1, view.once ? bottom : std::max(2, bottom - 4), view);
+    if (const std::string line = filter_line(view); !line.empty()) grid.put(row++, 0, line, kWarn);
+    draw_table(grid, row, bottom, view);
+    for (std::size_t i = 0; i < last.size(); ++i)
+      grid.put(bottom + static_cast<int>(i), 0, last[i].first, last[i].second);
+  }
+  if (out_of_date(view)) grid.restyle_all(kDim);
+  draw_header(grid, view);
+  if (!view.once && rows > 1) draw_keys(grid, keys, view);
+  return grid;
+}
+
+int needed_rows(const View& view) {
+  const std::size_t devices = view.model.devices.size() * (view.detail == Detail::kCompact ? 1 : 3);
+  return static_cast<int>(1 + std::max<std::size_t>(devices, 1) + (view.filter.empty() ? 0 : 1) + 1 +
+                          std::max<std::size_t>(shown_rows(view).size(), 1) + ribbon(view, 3).size());
+}
+
+}  // namespace ration::top

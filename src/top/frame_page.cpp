@@ -1,0 +1,70 @@
+// Pages over the table: help, events, answers.
+#include <algorithm>
+
+#include "top/frame_parts.hpp"
+
+namespace ration::top {
+namespace {
+
+std::vector<std::string> help_lines(const View& view) {
+  std::vector<std::string> lines{"arrows j k PgUp PgDn Home End   choose a workload",
+                                 "Enter   where its bytes are          w   why it was denied last",
+                                 "e       events, newest last          /   filter        o   sort",
+                                 "F       full      c   compact        q   quit          ?   this page"};
+  if (view.read_only)
+    lines.emplace_back("Read-only: who is no operator changes limits with ration set (their own, downwards).");
+  else
+    lines.emplace_back("s       set its limit                t   ask it to give memory back");
+  const std::vector<std::string> rest{
+      "",
+      "FILTER  used>4GiB & denied>0    tenant~=nlp    governed==no    idle>30m    !(gpu=0 | gpu=1)",
+      "        = != > >= < <=, ~= holds, !~ does not; a bare word is looked for everywhere",
+      "        " + field_names(),
+      "SORT    -used,name: the largest first, then by name; the same fields",
+      "",
+      "BARS    one fill pattern a tenant, the same on every device and in the line below",
+      "        ░ ungoverned: in no book   ≡ the driver's own   + other tenants   · free",
+      "        ╌ free, but promised to somebody (guarantees)   ┊ where the guarantees end",
+      "HISTORY ten minutes, the newest at the right; full height is the limit, without one the device",
+      "STATE   FULL: less than 2 MiB under its limit   shrinking: over a lowered limit",
+      "        waiting: asks for memory and sleeps   held back: a guarantee of somebody else needs the room",
+      "n/a     nobody could tell"};
+  lines.insert(lines.end(), rest.begin(), rest.end());
+  return lines;
+}
+
+std::vector<std::pair<std::string, Style>> lines_of(const View& view, int width) {
+  std::vector<std::pair<std::string, Style>> lines;
+  const auto add = [&](const std::string& text, Style style) {
+    for (const std::string& part : wrapped(text, width)) lines.emplace_back(part, style);
+  };
+  switch (view.page->kind) {
+    case Page::Kind::kHelp:
+      for (const std::string& line : help_lines(view)) add(line, kPlain);
+      break;
+    case Page::Kind::kEvents:
+      for (const Event& event : view.events) add(event_line(event), style_of(event));
+      if (view.events.empty())
+        add(view.has_daemon ? "nothing has happened yet." : "events are kept by the daemon, and none runs.", kDim);
+      break;
+    case Page::Kind::kText:
+      for (const std::string& line : view.page->lines) add(line, kPlain);
+      break;
+  }
+  return lines;
+}
+
+}  // namespace
+
+void draw_page(Grid& grid, int row, int end, View& view) {
+  grid.put(row, 0, view.page->title);
+  grid.restyle(row++, {Colour::kDefault, true, false, true});
+  const auto lines = lines_of(view, grid.columns());
+  view.page_lines = static_cast<int>(lines.size());
+  view.page_fitting = std::max(1, end - row);
+  view.page->first = std::clamp(view.page->first, 0, std::max(0, view.page_lines - view.page_fitting));
+  for (auto i = static_cast<std::size_t>(view.page->first); i < lines.size() && row < end; ++i, ++row)
+    grid.put(row, 0, lines[i].first, lines[i].second);
+}
+
+}  // namespace ration::top

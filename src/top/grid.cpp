@@ -1,0 +1,191 @@
+#include "top/grid.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cwchar>
+#include <utility>
+
+namespace ration::top {
+namespace {
+
+constexpr char32_t kUnreadable = U'\uFFFD';
+
+/// What is shown for a letter where the terminal has ASCII only.
+constexpr std::array<std::pair<char32_t, char>, 32> kInAscii{
+    {{U'█', '#'}, {U'▓', '='}, {U'▒', '%'}, {U'▚', 'x'}, {U'▞', 'o'}, {U'▤', '+'},       {U'▥', '&'}, {U'◆', '@'},
+     {U'░', '?'}, {U'·', '.'}, {U'┊', '|'}, {U'╌', '-'}, {U'≡', 'd'}, {U'▁', '_'},       {U'▂', '.'}, {U'▃', ':'},
+     {U'▄', '-'}, {U'▅', '='}, {U'▆', '+'}, {U'▇', '*'}, {U'─', '-'}, {U'│', '|'},       {U'…', '~'}, {U'→', '>'},
+     {U'—', '-'}, {U'–', '-'}, {U'×', 'x'}, {U'°', ' '}, {U'›', '>'}, {U'\u2019', '\''}, {U'↑', '^'}, {U'↓', 'v'}}};
+
+/// Takes one code point off the front of `text`; a byte that begins none is kUnreadable.
+char32_t next_letter(std::string_view& text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  text.remove_prefix(1);
+  if (first < 0x80) return first;
+  const std::size_t more = first >= 0xf0 && first < 0xf5 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
+  if (more == 0 || first >= 0xf5 || text.size() < more) return kUnreadable;
+  char32_t letter = first & (0x3fU >> more);
+  for (std::size_t i = 0; i < more; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xc0U) != 0x80U) return kUnreadable;
+    letter = letter << 6U | (byte & 0x3fU);
+  }
+  constexpr std::array<char32_t, 4> kSmallest{0, 0x80, 0x800, 0x10000};
+  if (letter < kSmallest[more] || letter > 0x10ffff || (letter >= 0xd800 && letter < 0xe000)) return kUnreadable;
+  text.remove_prefix(more);
+  return letter;
+}
+
+struct Shown {
+  char32_t glyph;
+  int width;  ///< 0: shows nothing
+};
+
+// Marks that change the direction of writing, and all else without a width, are left out: a cell holds one letter.
+Shown shown(char32_t letter, bool utf8) {
+  if (letter >= 0x20 && letter < 0x7f) return {letter, 1};
+  if (letter == U'\t' || letter == U'\n') return {U' ', 1};
+  if (letter < 0x20 || (letter >= 0x7f && letter < 0xa0)) return {utf8 ? kUnreadable : U'?', 1};
+  const int width = ::wcwidth(static_cast<wchar_t>(letter));
+  if (utf8 && letter != kUnreadable) return width < 0 ? Shown{kUnreadable, 1} : Shown{letter, width};
+  if (utf8) return {kUnreadable, 1};
+  for (const auto& [glyph, plain] : kInAscii)
+    if (glyph == letter) return {static_cast<char32_t>(plain), 1};
+  return {U'?', 1};
+}
+
+std::string sgr(const Style& style) {
+  std::string codes = "0";
+  if (style.bold) codes += ";1";
+  if (style.dim) codes += ";2";
+  if (style.reverse) codes += ";7";
+  if (style.colour != Colour::kDefault) codes += fmt::format(";{}", 30 + static_cast<int>(style.colour));
+  return "\033[" + codes + "m";
+}
+
+}  // namespace
+
+Grid::Grid(int columns, int rows, bool utf8)
+    : columns_(std::max(columns, 0)),
+      rows_(std::max(rows, 0)),
+      utf8_(utf8),
+      cells_(static_cast<std::size_t>(columns_) * static_cast<std::size_t>(rows_)) {}
+
+const Cell& Grid::at(int row, int column) const {
+  return cells_[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns_) + static_cast<std::size_t>(column)];
+}
+
+int Grid::put(int row, int column, std::string_view text, Style style, int width) {
+  if (row < 0 || row >= rows_ || column < 0 || column >= columns_) return 0;
+  const int room = width < 0 ? columns_ - column : std::min(width, columns_ - column);
+  auto* const line = cells_.data() + static_cast<std::size_t>(row) * static_cast<std::size_t>(columns_);
+  // The right half of a wide letter must not lose its left one.
+  const auto clear = [&](int place) {
+    if (line[place].glyph == 0 && place > 0) line[place - 1].glyph = U' ';
+    if (place + 1 < columns_ && line[place + 1].glyph == 0) line[place + 1].glyph = U' ';
+  };
+  int taken = 0, last = 0;
+  while (!text.empty()) {
+    const Shown letter = shown(next_letter(text), utf8_);
+    if (letter.width == 0) continue;
+    if (taken + letter.width > room) {
+      if (room <= 0) return 0;
+      // The last letter makes room for the sign that there is more; a wide one leaves a blank.
+      const int place = column + (taken == room ? last : taken);
+      clear(place);
+      line[place] = {utf8_ ? U'…' : U'~', style};
+      for (int rest = place + 1; rest < column + room; ++rest) line[rest] = {U' ', style};
+      return room;
+    }
+    last = taken;
+    for (int i = 0; i < letter.width; ++i) clear(column + taken + i);
+    line[column + taken] = {letter.glyph, style};
+    if (letter.width == 2) line[column + taken + 1] = {0, style};
+    taken += letter.width;
+  }
+  return taken;
+}
+
+void Grid::put_right(int row, int column, std::string_view text, int width, Style style) {
+  put(row, column + std::max(0, width - width_of(text, utf8_)), text, style, std::min(width, width_of(text, utf8_)));
+}
+
+void Grid::restyle(int row, Style style) {
+  for (int column = 0; row >= 0 && row < rows_ && column < columns_; ++column)
+    cells_[static_cast<std::size_t>(row) * static_cast<std::size_t>(columns_) + static_cast<std::size_t>(column)]
+        .style = style;
+}
+
+void Grid::restyle_all(Style style) {
+  for (Cell& cell : cells_) cell.style = style;
+}
+
+std::string Grid::text(bool colour) const {
+  std::string all;
+  for (int row = 0; row < rows_; ++row) {
+    std::string line;
+    std::size_t end = 0;  // behind the last letter
+    Style now;
+    for (int column = 0; column < columns_; ++column) {
+      const Cell& cell = at(row, column);
+      if (cell.glyph == 0) continue;
+      const bool seen = cell.glyph != U' ' || (colour && cell.style.reverse);
+      if (colour && seen && !(cell.style == now)) line += sgr(now = cell.style);
+      line += utf8_of(cell.glyph);
+      if (seen) end = line.size();
+    }
+    line.resize(end);
+    if (!(now == Style{})) line += "\033[0m";
+    all += line + "\n";
+  }
+  return all;
+}
+
+int width_of(std::string_view text, bool utf8) {
+  int width = 0;
+  while (!text.empty()) width += shown(next_letter(text), utf8).width;
+  return width;
+}
+
+std::string utf8_of(char32_t letter) {
+  const auto byte = [](char32_t value) { return static_cast<char>(static_cast<unsigned char>(value)); };
+  if (letter < 0x80) return {byte(letter)};
+  if (letter < 0x800) return {byte(0xc0U | letter >> 6U), byte(0x80U | (letter & 0x3fU))};
+  if (letter < 0x10000)
+    return {byte(0xe0U | letter >> 12U), byte(0x80U | (letter >> 6U & 0x3fU)), byte(0x80U | (letter & 0x3fU))};
+  return {byte(0xf0U | letter >> 18U), byte(0x80U | (letter >> 12U & 0x3fU)), byte(0x80U | (letter >> 6U & 0x3fU)),
+          byte(0x80U | (letter & 0x3fU))};
+}
+
+std::vector<std::string> wrapped(std::string_view text, int width) {
+  std::vector<std::string> lines;
+  std::string line;
+  int taken = 0, blank_at = 0;
+  std::size_t blank = std::string::npos;  // the last place to break at
+  while (!text.empty()) {
+    const std::string_view before = text;
+    const char32_t letter = next_letter(text);
+    if (letter == U'\n') {
+      lines.push_back(std::exchange(line, {}));
+      taken = 0, blank = std::string::npos;
+      continue;
+    }
+    const int wide = shown(letter, true).width;
+    if (taken + wide > std::max(width, 2)) {
+      const bool at_blank = blank != std::string::npos && blank > 0;
+      lines.push_back(at_blank ? line.substr(0, blank) : line);
+      line = at_blank ? line.substr(blank + 1) : std::string{};
+      taken = at_blank ? taken - blank_at - 1 : 0;
+      blank = std::string::npos;
+    }
+    if (letter == U' ') blank = line.size(), blank_at = taken;
+    line += before.substr(0, before.size() - text.size());
+    taken += wide;
+  }
+  lines.push_back(line);
+  return lines;
+}
+
+}  // namespace ration::top
