@@ -59,8 +59,12 @@ ProcessIdentity current_process() noexcept {
   self.pid = ::getpid();
   self.user = ::getuid();
   self.pid_namespace = own_pid_namespace();
+  // By its first thread: what an emulator (qemu-user) answers for /proc/self/stat may be a tick beside what others
+  // read.
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", self.pid);
   ProcessStat stat;
-  if (read_stat("/proc/self/stat", stat)) self.start_time = stat.start_time;
+  if (read_stat(path, stat) || read_stat("/proc/self/stat", stat)) self.start_time = stat.start_time;
   return self;
 }
 

@@ -1,14 +1,17 @@
 #include "node/snapshot.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "node/origin.hpp"
-#include "node/people.hpp"
+#include "base/process.hpp"
+#include "machine/process_origin.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::node {
 namespace {
@@ -26,7 +29,7 @@ using Key = std::pair<std::uint64_t, std::int32_t>;
 struct DriverProcess {
   std::int32_t host_pid = 0;
   std::optional<Bytes> held;
-  const char* untold = policy::kUntold;
+  const char* untold = machine::kUntold;
   bool governed = false;
 };
 struct DriverProcesses {
@@ -34,6 +37,8 @@ struct DriverProcesses {
   bool known_here = false;  // some of them are in books of this namespace: the driver's numbers are the books'
   bool told = true;         // what each of them holds: then whom the driver does not list holds nothing
 };
+
+constexpr std::uint64_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
 
 Key key_of(const ProcessIdentity& identity) { return {identity.pid_namespace, identity.pid}; }
 
@@ -45,20 +50,30 @@ std::set<Key> keys_in_books(const Registry& registry) {
   return keys;
 }
 
+bool has_ended(std::int32_t pid) {
+  const auto identity = identity_of(pid);
+  return identity ? liveness(*identity) == Liveness::kDead : ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
 // Only a process that no book of this namespace has is looked up: it may be known by its number in another.
-DriverProcesses processes_on(const policy::Device& device, const std::set<Key>& in_books) {
+DriverProcesses processes_on(const machine::Device& device, const std::set<Key>& in_books) {
   static const std::uint64_t own_namespace = own_pid_namespace();
   DriverProcesses found;
   if (!device.processes) return found;
   for (const auto& process : *device.processes) {
     Key key{own_namespace, process.pid};
     if (in_books.count(key) == 0)
-      (void)inner_identity(process.pid, key.second, key.first);
+      (void)machine::inner_identity(process.pid, key.second, key.first);
     else
       found.known_here = true;
     found.told = found.told && process.held;
     found.by_key[key] = {process.pid, process.held, process.untold, false};
   }
+  // Who ended since the driver was asked may be in no book any more.
+  if (found.known_here || own_namespace == kFirstPidNamespace)
+    std::erase_if(found.by_key, [&](const auto& entry) {
+      return in_books.count(entry.first) == 0 && has_ended(entry.second.host_pid);
+    });
   return found;
 }
 
@@ -196,10 +211,10 @@ namespace {
 
 /// The workload that the process was started in, by its ancestors or its environment; empty: in none.
 std::string workload_over(const Registry& registry, std::int32_t pid) {
-  const std::string variables = content_of("/proc/" + std::to_string(pid) + "/environ");
+  const std::string variables = machine::content_of("/proc/" + std::to_string(pid) + "/environ");
   for (const auto& [path, workload] : registry.workloads()) {
     const std::int32_t creator = workload.book.creator.pid;
-    if ((creator > 1 && descends_from(pid, creator)) ||
+    if ((creator > 1 && machine::descends_from(pid, creator)) ||
         ('\0' + variables).find(std::string(1, '\0') + "RATION_BOOK=" + path + '\0') != std::string::npos)
       return workload.book.name;
   }
@@ -208,7 +223,7 @@ std::string workload_over(const Registry& registry, std::int32_t pid) {
 
 }  // namespace
 
-Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
+Snapshot look(const Registry& registry, const Result<machine::Machine>& machine,
               const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
   snapshot.time_ns = now_ns;
@@ -217,7 +232,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
   const std::set<Key> in_books = keys_in_books(registry);
   if (machine) {
     snapshot.driver_version = machine->driver_version;
-    for (const policy::Device& device : machine->devices) {
+    for (const machine::Device& device : machine->devices) {
       snapshot.devices.emplace_back().device = device;
       by_driver.push_back(processes_on(device, in_books));
     }
@@ -249,7 +264,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
         if (driver == nullptr && processes != nullptr && processes->known_here && processes->told &&
             process.identity.pid_namespace == own_namespace)
           shown.driver_used = Bytes{0};
-        if (driver == nullptr && processes != nullptr && !processes->told) shown.untold = policy::kUntoldInContainer;
+        if (driver == nullptr && processes != nullptr && !processes->told) shown.untold = machine::kUntoldInContainer;
         if (view.suspended) shown.used = shown.context = shown.pooled = shown.managed = Bytes{0};
       }
       if (device != snapshot.devices.end()) device->governed += view.credible();
@@ -260,7 +275,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
     DeviceView& device = snapshot.devices[i];
     for (const auto& [key, process] : by_driver[i].by_key) {
       if (process.governed) continue;
-      const Origin origin = origin_of(process.host_pid);
+      const machine::Origin origin = machine::origin_of(process.host_pid);
       ProcessView view;
       view.pid = process.host_pid;
       view.user = origin.user;
@@ -279,7 +294,7 @@ Snapshot look(const Registry& registry, const Result<policy::Machine>& machine,
     if (!used) continue;
     const Bytes explained = device.governed + device.ungoverned;
     device.unexplained = *used - std::min(*used, explained);
-    device.orphaned = policy::orphaned(device.device);
+    device.orphaned = machine::orphaned(device.device);
     if (device.orphaned) {  // counted once
       device.orphaned = std::min(*device.orphaned, *device.unexplained);
       *device.unexplained -= *device.orphaned;

@@ -253,8 +253,8 @@ TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
   const std::string path = make("train", 1, 4_GiB);
   const pid_t governed = hold(path, 1_GiB);
   registry_.refresh();
-  policy::Machine machine;
-  policy::Device device;
+  machine::Machine machine;
+  machine::Device device;
   device.uuid = "GPU-x";
   device.bytes = {1};
   device.total = 16_GiB;
@@ -273,12 +273,31 @@ TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
   EXPECT_EQ(now.accounts.front().processes.front().state, ProcessState::kManaged);
 }
 
+TEST_F(RegistryTest, WhoEndedSinceTheDriverWasAskedIsNotUngoverned) {
+  const std::string path = make("train", 1, 4_GiB);
+  const pid_t governed = hold(path, 1_GiB);
+  registry_.refresh();
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  siginfo_t how;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(ended), &how, WEXITED | WNOWAIT), 0);
+  machine::Machine machine;
+  machine::Device device;
+  device.bytes = {1};
+  device.total = 16_GiB;
+  device.processes = {{governed, 1_GiB}, {ended, 2_GiB}};
+  machine.devices.push_back(device);
+  EXPECT_TRUE(look(registry_, machine, {}, 1).ungoverned.empty()) << "not yet waited for";
+  ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
+  EXPECT_TRUE(look(registry_, machine, {}, 1).ungoverned.empty());
+}
+
 TEST_F(RegistryTest, AProcessFarOverItsBookIsAViolator) {
   const std::string path = make("train", 1, 4_GiB);
   const pid_t governed = hold(path, 1_GiB);
   registry_.refresh();
-  policy::Machine machine;
-  policy::Device device;
+  machine::Machine machine;
+  machine::Device device;
   device.bytes = {1};
   device.total = 16_GiB;
   device.processes = {{governed, 3_GiB}};
