@@ -148,7 +148,7 @@ Result<std::optional<std::int64_t>> number_field(const json& body, const char* n
 }
 
 json Api::tenants() {
-  const Snapshot& now = host_.node().snapshot();
+  const Snapshot& now = host_.engine().snapshot();
   struct Sums {
     Bytes used, limit, guarantee, peak;
     std::uint64_t denials = 0;
@@ -162,7 +162,7 @@ json Api::tenants() {
     sum.denials += account.denials;
   }
   std::map<std::string, const TenantNow*> configured;
-  for (const TenantNow& tenant : host_.node().tenants().all()) {
+  for (const TenantNow& tenant : host_.engine().state().tenants.all()) {
     configured[tenant.name] = &tenant;
     sums[tenant.name];
   }
@@ -208,7 +208,7 @@ json Api::tenants() {
 }
 
 std::string Api::snapshot(const Viewer& viewer, std::size_t most_processes) {
-  const Snapshot& now = host_.node().snapshot();
+  const Snapshot& now = host_.engine().snapshot();
   json devices = json::array();
   for (const DeviceView& device : now.devices) devices.push_back(device_json(device));
   json data{{"devices", devices},

@@ -12,9 +12,10 @@
 #include "history/reader.hpp"
 #include "http/server.hpp"
 #include "http/stream.hpp"
+#include "node/commands/caller.hpp"
+#include "node/engine.hpp"
 #include "node/leases.hpp"
 #include "node/metrics.hpp"
-#include "node/node.hpp"
 #include "node/snapshot_json.hpp"
 #include "node/worker.hpp"
 
@@ -24,7 +25,7 @@ namespace ration::node {
 class ApiHost {
  public:
   virtual ~ApiHost() = default;
-  virtual Node& node() = 0;
+  virtual Engine& engine() = 0;
   virtual Leases& leases() = 0;
   virtual Worker& worker() = 0;
   virtual http::EventStream& stream() = 0;

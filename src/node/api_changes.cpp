@@ -5,6 +5,9 @@
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/api.hpp"
+#include "node/commands/limits.hpp"
+#include "node/commands/residency.hpp"
+#include "node/state/promises.hpp"
 #include "node/subject.hpp"
 
 namespace ration::node {
@@ -79,12 +82,12 @@ void Api::install_changes(http::Server& server) {
     const LimitRequest& wish = *read;
     look_before_change(request);
     std::vector<history::Event> events;
-    auto changes = host_.node().change(wish, caller_of(request), events);
+    auto changes = change_workload(host_.engine().state(), wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!wish.dry_run) {
       host_.look_now();  // it says what holds beside everybody else
-      host_.node().refresh(*changes);
+      refresh(host_.engine().snapshot(), *changes);
     }
     return answer("change", changes_json(*changes, !wish.dry_run));
   });
@@ -93,18 +96,18 @@ void Api::install_changes(http::Server& server) {
        {std::pair{"suspend", "suspending"}, {"resume", "resuming"}, {"trim", "trimming"}}) {
     server.route("POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
                  [this, action = std::string(action), state = std::string(state)](const Request& request) {
-                   Node& node = host_.node();
+                   Engine& engine = host_.engine();
                    const std::string& name = request.captures.at("name");
                    look_before_change(request);
                    const Caller caller = caller_of(request);
                    std::vector<history::Event> events;
-                   const auto done = action == "suspend"  ? node.suspend(name, caller, events)
-                                     : action == "resume" ? node.resume(name, caller)
-                                                          : node.trim(name, caller);
+                   const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
+                                     : action == "resume" ? resume(engine.state(), name, caller)
+                                                          : trim(engine.state(), name, caller);
                    if (!done) return http::problem(done.error());
                    host_.record(std::move(events));
                    host_.look_soon();
-                   const auto named = node.registry().named(name, caller.user);
+                   const auto named = engine.registry().named(name, caller.user);
                    return answer("moving", {{"workload", named ? (*named)->book.name : name}, {"state", state}}, 202);
                  });
   }
@@ -113,7 +116,7 @@ void Api::install_changes(http::Server& server) {
     const auto wish = limit_request(request);
     if (!wish) return http::problem(wish.error());
     std::vector<history::Event> events;
-    const auto changes = host_.node().change_tenant(*wish, caller_of(request), events);
+    const auto changes = change_tenant(host_.engine().state(), *wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!wish->dry_run) host_.look_now();
@@ -156,20 +159,20 @@ void Api::install_changes(http::Server& server) {
     if (!made) return http::problem(made.error());
     const auto devices = list_field(*body, "devices");
     if (!devices) return http::problem(devices.error());
-    if (auto good = host_.node().check_devices(*devices); !good) return http::problem(good.error());
-    if (auto known = host_.node().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
-    const auto assigned = config::tenant_for(host_.node().configuration(), subject_of(request.peer, tenant, labels));
+    if (auto good = host_.engine().check_devices(*devices); !good) return http::problem(good.error());
+    if (auto known = host_.engine().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
+    const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
     const bool wants_promises = !guarantees->empty();
     if (wants_promises) look_before_change(request);  // what was promised to somebody who has ended is free
-    for (const DeviceView& device : host_.node().snapshot().devices) {
+    for (const DeviceView& device : host_.engine().snapshot().devices) {
       if (!wants_promises) break;
       const auto more = guarantees->find(device.device.uuid);
       if (more == guarantees->end()) continue;
       if (!viewer_of(request.peer).is_operator)
-        if (auto good = host_.node().may_promise(device, assigned->tenant, more->second, slice); !good)
+        if (auto good = may_promise(host_.engine().state(), device, assigned->tenant, more->second, slice); !good)
           return http::problem(good.error());
-      if (auto good = host_.node().can_promise(device, assigned->tenant, more->second, "", slice); !good)
+      if (auto good = can_promise(host_.engine().state(), device, assigned->tenant, more->second, "", slice); !good)
         return http::problem(good.error());
     }
     if (!lease.empty() && name.rfind(folder + "/books/", 0) != 0)
@@ -180,7 +183,7 @@ void Api::install_changes(http::Server& server) {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
-    host_.node().allow(*request.peer.uid, assigned->tenant);
+    host_.engine().state().allowed.emplace(*request.peer.uid, assigned->tenant);
     if (*made)
       host_.look_now();
     else

@@ -9,6 +9,7 @@
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/api.hpp"
+#include "node/state/promises.hpp"
 #include "node/subject.hpp"
 
 namespace ration::node {
@@ -64,16 +65,16 @@ void Api::install_leases(http::Server& server) {
       if (!size) return http::problem(size.error());
       *field = *size;
     }
-    const auto assigned = config::tenant_for(host_.node().configuration(), subject_of(request.peer, wish.tenant, ""));
+    const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(request.peer, wish.tenant, ""));
     if (!assigned) return http::problem(assigned.error());
     wish.tenant = assigned->tenant;
     if (wish.guarantee > Bytes{0} && !viewer_of(request.peer).is_operator) {
       Result<void> somewhere;
-      for (const DeviceView& device : host_.node().snapshot().devices)
-        if (somewhere = host_.node().may_promise(device, wish.tenant, wish.guarantee, ""); somewhere) break;
+      for (const DeviceView& device : host_.engine().snapshot().devices)
+        if (somewhere = may_promise(host_.engine().state(), device, wish.tenant, wish.guarantee, ""); somewhere) break;
       if (!somewhere) return http::problem(somewhere.error());
     }
-    for (const config::Tenant& tenant : host_.node().configuration().tenants)
+    for (const config::Tenant& tenant : host_.engine().configuration().tenants)
       if (tenant.name.value == wish.tenant) wish.priority = static_cast<int>(tenant.priority.value);
     // A person may let others go first; only an operator may go before others of the tenant's priority.
     constexpr std::int64_t kHighest = std::numeric_limits<std::int32_t>::max();
@@ -91,7 +92,7 @@ void Api::install_leases(http::Server& server) {
       wish.wait_ns = *duration;
     }
     std::optional<Bytes> most;  // of what its tenant may hold of any device
-    for (const auto& [where, share] : host_.node().shares())
+    for (const auto& [where, share] : shares(host_.engine().state()))
       if (where.first == wish.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
     if (most && wish.bytes > *most)
       return http::problem({"E1104",

@@ -53,17 +53,17 @@ Result<std::size_t> most_processes(const Request& request) {
 void Api::install_now(http::Server& server) {
   server.route("GET", "/healthz", [](const Request&) { return plain("ok\n"); });
   server.route("GET", "/readyz", [this](const Request&) {
-    if (host_.node().snapshot().time_ns != 0) return plain("ok\n");
+    if (host_.engine().snapshot().time_ns != 0) return plain("ok\n");
     return http::problem({"E1522", "the first look at the devices is not done yet.", "Try again in a second.", 1}, 503);
   });
   server.route("GET", "/metrics", [this](const Request&) {
     host_.look_if_stale();
     MetricsOptions options;
-    options.processes = host_.node().configuration().daemon.metrics_processes.value;
+    options.processes = host_.engine().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().waiting();
     options.stream_clients = host_.stream().subscribers();
     options.queue_waits = host_.leases().waits();
-    return plain(metrics_text(host_.node().snapshot(), host_.counters(), options),
+    return plain(metrics_text(host_.engine().snapshot(), host_.counters(), options),
                  "text/plain; version=0.0.4; charset=utf-8");
   });
   const http::Asset contract = http::make_asset("application/json", openapi_gzip(), true);
@@ -111,23 +111,23 @@ void Api::install_now(http::Server& server) {
     host_.look_if_stale();
     const auto most = most_processes(request);
     if (!most) return http::problem(most.error());
-    return answer_text("workloads", rows_text(host_.node().snapshot(), viewer_of(request.peer), *most));
+    return answer_text("workloads", rows_text(host_.engine().snapshot(), viewer_of(request.peer), *most));
   });
   server.route("GET", "/api/v1/devices", [this](const Request&) {
     host_.look_if_stale();
     json rows = json::array();
-    for (const DeviceView& device : host_.node().snapshot().devices) rows.push_back(device_json(device));
+    for (const DeviceView& device : host_.engine().snapshot().devices) rows.push_back(device_json(device));
     return answer("devices", rows);
   });
   server.route("GET", "/api/v1/devices/{gpu}", [this](const Request& request) {
     host_.look_if_stale();
     const std::string& wanted = request.captures.at("gpu");
-    const DeviceView* device = device_named(host_.node().snapshot(), wanted);
+    const DeviceView* device = device_named(host_.engine().snapshot(), wanted);
     return device == nullptr ? no_such("device", wanted) : answer("devices", json::array({device_json(*device)}));
   });
   server.route("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
     host_.look_if_stale();
-    const Snapshot& now = host_.node().snapshot();
+    const Snapshot& now = host_.engine().snapshot();
     const std::string& wanted = request.captures.at("gpu");
     const DeviceView* device = device_named(now, wanted);
     if (device == nullptr) return no_such("device", wanted);
@@ -135,21 +135,21 @@ void Api::install_now(http::Server& server) {
   });
   server.route("GET", "/api/v1/workloads/{name}", [this](const Request& request) {
     host_.look_if_stale();
-    const auto named = host_.node().registry().named(request.captures.at("name"), request.peer.uid);
+    const auto named = host_.engine().registry().named(request.captures.at("name"), request.peer.uid);
     if (!named) return http::problem(named.error());
-    return answer_text("workloads", rows_text_of((*named)->path, host_.node().snapshot(), viewer_of(request.peer)));
+    return answer_text("workloads", rows_text_of((*named)->path, host_.engine().snapshot(), viewer_of(request.peer)));
   });
   server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
     host_.look_if_stale();
-    const Node& node = host_.node();
+    const Engine& engine = host_.engine();
     const auto explained =
-        explain_workload(node.registry(), node.snapshot(), request.captures.at("name"), viewer_of(request.peer));
+        explain_workload(engine.registry(), engine.snapshot(), request.captures.at("name"), viewer_of(request.peer));
     return explained ? answer("explain_workload", *explained) : http::problem(explained.error());
   });
   server.route("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {
     host_.look_if_stale();
     const auto explained =
-        explain_process(host_.node().snapshot(), request.captures.at("pid"), viewer_of(request.peer));
+        explain_process(host_.engine().snapshot(), request.captures.at("pid"), viewer_of(request.peer));
     return explained ? answer("explain_process", *explained) : http::problem(explained.error());
   });
   server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
@@ -162,8 +162,9 @@ void Api::install_now(http::Server& server) {
   server.route("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
     host_.look_if_stale();
     const std::string& name = request.captures.at("name");
-    const json explained = explain_tenant(host_.node().snapshot(), name);
-    if (explained.at("devices").empty() && host_.node().tenants().find(name) == nullptr) return no_such("tenant", name);
+    const json explained = explain_tenant(host_.engine().snapshot(), name);
+    if (explained.at("devices").empty() && host_.engine().state().tenants.find(name) == nullptr)
+      return no_such("tenant", name);
     return answer("explain_tenant", explained);
   });
   server.route("GET", "/api/v1/health", [this](const Request& request) {

@@ -56,7 +56,7 @@ void Api::install_pages(http::Server& server) {
         response.content_type = "text/html; charset=utf-8";
         response.body = text;
         if (const std::size_t at = text.find(kMark); at != std::string::npos)
-          response.body.replace(at, kMark.size(), first_frame(host_.node().snapshot()));
+          response.body.replace(at, kMark.size(), first_frame(host_.engine().snapshot()));
         protect(response);
         return response;
       };

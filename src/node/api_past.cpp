@@ -9,6 +9,7 @@
 #include "machine/user_names.hpp"
 #include "node/api.hpp"
 #include "node/causes.hpp"
+#include "node/events/workload_events.hpp"
 
 namespace ration::node {
 namespace {
@@ -177,7 +178,8 @@ void Api::install_past(http::Server& server) {
     const std::string asker = request.peer.uid ? machine::user_name(*request.peer.uid) : "";
     ask_history(responder, "why",
                 [id = request.captures.at("id"), viewer = viewer_of(request.peer),
-                 fix = host_.node().fix_now(request.captures.at("id"), asker), asker](Reader& reader) -> Result<json> {
+                 fix = fix_now(host_.engine().state(), request.captures.at("id"), asker),
+                 asker](Reader& reader) -> Result<json> {
                   const auto event = reader.denial(id, asker);
                   if (!event) return tl::unexpected(event.error());
                   if (!may_see_details(*event, viewer))
@@ -222,12 +224,12 @@ void Api::install_past(http::Server& server) {
     if (const std::string* name = request.parameter("name"); name != nullptr) question.name = *name;
     if (const std::string* name = request.parameter("workload"); name != nullptr) {
       question.by = history::SeriesQuestion::By::kWorkload;
-      const auto running = host_.node().registry().named(*name);
+      const auto running = host_.engine().registry().named(*name);
       question.name = running ? (*running)->book.tenant + "/" + (*running)->book.name : *name;
     }
     json gpu = nullptr;
     if (const std::string* wanted = request.parameter("gpu"); wanted != nullptr && !wanted->empty()) {
-      for (const DeviceView& device : host_.node().snapshot().devices) {
+      for (const DeviceView& device : host_.engine().snapshot().devices) {
         if (!device.device.is_named(*wanted)) continue;
         question.uuid = device.device.uuid;
         gpu = device.device.index;

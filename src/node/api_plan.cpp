@@ -57,7 +57,7 @@ void Api::install_plan(http::Server& server) {
     if (!body) return http::problem(body.error());
     const auto spread = flag_field(*body, "spread");
     if (!spread) return http::problem(spread.error());
-    const auto devices = devices_of(*body, host_.node().snapshot());
+    const auto devices = devices_of(*body, host_.engine().snapshot());
     if (!devices) return http::problem(devices.error());
     const auto list = body->find("tenants");
     if (list == body->end() || !list->is_array() || list->empty() || list->size() > kMostTenants)

@@ -156,7 +156,7 @@ void answer_later(ApiHost& host, const Responder& responder, Make make) {
 
 void Api::install_reports(http::Server& server) {
   server.route_deferred("GET", "/api/v1/reports/usage", [this](const Request& request, const Responder& responder) {
-    auto question = question_of(request, host_.node().configuration());
+    auto question = question_of(request, host_.engine().configuration());
     if (!question) return responder.fail(question.error());
     if (const Viewer viewer = viewer_of(request.peer); !viewer.is_operator)
       question->asker = viewer.user ? machine::user_name(*viewer.user) : "";

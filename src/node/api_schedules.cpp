@@ -1,6 +1,7 @@
 // Schedules: shown to everybody, changed by operators.
 #include "http/problem.hpp"
 #include "node/api.hpp"
+#include "node/commands/schedules.hpp"
 
 namespace ration::node {
 
@@ -49,7 +50,7 @@ json to_json(const std::vector<ScheduleRow>& rows) {
 
 }  // namespace
 
-json Api::schedules() { return to_json(host_.node().schedules()); }
+json Api::schedules() { return to_json(schedule_rows(host_.engine().state())); }
 
 void Api::install_schedules(http::Server& server) {
   server.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
@@ -58,7 +59,7 @@ void Api::install_schedules(http::Server& server) {
     if (!wish) return http::problem(wish.error());
     std::vector<history::Event> events;
     const bool dry_run = is_dry_run(request);
-    const auto rows = host_.node().set_schedule(std::move(*wish), caller_of(request), dry_run, events);
+    const auto rows = set_schedule(host_.engine().state(), std::move(*wish), caller_of(request), dry_run, events);
     if (!rows) return http::problem(rows.error());
     if (dry_run) return answer("schedules", to_json(*rows));
     host_.record(std::move(events));
@@ -68,7 +69,8 @@ void Api::install_schedules(http::Server& server) {
   server.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
     std::vector<history::Event> events;
     const bool dry_run = is_dry_run(request);
-    const auto rows = host_.node().remove_schedule(request.captures.at("name"), caller_of(request), dry_run, events);
+    const auto rows =
+        remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request), dry_run, events);
     if (!rows) return http::problem(rows.error());
     if (dry_run) return answer("schedules", to_json(*rows));
     host_.record(std::move(events));

@@ -12,6 +12,8 @@
 #include "config/text.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
+#include "node/state/promises.hpp"
+#include "node/state/residency.hpp"
 #include "policy/configured_promises.hpp"
 #include "policy/configured_slices.hpp"
 
@@ -65,15 +67,15 @@ std::string Daemon::other_port() const {
 }
 
 std::string Daemon::greeting(bool with_link) {
-  const Snapshot& now = node_.snapshot();
+  const Snapshot& now = engine_.snapshot();
   std::string text = fmt::format("ration {}: {} ({}) · socket {}", RATION_VERSION, counted(now.devices.size(), "GPU"),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, socket_);
   const bool has_dashboard = !dashboard_address().empty();
   if (has_dashboard) text += fmt::format(" · {} (this machine only)", dashboard_address());
   std::size_t set = 0;
-  for (const config::Row& row : node_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
+  for (const config::Row& row : engine_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
   text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,
-                      node_.configuration().rows.size() - set, database_);
+                      engine_.configuration().rows.size() - set, database_);
   if (has_dashboard && with_link)
     text += fmt::format("\n dashboard: {}   (this link works once, within an hour)", make_link());
   if (has_dashboard)
@@ -96,20 +98,20 @@ void Daemon::run(const std::function<void()>& ready) {
   if (const std::string other = other_port(); !other.empty()) publish({plain_event("daemon", other)});
   look();
   for (const config::Problem& broken :  // who has promised too much is governed all the same
-       policy::broken_promises(node_.configuration(), devices_of(node_.snapshot())))
+       policy::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
     publish({plain_event("config", fmt::format("{}: {}; {}", config::place_text(broken), broken.what, broken.fix))});
   ready();
   loop_.run();
-  publish(node_.finish());
+  publish(engine_.finish());
   publish({plain_event("daemon", "the daemon ended")});
   commit();
 }
 
 // Half a second while somebody looks or anything changes, else the slower rate.
 void Daemon::schedule_look() {
-  const config::Daemon& settings = node_.configuration().daemon;
-  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || node_.anything_moves() ||
-                     webhook_.busy() || node_.anybody_held_back();
+  const config::Daemon& settings = engine_.configuration().daemon;
+  const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || engine_.is_unsettled() ||
+                     webhook_.busy() || engine_.anybody_held_back();
   next_look_ =
       loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
 }
@@ -120,7 +122,7 @@ void Daemon::look_if_stale() {
   const double now = monotonic_seconds();
   look_budget_ = std::min(kMostAtHand, look_budget_ + kLongestShare * (now - look_budget_since_));
   look_budget_since_ = now;
-  const double age = static_cast<double>(unix_time_ns() - std::min(unix_time_ns(), node_.snapshot().time_ns)) / 1e9;
+  const double age = static_cast<double>(unix_time_ns() - std::min(unix_time_ns(), engine_.snapshot().time_ns)) / 1e9;
   if (look_budget_ < last_look_seconds_ && age <= last_look_seconds_ / kLongestShare) return;
   look();
   look_budget_ = std::max(0.0, look_budget_ - last_look_seconds_);
@@ -135,19 +137,21 @@ void Daemon::look() {
   const double before = monotonic_seconds();
   const std::uint64_t now = unix_time_ns();
   if (!history_.in_place()) commit();  // which begins a new one: /health is never older than a look
-  node_.note_queue(leases_.waiting());
-  std::vector<Event> events = node_.look(now);
+  engine_.state().queue_length = leases_.waiting();
+  std::vector<Event> events = engine_.tick(now);
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
-  const Node::Moves moves = node_.take_moves();
+  const ResidencyChanges moves = std::exchange(engine_.state().residency_changes, {});
   for (const std::string& path : moves.left) leases_.leave(path);
-  for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, node_.snapshot(), now);
-  for (Event& event : leases_.step(node_.snapshot(), now, node_.shares())) events.push_back(std::move(event));
-  for (const std::string& path : leases_.take_returning()) node_.let_return(path);
+  for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, engine_.snapshot(), now);
+  for (Event& event : leases_.step(engine_.snapshot(), now, shares(engine_.state())))
+    events.push_back(std::move(event));
+  for (const std::string& path : leases_.take_returning()) let_return(engine_.state(), path);
   if (slices_due_) cut_as_configured(events);
-  history::Sample sample = node_.take_sample();
+  history::Sample sample = sampler_.take(engine_.state());
   count_time();
   if (!sample.devices.empty()) remember(sample, events);
-  for (const auto& ended : node_.take_ended()) history_.run_ended(ended.run, ended.ended, ended.exit_code);
+  for (const auto& ended : std::exchange(engine_.state().ended_runs, {}))
+    history_.run_ended(ended.run, ended.ended, ended.exit_code);
   const auto amounts = [](const history::Sample& each) {
     std::vector<std::uint64_t> used;
     for (const auto& workload : each.workloads) used.push_back(workload.used.count());
@@ -166,7 +170,7 @@ void Daemon::look() {
 
 void Daemon::cut_as_configured(std::vector<Event>& events) {
   std::vector<machine::Device> devices;
-  for (const DeviceView& view : node_.snapshot().devices) {
+  for (const DeviceView& view : engine_.snapshot().devices) {
     devices.push_back(view.device);
     const Bytes others = view.promised - std::min(view.promised, view.sliced) + view.keep_free;
     devices.back().total -= std::min(view.device.total, others);  // slices are cut from the rest
@@ -177,7 +181,7 @@ void Daemon::cut_as_configured(std::vector<Event>& events) {
   const auto alone = store->try_lock();
   if (!alone) return;  // somebody starts there at this moment
   slices_due_ = false;
-  for (std::string& told : policy::apply_configured_slices(*store, node_.configuration(), devices))
+  for (std::string& told : policy::apply_configured_slices(*store, engine_.configuration(), devices))
     events.push_back(plain_event("config", std::move(told)));
 }
 
@@ -210,7 +214,7 @@ void Daemon::count_time() {
   for (const auto& workload : last_sample_.workloads) {
     if (workload.device >= last_sample_.devices.size()) continue;
     int gpu = 0;
-    for (const DeviceView& device : node_.snapshot().devices)
+    for (const DeviceView& device : engine_.snapshot().devices)
       if (device.device.uuid == last_sample_.devices[workload.device].uuid) gpu = device.device.index;
     auto& sums = counters_.byte_seconds[{workload.tenant, gpu}];
     sums.used += static_cast<double>(workload.used.count()) * seconds;
@@ -269,7 +273,7 @@ void Daemon::tell(const std::vector<Event>& events) {
 }
 
 void Daemon::send_alerts(const std::vector<Event>& events) {
-  const std::string& url = node_.configuration().alerts.webhook.value;
+  const std::string& url = engine_.configuration().alerts.webhook.value;
   if (url.empty()) return;
   for (const Event& event : events) {
     if (event.type != "alert") continue;
@@ -298,9 +302,9 @@ void Daemon::commit() {
 void Daemon::stay_reachable() {
   const std::string& own = options_.folders.front().first;
   Result<void> good;
-  if (!node_.has_claim()) {
+  if (!engine_.state().claims.holds_own()) {
     good = ledger::Store::make(own);
-    if (good) good = node_.claim(own);
+    if (good) good = engine_.state().claims.own(own);
   }
   if (good) good = server_.keep_socket();
   const std::string problem = good ? "" : good.error().what;
@@ -311,16 +315,16 @@ void Daemon::stay_reachable() {
 Result<std::vector<std::string>> Daemon::reload() {
   auto fresh = config::read_configuration();
   if (fresh) {
-    if (const auto broken = policy::broken_promises(*fresh, devices_of(node_.snapshot())); !broken.empty())
+    if (const auto broken = policy::broken_promises(*fresh, devices_of(engine_.snapshot())); !broken.empty())
       fresh = tl::unexpected(policy::too_much(broken));
   }
   if (!fresh) {
     publish({plain_event("config", "a new configuration was rejected: " + fresh.error().what)});
     return tl::unexpected(fresh.error());
   }
-  std::vector<std::string> lines = config::difference(node_.configuration(), *fresh);
-  node_.configure(std::move(*fresh));
-  history_.set_longest_step(longest_step(node_.configuration().daemon));
+  std::vector<std::string> lines = config::difference(engine_.configuration(), *fresh);
+  engine_.configure(std::move(*fresh));
+  history_.set_longest_step(longest_step(engine_.configuration().daemon));
   slices_due_ = true;
   publish(
       {plain_event("config", lines.empty() ? "the configuration was read again: nothing changed"
@@ -335,9 +339,9 @@ Result<history::ClosedPeriod> Daemon::close_period(const std::string& name) {
 }
 
 json Daemon::health(bool with_folders) const {
-  const Snapshot& now = node_.snapshot();
+  const Snapshot& now = engine_.snapshot();
   json folders = json::array();
-  for (const auto& [folder, owner] : node_.registry().folders())
+  for (const auto& [folder, owner] : engine_.registry().folders())
     folders.push_back({{"folder", folder}, {"user", machine::user_name(owner)}});
   json data{{"version", RATION_VERSION},
             {"pid", ::getpid()},
@@ -345,7 +349,7 @@ json Daemon::health(bool with_folders) const {
             {"last_look", utc(now.time_ns)},
             {"looks", counters_.looks},
             {"look_seconds", counters_.look_seconds},
-            {"workloads", node_.registry().workloads().size()},
+            {"workloads", engine_.registry().workloads().size()},
             {"stream_clients", stream_.subscribers()},
             {"connections", server_.connections()},
             {"recorded_to", history::rfc3339(history_.committed_to())},
@@ -366,7 +370,8 @@ json Daemon::health(bool with_folders) const {
   check("socket", unreachable_.empty(), unreachable_.empty() ? "listens on " + socket_ : unreachable_);
   if (!listen_.empty())
     check("port", other_port().empty(), other_port().empty() ? "listens on " + dashboard_address() : other_port());
-  check("books", true, fmt::format("{} workloads in {} folders", node_.registry().workloads().size(), folders.size()));
+  check("books", true,
+        fmt::format("{} workloads in {} folders", engine_.registry().workloads().size(), folders.size()));
   data["checks"] = checks;
   return data;
 }

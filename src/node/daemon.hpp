@@ -15,12 +15,13 @@
 #include "http/event_loop.hpp"
 #include "http/server.hpp"
 #include "http/stream.hpp"
+#include "node/accounting/sampler.hpp"
 #include "node/api.hpp"
+#include "node/engine.hpp"
 #include "node/event_flood.hpp"
 #include "node/leases.hpp"
 #include "node/login_token.hpp"
 #include "node/metrics.hpp"
-#include "node/node.hpp"
 #include "node/webhook.hpp"
 #include "node/worker.hpp"
 
@@ -68,7 +69,7 @@ class Daemon final : private ApiHost {
   void stay_reachable();
 
   // ApiHost
-  Node& node() override { return node_; }
+  Engine& engine() override { return engine_; }
   Leases& leases() override { return leases_; }
   Worker& worker() override { return worker_; }
   http::EventStream& stream() override { return stream_; }
@@ -92,7 +93,8 @@ class Daemon final : private ApiHost {
   DaemonOptions options_;
   std::string state_, socket_, listen_, token_file_, database_;
   history::History history_;
-  Node node_;
+  Engine engine_;
+  Sampler sampler_;
   Leases leases_;
   EventFlood flood_;
   Webhook webhook_;

@@ -132,11 +132,11 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
       new Daemon(std::move(options), std::move(*configuration), std::move(*past), std::move(state), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
     // Of somebody with very many folders some are left out: their programs register again when they start.
-    if (auto good = daemon->node_.adopt(folder, owner); !good && good.error().exit_code != 5)
+    if (auto good = daemon->engine_.adopt(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
   if (auto listening = daemon->server_.listen(std::move(*places)); !listening) return tl::unexpected(listening.error());
-  if (auto alone = daemon->node_.claim(daemon->options_.folders.front().first); !alone)
+  if (auto alone = daemon->engine_.state().claims.own(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
   return daemon;
 }
@@ -150,7 +150,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
       token_file_(places.token_file),
       database_(history.path()),
       history_(std::move(history)),
-      node_(node_options(options_, state_, database_), std::move(configuration)),
+      engine_(node_options(options_, state_, database_), std::move(configuration)),
       leases_(state_ + "/leases.json"),
       stream_(loop_, stream_options(database_)),
       api_(*this),

@@ -174,7 +174,7 @@ class Contract(unittest.TestCase):
 
     def test_every_schema_has_a_place_where_its_document_is_made_and_the_other_way_round(self):
         made = set()
-        for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").glob("*.cpp")]:
+        for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").rglob("*.cpp")]:
             text = path.read_text()
             made |= set(re.findall(r'(?:print_json\(|answer(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         refusals = {"explain", "set"}  # what these verbs do has the schemas of HTTP

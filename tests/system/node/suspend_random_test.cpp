@@ -17,7 +17,9 @@
 
 #include "base/clock.hpp"
 #include "ledger/book.hpp"
-#include "node/node.hpp"
+#include "node/commands/residency.hpp"
+#include "node/engine.hpp"
+#include "node/state/residency.hpp"
 
 namespace ration::node {
 namespace {
@@ -106,12 +108,12 @@ class SuspendRandomTest : public ::testing::Test {
     options.simulated = true;
     options.runtime_folder = folder_;
     options.checkpoint_jobs = std::make_unique<JobsHere>(folder_);
-    node_ = std::make_unique<Node>(std::move(options), config::Configuration{});
-    ASSERT_TRUE(node_->adopt(folder_, ::getuid()));
+    engine_ = std::make_unique<Engine>(std::move(options), config::Configuration{});
+    ASSERT_TRUE(engine_->adopt(folder_, ::getuid()));
   }
   void TearDown() override {
     for (Program& program : programs_) end(program);
-    node_.reset();
+    engine_.reset();
     std::filesystem::remove_all(folder_);
   }
 
@@ -154,19 +156,21 @@ class SuspendRandomTest : public ::testing::Test {
   }
 
   void look() {
-    (void)node_->look(unix_time_ns());
-    for (const auto& [path, because] : node_->take_moves().asking) node_->let_return(path);
+    (void)engine_->tick(unix_time_ns());
+    for (const auto& [path, because] : std::exchange(engine_->state().residency_changes, {}).asking)
+      let_return(engine_->state(), path);
   }
 
   [[nodiscard]] std::string state(const Program& program) const {
-    const AccountView* account = node_->snapshot().account_of(program.book, 0);
+    const AccountView* account = engine_->snapshot().account_of(program.book, 0);
     return account == nullptr ? "gone" : account->suspended ? "suspended" : "here";
   }
 
   /// Asks, and looks until it is done. Empty: it is suspended now.
   std::string suspend(const Program& program) {
     std::vector<history::Event> events;
-    if (const auto begun = node_->suspend(program.name, caller_, events); !begun) return begun.error().what;
+    if (const auto begun = node::suspend(engine_->state(), program.name, caller_, events); !begun)
+      return begun.error().what;
     look();
     return state(program) == "suspended" ? "" : "it was not suspended";
   }
@@ -214,10 +218,10 @@ class SuspendRandomTest : public ::testing::Test {
       std::vector<history::Event> events;
       switch (pick(4)) {
         case 0:
-          (void)node_->suspend(programs_[number].name, caller_, events);
+          (void)node::suspend(engine_->state(), programs_[number].name, caller_, events);
           break;
         case 1:
-          (void)node_->resume(programs_[number].name, caller_);
+          (void)node::resume(engine_->state(), programs_[number].name, caller_);
           break;
         default:
           order_something(number);
@@ -249,7 +253,7 @@ class SuspendRandomTest : public ::testing::Test {
                          [&](const Program& each) { return state(each) == "here"; });
     };
     for (int looks = 0; looks < 100 && (looks < 2 || !all_here()); ++looks) {
-      for (const Program& program : programs_) (void)node_->resume(program.name, caller_);
+      for (const Program& program : programs_) (void)node::resume(engine_->state(), program.name, caller_);
       look();
     }
     EXPECT_TRUE(all_here());
@@ -258,7 +262,7 @@ class SuspendRandomTest : public ::testing::Test {
   inline static std::string node_folder_;
   std::string folder_;
   machine::Device device_;
-  std::unique_ptr<Node> node_;
+  std::unique_ptr<Engine> engine_;
   std::vector<Program> programs_;
   int kinds_[kAtOnce] = {};  // bit 0: managed memory, bit 1: shared with its neighbour
   std::uint64_t runs_ = 0;
@@ -289,7 +293,7 @@ TEST_F(SuspendRandomTest, ItComesBackOnlyWhereThereIsMoreRoomThanItNeeds) {
   ASSERT_EQ(suspend(leaves), "");
   takes.tell(fmt::format("take {}", (16_GiB - 1_GiB - 64_MiB - 64_MiB - 100_MiB).count() >> 20));
   ASSERT_TRUE(takes.answers_well());
-  ASSERT_TRUE(node_->resume(leaves.name, caller_));
+  ASSERT_TRUE(node::resume(engine_->state(), leaves.name, caller_));
   for (int looks = 0; looks < 5; ++looks) look();
   EXPECT_EQ(state(leaves), "suspended");
   takes.tell("free");

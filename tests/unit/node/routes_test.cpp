@@ -16,7 +16,7 @@ namespace {
 /// Routes are installed without a daemon: nothing of it is asked for before a request comes.
 class NoDaemon final : public ApiHost {
  public:
-  Node& node() override { throw std::logic_error("asked while the routes are installed"); }
+  Engine& engine() override { throw std::logic_error("asked while the routes are installed"); }
   Leases& leases() override { throw std::logic_error("asked while the routes are installed"); }
   Worker& worker() override { throw std::logic_error("asked while the routes are installed"); }
   http::EventStream& stream() override { throw std::logic_error("asked while the routes are installed"); }

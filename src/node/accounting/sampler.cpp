@@ -1,7 +1,6 @@
-// What the accounts are told of a look.
-#include <algorithm>
+#include "node/accounting/sampler.hpp"
 
-#include "node/node.hpp"
+#include <algorithm>
 
 namespace ration::node {
 namespace {
@@ -32,7 +31,7 @@ std::vector<const AccountView*> credible_first(const std::vector<AccountView>& a
 }  // namespace
 
 // The book's peak is that of the whole run: what has grown has grown since the last sample.
-Bytes Node::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
+Bytes Sampler::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
   auto& known = peaks_[workload.path];
   known.resize(std::max<std::size_t>(known.size(), account + 1));
   const Bytes peak = std::min(workload.book.accounts[account].peak, Bytes{history::kLargestDevice});
@@ -41,16 +40,16 @@ Bytes Node::new_peak(const Workload& workload, std::uint32_t account, Bytes used
   return std::max(peak, used);
 }
 
-history::Sample Node::take_sample() {
+history::Sample Sampler::take(NodeState& state) {
   history::Sample sample;
-  sample.time_ns = static_cast<std::int64_t>(snapshot_.time_ns);
+  sample.time_ns = static_cast<std::int64_t>(state.snapshot.time_ns);
   const auto denials_of = [](const Workload& workload, std::uint32_t account) {
     return static_cast<std::uint64_t>(std::count_if(workload.book.denials.begin(), workload.book.denials.end(),
                                                     [&](const auto& denial) { return denial.account == account; }));
   };
   std::map<std::string, std::size_t> places;
   std::vector<Bytes> left;  // by place: of the device's memory
-  for (const DeviceView& device : snapshot_.devices) {
+  for (const DeviceView& device : state.snapshot.devices) {
     places[device.device.uuid] = sample.devices.size();
     left.push_back(device.device.total);
     sample.devices.push_back({device.device.uuid, device.device.name, device.device.total,
@@ -58,11 +57,11 @@ history::Sample Node::take_sample() {
                               device.ungoverned,
                               device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0})});
   }
-  for (const AccountView* each : credible_first(snapshot_.accounts)) {
+  for (const AccountView* each : credible_first(state.snapshot.accounts)) {
     const AccountView& account = *each;
     const auto place = places.find(account.uuid);
     if (place == places.end()) continue;
-    const Workload& workload = registry_.workloads().at(account.path);
+    const Workload& workload = state.registry.workloads().at(account.path);
     const Bytes used = std::min(account.credible(), left[place->second]);
     left[place->second] -= used;
     const Bytes peak = new_peak(workload, account.account, used);
@@ -74,15 +73,15 @@ history::Sample Node::take_sample() {
   }
   // Begun and over between two looks, or denied and over: nothing was held at the looks, and it was there all the
   // same.
-  for (const Workload& workload : std::exchange(gone_, {})) {
+  for (const Workload& workload : std::exchange(state.ended_workloads, {})) {
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
       const auto place = std::find_if(
-          snapshot_.devices.begin(), snapshot_.devices.end(),
+          state.snapshot.devices.begin(), state.snapshot.devices.end(),
           [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
-      if (place == snapshot_.devices.end()) continue;
+      if (place == state.snapshot.devices.end()) continue;
       sample.workloads.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
                                   workload.book.name, workload.book.tenant, workload.user, workload.book.labels,
-                                  static_cast<std::size_t>(place - snapshot_.devices.begin()), Bytes{0},
+                                  static_cast<std::size_t>(place - state.snapshot.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
                                   new_peak(workload, account, Bytes{0}), denials_of(workload, account),
                                   history::to_ms(workload.book.ended_ns)});

@@ -1,10 +1,7 @@
-// What somebody who was denied memory could be granted, and the denial explained with it.
+#include "node/state/limit_room.hpp"
+
 #include <algorithm>
 #include <utility>
-
-#include "machine/user_names.hpp"
-#include "node/node.hpp"
-#include "policy/denials.hpp"
 
 namespace ration::node {
 namespace {
@@ -62,11 +59,12 @@ void add_obstacle(policy::LimitRoom& room, const BalanceInput& input, std::size_
 
 }  // namespace
 
-std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::uint32_t account, Bytes needed) const {
-  if (!machine_ || account >= workload.book.accounts.size()) return std::nullopt;
-  for (const machine::Device& device : machine_->devices) {
-    const auto latest = balanced_.find(device.uuid);
-    if (device.bytes != workload.book.accounts[account].device || latest == balanced_.end()) continue;
+std::optional<policy::LimitRoom> room_for(const NodeState& state, const Workload& workload, std::uint32_t account,
+                                          Bytes needed) {
+  if (!state.machine || account >= workload.book.accounts.size()) return std::nullopt;
+  for (const machine::Device& device : state.machine->devices) {
+    const auto latest = state.balanced.find(device.uuid);
+    if (device.bytes != workload.book.accounts[account].device || latest == state.balanced.end()) continue;
     const auto& places = latest->second.places;
     const auto place = std::find(places.begin(), places.end(), std::pair(workload.path, account));
     if (place == places.end()) return std::nullopt;
@@ -75,7 +73,7 @@ std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::u
     BalanceAccount& mine = input.accounts[index];
     if (latest->second.because[index].empty()) {  // else the policy's limit stays, whatever is configured
       mine.limit = device.total;
-      for (const policy::Slice& slice : slices_)
+      for (const policy::Slice& slice : state.slices)
         if (slice.name == workload.book.slice && slice.uuid == device.uuid) mine.limit = slice.size;
     }
     mine.wants = std::max(needed, mine.used + kGranule) - mine.used;
@@ -88,32 +86,6 @@ std::optional<policy::LimitRoom> Node::room_for(const Workload& workload, std::u
     return room;
   }
   return std::nullopt;
-}
-
-policy::DenialExplained Node::explained(const Workload& workload, const ledger::Denial& denial) const {
-  const bool by_limit = denial.reason == ledger::DenialReason::kLimit;
-  const auto room = by_limit ? room_for(workload, denial.account, denial.used + denial.requested) : std::nullopt;
-  auto explained =
-      policy::explain_denial(denial, workload.book, true, room, [this](const auto& device) { return gpu_of(device); });
-  tell_who_has_it(workload, denial, explained);
-  // Owners may lower what is theirs, and nothing else.
-  const auto holder = registry_.named(room ? room->promise.name : "", workload.owner);
-  const bool lowers_own =
-      explained.fix.find(" --guarantee ") != std::string::npos && holder && (*holder)->owner == workload.owner;
-  if (explained.fix.rfind("ration set ", 0) == 0 && !lowers_own && !machine::is_operator(workload.owner))
-    explained.fix.insert(0, machine::kAskOperator);
-  return explained;
-}
-
-std::string Node::fix_now(const std::string& denial, const std::string& asker) const {
-  const auto id = policy::parse_denial_id(denial);
-  if (!id) return {};
-  for (const auto& [path, workload] : registry_.workloads()) {
-    if (workload.book.run_number != id->run || workload.user != asker) continue;
-    for (const ledger::Denial& each : workload.book.denials)
-      if (each.sequence == id->number) return explained(workload, each).fix;
-  }
-  return {};
 }
 
 }  // namespace ration::node

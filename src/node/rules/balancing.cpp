@@ -1,23 +1,27 @@
-// Whose limit is lowered while another's guarantee is taken up, and raised again when there is room.
+#include "node/rules/balancing.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "node/decisions/balance.hpp"
-#include "node/node.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/state/promises.hpp"
 
 namespace ration::node {
 
 using history::Event;
 using history::plain_event;
 
+namespace {
+
 // A book says no more than its limit, unless that was lowered below what is held; then the driver knows of it. And it
 // says nothing where the driver knew of nothing when both were read: what was taken since then is in no driver's number
 // yet. Others' limits do not hang on what else is written there.
-Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effective) const {
+Bytes trusted_usage(const NodeState& state, const Workload& workload, std::uint32_t account, Bytes effective) {
   constexpr Bytes kBesideIt{std::uint64_t{1} << 30};  // code, driver: as for violators
   const Bytes said = workload.used[account];
-  const AccountView* view = snapshot_.account_of(workload.path, account);
+  const AccountView* view = state.snapshot.account_of(workload.path, account);
   if (view == nullptr) return std::min(said, effective);  // new: its limit is what it may have
   if (view->used > kBesideIt && view->credible() == Bytes{0}) return std::min(said, kBesideIt);
   if (said <= effective) return said;
@@ -29,8 +33,6 @@ Bytes Node::believed(const Workload& workload, std::uint32_t account, Bytes effe
   return std::min(said, std::max(effective, held + kBesideIt));
 }
 
-namespace {
-
 // A charge over the limit sleeps until the daemon has looked. Where more cannot be had even for who asks, it is denied
 // then, and so is every one as large, until the next look; unless somebody gives back, or it was told to wait.
 Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& account, bool may_come) {
@@ -41,20 +43,58 @@ Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& accoun
   return below > effective ? std::min(below, configured) : Bytes{0};
 }
 
-}  // namespace
-
 /// Who took and gave back nothing for so long gives back first.
 constexpr std::uint64_t kIdleAfter = 60'000'000'000;
 
-void Node::balance_devices(const machine::Machine& machine, std::vector<Event>& events) {
-  std::map<std::string, bool> resized;
-  for (const machine::Device& device : machine.devices) {
+// Within each group (one workload, one user's, all that fit) what is left goes to those who want more, else to all, in
+// equal parts: together they never exceed the limit, between two looks either.
+void apply_policies(NodeState& state, const machine::Device& device, const std::vector<const Workload*>& workloads,
+                    BalanceInput& input, std::vector<std::string>& because) {
+  because.assign(input.accounts.size(), {});
+  std::map<std::pair<const config::Policy*, std::string>, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    const config::Policy* policy = policy_of(state, *workloads[i]);
+    if (policy == nullptr || !policy->limit.value.is_set()) continue;
+    const bool each = policy->per.value == config::Per::kWorkload, user = policy->per.value == config::Per::kUser;
+    groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}].push_back(i);
+  }
+  for (const auto& [key, members] : groups) {
+    const config::Policy& policy = *key.first;
+    const auto limit = policy.limit.value.on(device.total, device.room());
+    if (!limit) continue;
+    Bytes used;
+    std::size_t askers = 0;
+    for (const std::size_t member : members) {
+      used += input.accounts[member].used;
+      askers += input.accounts[member].wants > Bytes{0} ? 1 : 0;
+    }
+    const Bytes left = *limit - std::min(*limit, used);
+    for (const std::size_t member : members) {
+      BalanceAccount& account = input.accounts[member];
+      const bool shares = askers == 0 || account.wants > Bytes{0};
+      const Bytes part = shares ? Bytes{left.count() / (askers == 0 ? members.size() : askers)} : Bytes{0};
+      if (account.used + part >= account.limit) continue;
+      account.limit = account.used + part;
+      account.guarantee = std::min(account.guarantee, account.limit);
+      because[member] = policy.per.value == config::Per::kUser
+                            ? fmt::format("{} has {} by the policy at {}", workloads[member]->user, format_size(*limit),
+                                          policy.limit.origin.text())
+                            : fmt::format("the policy at {} gives {}", policy.limit.origin.text(), format_size(*limit));
+    }
+  }
+}
+
+}  // namespace
+
+void BalancingRule::run(NodeState& state, Events& events) {
+  if (!state.machine) return;
+  for (const machine::Device& device : state.machine->devices) {
     BalanceInput input;
     Bytes governed;
     std::vector<std::pair<const Workload*, std::uint32_t>> places;
-    for (const auto& [path, workload] : registry_.workloads()) {
-      OwnedWorkload* owned = limits_.find(path);
-      if (owned == nullptr || suspension_.is_away(path)) continue;
+    for (const auto& [path, workload] : state.registry.workloads()) {
+      OwnedWorkload* owned = state.limits.find(path);
+      if (owned == nullptr || state.suspension.is_away(path)) continue;
       for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {
         if (workload.book.accounts[account].device != device.bytes) continue;
         const OwnedLimit& mine = owned->accounts[account];
@@ -62,11 +102,11 @@ void Node::balance_devices(const machine::Machine& machine, std::vector<Event>& 
         entry.id = fmt::format("{}/{}", workload.book.tenant, workload.book.name);
         entry.tenant = workload.book.tenant;
         entry.limit = mine.configured;
-        entry.guarantee = unchecked_.count(path) != 0 ? Bytes{0} : mine.guarantee;
-        entry.used = believed(workload, account, mine.effective);
-        entry.wants = wanted_[path][account];
+        entry.guarantee = state.running[path].unchecked ? Bytes{0} : mine.guarantee;
+        entry.used = trusted_usage(state, workload, account, mine.effective);
+        entry.wants = state.running[path].wanted[account];
         entry.effective = mine.effective;
-        entry.idle = activity_[path].since_ns + kIdleAfter < now_ns_;
+        entry.idle = state.running[path].activity.since_ns + kIdleAfter < state.now_ns;
         governed += entry.used;
         input.accounts.push_back(std::move(entry));
         places.emplace_back(&workload, account);
@@ -76,9 +116,9 @@ void Node::balance_devices(const machine::Machine& machine, std::vector<Event>& 
     // Ungoverned, and the driver's own.
     const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
     input.capacity = device.total - std::min(device.total, others);
-    input.reserved = reserved_on(device);
+    input.reserved = reserved_on(state, device);
     input.capacity -= std::min(input.capacity, input.reserved);
-    for (const TenantNow& tenant : tenants_.all()) {
+    for (const TenantNow& tenant : state.tenants.all()) {
       BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
       if (const auto limit = tenant.limit.on(device.total, device.room())) entry.limit = *limit;
       if (tenant.guarantee.is_set())
@@ -90,59 +130,36 @@ void Node::balance_devices(const machine::Machine& machine, std::vector<Event>& 
     std::vector<const Workload*> workloads;
     for (const auto& place : places) workloads.push_back(place.first);
     std::vector<std::string> because;
-    apply_policies(device, workloads, input, because);
+    apply_policies(state, device, workloads, input, because);
     const std::vector<Balanced> balanced = balance(input);
     const bool somebody_gives_back =
         std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });
-    BalancedDevice& latest = balanced_[device.uuid] = {std::move(input), {}, because};
+    BalancedDevice& latest = state.balanced[device.uuid] = {std::move(input), {}, because};
     for (const auto& [workload, account] : places) latest.places.emplace_back(workload->path, account);
     for (std::size_t i = 0; i < balanced.size(); ++i) {
       const auto& [workload, account] = places[i];
-      OwnedLimit& mine = limits_.find(workload->path)->accounts[account];
+      OwnedLimit& mine = state.limits.find(workload->path)->accounts[account];
       mine.held_back_by = balanced[i].reason == LimitReason::kConfigured ? because[i] : to_text(balanced[i]);
       mine.reason = balanced[i].reason;
       mine.ceiling = ceiling_of(mine.configured, balanced[i].effective, latest.input.accounts[i],
                                 somebody_gives_back || workload->book.on_deny == ledger::OnDeny::kWait);
       if (mine.effective == balanced[i].effective) continue;
-      limit_moves_.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by, now_ns_);
+      state.limit_moves.note({workload->path, account}, mine.effective, balanced[i].effective, mine.held_back_by,
+                             state.now_ns);
       mine.effective = balanced[i].effective;
-      limits_.changed();
-      if (const auto written = limits_.write(*workload); !written)
+      state.limits.changed();
+      if (const auto written = state.limits.write(*workload); !written)
         events.push_back(plain_event("guard_lost", written.error().what));
     }
   }
-  for (const LimitMoves::Burst& burst : limit_moves_.take_over(now_ns_))
-    if (const auto known = registry_.workloads().find(burst.place.first); known != registry_.workloads().end())
-      tell_move(known->second, burst, events);
+  for (const LimitMoves::Burst& burst : state.limit_moves.take_over(state.now_ns))
+    if (const auto known = state.registry.workloads().find(burst.place.first);
+        known != state.registry.workloads().end())
+      report_limit_move(state, known->second, burst, events);
 }
 
-std::vector<Event> Node::finish() {
-  std::vector<Event> events;
-  for (const auto& [path, workload] : registry_.workloads()) tell_moves_of(workload, events);
-  return events;
-}
-
-void Node::tell_moves_of(const Workload& workload, std::vector<Event>& events) {
-  for (const LimitMoves::Burst& burst : limit_moves_.take_of(workload.path)) tell_move(workload, burst, events);
-}
-
-void Node::tell_move(const Workload& workload, const LimitMoves::Burst& burst, std::vector<Event>& events) const {
-  std::string text = fmt::format("{}/{} may hold {} instead of {}", workload.book.tenant, workload.book.name,
-                                 format_size(burst.to), format_size(burst.from));
-  if (!burst.because.empty()) text += ": " + burst.because;
-  const std::uint64_t length = burst.last_ns - burst.first_ns;
-  if (burst.count > 1)
-    text += length < 1'000'000'000
-                ? fmt::format(" (the last of {} changes)", burst.count)
-                : fmt::format(" (the last of {} changes within {})", burst.count, format_duration(length));
-  Event event = event_of(workload, "rebalanced", std::move(text));
-  event.time = history::to_ms(burst.last_ns);
-  event.first_time = history::to_ms(burst.first_ns);
-  event.count = static_cast<std::int64_t>(burst.count);
-  event.gpu = gpu_of(workload.book.accounts[burst.place.second].device);
-  event.old_value = std::to_string(burst.from.count());
-  event.new_value = std::to_string(burst.to.count());
-  events.push_back(std::move(event));
+bool BalancingRule::is_unsettled() const {
+  return std::any_of(others_.begin(), others_.end(), [](const auto& entry) { return entry.second.unsure(); });
 }
 
 }  // namespace ration::node

@@ -1,13 +1,15 @@
-// What the driver holds for a workload beyond what its book has: loaded code, the local memory of kernels, contexts
-// that no hook saw. No request of the program tells of it, so it is found by comparison, and its limit binds it from
-// then on.
+#include "node/rules/unrequested.hpp"
+
 #include <algorithm>
 
 #include "ledger/book.hpp"
 #include "ledger/store_limits.hpp"
-#include "node/node.hpp"
 
 namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
 namespace {
 
 /// What all processes have together: what the driver says, and managed memory, which it leaves out. Absent: it does not
@@ -26,11 +28,11 @@ std::optional<Bytes> seen_by_driver(const AccountView& account) {
 
 // A book was read before the driver was asked, and is read once more now: what was taken or returned in between is in
 // one of the two. Memory that came and went in between is not, so several looks have to agree.
-void Node::note_unrequested() {
+void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
   decltype(unrequested_) present;
-  for (const AccountView& view : snapshot_.accounts) {
-    const auto workload = registry_.workloads().find(view.path);
-    if (workload == registry_.workloads().end() || limits_.find(view.path) == nullptr) continue;
+  for (const AccountView& view : state.snapshot.accounts) {
+    const auto workload = state.registry.workloads().find(view.path);
+    if (workload == state.registry.workloads().end() || state.limits.find(view.path) == nullptr) continue;
     const ledger::AccountSnapshot& book = workload->second.book.accounts[view.account];
     const std::pair key{view.path, view.account};
     const auto known = unrequested_.find(key);

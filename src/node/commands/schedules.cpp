@@ -1,9 +1,6 @@
-// Schedules: those of the configuration, and before them those that people set.
+#include "node/commands/schedules.hpp"
+
 #include <fmt/format.h>
-
-#include <ctime>
-
-#include "node/node.hpp"
 
 namespace ration::node {
 namespace {
@@ -39,28 +36,11 @@ Result<void> may_schedule(const Caller& caller) {
   return fail("E1502", "you may not change schedules.", "Ask root or a member of group ration.", 5);
 }
 
-}  // namespace
-
-config::LocalTime local_time(std::uint64_t now_ns) {
-  const auto seconds = static_cast<std::time_t>(now_ns / 1'000'000'000U);
-  std::tm broken{};
-  ::localtime_r(&seconds, &broken);
-  return {broken.tm_wday, broken.tm_hour, broken.tm_min};
-}
-
-void Node::apply_schedules() {
-  std::vector<config::Schedule> all;
-  for (const ScheduleWish& wish : schedules_.all())
-    if (auto schedule = to_schedule(wish, configuration_)) all.push_back(std::move(*schedule));
-  all.insert(all.end(), configured_schedules_.begin(), configured_schedules_.end());
-  configuration_.schedules = std::move(all);
-}
-
-std::vector<ScheduleRow> Node::rows_of(const std::vector<ScheduleWish>& wishes) const {
-  const config::LocalTime now = local_time(now_ns_);
+std::vector<ScheduleRow> rows_of(const NodeState& state, const std::vector<ScheduleWish>& wishes) {
+  const config::LocalTime now = local_time(state.now_ns);
   std::vector<ScheduleRow> rows;
   for (const ScheduleWish& wish : wishes) {
-    const auto schedule = to_schedule(wish, configuration_);
+    const auto schedule = to_schedule(wish, state.configuration);
     ScheduleRow row =
         schedule ? row_of(*schedule, now) : ScheduleRow{{}, wish.when, wish.days, wish.set, {}, {}, false};
     row.name = wish.name;
@@ -68,23 +48,25 @@ std::vector<ScheduleRow> Node::rows_of(const std::vector<ScheduleWish>& wishes) 
     if (!schedule) row.rests = schedule.error().what;
     rows.push_back(std::move(row));
   }
-  for (const config::Schedule& schedule : configured_schedules_) rows.push_back(row_of(schedule, now));
+  for (const config::Schedule& schedule : state.configured_schedules) rows.push_back(row_of(schedule, now));
   return rows;
 }
 
-std::vector<ScheduleRow> Node::schedules() const { return rows_of(schedules_.all()); }
+}  // namespace
 
-Result<std::vector<ScheduleRow>> Node::set_schedule(ScheduleWish wish, const Caller& caller, bool dry_run,
-                                                    std::vector<Event>& events) {
+std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return rows_of(state, state.schedules.all()); }
+
+Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller, bool dry_run,
+                                              std::vector<Event>& events) {
   if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
   wish.by = caller.name;
   const std::string name = wish.name;
-  auto fresh = schedules_.with(std::move(wish), configuration_);
+  auto fresh = state.schedules.with(std::move(wish), state.configuration);
   if (!fresh) return tl::unexpected(fresh.error());
-  const std::vector<ScheduleRow> rows = rows_of(*fresh);
+  const std::vector<ScheduleRow> rows = rows_of(state, *fresh);
   if (dry_run) return rows;
-  if (auto kept = schedules_.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
-  apply_schedules();
+  if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
+  apply_schedules(state);
   const ScheduleRow& row = rows.front();
   std::string limits;
   for (const auto& [tenant, limit] : row.set)
@@ -95,15 +77,15 @@ Result<std::vector<ScheduleRow>> Node::set_schedule(ScheduleWish wish, const Cal
   return rows;
 }
 
-Result<std::vector<ScheduleRow>> Node::remove_schedule(const std::string& name, const Caller& caller, bool dry_run,
-                                                       std::vector<Event>& events) {
+Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name, const Caller& caller,
+                                                 bool dry_run, std::vector<Event>& events) {
   if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
-  auto fresh = schedules_.without(name);
+  auto fresh = state.schedules.without(name);
   if (!fresh) return tl::unexpected(fresh.error());
-  const std::vector<ScheduleRow> rows = rows_of(*fresh);
+  const std::vector<ScheduleRow> rows = rows_of(state, *fresh);
   if (dry_run) return rows;
-  if (auto kept = schedules_.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
-  apply_schedules();
+  if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
+  apply_schedules(state);
   events.push_back(plain_event("config", fmt::format("schedule {} was removed by {}", name, caller.name)));
   events.back().by = caller.name;
   return rows;

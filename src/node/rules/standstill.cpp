@@ -1,15 +1,17 @@
-// Programs that hold memory of a device and wait for each other's: one of them is suspended, and asks at once to
-// return.
+#include "node/rules/standstill.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "node/node.hpp"
+#include "node/state/residency.hpp"
 
 namespace ration::node {
-namespace {
 
 using history::Event;
+using history::plain_event;
+
+namespace {
 
 /// Whose memory could not be moved is left in peace for so long.
 constexpr std::uint64_t kTriedAgain = 60'000'000'000;
@@ -39,25 +41,23 @@ WaitsFor obstacle(const OwnedLimit& limit, Bytes needed, bool has_pool_of_policy
   return WaitsFor::kDevice;
 }
 
-}  // namespace
-
-StandstillWorkload Node::standing_of(const Workload& workload) {
+StandstillWorkload standing_of(NodeState& state, const Workload& workload) {
   using State = Suspension::State;
   StandstillWorkload standing;
-  const State state = suspension_.state_of(workload.path);
+  const State residency = state.suspension.state_of(workload.path);
   standing.id = workload.path;
-  standing.here = state == State::kHere;
-  standing.moves = state == State::kLeaving || state == State::kReturning;
-  if (const TenantNow* tenant = tenants_.find(workload.book.tenant))
+  standing.here = residency == State::kHere;
+  standing.moves = residency == State::kLeaving || residency == State::kReturning;
+  if (const TenantNow* tenant = state.tenants.find(workload.book.tenant))
     standing.priority = static_cast<int>(tenant->priority);
-  const auto failed = cannot_leave_.find(workload.path);
-  standing.can_leave = failed == cannot_leave_.end() || now_ns_ >= failed->second + kTriedAgain;
+  const auto failed = state.running[workload.path].suspension_failed_ns;
+  standing.can_leave = !failed || state.now_ns >= *failed + kTriedAgain;
   // Who is denied after a while goes on by itself.
   const bool waits = workload.book.waiting > 0 && workload.book.on_deny == ledger::OnDeny::kWait;
-  const OwnedWorkload* owned = limits_.find(workload.path);
-  const std::string policy = pool_of_policy(policy_of(workload), workload);
+  const OwnedWorkload* owned = state.limits.find(workload.path);
+  const std::string policy = pool_of_policy(policy_of(state, workload), workload);
   for (std::size_t i = 0; owned != nullptr && i < workload.book.accounts.size(); ++i) {
-    const auto gpu = gpu_of(workload.book.accounts[i].device);
+    const auto gpu = gpu_of(state, workload.book.accounts[i].device);
     if (!gpu) continue;
     const OwnedLimit& limit = owned->accounts[i];
     StandstillPlace place{*gpu, workload.used[i], limit.guarantee, WaitsFor::kNothing, {}, {}};
@@ -72,15 +72,17 @@ StandstillWorkload Node::standing_of(const Workload& workload) {
   return standing;
 }
 
-void Node::break_standstills(std::vector<Event>& events) {
+}  // namespace
+
+void StandstillRule::run(NodeState& state, Events& events) {
   std::vector<StandstillWorkload> standing;
-  for (const auto& [path, workload] : registry_.workloads()) standing.push_back(standing_of(workload));
-  for (const StandstillDecision& decision : standstills_.look(standing, now_ns_)) {
-    const Workload& leaver = registry_.workloads().at(decision.leaves);
-    const Workload& other = registry_.workloads().at(decision.for_whom);
+  for (const auto& [path, workload] : state.registry.workloads()) standing.push_back(standing_of(state, workload));
+  for (const StandstillDecision& decision : standstills_.look(standing, state.now_ns)) {
+    const Workload& leaver = state.registry.workloads().at(decision.leaves);
+    const Workload& other = state.registry.workloads().at(decision.for_whom);
     const std::string for_whom = other.book.tenant + "/" + other.book.name;
     Event event =
-        event_of(leaver, "suspending",
+        event_of(state, leaver, "suspending",
                  fmt::format("{}/{} is being suspended: {} workloads on GPU {} hold memory and wait for more; its {} "
                              "let {} go on, which has waited longer",
                              leaver.book.tenant, leaver.book.name, decision.waiting, decision.gpu,
@@ -88,14 +90,14 @@ void Node::break_standstills(std::vector<Event>& events) {
     event.gpu = decision.gpu;
     event.bytes = static_cast<std::int64_t>(decision.freed.count());
     event.by = "daemon";
-    if (const auto begun = begin_suspension(leaver, false); !begun) {
+    if (const auto begun = begin_suspension(state, leaver, false); !begun) {
       event.type = "suspend_failed";
       event.text = fmt::format("{}/{} and {} wait for each other's memory, and it was not suspended: {}",
                                leaver.book.tenant, leaver.book.name, for_whom, begun.error().what);
       event.fix = begun.error().fix;
-      cannot_leave_[decision.leaves] = now_ns_;
+      state.running[decision.leaves].suspension_failed_ns = state.now_ns;
     } else {
-      suspension_.ask(decision.leaves, fmt::format("it gave way to {} and still waits", for_whom));
+      state.suspension.ask(decision.leaves, fmt::format("it gave way to {} and still waits", for_whom));
     }
     events.push_back(std::move(event));
   }

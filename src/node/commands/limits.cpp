@@ -1,0 +1,241 @@
+#include "node/commands/limits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/command.hpp"
+#include "base/strings.hpp"
+#include "node/events/tenant_events.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/state/promises.hpp"
+#include "policy/plan.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using machine::Device;
+
+namespace {
+
+Result<void> may_change(const Workload& workload, const Caller& caller, bool raises) {
+  if (caller.is_operator) return {};
+  const bool own = caller.user && *caller.user == workload.owner;
+  if (own && !raises) return {};
+  return fail("E1502",
+              fmt::format("you may not {} {} (owner {}).", own ? "raise the limit of" : "change workload",
+                          workload.book.name, workload.user),
+              own ? "Ask root or a member of group ration; lowering it is yours."
+                  : "Ask root or a member of group ration, or change your own: ration ps",
+              5);
+}
+
+std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::string& tenant,
+                                           const config::Amount& limit) {
+  std::vector<TenantChange::Over> over;
+  for (const DeviceView& device : state.snapshot.devices) {
+    const auto most = limit.on(device.device.total, device.device.room());
+    Bytes used;
+    for (const AccountView& account : state.snapshot.accounts)
+      if (account.tenant == tenant && account.gpu == device.device.index) used += account.used;
+    if (most && used > *most) over.push_back({device.device.index, used, *most});
+  }
+  return over;
+}
+
+}  // namespace
+
+Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,
+                                                  std::vector<Event>& events) {
+  if (request.limit.empty() && request.guarantee.empty()) {
+    return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
+  }
+  const auto named = state.registry.named(request.workload, caller.user);
+  if (!named) return tl::unexpected(named.error());
+  const Workload* workload = *named;
+  OwnedWorkload* owned = state.limits.find(workload->path);
+  if (owned == nullptr)
+    return fail("E1801", fmt::format("{} is beginning at this moment.", request.workload), "Again in a second.", 3);
+  if (request.expected_changes && *request.expected_changes != owned->changes) {
+    return fail("E1503",
+                fmt::format("{} was changed by {} meanwhile (limit now {}).", workload->book.name, owned->changed_by,
+                            format_size(owned->accounts.front().configured)),
+                "ration ps, then say it again.", 4);
+  }
+  if (auto good = may_change(*workload, caller, false); !good) return tl::unexpected(good.error());
+  if (!state.machine) return tl::unexpected(state.machine.error());
+
+  std::vector<LimitChanged> changes;
+  std::vector<OwnedLimit> fresh = owned->accounts;
+  for (std::uint32_t account = 0; account < fresh.size(); ++account) {
+    const auto device =
+        std::find_if(state.machine->devices.begin(), state.machine->devices.end(),
+                     [&](const Device& each) { return each.bytes == workload->book.accounts[account].device; });
+    if (device == state.machine->devices.end()) continue;
+    if (!request.gpu.empty() && !device->is_named(request.gpu)) continue;
+    OwnedLimit& mine = fresh[account];
+    LimitChanged change{.path = workload->path,
+                        .workload = workload->book.name,
+                        .gpu = device->index,
+                        .old_limit = mine.configured,
+                        .limit = mine.configured,
+                        .effective = mine.effective,
+                        .old_guarantee = mine.guarantee,
+                        .guarantee = mine.guarantee,
+                        .used = workload->used[account],
+                        .device_free = device->free,
+                        .held_back_by = {}};
+    if (!request.limit.empty()) {
+      const auto limit = policy::changed_limit(*device, request.limit, mine.configured);
+      if (!limit) return tl::unexpected(limit.error());
+      change.limit = *limit;
+      for (const policy::Slice& slice : state.slices)
+        if (slice.name == workload->book.slice && slice.uuid == device->uuid && *limit > slice.size)
+          return fail("E1104",
+                      fmt::format("{} is more than its slice {} has ({}).", format_size(*limit), slice.name,
+                                  format_size(slice.size)),
+                      command({"set", workload->book.name, "--limit", exact_size(slice.size)}), 2);
+    }
+    if (!request.guarantee.empty()) {
+      const auto guarantee = policy::guarantee_on(*device, request.guarantee);
+      if (!guarantee) return tl::unexpected(guarantee.error());
+      change.guarantee = *guarantee;
+      for (const DeviceView& view : state.snapshot.devices) {
+        if (view.device.index != device->index || *guarantee <= mine.guarantee) continue;
+        if (auto good = can_promise(state, view, workload->book.tenant, *guarantee, workload->path); !good)
+          return tl::unexpected(good.error());
+      }
+    }
+    if (auto good = check_amounts(change); !good) return tl::unexpected(good.error());
+    const bool raises = change.limit > change.old_limit || change.guarantee > mine.guarantee;
+    if (auto good = may_change(*workload, caller, raises); !good) return tl::unexpected(good.error());
+    mine.configured = change.limit;
+    // A raised limit waits for the next look where somebody else's guarantee may need the room; any other holds now.
+    mine.effective = mine.held_back_by.empty() ? change.limit : std::min(mine.effective, change.limit);
+    mine.guarantee = change.guarantee;
+    change.effective = mine.effective;
+    change.held_back_by = mine.held_back_by;
+    changes.push_back(std::move(change));
+  }
+  if (changes.empty()) {
+    return fail("E1801", fmt::format("{} has nothing on GPU {}.", workload->book.name, request.gpu), "ration ps", 3);
+  }
+  const bool nothing_new = std::all_of(changes.begin(), changes.end(), [](const LimitChanged& change) {
+    return change.limit == change.old_limit && change.guarantee == change.old_guarantee;
+  });
+  if (request.dry_run || nothing_new) return changes;
+
+  const std::vector<OwnedLimit> before = std::exchange(owned->accounts, std::move(fresh));
+  if (auto written = state.limits.write(*workload); !written) {
+    owned->accounts = before;
+    return tl::unexpected(written.error());
+  }
+  ++owned->changes;
+  owned->changed_by = caller.name;
+  owned->changed_ns = state.now_ns;
+  state.limits.changed();
+  report_limit_moves(state, *workload, events);
+  state.limit_moves.forget(workload->path);
+  for (const LimitChanged& change : changes) {
+    std::string what;
+    if (!request.limit.empty())
+      what = fmt::format("limit {} → {}", format_size(change.old_limit), format_size(change.limit));
+    if (!request.guarantee.empty())
+      what += fmt::format("{}guarantee {} → {}", what.empty() ? "" : ", ", format_size(change.old_guarantee),
+                          format_size(change.guarantee));
+    Event event = event_of(
+        state, *workload, "resized",
+        fmt::format(
+            "{}/{}: {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name, what, *change.gpu, caller.name,
+            change.used > change.limit ? fmt::format("; shrinking, over by {}", format_size(change.used - change.limit))
+                                       : std::string()));
+    event.gpu = change.gpu;
+    event.by = caller.name;
+    event.old_value = std::to_string(change.old_limit.count());
+    event.new_value = std::to_string(change.limit.count());
+    events.push_back(std::move(event));
+  }
+  // It holds all the same, until the daemon is started again.
+  if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_problem_told, true))
+    events.push_back(history::plain_event("daemon", saved.error().what));
+  return changes;
+}
+
+void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
+  for (LimitChanged& change : changes) {
+    for (const AccountView& account : snapshot.accounts) {
+      if (account.path != change.path || account.gpu != change.gpu) continue;
+      change.effective = account.limit;
+      change.held_back_by = account.held_back_by;
+    }
+  }
+}
+
+Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request, const Caller& caller,
+                                                std::vector<Event>& events) {
+  if (!caller.is_operator)
+    return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
+                "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
+  const TenantNow* tenant = state.tenants.find(request.workload);
+  if (tenant == nullptr) {
+    std::vector<std::string> names;
+    for (const TenantNow& each : state.tenants.all()) names.push_back(each.name);
+    return fail("E1801",
+                fmt::format("no tenant is named '{}' in the configuration.{}", request.workload,
+                            suggestion(request.workload, names)),
+                "ration config print", 3);
+  }
+  if (request.limit.empty() && request.guarantee.empty())
+    return fail("E1420", "nothing to change.", command({"set", tenant->name, "--limit", "6GiB"}), 2);
+  if (!request.gpu.empty())
+    return fail("E1420", "what a tenant may have holds on every GPU.", "Leave --gpu out, or set its workloads.", 2);
+  if (request.expected_changes && *request.expected_changes != tenant->changes)
+    return fail("E1503",
+                fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
+                            tenant->limit.is_set() ? tenant->limit.text : "none"),
+                "ration ps, then say it again.", 4);
+  if (!state.machine) return tl::unexpected(state.machine.error());
+  Bytes largest;
+  for (const machine::Device& device : state.machine->devices) largest = std::max(largest, device.total);
+  for (const std::string& text : {request.limit, request.guarantee}) {
+    const auto size = parse_size(text, largest, largest);
+    if (!text.empty() && size && *size > largest && *size < kUnlimited)
+      return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
+                  command({"set", tenant->name, "--limit", "max"}), 2);
+  }
+  for (const machine::Device& device : state.machine->devices) {
+    const config::Amount limit{request.limit.empty() ? tenant->limit.text : request.limit},
+        guarantee{request.guarantee.empty() ? tenant->guarantee.text : request.guarantee};
+    const auto most = limit.on(device.total, device.room());
+    if (!most) return tl::unexpected(most.error());
+    if (!guarantee.is_set()) continue;
+    const auto kept = guarantee.on(device.total, device.room());
+    if (!kept) return tl::unexpected(kept.error());
+    if (*kept > *most)
+      return fail("E1305",
+                  fmt::format("the guarantee {} is more than the limit {}.", format_size(*kept), format_size(*most)),
+                  command({"set", tenant->name, "--limit", guarantee.text}), 2);
+    const auto before =
+        tenant->guarantee.is_set() ? tenant->guarantee.on(device.total, device.room()) : Result<Bytes>(Bytes{0});
+    if (request.guarantee.empty() || (before && *kept <= *before)) continue;  // nothing more is promised
+    for (const DeviceView& view : state.snapshot.devices)
+      if (view.device.index == device.index)
+        if (auto good = can_guarantee(state, view, tenant->name, *kept); !good) return tl::unexpected(good.error());
+  }
+  const std::string name = tenant->name;
+  std::vector<TenantChange> would;
+  if (!request.limit.empty()) would.push_back({name, "limit", tenant->limit.text, request.limit, caller.name, {}});
+  if (!request.guarantee.empty())
+    would.push_back({name, "guarantee", tenant->guarantee.text, request.guarantee, caller.name, {}});
+  auto changes = request.dry_run ? Result<std::vector<TenantChange>>(std::move(would))
+                                 : state.tenants.change(name, request.limit, request.guarantee, caller.name);
+  if (!changes) return changes;
+  for (TenantChange& change : *changes) {
+    if (change.what == "limit") change.over = over_limit(state, name, config::Amount{change.new_text});
+    if (!request.dry_run) events.push_back(tenant_changed_event(change));
+  }
+  return changes;
+}
+
+}  // namespace ration::node

@@ -1,0 +1,226 @@
+#include "node/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "machine/user_names.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/rules/alerts.hpp"
+#include "node/rules/balancing.hpp"
+#include "node/rules/denials.hpp"
+#include "node/rules/driver_limits.hpp"
+#include "node/rules/idle.hpp"
+#include "node/rules/lifecycle.hpp"
+#include "node/rules/orphaned.hpp"
+#include "node/rules/overuse.hpp"
+#include "node/rules/returning.hpp"
+#include "node/rules/schedules.hpp"
+#include "node/rules/shrinking.hpp"
+#include "node/rules/soft_limits.hpp"
+#include "node/rules/standstill.hpp"
+#include "node/rules/suspension.hpp"
+#include "node/rules/tamper.hpp"
+#include "node/rules/trims.hpp"
+#include "node/rules/ungoverned.hpp"
+#include "node/rules/ungoverned_policy.hpp"
+#include "node/rules/unrequested.hpp"
+#include "node/rules/waits.hpp"
+#include "node/state_file.hpp"
+#include "node/subject.hpp"
+#include "node/whole_file.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+namespace {
+
+template <typename... Rules>
+std::vector<std::unique_ptr<Rule>> in_order(std::unique_ptr<Rules>... rules) {
+  std::vector<std::unique_ptr<Rule>> order;
+  (order.push_back(std::move(rules)), ...);
+  return order;
+}
+
+}  // namespace
+
+Engine::Engine(NodeOptions options, config::Configuration configuration)
+    : state_(std::move(options), std::move(configuration)),
+      folders_file_(state_.options.state_folder.empty() ? "" : state_.options.state_folder + "/folders.json") {
+  before_ = in_order(std::make_unique<LifecycleRule>(), std::make_unique<DenialRule>(), std::make_unique<WaitRule>(),
+                     std::make_unique<TamperRule>(), std::make_unique<SuspensionRule>(),
+                     std::make_unique<BalancingRule>(), std::make_unique<DriverLimitRule>(state_.options));
+  after_ =
+      in_order(std::make_unique<UngovernedRule>(), std::make_unique<ShrinkingRule>(), std::make_unique<OrphanedRule>(),
+               std::make_unique<UnrequestedRule>(), std::make_unique<OveruseRule>(), std::make_unique<SoftLimitRule>(),
+               std::make_unique<UngovernedPolicyRule>(), std::make_unique<TrimRule>(), std::make_unique<IdleRule>(),
+               std::make_unique<StandstillRule>(), std::make_unique<ReturnRule>(), std::make_unique<AlertRule>());
+  for (const auto* rules : {&before_, &after_})
+    for (const auto& rule : *rules) rule->configure(state_.configuration);
+  adopt_known_folders();
+  state_.registry.set_tenant_rule([this](const Workload& workload) { return tenant_of(workload); });
+  state_.registry.set_folder_rule([this](const std::string& folder) { return state_.claims.is_anothers(folder); });
+  state_.registry.set_node_rule([this](const Workload& workload) { return is_of_this_node(workload); });
+}
+
+std::vector<Event> Engine::tick(std::uint64_t now_ns) {
+  state_.now_ns = now_ns;
+  if (state_.first_tick_ns == 0) {
+    state_.first_tick_ns = now_ns;
+    query_devices();  // to know whose the books are that are read first
+  }
+  state_.changes = state_.registry.refresh();
+  std::vector<Event> events = std::exchange(state_.pending_events, {});
+  ScheduleRule().run(state_, events);
+  query_devices();
+  if (!state_.machine && !machine_lost_)
+    events.push_back(plain_event("daemon", "the devices cannot be asked: " + state_.machine.error().what));
+  machine_lost_ = !state_.machine;
+  state_.slices = state_.options.slices();
+
+  run(before_, events);
+  builder_.build(state_, events);
+  run(after_, events);
+
+  const auto saved = state_.limits.save();
+  if (!saved && !state_.save_problem_told) events.push_back(plain_event("daemon", saved.error().what));
+  state_.save_problem_told = !saved;
+  for (Event& event : events)
+    if (event.time == 0) event.time = history::to_ms(now_ns);
+  return events;
+}
+
+void Engine::run(const std::vector<std::unique_ptr<Rule>>& rules, Events& events) {
+  for (const auto& rule : rules) {
+    rule->run(state_, events);
+    for (const std::string& path : std::exchange(state_.forgotten, {}))
+      for (const auto* all : {&before_, &after_})
+        for (const auto& each : *all) each->forget(path);
+  }
+}
+
+void Engine::query_devices() {
+  state_.machine = state_.options.query_devices();
+  if (!state_.machine) return;
+  for (const machine::Device& device : state_.machine->devices) state_.devices_seen.insert(device.bytes);
+}
+
+std::vector<Event> Engine::finish() {
+  std::vector<Event> events;
+  for (const auto& [path, workload] : state_.registry.workloads()) report_limit_moves(state_, workload, events);
+  return events;
+}
+
+void Engine::configure(config::Configuration configuration) {
+  state_.configuration = std::move(configuration);
+  state_.configured_schedules = state_.configuration.schedules;
+  apply_schedules(state_);
+  for (auto& [path, running] : state_.running) running.policy.reset();
+  for (const auto* rules : {&before_, &after_})
+    for (const auto& rule : *rules) rule->configure(state_.configuration);
+}
+
+// A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
+std::string Engine::tenant_of(const Workload& workload) {
+  const std::string& named = workload.book.tenant;
+  if (state_.allowed.count({workload.owner, named}) != 0) return named;
+  // Whoever was charged before a restart is charged still, whatever the book says by now.
+  if (const OwnedWorkload* owned = state_.limits.find(workload.path);
+      owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&
+      !owned->tenant.empty())
+    return owned->tenant;
+  config::Subject subject;
+  subject.user = workload.user;
+  subject.uid = workload.owner;
+  subject.groups = machine::groups_of(workload.owner);
+  subject.labels = labels_of(workload.book.labels);
+  // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
+  const auto& tenants = state_.configuration.tenants;
+  const bool names_a_tenant =
+      std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
+  subject.asks_for_another = machine::names_another_user(named, workload.owner);
+  subject.is_operator = machine::is_operator(workload.owner);
+  if (names_a_tenant || subject.asks_for_another) subject.asked_tenant = named;
+  if (const auto assigned = config::tenant_for(state_.configuration, subject)) return assigned->tenant;
+  subject.asked_tenant.clear();
+  const auto by_rule = config::tenant_for(state_.configuration, subject);
+  const std::string charged = by_rule ? by_rule->tenant : workload.user;
+  Event event = event_of(state_, workload, "violation",
+                         fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
+                                     workload.book.name, named, workload.user, charged));
+  event.tenant = charged;
+  state_.pending_events.push_back(std::move(event));
+  return charged;
+}
+
+Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
+  const auto before = state_.registry.folders();
+  if (auto known = state_.registry.adopt(folder, owner); !known) return known;
+  if (const std::string real = real_folder(folder); state_.claims.is_anothers(real))
+    return fail(
+        "E1530",
+        fmt::format("the books in {} are governed by another daemon: {}.", folder, state_.claims.governor_of(real)),
+        "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
+  if (state_.registry.folders() == before || folders_file_.empty()) return {};
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& [path, whose] : state_.registry.folders()) rows.push_back({path, whose});
+  return write_whole_file(folders_file_, rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+// Who was governed before a restart is not to be taken for somebody who never was.
+void Engine::adopt_known_folders() {
+  const char* lost =
+      "workloads of folders other than its own are governed again when one more starts there: ration ps.";
+  std::string damage = read_state_file(folders_file_, lost, [this](const nlohmann::json& rows) {
+    if (!rows.is_array()) throw std::invalid_argument("it is no list");
+    std::vector<std::pair<std::string, std::uint32_t>> known;
+    for (const auto& row : rows)
+      known.emplace_back(row.at(0).get<std::string>(), whole_number<std::uint32_t>(row.at(1)));
+    for (const auto& [folder, owner] : known)  // one that is gone, or has another owner by now, is left out
+      (void)state_.registry.adopt(folder, owner);
+  });
+  for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(), std::move(damage)})
+    if (!text.empty()) state_.pending_events.push_back(plain_event("daemon", std::move(text)));
+}
+
+// A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here
+// before a restart is so still, also when its device has been lost since then.
+bool Engine::is_of_this_node(const Workload& workload) const {
+  const OwnedWorkload* owned = state_.limits.find(workload.path);
+  const auto& accounts = workload.book.accounts;
+  return state_.devices_seen.empty() || accounts.empty() ||
+         (owned != nullptr && owned->file_number == workload.file_number) ||
+         std::any_of(accounts.begin(), accounts.end(),
+                     [&](const auto& account) { return state_.devices_seen.count(account.device) != 0; });
+}
+
+Result<void> Engine::check_devices(const std::vector<std::string>& uuids) const {
+  if (!state_.machine || uuids.empty()) return {};
+  std::vector<std::string> own;
+  for (const machine::Device& device : state_.machine->devices) own.push_back(device.uuid);
+  const bool any = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {
+    return std::find(own.begin(), own.end(), uuid) != own.end();
+  });
+  if (any) return {};
+  return fail("E1532", fmt::format("this daemon governs other GPUs: {}.", fmt::join(own, ", ")),
+              "RATION_SOCKET=<the socket of the daemon that governs these>, or leave --wait out", 4);
+}
+
+bool Engine::is_unsettled() const {
+  const auto unsettled = [](const std::vector<std::unique_ptr<Rule>>& rules) {
+    return std::any_of(rules.begin(), rules.end(), [](const auto& rule) { return rule->is_unsettled(); });
+  };
+  return state_.suspension.anything_moves() || state_.suspension.anybody_may_ask() || unsettled(before_) ||
+         unsettled(after_);
+}
+
+bool Engine::anybody_held_back() const {
+  return std::any_of(state_.snapshot.accounts.begin(), state_.snapshot.accounts.end(),
+                     [](const AccountView& account) { return !account.held_back_by.empty(); });
+}
+
+}  // namespace ration::node

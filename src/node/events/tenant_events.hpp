@@ -1,0 +1,11 @@
+// How a change of a tenant's numbers is told.
+#pragma once
+
+#include "history/sample.hpp"
+#include "node/tenants.hpp"
+
+namespace ration::node {
+
+[[nodiscard]] history::Event tenant_changed_event(const TenantChange& change);
+
+}  // namespace ration::node

@@ -1,0 +1,21 @@
+// Events that more than one rule or command tells of a workload.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "node/state/node_state.hpp"
+
+namespace ration::node {
+
+void report_started(const NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+/// Those that are new in the latest refresh of its book; also notes what was wanted.
+void report_denials(NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+/// The changes of its limit that were held back so far, before whatever may have come of them.
+void report_limit_moves(NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+void report_limit_move(const NodeState& state, const Workload& workload, const LimitMoves::Burst& burst,
+                       std::vector<history::Event>& events);
+/// What to type about a denial of a workload of `asker` that still runs; empty: it does not, or is not known.
+[[nodiscard]] std::string fix_now(const NodeState& state, const std::string& denial, const std::string& asker);
+
+}  // namespace ration::node

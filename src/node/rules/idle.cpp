@@ -1,0 +1,94 @@
+#include "node/rules/idle.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ledger/store_limits.hpp"
+#include "node/state/residency.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+namespace {
+
+IdlePolicy to_policy(const config::Idle& idle) {
+  IdlePolicy result;
+  result.after_ns = static_cast<std::uint64_t>(idle.after.value->count());
+  result.below_percent = static_cast<int>(idle.below.value);
+  result.action = idle.action.value == config::IdleAction::kSuspend ? IdleAction::kSuspend
+                  : idle.action.value == config::IdleAction::kTrim  ? IdleAction::kTrim
+                                                                    : IdleAction::kReport;
+  return result;
+}
+
+// Known for all processes of a device that does nothing; else by process, where the driver tells.
+std::optional<int> utilisation_of(const NodeState& state, const Workload& workload) {
+  if (!state.machine) return std::nullopt;
+  int highest = 0;
+  for (const machine::Device& device : state.machine->devices) {
+    const bool has_it = std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
+                                    [&](const auto& account) { return account.device == device.bytes; });
+    if (!has_it) continue;
+    if (!device.utilisation) return std::nullopt;
+    if (*device.utilisation == 0) continue;
+    if (!device.processes) return std::nullopt;
+    for (const AccountView& account : state.snapshot.accounts) {
+      if (account.path != workload.path || account.gpu != device.index) continue;
+      for (const ProcessView& process : account.processes) {
+        const auto same = std::find_if(device.processes->begin(), device.processes->end(),
+                                       [&](const auto& each) { return each.pid == process.pid; });
+        if (same == device.processes->end()) {
+          if (process.driver_used || process.used == Bytes{0}) continue;  // it is not there
+          return std::nullopt;
+        }
+        if (!same->utilisation) return std::nullopt;
+        highest = std::max(highest, *same->utilisation);
+      }
+    }
+  }
+  return highest;
+}
+
+}  // namespace
+
+void IdleRule::run(NodeState& state, Events& events) {
+  for (const auto& [path, workload] : state.registry.workloads()) {
+    const config::Policy* policy = policy_of(state, workload);
+    if (policy == nullptr || !policy->idle.after.value || state.suspension.state_of(path) != Suspension::State::kHere ||
+        state.limits.find(path) == nullptr)
+      continue;
+    const IdlePolicy rule = to_policy(policy->idle);
+    // Who waits for memory rests because it must.
+    const std::uint64_t active_ns = workload.book.waiting > 0 ? state.now_ns : state.running[path].activity.since_ns;
+    const auto decision =
+        idle_.look({path, sum(workload.used), active_ns, utilisation_of(state, workload)}, rule, state.now_ns);
+    // What it does while it rests is told from the second half of its rest on.
+    const bool rests = idle_.idle_ns(path, state.now_ns).value_or(0) * 2 >= rule.after_ns;
+    if (!rests || rule.action != IdleAction::kSuspend) {
+      state.suspension.stop_watching(path);
+    } else if (const auto processes = processes_of(state, workload)) {
+      state.suspension.watch(path, *processes, state.now_ns);
+    }
+    if (!decision) continue;
+    Event event = event_of(state, workload, "idle",
+                           fmt::format("{}/{}: {}", workload.book.tenant, workload.book.name, decision->reason));
+    if (decision->action == IdleAction::kTrim) {
+      if (ledger::request_trim(workload.descriptor, workload.owner) == ledger::BookStatus::kOk)
+        begin_trim(state, workload, "policy");
+      event.text += "; it is asked to give back what it does not use";
+    } else if (decision->action == IdleAction::kSuspend) {
+      if (const auto begun = begin_suspension(state, workload, false); !begun) {
+        event.text += "; it is not suspended: " + begun.error().what;
+        event.fix = begun.error().fix;
+      } else {
+        event.text += "; it is being suspended";
+      }
+    }
+    events.push_back(std::move(event));
+  }
+}
+
+}  // namespace ration::node

@@ -1,0 +1,63 @@
+#include "node/rules/lifecycle.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/events/workload_events.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+namespace {
+
+void report_ended(NodeState& state, const Workload& workload, Events& events) {
+  const bool known = state.limits.find(workload.path) != nullptr;
+  if (!known) {
+    if (workload.book.created_ns < state.first_tick_ns)
+      return state.forget(workload);          // it was over before this daemon began
+    report_started(state, workload, events);  // it began and ended between two looks
+  }
+  report_denials(state, workload, events);
+  report_limit_moves(state, workload, events);
+  state.forget(workload);
+  Bytes peak;
+  for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
+  const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : state.now_ns;
+  const bool told = workload.book.ended_ns != 0;
+  Event event =
+      event_of(state, workload, "ended",
+               fmt::format("{}/{} ended {}, its peak was {}", workload.book.tenant, workload.book.name,
+                           told ? fmt::format("with {}", workload.book.exit_status) : std::string("without saying how"),
+                           format_size(peak)));
+  event.time = history::to_ms(ended);
+  events.push_back(std::move(event));
+  state.ended_workloads.push_back(workload);
+  state.ended_runs.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
+                              history::to_ms(ended), told ? workload.book.exit_status : -1});
+}
+
+}  // namespace
+
+void LifecycleRule::run(NodeState& state, Events& events) {
+  for (const std::string& path : state.changes.started) {
+    const auto running = state.registry.workloads().find(path);
+    if (running == state.registry.workloads().end()) continue;  // it has ended already
+    if (!state.limits.take_up(running->second)) continue;
+    report_started(state, running->second, events);
+    state.running[path].unchecked = true;
+  }
+  for (const Workload& workload : state.changes.ended) report_ended(state, workload, events);
+  for (const Workload& workload : state.changes.handed_over) state.forget(workload);
+  for (const Damaged& damaged : state.changes.damaged) {
+    Event event = plain_event("guard_lost", "a book cannot be read: " + damaged.text);
+    event.user = damaged.user;
+    event.workload = damaged.workload;
+    event.tenant = damaged.tenant;
+    events.push_back(std::move(event));
+  }
+}
+
+}  // namespace ration::node

@@ -1,0 +1,52 @@
+#include "node/rules/returning.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "node/state/residency.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+namespace {
+
+/// What a device has to have free beside what comes back: after one restore without room no other succeeds
+/// (NVIDIA/cuda-checkpoint issue 44), and what the driver needs meanwhile is not known.
+constexpr Bytes kRestoreMargin{std::uint64_t{256} << 20};
+
+}  // namespace
+
+// What was promised has to be there, too, and a margin: see kRestoreMargin. But no more than there can ever be.
+void ReturnRule::run(NodeState& state, Events& events) {
+  if (!state.machine) return;
+  std::map<ledger::DeviceUuid, Bytes> free, most;
+  for (const machine::Device& device : state.machine->devices) {
+    const Bytes beside = device.reserved.value_or(Bytes{0}) + machine::orphaned(device).value_or(Bytes{0});
+    free[device.bytes] = device.room();
+    most[device.bytes] = device.total - std::min(device.total, beside);
+  }
+  for (const auto& [path, workload] : state.registry.workloads()) {
+    bool& may_return = state.running[path].may_return;
+    if (!may_return) continue;
+    const auto& accounts = workload.book.accounts;
+    OwnedWorkload* owned = state.limits.find(path);
+    std::vector<Bytes> bytes = workload.used;
+    for (std::size_t i = 0; owned != nullptr && i < std::min(bytes.size(), owned->accounts.size()); ++i)
+      bytes[i] = std::max(bytes[i], owned->accounts[i].moved);
+    bool fits = true;
+    for (std::size_t i = 0; i < accounts.size(); ++i) {
+      const auto& device = accounts[i].device;
+      fits = fits && free[device] >= std::min(bytes[i] + kRestoreMargin, most[device]);
+    }
+    if (!fits) continue;
+    may_return = false;
+    if (!state.suspension.resume(path)) continue;
+    for (std::size_t i = 0; i < accounts.size(); ++i)
+      free[accounts[i].device] -= std::min(free[accounts[i].device], bytes[i]);
+    if (owned != nullptr) set_away(state, workload, *owned, false, events);
+  }
+}
+
+}  // namespace ration::node

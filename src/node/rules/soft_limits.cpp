@@ -1,0 +1,35 @@
+#include "node/rules/soft_limits.hpp"
+
+#include <fmt/format.h>
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+void SoftLimitRule::run(NodeState& state, Events& events) {
+  std::set<std::pair<std::string, int>> over;
+  for (const TenantNow& tenant : state.tenants.all()) {
+    if (!tenant.soft || !tenant.limit.is_set()) continue;
+    for (const DeviceView& device : state.snapshot.devices) {
+      const auto limit = tenant.limit.on(device.device.total, device.device.room());
+      if (!limit || *limit >= kUnlimited) continue;
+      Bytes used;
+      for (const AccountView& account : state.snapshot.accounts)
+        if (account.tenant == tenant.name && account.gpu == device.device.index) used += account.used;
+      if (static_cast<double>(used.count()) <= static_cast<double>(limit->count()) * *tenant.soft / 100) continue;
+      over.emplace(tenant.name, device.device.index);
+      if (over_.count({tenant.name, device.device.index}) != 0) continue;
+      Event event =
+          plain_event("alert", fmt::format("tenant {} holds {} on GPU {}: more than {:g}% of its limit {}", tenant.name,
+                                           format_size(used), device.device.index, *tenant.soft, format_size(*limit)));
+      event.tenant = tenant.name;
+      event.gpu = device.device.index;
+      event.bytes = static_cast<std::int64_t>(used.count());
+      events.push_back(std::move(event));
+    }
+  }
+  over_ = std::move(over);
+}
+
+}  // namespace ration::node

@@ -1,0 +1,91 @@
+#include "node/rules/suspension.hpp"
+
+#include <fmt/format.h>
+
+#include "machine/checkpoint.hpp"
+#include "node/state/residency.hpp"
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+namespace {
+
+void note_returned(NodeState& state, const std::string& path) {
+  RunningWorkload& running = state.running[path];
+  running.unchecked = running.was_away = true;
+}
+
+}  // namespace
+
+void SuspensionRule::run(NodeState& state, Events& events) {
+  using What = Suspension::Change::What;
+  // Of before a restart: where they are cannot be told, so they are brought to where they were.
+  for (const auto& [path, workload] : state.registry.workloads()) {
+    OwnedWorkload* owned = state.limits.find(path);
+    if (owned == nullptr || !owned->suspended || state.suspension.state_of(path) != Suspension::State::kHere) continue;
+    std::vector<ProcessIdentity> listed;
+    for (const auto& process : workload.book.processes) listed.push_back(process.identity);
+    if (state.machine && machine::is_on_device(*state.machine, listed)) {
+      owned->suspended = owned->held = owned->away = false;
+      state.limits.changed();
+      note_returned(state, path);
+      events.push_back(event_of(state, workload, "resumed",
+                                fmt::format("{}/{} is back on its device: somebody else brought it back",
+                                            workload.book.tenant, workload.book.name)));
+      continue;
+    }
+    if (const auto processes = processes_of(state, workload)) {
+      state.suspension.adopt(path, *processes, owned->held);
+      owned->away = true;
+    }
+  }
+  for (const Suspension::Change& change : state.suspension.look(state.now_ns)) {
+    const auto found = state.registry.workloads().find(change.id);
+    OwnedWorkload* owned = state.limits.find(change.id);
+    if (found == state.registry.workloads().end() || owned == nullptr) continue;
+    const Workload& workload = found->second;
+    const std::string who = workload.book.tenant + "/" + workload.book.name;
+    Event event;
+    switch (change.what) {
+      case What::kSuspended:
+        event = event_of(state, workload, "suspended",
+                         fmt::format("{} is suspended: its {} are in host memory until it works again", who,
+                                     format_size(sum(workload.used))));
+        event.bytes = static_cast<std::int64_t>(sum(workload.used).count());
+        state.residency_changes.left.push_back(change.id);
+        set_away(state, workload, *owned, true, events);
+        break;
+      case What::kNotSuspended:
+        event = event_of(state, workload, "suspend_failed",
+                         fmt::format("{} was not suspended: {}", who, change.error->what));
+        event.fix = change.error->fix;
+        owned->suspended = owned->held = false;
+        state.limits.changed();
+        state.running[change.id].suspension_failed_ns = state.now_ns;
+        break;
+      case What::kAsks:
+        state.residency_changes.asking.push_back({change.id, change.because});
+        event = event_of(state, workload, "resuming", fmt::format("{} asks for its device: {}", who, change.because));
+        break;
+      case What::kResumed:
+        event = event_of(state, workload, "resumed", fmt::format("{} is back on its device", who));
+        owned->suspended = owned->held = false;
+        state.limits.changed();
+        note_returned(state, change.id);
+        state.running[change.id].activity.since_ns = state.now_ns;
+        break;
+      case What::kNotResumed:
+        event = event_of(state, workload, "suspend_failed",
+                         fmt::format("{} could not be brought back yet: {}", who, change.error->what));
+        event.fix = change.error->fix;
+        state.residency_changes.left.push_back(change.id);
+        set_away(state, workload, *owned, true, events);
+        break;
+    }
+    events.push_back(std::move(event));
+  }
+}
+
+}  // namespace ration::node

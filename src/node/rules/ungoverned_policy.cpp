@@ -1,0 +1,68 @@
+#include "node/rules/ungoverned_policy.hpp"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace ration::node {
+
+using history::Event;
+using history::plain_event;
+
+namespace {
+
+/// Between the request to end and the end.
+constexpr std::uint64_t kTimeToEnd = 5'000'000'000;
+
+}  // namespace
+
+// A pidfd is taken when the process is first seen: whoever has the number later is not meant.
+void UngovernedPolicyRule::run(NodeState& state, Events& events) {
+  const config::Ungoverned rule = state.configuration.defaults.ungoverned.value;
+  if (rule == config::Ungoverned::kReport) {
+    processes_.clear();
+    return;
+  }
+  const auto grace = static_cast<std::uint64_t>(state.configuration.defaults.grace.value.count());
+  std::map<std::int32_t, Process> present;
+  for (const UngovernedView& view : state.snapshot.ungoverned) {
+    const std::int32_t pid = view.process.pid;
+    if (present.count(pid) != 0) continue;
+    auto known = processes_.find(pid);
+    const bool fresh = known == processes_.end();
+    Process process = fresh ? Process{} : std::move(known->second);
+    const auto tell = [&](std::string text) {
+      Event event = plain_event("alert", std::move(text));
+      event.pid = pid;
+      event.user = view.process.user;
+      event.gpu = view.gpu;
+      event.fix = "ration run --limit SIZE -- …";
+      events.push_back(std::move(event));
+    };
+    const std::string who = fmt::format("pid {} ({}, {})", pid,
+                                        view.process.command.empty() ? "n/a" : view.process.command, view.process.user);
+    if (fresh) {
+      process.seen_ns = state.now_ns;
+      process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+      tell(rule == config::Ungoverned::kWarn ? fmt::format("{} is under no limit on GPU {}", who, view.gpu)
+                                             : fmt::format("{} is under no limit on GPU {}: it is ended in {}", who,
+                                                           view.gpu, format_duration(grace)));
+    } else if (rule == config::Ungoverned::kTerminate && process.handle && state.now_ns >= process.seen_ns + grace) {
+      const bool again = process.told_ns != 0;
+      if (!again || (state.now_ns >= process.told_ns + kTimeToEnd && !process.killed)) {
+        const int signal = again ? SIGKILL : SIGTERM;
+        const bool sent = ::syscall(SYS_pidfd_send_signal, process.handle.get(), signal, nullptr, 0) == 0;
+        tell(sent ? fmt::format("{} is under no limit: {} was sent", who, again ? "SIGKILL" : "SIGTERM")
+                  : fmt::format("{} is under no limit and cannot be ended by this daemon's user", who));
+        process.told_ns = state.now_ns;
+        process.killed = again || !sent;
+      }
+    }
+    present.emplace(pid, std::move(process));
+  }
+  processes_ = std::move(present);
+}
+
+}  // namespace ration::node

@@ -1,0 +1,147 @@
+// Everything that a daemon knows of its node between two ticks: the books, the devices, what people were given, and the
+// latest snapshot. Rules and commands work on it; what only one rule needs, that rule keeps.
+// Promise: what belongs to one workload stands in its RunningWorkload, so that an ended one leaves nothing behind.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "config/configuration.hpp"
+#include "config/match.hpp"
+#include "history/sample.hpp"
+#include "node/decisions/balance.hpp"
+#include "node/decisions/limit_moves.hpp"
+#include "node/driver_limits.hpp"
+#include "node/folder_claims.hpp"
+#include "node/limits.hpp"
+#include "node/schedules.hpp"
+#include "node/snapshot.hpp"
+#include "node/suspension.hpp"
+#include "node/tenants.hpp"
+#include "policy/slices.hpp"
+
+namespace ration::node {
+
+struct NodeOptions {
+  std::string driver_folder;   ///< empty: the loader's own search
+  std::string state_folder;    ///< where its numbers are kept; empty: nowhere
+  std::string runtime_folder;  ///< where it is kept what was found out about the devices
+  bool simulated = false;
+  /// The devices at this moment; empty: as the driver in `driver_folder` says.
+  std::function<Result<machine::Machine>()> query_devices;
+  /// What moves the memory of programs; null: processes of this program's own.
+  std::unique_ptr<CheckpointJobs> checkpoint_jobs;
+  /// The folder of a process's cgroup; empty: as the kernel says.
+  DriverLimits::CgroupOf cgroup_of;
+  /// The slices of this node as they are by now.
+  std::function<std::vector<policy::Slice>()> slices = [] { return std::vector<policy::Slice>{}; };
+  /// Whether an event of that denial, at that time, was recorded before a restart.
+  std::function<bool(const std::string& denial, history::TimeMs time)> recorded = [](const std::string&,
+                                                                                     history::TimeMs) { return false; };
+};
+
+/// What the daemon remembers of a running workload beside its book and its limits.
+struct RunningWorkload {
+  struct Activity {
+    std::vector<Bytes> used;
+    std::uint64_t denials = 0, since_ns = 0;  ///< since then nothing was taken, given back or denied
+  } activity;
+  std::vector<Bytes> wanted;                          ///< by account: denied since the last tick, or waited for
+  std::optional<const config::Policy*> policy;        ///< the first that fits; absent: not looked up yet
+  std::optional<std::uint64_t> suspension_failed_ns;  ///< when it could not be moved away
+  bool may_return = false;                            ///< there is room for it, as far as is promised
+  bool unchecked = false;                             ///< its guarantee counts once it is known that it can be kept
+  bool was_away = false;                              ///< of an unchecked one: it comes back from host memory
+  bool held_by_driver = false;                        ///< its cgroup has the same limits in the driver
+  struct Trim {
+    Bytes used;  ///< before
+    std::uint64_t since_ns = 0;
+    std::string by;
+  };
+  std::optional<Trim> trim;  ///< it was asked to give back what it does not use
+};
+
+/// The latest balance of one device.
+struct BalancedDevice {
+  BalanceInput input;
+  std::vector<std::pair<std::string, std::uint32_t>> places;  ///< path and account of each
+  std::vector<std::string> because;                           ///< of each: the policy that sets its limit
+};
+
+/// Suspensions and requests to return since somebody asked last.
+struct ResidencyChanges {
+  std::vector<std::string> left;  ///< paths
+  struct Asking {
+    std::string path, because;
+  };
+  std::vector<Asking> asking;
+};
+
+/// A run that ended: its key, when, and how.
+struct EndedRun {
+  history::RunKey run;
+  history::TimeMs ended = 0;
+  int exit_code = 0;
+};
+
+struct NodeState {
+  NodeState(NodeOptions options, config::Configuration configuration);
+
+  NodeOptions options;
+  config::Configuration configuration;                 ///< its schedules: people's, then those of the files
+  std::vector<config::Schedule> configured_schedules;  ///< those of the files
+  FolderClaims claims;
+  Registry registry;
+  Limits limits;
+  LimitMoves limit_moves;
+  Tenants tenants;
+  Schedules schedules;
+  Suspension suspension;
+  std::set<std::pair<std::uint32_t, std::string>> allowed;  ///< user and tenant, found to belong together
+
+  // What the latest tick found.
+  Result<machine::Machine> machine = fail("E1403", "the devices were not looked at yet.");
+  std::set<ledger::DeviceUuid> devices_seen;
+  Changes changes;  ///< of the books
+  std::vector<policy::Slice> slices;
+  Snapshot snapshot;
+  std::uint64_t now_ns = 0, first_tick_ns = 0;
+  std::unordered_map<std::string, RunningWorkload> running;         ///< by path
+  std::map<std::string, BalancedDevice> balanced;                   ///< by device
+  std::map<std::string, std::deque<std::uint64_t>> recent_denials;  ///< by TENANT/NAME: when, of the last minute
+  std::size_t queue_length = 0;                                     ///< commands that wait for memory
+
+  // What is to be told, recorded and passed on.
+  std::vector<history::Event> pending_events;  ///< of before the next tick
+  std::vector<Workload> ended_workloads;       ///< since the last sample
+  std::vector<EndedRun> ended_runs;
+  ResidencyChanges residency_changes;
+  bool save_problem_told = false;      ///< that the limits cannot be kept
+  std::vector<std::string> forgotten;  ///< paths of which the rules still have to forget what they keep
+
+  /// Ended, or another daemon's from now on.
+  void forget(const Workload& workload);
+};
+
+[[nodiscard]] std::optional<int> gpu_of(const NodeState& state, const ledger::DeviceUuid& uuid);
+/// An event of the workload, on its first device.
+[[nodiscard]] history::Event event_of(const NodeState& state, const Workload& workload, const char* type,
+                                      std::string text);
+/// The policy that holds for the workload; null: none.
+[[nodiscard]] const config::Policy* policy_of(NodeState& state, const Workload& workload);
+/// Together.
+[[nodiscard]] Bytes sum(const std::vector<Bytes>& parts);
+/// As the clock on the wall shows it.
+[[nodiscard]] config::LocalTime local_time(std::uint64_t now_ns);
+/// People's schedules before those of the files, in the configuration.
+void apply_schedules(NodeState& state);
+
+}  // namespace ration::node

@@ -1,0 +1,108 @@
+#include "node/state/snapshot_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "machine/user_names.hpp"
+#include "node/events/workload_events.hpp"
+#include "node/state/promises.hpp"
+#include "policy/configured_promises.hpp"
+
+namespace ration::node {
+namespace {
+
+using history::Event;
+using history::plain_event;
+
+std::unordered_map<std::string, Knowledge> knowledge(const NodeState& state) {
+  std::unordered_map<std::string, Knowledge> known;
+  for (const auto& [path, workload] : state.registry.workloads()) {
+    const OwnedWorkload* owned = state.limits.find(path);
+    Knowledge& entry = known[path];
+    if (const auto running = state.running.find(path); running != state.running.end()) {
+      entry.last_activity_ns = running->second.activity.since_ns;
+      entry.by_driver = running->second.held_by_driver;
+    }
+    entry.suspended = state.suspension.is_away(path);
+    entry.comes_back = entry.suspended && state.suspension.state_of(path) != Suspension::State::kAway;
+    if (owned == nullptr) continue;
+    entry.limits = state.limits.in_book(path);
+    entry.limit_changes = owned->changes;
+    for (const OwnedLimit& limit : owned->accounts) {
+      entry.configured_limits.push_back(limit.configured);
+      entry.guarantees.push_back(limit.guarantee);
+      entry.held_back_by.push_back(limit.held_back_by);
+    }
+  }
+  return known;
+}
+
+void note_slices(NodeState& state) {
+  for (DeviceView& device : state.snapshot.devices) {
+    device.keep_free = policy::kept_free(state.configuration, device.device);
+    device.sliced = reserved_on(state, device.device) - device.keep_free;
+  }
+}
+
+// `ration run` asks before it promises anything; a book can say what it likes. Whoever was away finds others on its
+// device, to whom more may have been promised meanwhile.
+void check_promises(NodeState& state, std::vector<Event>& events) {
+  if (!state.machine) return;  // another look will tell where they are
+  Snapshot& snapshot = state.snapshot;
+  std::vector<std::pair<AccountView*, Bytes>> asked;
+  for (AccountView& account : snapshot.accounts)
+    if (account.gpu && state.running[account.path].unchecked)
+      asked.emplace_back(&account, std::exchange(account.guarantee, Bytes{0}));
+  std::stable_sort(asked.begin(), asked.end(),
+                   [](const auto& one, const auto& other) { return one.first->started_ns < other.first->started_ns; });
+  for (const auto& [view, guarantee] : asked) {
+    AccountView& account = *view;
+    if (guarantee == Bytes{0}) continue;
+    const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
+                                     [&](const DeviceView& each) { return each.device.index == *account.gpu; });
+    const Workload& workload = state.registry.workloads().at(account.path);
+    const bool was_away = state.running[account.path].was_away;
+    auto possible = can_promise(state, *device, account.tenant, guarantee, account.path);  // its slice is taken: by it
+    if (possible && !was_away && !machine::is_operator(workload.owner))
+      possible = may_promise(state, *device, account.tenant, guarantee, "");
+    if (possible) {
+      account.guarantee = guarantee;
+      continue;
+    }
+    const std::string who = account.tenant + "/" + account.workload, why = possible.error().what;
+    report_limit_moves(state, workload, events);
+    events.push_back(event_of(
+        state, workload, was_away ? "rebalanced" : "violation",
+        was_away ? fmt::format("{} is back without its guarantee of {}: {}", who, format_size(guarantee), why)
+                 : fmt::format("{} promises itself {}: {} It has no guarantee", who, format_size(guarantee), why)));
+    state.limits.find(account.path)->accounts[account.account].guarantee = Bytes{0};
+    state.limits.changed();
+    if (const auto written = state.limits.write(workload); !written)
+      events.push_back(plain_event("guard_lost", written.error().what));
+  }
+  for (auto& [path, running] : state.running) running.unchecked = running.was_away = false;
+}
+
+}  // namespace
+
+void SnapshotBuilder::build(NodeState& state, std::vector<Event>& events) {
+  state.snapshot = look(state.registry, state.machine, knowledge(state), state.now_ns);
+  note_slices(state);
+  check_promises(state, events);
+  for (DeviceView& device : state.snapshot.devices)
+    note_promises(device, state.snapshot.accounts, guarantees_on(state, device.device));
+  for (DeviceView& device : state.snapshot.devices) {
+    const auto used = device.used();
+    if (!used) continue;
+    forecast_.note(device.device.uuid, *used, state.now_ns);
+    device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, *device.device.free);
+  }
+  forecast_limits(forecast_, state.snapshot);
+  constexpr const char* kAnswers[] = {"report", "warn", "terminate"};
+  for (UngovernedView& outsider : state.snapshot.ungoverned)
+    outsider.policy = kAnswers[static_cast<std::size_t>(state.configuration.defaults.ungoverned.value)];
+}
+
+}  // namespace ration::node

@@ -1,0 +1,18 @@
+// The snapshot of one tick: the books against the driver, what may be promised, and how long until something is full.
+#pragma once
+
+#include "node/forecast.hpp"
+#include "node/state/node_state.hpp"
+
+namespace ration::node {
+
+class SnapshotBuilder {
+ public:
+  /// Replaces `state.snapshot`. Guarantees that cannot be kept are taken back, and told.
+  void build(NodeState& state, std::vector<history::Event>& events);
+
+ private:
+  Forecast forecast_;
+};
+
+}  // namespace ration::node
