@@ -66,7 +66,10 @@ def compile_for(architecture, targets=("ration", "ration-workload", "ration-sim-
 
 def host_program(builds):
     """The program that writes its own manual and completions: one that runs here."""
-    return builds.get(platform.machine(), next(iter(builds.values()))) / "bin/ration"
+    own = builds.get(platform.machine(), BUILD / "portable" / platform.machine()) / "bin/ration"
+    if not own.exists():
+        sys.exit(f"the manual is written by a program that runs here: --architecture {platform.machine()}, too")
+    return own
 
 
 # ----------------------------------------------------------------------------------------------------------------- staging
