@@ -1,4 +1,4 @@
-// The nearest of several words, for "did you mean". Used wherever a person types a name.
+// Small things done to text. Used wherever a person or a client types it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,11 @@
 
 namespace ration {
 
-/// Without the spaces and tabs around it.
+/// Without the blanks and line breaks around it.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
+
+/// With ASCII's letters in lower case.
+[[nodiscard]] std::string lower(std::string_view text);
 
 /// Letters to add, remove, change or swap to turn one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);

@@ -14,6 +14,8 @@
 #include <random>
 #include <utility>
 
+#include "base/strings.hpp"
+
 namespace ration::http {
 namespace {
 
@@ -80,10 +82,7 @@ struct Client::Exchange {
 
   void finish_header() {
     if (!value_begun) return;
-    std::transform(name.begin(), name.end(), name.begin(), [](char letter) {
-      return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-    });
-    answer.headers.emplace_back(std::exchange(name, {}), std::exchange(value, {}));
+    answer.headers.emplace_back(lower(std::exchange(name, {})), std::exchange(value, {}));
     value_begun = false;
   }
 
@@ -232,10 +231,6 @@ std::string request_text(std::string_view method, std::string_view path, std::st
   return text += json;
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether no handler saw the request, and one may see it soon.
 bool is_turned_away(const Answer& answer) {
   if (answer.status != 503) return false;
@@ -263,19 +258,24 @@ Result<Answer> Client::request(std::string_view method, std::string_view path, s
   }
 }
 
-Result<Answer> Client::request_once(std::string_view method, std::string_view path, std::string_view json,
-                                    const ExtraHeaders& headers) {
+Result<void> Client::converse(Exchange& exchange, std::string_view request) {
   auto socket = connected();
   if (!socket) return tl::unexpected(socket.error());
   const auto deadline = Clock::now() + timeout_;
-  Exchange exchange;
   exchange.socket = std::move(*socket);
   exchange.interruption = interruption_;
-  if (!send_all(exchange.socket.get(), request_text(method, path, json, "application/json", headers), deadline,
-                interruption_))
+  if (!send_all(exchange.socket.get(), request, deadline, interruption_))
     return tl::unexpected(silent("it does not take the request", exchange.socket.get()));
   if (const std::string why = exchange.receive(deadline, timeout_, silence_); !why.empty())
     return tl::unexpected(silent(why, exchange.socket.get()));
+  return {};
+}
+
+Result<Answer> Client::request_once(std::string_view method, std::string_view path, std::string_view json,
+                                    const ExtraHeaders& headers) {
+  Exchange exchange;
+  if (auto said = converse(exchange, request_text(method, path, json, "application/json", headers)); !said)
+    return tl::unexpected(said.error());
   return std::move(exchange.answer);
 }
 
@@ -301,18 +301,9 @@ Result<Answer> Client::remove(std::string_view path, const ExtraHeaders& headers
 
 Result<void> Client::stream(std::string_view path, const std::function<bool(const StreamEvent&)>& taken,
                             const ExtraHeaders& headers) {
-  auto socket = connected();
-  if (!socket) return tl::unexpected(socket.error());
-  const auto deadline = Clock::now() + timeout_;
   Exchange exchange;
-  exchange.socket = std::move(*socket);
-  exchange.interruption = interruption_;
   exchange.taken = &taken;
-  if (!send_all(exchange.socket.get(), request_text("GET", path, {}, "text/event-stream", headers), deadline,
-                interruption_))
-    return tl::unexpected(silent("it does not take the request", exchange.socket.get()));
-  if (const std::string why = exchange.receive(deadline, timeout_, silence_); !why.empty())
-    return tl::unexpected(silent(why, exchange.socket.get()));
+  if (auto said = converse(exchange, request_text("GET", path, {}, "text/event-stream", headers)); !said) return said;
   if (exchange.answer.status != 200) return tl::unexpected(error_of(exchange.answer));
   return {};
 }

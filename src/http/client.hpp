@@ -65,6 +65,8 @@ class Client {
   struct Exchange;
   [[nodiscard]] Result<Answer> request(std::string_view method, std::string_view path, std::string_view json,
                                        const ExtraHeaders& headers);
+  /// Sends a request and takes what comes.
+  [[nodiscard]] Result<void> converse(Exchange& exchange, std::string_view request);
   [[nodiscard]] Result<Answer> request_once(std::string_view method, std::string_view path, std::string_view json,
                                             const ExtraHeaders& headers);
   [[nodiscard]] Result<FileDescriptor> connected() const;

@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "base/strings.hpp"
 #include "http/problem.hpp"
 #include "http/text.hpp"
 

@@ -48,7 +48,6 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  [[nodiscard]] const Peer& peer() const noexcept { return peer_; }
   /// Whether no whole request waits for its answer, and no stream goes to it.
   [[nodiscard]] bool idle() const noexcept { return state_ != State::kHandling && state_ != State::kStreaming; }
   [[nodiscard]] const std::string& local_address() const noexcept { return local_address_; }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/file_lock.hpp"
+#include "base/strings.hpp"
 #include "http/text.hpp"
 
 namespace ration::http {

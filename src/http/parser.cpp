@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "http/text.hpp"
+#include "base/strings.hpp"
 
 namespace ration::http {
 namespace {
@@ -121,9 +121,12 @@ int RequestParser::on_head_end() {
                   "Use HTTP/1.1");
   if (headers_.count("host") > 1) return refuse(400, "E1510", "more than one Host header");
   if (parser_.http_minor >= 1 && headers_.count("host") == 0) return refuse(400, "E1510", "no Host header");
-  const bool chunked = (parser_.flags & F_CHUNKED) != 0;
-  if (parser_.uses_transfer_encoding != 0 && !chunked)
-    return refuse(501, "E1510", "of transfer encodings only 'chunked' is taken");
+  const bool encoded = parser_.uses_transfer_encoding != 0;
+  if (encoded && parser_.http_minor == 0) return refuse(400, "E1510", "HTTP/1.0 has no transfer encodings");
+  // The library is content where 'chunked' comes last, and would hand over what another coding made of the body.
+  const bool chunked =
+      headers_.count("transfer-encoding") == 1 && lower(headers_.get("transfer-encoding")) == "chunked";
+  if (encoded && !chunked) return refuse(501, "E1510", "of transfer encodings only 'chunked' is taken");
   if (!chunked && (parser_.flags & F_CONTENTLENGTH) != 0 && parser_.content_length > limits_.body_bytes)
     return refuse(413, "E1516",
                   fmt::format("a body of {} bytes; the most is {}", parser_.content_length, limits_.body_bytes));

@@ -15,8 +15,8 @@
 #include <new>
 #include <utility>
 
+#include "base/strings.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/strings.hpp"
+
 namespace ration::http {
 namespace {
 
@@ -77,19 +79,6 @@ bool allows(std::string_view list, std::string_view coding, bool otherwise) {
 }
 
 }  // namespace
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& letter : result)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space) {
   std::string result;

@@ -52,7 +52,4 @@ inline constexpr std::size_t kMostParameters = 64;
 /// Equality in a time that depends on the lengths alone, for secrets.
 [[nodiscard]] bool same_secret(std::string_view left, std::string_view right) noexcept;
 
-[[nodiscard]] std::string lower(std::string_view text);
-[[nodiscard]] std::string_view trimmed(std::string_view text);
-
 }  // namespace ration::http

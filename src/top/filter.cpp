@@ -15,16 +15,7 @@ namespace {
 constexpr std::size_t kLongest = 1000;  // letters of a filter
 constexpr int kDeepest = 50;            // parentheses within each other
 
-std::string small_letters(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
-  return out;
-}
-
-bool contains(std::string_view text, const std::string& part) {
-  return small_letters(text).find(part) != std::string::npos;
-}
+bool contains(std::string_view text, const std::string& part) { return lower(text).find(part) != std::string::npos; }
 
 tl::unexpected<Error> not_understood(std::string what) {
   return fail("E1429", std::move(what), "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m", 2);
@@ -119,12 +110,12 @@ class FilterParser {
     if (!word) return tl::unexpected(word.error());
     const auto compare = read_operator();
     if (!compare) {
-      node.text = small_letters(*word);
+      node.text = lower(*word);
       return add(node);
     }
     node.kind = Filter::Kind::kCompare;
     node.compare = *compare;
-    node.field = field_named(small_letters(*word));
+    node.field = field_named(lower(*word));
     if (node.field == nullptr) {
       std::vector<std::string> names;
       for (const Field& field : fields()) names.emplace_back(field.name);
@@ -133,7 +124,7 @@ class FilterParser {
     }
     const auto given = value(fmt::format("a value behind '{}'", node.field->name));
     if (!given) return tl::unexpected(given.error());
-    node.text = small_letters(*given);
+    node.text = lower(*given);
     if (auto good = read_number(node, *given); !good) return tl::unexpected(good.error());
     return add(node);
   }
@@ -256,9 +247,9 @@ bool Filter::compared(const Node& node, const Row& row, const Device* device) {
       case Operator::kHoldsNot:
         return !contains(text, node.text);
       case Operator::kEqual:
-        return small_letters(text) == node.text;
+        return lower(text) == node.text;
       default:
-        return small_letters(text) != node.text;
+        return lower(text) != node.text;
     }
   }
   const auto number = node.field->number(row);

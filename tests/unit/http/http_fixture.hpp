@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "base/strings.hpp"
 #include "http/server.hpp"
 #include "http/stream.hpp"
 #include "http/text.hpp"

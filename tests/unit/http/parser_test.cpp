@@ -33,6 +33,8 @@ TEST(HttpParser, ReadsOneRequestAndLeavesTheNext) {
   EXPECT_EQ(
       outcome("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n!"),
       "POST / keep host=x transfer-encoding=chunked <abc> left 1");
+  EXPECT_EQ(outcome("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n"),
+            "POST / keep host=x transfer-encoding=Chunked <> left 0");
   EXPECT_EQ(outcome("GET / HTTP/1.0\r\n\r\n"), "GET / close <> left 0");
 }
 
@@ -60,7 +62,14 @@ TEST(HttpParser, WhatIsNotARequestIsRefused) {
       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "400 E1510"},
       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "400 E1510"},
       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n", "400 E1510"},
+      {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", "400 E1510"},
+      {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2, 2\r\n\r\n{}", "400 E1510"},
       {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", "501 E1510"},
+      {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501 E1510"},
+      {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+       "501 E1510"},
+      {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", "501 E1510"},
+      {"POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 E1510"},
       {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n", "400 E1510"},
       {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "400 E1510"},
       {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", "400 E1510"},
