@@ -5,7 +5,7 @@
 #include "config/configuration.hpp"
 #include "config/text.hpp"
 
-using namespace ration::policy;
+using namespace ration::config;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Reading reading = parse_configuration({{"fuzz.toml", std::string(reinterpret_cast<const char*>(data), size)}});
