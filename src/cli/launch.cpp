@@ -1,6 +1,7 @@
 #include "cli/launch.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +29,8 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return {125, errno};
 
+  // A child whose own parent has ended stays a descendant of this process, so it is seen whose workload it belongs to.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   // A signal that comes between fork and the handlers must reach the program too: it waits until they stand.
   sigset_t held, before;
   ::sigfillset(&held);
@@ -63,9 +66,17 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   ::close(report[0]);
   if (ended.start_error == 0) running();
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  // Orphans become children of this thread; those that other threads start are theirs to wait for.
+  for (pid_t which = 0; which != child;) {
+    which = ::waitpid(-1, &status, __WNOTHREAD);
+    if (which < 0 && errno != EINTR) break;
   }
   child_pid = 0;
+  int orphan_status = 0;
+  pid_t orphan = 0;
+  while ((orphan = ::waitpid(-1, &orphan_status, WNOHANG | __WNOTHREAD)) > 0) {
+  }
+  ended.left_running = orphan == 0;
   ended.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return ended;
 }

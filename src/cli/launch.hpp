@@ -10,11 +10,13 @@
 namespace ration::cli {
 
 struct Ended {
-  int exit_code = 0;    ///< its own, 128 + signal, 126 (not executable) or 127 (not found)
-  int start_error = 0;  ///< errno of a start that failed; 0: it ran
+  int exit_code = 0;          ///< its own, 128 + signal, 126 (not executable) or 127 (not found)
+  int start_error = 0;        ///< errno of a start that failed; 0: it ran
+  bool left_running = false;  ///< processes that it started have outlived it
 };
 
-/// In the foreground: same process group, same terminal, signals passed on. `running` is called once it runs.
+/// In the foreground: same process group, same terminal, signals passed on. What it starts and leaves becomes a child
+/// of this process, until that ends. `running` is called once it runs.
 [[nodiscard]] Ended launch(
     const std::vector<std::string>& program, const std::function<void()>& running = [] {});
 

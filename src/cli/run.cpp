@@ -19,6 +19,7 @@
 #include "cli/stray_watch.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
+#include "machine/process_origin.hpp"
 
 namespace ration::cli {
 namespace {
@@ -30,16 +31,28 @@ using policy::Plan;
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// A limit inside a limit would be a way out of the outer one.
-Result<void> refuse_nesting() {
+/// The workload that this process runs in, by its environment, or, where that was dropped, by its ancestors.
+std::optional<std::string> workload_around(const ledger::Store& store) {
   const char* book = std::getenv("RATION_BOOK");
-  if (book == nullptr || *book == '\0') return {};
   BookSnapshot outer;
-  if (Book::read(book, outer) != BookStatus::kOk || outer.ended_ns != 0) return {};
+  if (book != nullptr && Book::read(book, outer) == BookStatus::kOk && outer.ended_ns == 0) return outer.name;
+  const std::uint64_t own_namespace = current_process().pid_namespace;
+  for (const ledger::StoredBook& stored : store.list()) {
+    const ProcessIdentity& creator = stored.contents.creator;
+    if (stored.live && creator.pid > 1 && creator.pid_namespace == own_namespace &&
+        machine::descends_from(::getpid(), creator.pid))
+      return stored.contents.name;
+  }
+  return std::nullopt;
+}
+
+// A limit inside a limit would be a way out of the outer one.
+Result<void> refuse_nesting(const ledger::Store& store) {
+  const auto outer = workload_around(store);
+  if (!outer) return {};
   return fail(
-      "E1414", fmt::format("this shell runs under the limit of workload {} already.", outer.name),
-      command({"set", outer.name, "--limit", "SIZE"}) + "   changes that limit; start other workloads from outside.",
-      125);
+      "E1414", fmt::format("this shell runs under the limit of workload {} already.", *outer),
+      command({"set", *outer, "--limit", "SIZE"}) + "   changes that limit; start other workloads from outside.", 125);
 }
 
 constexpr const char* kCovered = "preload: covers every memory call of the driver API, however it is found";
@@ -229,7 +242,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
 
   std::optional<StrayWatch> watch;
   const Ended ended = launch(options.program, [&] { watch.emplace(session, name_in(path)); });
-  const auto strays = watch ? watch->finish() : std::map<std::int32_t, Stray>{};
+  const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
     explain_start_failure(session, options.program.front(), ended.start_error);
@@ -260,11 +273,11 @@ Result<int> run(const Session& session, RunOptions options) {
   if (options.print_env) return env(session, std::move(options));
   if (options.program.empty())
     return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
-  if (auto good = refuse_nesting(); !good) return tl::unexpected(good.error());
   if (const auto good = raised(Bytes{std::uint64_t{1} << 30}, options.retry_limit); !good)
     return tl::unexpected(good.error());
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
+  if (auto good = refuse_nesting(*store); !good) return tl::unexpected(good.error());
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   int failed_with = 0;  // the program's own word, once it ran

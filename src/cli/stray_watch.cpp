@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 StrayWatch::StrayWatch(const Session& session, std::string workload)
     : session_(session), workload_(std::move(workload)), thread_([this] { watch(); }) {}
 
-StrayWatch::~StrayWatch() { (void)finish(); }
+StrayWatch::~StrayWatch() { (void)finish(false); }
 
-std::map<std::int32_t, Stray> StrayWatch::finish() {
+std::map<std::int32_t, Stray> StrayWatch::finish(bool left_running) {
   if (thread_.joinable()) {
     {
       const std::lock_guard guard(mutex_);
@@ -23,8 +23,7 @@ std::map<std::int32_t, Stray> StrayWatch::finish() {
     }
     wake_.notify_one();
     thread_.join();
-    // Its children may have outlived a program that ran for long enough to be looked at.
-    if (has_looked_) look();
+    if (has_looked_ || left_running) look();
   }
   return seen_;
 }

@@ -26,8 +26,9 @@ class StrayWatch {
   StrayWatch(const StrayWatch&) = delete;
   StrayWatch& operator=(const StrayWatch&) = delete;
 
-  /// Looks at once a last time. Returns all that were seen, by pid.
-  [[nodiscard]] std::map<std::int32_t, Stray> finish();
+  /// Looks at once a last time, where the program ran for long enough to be looked at, or `left_running` processes that
+  /// may hold memory. Returns all that were seen, by pid.
+  [[nodiscard]] std::map<std::int32_t, Stray> finish(bool left_running);
 
  private:
   void look();

@@ -3,7 +3,9 @@ import http.client
 import os
 import pathlib
 import re
+import shutil
 import socket
+import tempfile
 import time
 
 BIN = pathlib.Path(os.environ["BUILD_BIN"])
@@ -31,6 +33,18 @@ def until(condition, what):
             return found
         time.sleep(0.01)  # the processors are for those it waits for
     raise AssertionError("never: " + what)
+
+
+def own_folder(case):
+    """A new folder that is removed when the test case ends and the last process that still writes there has left it."""
+    folder = pathlib.Path(tempfile.mkdtemp())
+
+    def removed():
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    case.addCleanup(until, removed, f"{folder} removed")
+    return folder
 
 
 def of_any_node(text):

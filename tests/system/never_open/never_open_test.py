@@ -4,12 +4,14 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
-import tempfile
-import time
+import sys
 import unittest
 
-BIN = pathlib.Path(os.environ["BUILD_BIN"])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node_client import BIN, own_folder, until  # noqa: E402
+
 BUILD = BIN.parent
 NODE = "--sim=T4:16GiB:context=64MiB"
 # Takes 512 MiB, and then what it may not have.
@@ -20,9 +22,7 @@ LOADER = "/lib64/ld-linux-x86-64.so.2" if os.uname().machine == "x86_64" else "/
 
 class NeverOpen(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = own_folder(self)
         self.folder.chmod(0o755)
         own = {key: value for key, value in os.environ.items() if not key.startswith(("RATION_", "LD_"))}
         self.environment = dict(own, RATION_RUNTIME_DIR=str(self.folder), RATION_SIM_DIR=str(self.folder), PATH=f"{BIN}:{own['PATH']}")
@@ -207,25 +207,43 @@ class NeverOpen(unittest.TestCase):
                                    env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         pid = process.stdout.readline().strip()
-        deadline = time.monotonic() + 60
-        while True:
-            shown = subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, capture_output=True, text=True).stdout
-            row = [line for line in shown.splitlines() if pid in line and "2.06 GiB" in line]
-            if row:
-                break
-            self.assertLess(time.monotonic(), deadline, shown)
-        self.assertIn("UNGOVERNED", row[0])
-        self.assertIn("started by workload leaky, but without the guard", row[0])
+        row = self.shown(pid)
+        self.assertIn("UNGOVERNED", row)
+        self.assertIn("started by workload leaky, but without the guard", row)
         # It looks a second after the start, and then less and less often; there is nothing to wait for but its word.
-        while not self.watched(process.pid, pid):
-            self.assertLess(time.monotonic(), deadline)
+        until(lambda: self.watched(process.pid), "three looks")
         _, errors = process.communicate("end\n", timeout=60)
         told = json.loads(summary.read_text())["ungoverned"]
         self.assertEqual([each["pid"] for each in told], [int(pid)], errors)
         self.assertGreater(told[0]["peak_bytes"], 1 << 30)
         self.assertIn(f"UNGOVERNED pid {pid}", errors)
 
-    def watched(self, watcher, pid):
+    def test_an_orphan_without_guard_and_environment_is_shown(self):
+        """Short: the program ends before `ration run` looks for the first time; what it left is looked at then."""
+        orphan = f"setsid env -u LD_PRELOAD -u RATION_BOOK {GREEDY[0]} steps 2GiB:1h >out 2>&1"
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--limit", "1GiB", "--name", "leaky", "--", "sh", "-c",
+                                    f"cd {self.folder}; ({orphan} & echo $! >pid); read line"],
+                                   env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        pid = until(lambda: (self.folder / "pid").exists() and (self.folder / "pid").read_text().strip(), "the orphan's number")
+        self.addCleanup(os.kill, int(pid), signal.SIGKILL)
+        self.assertIn("started by workload leaky, but without the guard", self.shown(pid))
+        _, errors = process.communicate("end\n", timeout=60)
+        self.assertIn(f"UNGOVERNED pid {pid}", errors)
+
+    def test_dropping_the_environment_is_no_way_to_a_limit_of_ones_own(self):
+        for orphaned in ("", "setsid --fork "):
+            done = self.run_it("sh", "-c", f"{orphaned}env -u RATION_BOOK -u LD_PRELOAD {BIN}/ration run {NODE} --limit 8GiB -- true 2>&1 | cat")
+            self.assertIn("E1414", done.stdout)
+
+    def shown(self, pid):
+        """The row of `ration ps` with what that process took."""
+        def row():
+            shown = subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, capture_output=True, text=True).stdout
+            return next((line for line in shown.splitlines() if pid in line and "2.06 GiB" in line), None)
+        return until(row, f"{pid} holding 2.06 GiB")
+
+    def watched(self, watcher):
         """Whether `ration run` has been running for three of its looks."""
         with open(f"/proc/{watcher}/stat") as file:
             started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,15 +1,13 @@
 """A rationd of a test's own, in a folder of its own, and real workloads beside it. Used by every test of this folder."""
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from node_client import BIN, SOURCE, UnixConnection, environment_in, until  # noqa: E402
+from node_client import BIN, SOURCE, UnixConnection, environment_in, own_folder, until  # noqa: E402
 
 NODE = "--sim=T4:16GiB:context=64MiB"
 NOBODY = 65534
@@ -21,9 +19,7 @@ class Case(unittest.TestCase):
     node = NODE
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = own_folder(self)
         (self.folder / "ration.toml").write_text(f'[daemon]\nsample = "{self.pace}"\nsample_idle = "{self.pace}"\n' + self.configuration)
         self.environment = environment_in(self.folder)
         self.daemon = None
