@@ -18,22 +18,21 @@ namespace {
 
 using nlohmann::json;
 
-/// What can be explained, by the daemon or by looking.
+/// What can be explained, by the node, and by the books of this user where the daemon does not know of them.
 class Explainer {
  public:
-  Explainer(const Session& session, std::optional<NodeClient> daemon) : session_(session), daemon_(std::move(daemon)) {}
+  Explainer(const Session& session, std::unique_ptr<NodeAccess> node) : session_(session), node_(std::move(node)) {}
 
   /// Those of the node that is explained, as far as choosing one needs.
   [[nodiscard]] Result<std::vector<machine::Device>> devices() {
-    if (!daemon_) {
-      auto machine = session_.machine();
-      if (!machine) return tl::unexpected(machine.error());
-      return std::move(machine->devices);
+    const auto snapshot = node_->get("/api/v1/snapshot");
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    if (const auto warnings = snapshot->find("warnings"); warnings != snapshot->end() && !warnings->empty()) {
+      const json& warning = warnings->front();
+      return fail(warning.at("id"), warning.at("message"), warning.at("fix"));
     }
-    const auto rows = daemon_->get("/api/v1/devices");
-    if (!rows) return tl::unexpected(rows.error());
     std::vector<machine::Device> devices;
-    for (const json& row : *rows) {
+    for (const json& row : snapshot->at("devices")) {
       machine::Device& device = devices.emplace_back();
       device.index = row.at("gpu");
       device.uuid = row.at("uuid");
@@ -45,58 +44,26 @@ class Explainer {
     }
     return devices;
   }
-  [[nodiscard]] Result<json> device(const std::string& gpu) {
-    return ask("devices", gpu, [&](const DirectLook& look) -> Result<json> {
-      for (const auto& device : look.now.devices)
-        if (std::to_string(device.device.index) == gpu) return node::explain_device(look.now, device, myself());
-      return fail("E1403", "the device is not there any more.", "ration doctor", 3);
-    });
-  }
-  [[nodiscard]] Result<json> tenant(const std::string& name) {
-    return ask("tenants", name, [&](const DirectLook& look) -> Result<json> {
-      json document = node::explain_tenant(look.now, name);
-      if (!document.at("devices").empty()) return document;
-      return fail("E1801", fmt::format("nothing of a tenant '{}' holds GPU memory.", name), "ration ps", 3);
-    });
-  }
-  [[nodiscard]] Result<json> workload(const std::string& name) {
-    return ask("workloads", name,
-               [&](const DirectLook& look) { return node::explain_workload(look.registry, look.now, name, myself()); });
-  }
-  [[nodiscard]] Result<json> process(const std::string& pid) {
-    return ask("processes", pid, [&](const DirectLook& look) {
-      auto document = node::explain_process(look.now, pid, myself());
-      if (document && document->contains("policy")) {
-        (*document)["policy"] = nullptr;
-        (*document)["policy_na"] = "no daemon looks: ration serve";
-      }
-      return document;
-    });
+  /// `kind`: devices, tenants, workloads or processes.
+  [[nodiscard]] Result<json> ask(const char* kind, const std::string& name) {
+    const std::string path = fmt::format("/api/v1/{}/{}/explain", kind, percent_encoded(name));
+    auto told = node_->get(path);
+    if (told || !node_->is_daemon() || told.error().id != "E1801") return told;
+    const auto local = LocalAccess::open(session_);
+    auto own = local ? (*local)->get(path) : tl::unexpected(local.error());
+    by_daemon_ = !own;
+    return own ? own : told;
   }
 
   void print(const std::string& schema, const json& document, json more = json::object()) const {
-    if (by_daemon_) more["source"] = "daemon";
+    if (by_daemon_) more.update(node_->source());
     session_.print_json(schema, document, more);
   }
 
  private:
-  [[nodiscard]] static node::Viewer myself() { return {true, ::getuid()}; }
-
-  // The daemon knows who is suspended, and whom its rules count a workload to; not what runs where it is not told.
-  [[nodiscard]] Result<json> ask(const char* kind, const std::string& name,
-                                 const std::function<Result<json>(const DirectLook&)>& by_looking) {
-    Result<json> told = fail("E1801", "", "");
-    if (daemon_) told = daemon_->get(fmt::format("/api/v1/{}/{}/explain", kind, percent_encoded(name)));
-    by_daemon_ = told.has_value();
-    if (told || (daemon_ && told.error().id != "E1801")) return told;
-    const auto look = look_directly(session_);
-    if (!look) return daemon_ ? told : tl::unexpected(look.error());
-    return by_looking(*look);
-  }
-
   const Session& session_;
-  std::optional<NodeClient> daemon_;
-  bool by_daemon_ = false;
+  std::unique_ptr<NodeAccess> node_;
+  bool by_daemon_ = true;
 };
 
 void print_line(const std::string& label, const std::string& size, const std::string& percent,
@@ -277,9 +244,9 @@ void show_process(const Session& session, const Explainer& explainer, const json
 
 Result<int> explain(const Session& session, const ExplainOptions& options) {
   const auto& [target, gpu, tenant] = options;
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  Explainer explainer(session, std::move(*daemon));
+  auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  Explainer explainer(session, std::move(*node));
   const bool as_json = session.format() == Format::kJson;
   const auto show = [&](const Result<json>& document, const char* schema, const auto& print) -> Result<int> {
     if (!document) return tl::unexpected(document.error());
@@ -289,27 +256,28 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
       print(session, *document);
     return 0;
   };
-  if (!tenant.empty()) return show(explainer.tenant(tenant), "explain_tenant", print_tenant);
+  if (!tenant.empty()) return show(explainer.ask("tenants", tenant), "explain_tenant", print_tenant);
   if (target.empty()) {
     const auto devices = explainer.devices();
     if (!devices) return tl::unexpected(devices.error());
     const auto chosen = machine::choose_devices(*devices, gpu.empty() ? "0" : gpu);
     if (!chosen) return tl::unexpected(chosen.error());
     for (const auto& device : *chosen) {
-      if (auto done = show(explainer.device(std::to_string(device.index)), "explain_device", print_device); !done)
+      if (auto done = show(explainer.ask("devices", std::to_string(device.index)), "explain_device", print_device);
+          !done)
         return done;
     }
     return 0;
   }
   const auto is_answer = [](const Result<json>& document) { return document || document.error().id != "E1801"; };
   if (target.find_first_not_of("0123456789") == std::string::npos) {
-    const auto process = explainer.process(target);
+    const auto process = explainer.ask("processes", target);
     if (process) return show_process(session, explainer, *process), 0;
     if (is_answer(process)) return tl::unexpected(process.error());
   }
-  if (const auto workload = explainer.workload(target); is_answer(workload))
+  if (const auto workload = explainer.ask("workloads", target); is_answer(workload))
     return show(workload, "explain_workload", print_accounts);
-  if (const auto of_tenant = explainer.tenant(target); is_answer(of_tenant))
+  if (const auto of_tenant = explainer.ask("tenants", target); is_answer(of_tenant))
     return show(of_tenant, "explain_tenant", print_tenant);
   return fail("E1801", fmt::format("no running workload, process or tenant '{}' of yours holds GPU memory.", target),
               "ration ps", 3);

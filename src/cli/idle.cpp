@@ -10,7 +10,6 @@
 
 #include "base/units.hpp"
 #include "cli/fields.hpp"
-#include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "machine/checkpoint.hpp"
@@ -192,10 +191,10 @@ Result<int> would_move(const Session& session, NodeClient& daemon, const std::st
 Result<int> resume_alone(const Session& session, const std::string& name) {
   const auto store = ledger::Store::open();
   if (!store) return tl::unexpected(store.error());
-  for (const Holder& holder : holders(*store)) {
-    if (holder.book.name != name) continue;
+  for (const ledger::StoredBook& stored : store->list()) {
+    if (!stored.live || stored.contents.name != name) continue;
     std::vector<ProcessIdentity> processes;
-    for (const auto& process : holder.book.processes) processes.push_back(process.identity);
+    for (const auto& process : stored.contents.processes) processes.push_back(process.identity);
     const auto folder = session.driver_folder();
     if (!folder) return tl::unexpected(folder.error());
     if (const auto machine = session.machine(); machine && machine::is_on_device(*machine, processes))

@@ -1,5 +1,4 @@
-// The node as a verb sees it: through the daemon where one runs, else by looking itself. Used by every verb that shows
-// or changes running workloads. Promise: the same JSON either way (docs/http-api.md).
+// The daemon over HTTP. Verbs that work without one, too, use NodeAccess (cli/node_access.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,15 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "cli/node_access.hpp"
 #include "cli/session.hpp"
 #include "http/client.hpp"
-#include "node/snapshot.hpp"
-#include "node/snapshot_json.hpp"
 
 namespace ration::cli {
 
 /// A daemon that answers. Not thread-safe.
-class NodeClient {
+class NodeClient final : public NodeAccess {
  public:
   /// `--socket` or RATION_SOCKET (E1501 where nobody is there); else `[daemon] socket`, beside this user's books,
   /// /run/ration; absent: no daemon. E1502: whether one is there this user may not see.
@@ -24,11 +22,11 @@ class NodeClient {
   /// The same, but E1501 where there is none.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
 
-  /// The answer's `data`; its error as the daemon says it. `passed_over`: fields that nobody will look at.
-  [[nodiscard]] Result<nlohmann::json> get(const std::string& path, std::span<const std::string_view> passed_over = {});
+  Result<nlohmann::json> get(const std::string& path, std::span<const std::string_view> passed_over = {}) override;
+  Result<nlohmann::json> patch(const std::string& path, const nlohmann::json& body,
+                               const http::ExtraHeaders& headers = {}) override;
+  bool is_daemon() const override { return true; }
   [[nodiscard]] Result<nlohmann::json> post(const std::string& path, const nlohmann::json& body);
-  [[nodiscard]] Result<nlohmann::json> patch(const std::string& path, const nlohmann::json& body,
-                                             const http::ExtraHeaders& headers = {});
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
   /// Null where there is nothing to say.
   [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);
@@ -37,8 +35,7 @@ class NodeClient {
   [[nodiscard]] Result<void> stream(const std::string& path,
                                     const std::function<bool(const http::StreamEvent&)>& taken);
 
-  /// Whatever waits ends once that descriptor is readable.
-  void interrupted_by(int descriptor) { client_.interrupted_by(descriptor); }
+  void interrupted_by(int descriptor) override { client_.interrupted_by(descriptor); }
   [[nodiscard]] const std::string& socket() const { return socket_; }
   /// By --socket or RATION_SOCKET; else it was found.
   [[nodiscard]] bool was_named() const { return was_named_; }
@@ -52,22 +49,13 @@ class NodeClient {
   http::Client client_;
 };
 
-/// The books of this user and the driver, looked at by this process.
-struct DirectLook {
-  node::Registry registry;
-  node::Snapshot now;
-};
-[[nodiscard]] Result<DirectLook> look_directly(const Session& session);
-
-/// `devices` and `workloads` of the snapshot, from the daemon or, without one, from the books and the driver.
+/// The snapshot of the node that was asked for: from the daemon, or, without one or where that governs another
+/// simulated node, from the books and the driver.
 /// `most_processes`: named of each workload; of thousands they are most of what is said. `passed_over`: fields that
 /// nobody will look at.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
                                                    std::size_t most_processes = node::kAllProcesses,
                                                    std::span<const std::string_view> passed_over = {});
 [[nodiscard]] std::string snapshot_path(std::size_t most_processes);
-
-/// A text as one part of a path or a query.
-[[nodiscard]] std::string percent_encoded(const std::string& text);
 
 }  // namespace ration::cli

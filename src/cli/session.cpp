@@ -189,16 +189,6 @@ Result<std::string> library_folder(const std::string& kind) {
               "Install the whole package again.", 125);
 }
 
-policy::DeviceIndex device_index(const Session& session) {
-  return [&session](const ledger::DeviceUuid& uuid) -> std::optional<int> {
-    const auto machine = session.machine();
-    if (!machine) return std::nullopt;
-    for (const auto& device : machine->devices)
-      if (device.bytes == uuid) return device.index;
-    return std::nullopt;
-  };
-}
-
 std::string companion(const std::string& name) {
   std::error_code error;
   return std::filesystem::canonical("/proc/self/exe", error).parent_path() / name;

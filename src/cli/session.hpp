@@ -11,7 +11,6 @@
 #include "cli/context.hpp"
 #include "ledger/store.hpp"
 #include "machine/devices.hpp"
-#include "policy/denials.hpp"
 
 namespace ration::cli {
 
@@ -84,9 +83,6 @@ class Table {
 
 /// `2026-01-14T12:03:58.214Z`.
 [[nodiscard]] std::string utc(std::uint64_t nanoseconds);
-
-/// What names the devices of this machine by their index, each time it is asked: for what is asked seldom.
-[[nodiscard]] policy::DeviceIndex device_index(const Session& session);
 
 /// Folder of the guard (`shim`) or the simulator (`sim`), beside this program. E1406.
 [[nodiscard]] Result<std::string> library_folder(const std::string& kind);

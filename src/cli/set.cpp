@@ -1,77 +1,19 @@
 // `ration set`: change the limit or the guarantee of something running.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/command.hpp"
-#include "base/strings.hpp"
 #include "cli/fields.hpp"
-#include "cli/holders.hpp"
-#include "cli/node_client.hpp"
+#include "cli/node_access.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 #include "config/configuration.hpp"
-#include "node/limit_changed.hpp"
+#include "policy/plan.hpp"
 
 namespace ration::cli {
 namespace {
-
-/// The device of an account as the machine shows it.
-const machine::Device* found_on(const Result<machine::Machine>& machine, const Holder& holder) {
-  if (!machine) return nullptr;
-  for (const auto& device : machine->devices)
-    if (device.bytes == holder.entry().device) return &device;
-  return nullptr;
-}
-
-/// Where the machine cannot be asked: as the book has it.
-machine::Device remembered(const Holder& holder) {
-  machine::Device device;
-  device.bytes = holder.entry().device;
-  device.name = holder.entry().device_name;
-  device.total = holder.entry().device_total;
-  return device;
-}
-
-/// A change of one account, not done yet.
-struct Decision {
-  std::uint32_t account = 0;
-  node::LimitChanged change;
-};
-
-Result<Decision> decide(const SetOptions& options, const Holder& holder, const machine::Device* present,
-                        const ledger::Store& store) {
-  const ledger::AccountSnapshot& entry = holder.entry();
-  const machine::Device device = present != nullptr ? *present : remembered(holder);
-  node::LimitChanged change{.path = holder.path,
-                            .workload = holder.book.name,
-                            .gpu = present != nullptr ? std::optional(device.index) : std::nullopt,
-                            .old_limit = entry.limit,
-                            .limit = entry.limit,
-                            .effective = entry.limit,
-                            .old_guarantee = entry.guarantee,
-                            .guarantee = entry.guarantee,
-                            .used = entry.used,
-                            .device_free = present != nullptr ? device.free : std::nullopt,
-                            .held_back_by = {}};
-  if (!options.limit.empty()) {
-    const auto limit = policy::changed_limit(device, options.limit, entry.limit);
-    if (!limit) return tl::unexpected(limit.error());
-    change.limit = change.effective = *limit;
-  }
-  if (!options.guarantee.empty()) {
-    const auto guarantee = policy::guarantee_on(device, options.guarantee);
-    if (!guarantee) return tl::unexpected(guarantee.error());
-    change.guarantee = *guarantee;
-    if (auto good = *guarantee <= entry.guarantee
-                        ? Result<void>()
-                        : policy::can_promise(device, store, *guarantee, options.name, options.name);
-        !good)
-      return tl::unexpected(good.error());
-  }
-  if (auto good = node::check_amounts(change); !good) return tl::unexpected(good.error());
-  return Decision{static_cast<std::uint32_t>(holder.account), std::move(change)};
-}
 
 std::string reach(const Session& session, const nlohmann::json& row) {
   const Bytes used = bytes_in(row, "used_bytes"), limit = bytes_in(row, "limit_bytes");
@@ -126,22 +68,35 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
   }
 }
 
-/// Whether a daemon that does not run at this moment remembers that book: it puts its own numbers back.
-bool is_remembered(const std::string& path) {
+/// Without a daemon: whether one that does not run at this moment remembers the workload, and puts its own numbers
+/// back.
+bool is_remembered(const std::string& name) {
+  const auto store = ledger::Store::open();
   const auto configuration = config::read_configuration();
   const bool configured = configuration && !configuration->daemon.state.origin.is_default();
   std::ifstream file((configured ? configuration->daemon.state.value : config::default_state_folder()) +
                      "/limits.json");
   const auto document = nlohmann::json::parse(file, nullptr, false);
-  const auto workloads = document.is_object() ? document.find("workloads") : document.end();
-  return document.is_object() && workloads != document.end() && workloads->is_object() && workloads->contains(path);
+  if (!store || !document.is_object() || !document.contains("workloads")) return false;
+  const auto books = store->list();
+  return std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
+    return book.live && book.contents.name == name && document["workloads"].contains(book.path);
+  });
+}
+
+nlohmann::json forgetfulness(const Session& session, const std::string& name) {
+  if (!is_remembered(name)) return nlohmann::json::object();
+  const char* what = "the daemon that governs it is not running, and puts its own numbers back when it starts.";
+  const char* fix = "ration serve, then set it again";
+  if (session.format() != Format::kJson) session.print_finding("E1501", what, fix);
+  return {{"warnings", {{{"id", "E1501"}, {"message", what}, {"fix", fix}}}}};
 }
 
 /// A tenant of the configuration: its workloads together.
-Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOptions& options,
+Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOptions& options,
                        const nlohmann::json& wish) {
   const std::string path = "/api/v1/tenants/" + percent_encoded(options.name);
-  auto rows = daemon.patch(path + "?dry_run=1", wish);
+  auto rows = node.patch(path + "?dry_run=1", wish);
   if (!rows) return tl::unexpected(rows.error());
   for (const auto& row : *rows) {
     for (const auto& over : row.at("over")) {
@@ -150,10 +105,10 @@ Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOpti
       if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
     }
   }
-  if (!session.dry_run) rows = daemon.patch(path, wish);
+  if (!session.dry_run) rows = node.patch(path, wish);
   if (!rows) return tl::unexpected(rows.error());
   if (session.format() == Format::kJson) {
-    session.print_json("change_tenant", *rows, {{"source", "daemon"}});
+    session.print_json("change_tenant", *rows, node.source());
     return 0;
   }
   const auto shown = [](const nlohmann::json& text) {
@@ -169,82 +124,32 @@ Result<int> set_tenant(NodeClient& daemon, const Session& session, const SetOpti
   return 0;
 }
 
-/// The daemon owns the numbers of what it governs: it decides, writes and records.
-Result<int> set_through(NodeClient& daemon, const Session& session, const SetOptions& options) {
-  const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
-  nlohmann::json wish = nlohmann::json::object();
-  for (const auto& [field, text] :
-       {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
-    if (!text.empty()) wish[field] = text;
-  if (policy::takes_guarantee_away(options.guarantee)) wish["guarantee"] = "0MiB";  // a tenant's has to be a size
-  auto answer = daemon.patch(path + "?dry_run=1", wish);
-  if (!answer && answer.error().id == "E1801") {  // no workload of that name
-    auto tenant = set_tenant(daemon, session, options, wish);
-    if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
-  }
-  if (!answer) return tl::unexpected(answer.error());
-  if (auto agreed = agree(session, options, *answer); !agreed) return tl::unexpected(agreed.error());
-  if (!session.dry_run) answer = daemon.patch(path, wish);
-  if (!answer) return tl::unexpected(answer.error());
-  show(session, options, *answer, {{"source", "daemon"}});
-  return 0;
-}
-
 }  // namespace
 
 Result<int> set(const Session& session, const SetOptions& options) {
   if (options.limit.empty() && options.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", options.name, "--limit", "6GiB"}), 2);
   }
-  const auto store = session.store();
-  if (store)
+  if (const auto store = session.store())
     if (auto readable = is_of_this_version(*store, options.name); !readable) return tl::unexpected(readable.error());
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (*daemon) return set_through(**daemon, session, options);
-  if (!store) return tl::unexpected(store.error());
-  const auto alone = options.guarantee.empty() ? FileDescriptor{} : store->lock();  // only promises concern others
-  const auto machine = session.machine();
-  std::vector<Decision> decisions;
-  std::vector<node::LimitChanged> changes;
-  std::vector<std::string> names;
-  for (const Holder& holder : holders(*store)) {
-    names.push_back(holder.book.name);
-    if (holder.book.name != options.name) continue;
-    const machine::Device* device = found_on(machine, holder);
-    const bool is_meant = options.gpu.empty() || (device != nullptr && device->is_named(options.gpu));
-    if (!is_meant) continue;
-    auto decision = decide(options, holder, device, *store);
-    if (!decision) return tl::unexpected(decision.error());
-    changes.push_back(decision->change);
-    decisions.push_back(std::move(*decision));
+  const auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
+  nlohmann::json wish = nlohmann::json::object();
+  for (const auto& [field, text] :
+       {std::pair{"limit", options.limit}, {"guarantee", options.guarantee}, {"gpu", options.gpu}})
+    if (!text.empty()) wish[field] = text;
+  if (policy::takes_guarantee_away(options.guarantee)) wish["guarantee"] = "0MiB";  // a tenant's has to be a size
+  auto answer = (*node)->patch(path + "?dry_run=1", wish);
+  if (!answer && answer.error().id == "E1801") {  // no workload of that name
+    auto tenant = set_tenant(**node, session, options, wish);
+    if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
   }
-  if (changes.empty()) {
-    return fail("E1801",
-                fmt::format("no running workload is named '{}'{}.{}", options.name,
-                            options.gpu.empty() ? "" : " on GPU " + options.gpu, suggestion(options.name, names)),
-                "ration ps", 3);
-  }
-  const nlohmann::json document = node::changes_json(changes, !session.dry_run);
-  if (auto agreed = agree(session, options, document); !agreed) return tl::unexpected(agreed.error());
-  for (const auto& [account, change] : decisions) {
-    if (session.dry_run) break;
-    ledger::Book book;  // several may have the name
-    if (const auto status = ledger::Book::open(change.path.c_str(), book); status != ledger::BookStatus::kOk) {
-      return fail("E1411", fmt::format("the book of {} cannot be changed: {}.", options.name, ledger::describe(status)),
-                  "ration doctor", status == ledger::BookStatus::kNotPermitted ? 5 : 1);
-    }
-    if (!options.limit.empty()) book.set_limit(account, change.limit);
-    if (!options.guarantee.empty()) book.set_guarantee(account, change.guarantee);
-  }
-  nlohmann::json more = nlohmann::json::object();
-  if (is_remembered(changes.front().path)) {
-    const char* what = "the daemon that governs it is not running, and puts its own numbers back when it starts.";
-    const char* fix = "ration serve, then set it again";
-    more["warnings"] = {{{"id", "E1501"}, {"message", what}, {"fix", fix}}};
-    if (session.format() != Format::kJson) fmt::print(stderr, "E1501 ration: {}\n      {}\n", what, session.hint(fix));
-  }
-  show(session, options, document, more);
+  if (!answer) return tl::unexpected(answer.error());
+  if (auto agreed = agree(session, options, *answer); !agreed) return tl::unexpected(agreed.error());
+  if (!session.dry_run) answer = (*node)->patch(path, wish);
+  if (!answer) return tl::unexpected(answer.error());
+  show(session, options, *answer, (*node)->is_daemon() ? (*node)->source() : forgetfulness(session, options.name));
   return 0;
 }
 

@@ -6,7 +6,7 @@
 #include "base/command.hpp"
 #include "base/printable.hpp"
 #include "cli/fields.hpp"
-#include "cli/node_client.hpp"
+#include "cli/node_access.hpp"
 #include "cli/verbs.hpp"
 #include "config/values.hpp"
 #include "policy/slices.hpp"
@@ -45,34 +45,32 @@ Result<std::vector<policy::Slice>> named(const machine::Device& device, const st
   return slices;
 }
 
-/// What the daemon says of the device.
-struct Watched {
+/// What the node says of the device.
+struct Promised {
   Bytes promised;  ///< guarantees of tenants and of what runs, slices, and what is kept free
-  Bytes bursting;  ///< what is held beyond guarantees
+  Bytes bursting;  ///< what is held beyond guarantees, and would be taken away from: by a daemon
 };
 
-/// Nothing without a daemon. E1502: under this one, only an operator keeps memory from others.
-Result<Watched> ask_the_daemon(const Session& session, const machine::Device& device) {
-  Watched found;
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (!*daemon) return found;
-  const auto self = (*daemon)->get("/api/v1/session");
+/// E1502: under a daemon, only an operator keeps memory from others.
+Result<Promised> promised_on(const Session& session, const machine::Device& device) {
+  const auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  const auto self = (*node)->is_daemon() ? (*node)->get("/api/v1/session") : nlohmann::json{{"role", "operator"}};
   if (!self) return tl::unexpected(self.error());
   if (self->at("role") != "operator")
     return fail("E1502", fmt::format("you may not keep slices of GPU {} from others.", device.index),
                 fmt::format("Ask root or a member of group ration: {}, or [[device]] slices in ration.toml",
                             command({"split", std::to_string(device.index), "--into", "4"})),
                 5);
-  const auto rows = (*daemon)->get("/api/v1/devices");
-  if (!rows) return tl::unexpected(rows.error());
-  for (const auto& row : *rows)
+  const auto snapshot = (*node)->get("/api/v1/snapshot");
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  Promised found;
+  for (const auto& row : snapshot->at("devices"))
     if (row.at("uuid") == device.uuid)
       found.promised = bytes_in(row, "promised_bytes") + bytes_in(row, "keep_free_bytes");
-  const auto held = (*daemon)->get("/api/v1/workloads");
-  if (!held) return tl::unexpected(held.error());
-  for (const auto& row : *held) {
-    if (!row.at("governed").get<bool>() || row.value("uuid", std::string()) != device.uuid) continue;
+  for (const auto& row : snapshot->at("workloads")) {
+    if (!(*node)->is_daemon() || !row.at("governed").get<bool>()) continue;
+    if (row.value("uuid", std::string()) != device.uuid) continue;
     const Bytes used = bytes_in(row, "used_bytes");
     found.bursting += used - std::min(used, bytes_in(row, "guarantee_bytes"));
   }
@@ -195,10 +193,10 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     slices = std::move(*made);
     Bytes needed;
     for (const auto& slice : slices) needed += slice.size;
-    const auto watched = ask_the_daemon(session, device);
-    if (!watched) return tl::unexpected(watched.error());
-    // What is cut anew was promised already; the daemon's number has these slices in it.
-    const Bytes promised = std::max(policy::promises_on(device, *store).total, watched->promised) - slices_now;
+    const auto now = promised_on(session, device);
+    if (!now) return tl::unexpected(now.error());
+    const Bytes promised =
+        now->promised - std::min(now->promised, slices_now);  // what is cut anew was promised already
     if (needed > slices_now && needed + promised > device.total) {
       return fail("E1304",
                   fmt::format("slices of {} cannot be promised: others were promised {} of GPU {}'s {}.",
@@ -208,9 +206,9 @@ Result<int> split(const Session& session, const SplitOptions& options) {
                   4);
     }
     const Bytes left = device.total - std::min(device.total, needed + promised);
-    if (!session.dry_run && watched->bursting > left) {
+    if (!session.dry_run && now->bursting > left) {
       const std::string who = fmt::format("what runs on GPU {} beyond guarantees", device.index);
-      if (auto agreed = agree_to_shrink(session, who, watched->bursting, left, said_yes(options)); !agreed)
+      if (auto agreed = agree_to_shrink(session, who, now->bursting, left, said_yes(options)); !agreed)
         return tl::unexpected(agreed.error());
     }
   }

@@ -14,7 +14,6 @@
 #include "base/command.hpp"
 #include "base/file.hpp"
 #include "base/strings.hpp"
-#include "cli/holders.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/node_client.hpp"
+#include "cli/node_access.hpp"
 
 namespace ration::cli {
 
@@ -29,9 +29,9 @@ std::map<std::int32_t, Stray> StrayWatch::finish(bool left_running) {
 }
 
 void StrayWatch::look() {
-  const auto now = look_directly(session_);
-  if (!now) return;
-  for (const node::UngovernedView& view : now->now.ungoverned) {
+  const auto local = LocalAccess::open(session_);
+  if (!local) return;
+  for (const node::UngovernedView& view : (*local)->snapshot().ungoverned) {
     if (view.workload != workload_) continue;
     Stray& stray = seen_[view.process.pid];
     stray.command = view.process.command;

@@ -10,10 +10,7 @@
 #include <set>
 
 #include "base/command_json.hpp"
-#include "cli/holders.hpp"
 #include "cli/node_client.hpp"
-#include "node/explain.hpp"
-#include "policy/denials.hpp"
 
 namespace ration::cli {
 namespace {
@@ -27,14 +24,14 @@ void signal_on(const FileDescriptor& event) {
   [[maybe_unused]] const auto written = ::write(event.get(), &one, sizeof one);
 }
 
-Result<json> set_limit(NodeClient& daemon, const top::Request& request) {
+Result<json> set_limit(NodeAccess& node, const top::Request& request) {
   const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
   json wish{{"limit", request.value}};
   if (request.gpu) wish["gpu"] = std::to_string(*request.gpu);
   http::ExtraHeaders headers;
   if (request.changes) headers.emplace_back("If-Match", fmt::format("\"{}\"", *request.changes));
   if (!request.agreed) {
-    auto would_be = daemon.patch(path + "?dry_run=1", wish, headers);
+    auto would_be = node.patch(path + "?dry_run=1", wish, headers);
     if (!would_be) return would_be;
     for (const json& row : would_be->value("changes", json::array())) {
       const auto limit = top::number_in(row, "limit_bytes"), old = top::number_in(row, "old_limit_bytes");
@@ -43,57 +40,24 @@ Result<json> set_limit(NodeClient& daemon, const top::Request& request) {
       return would_be;
     }
   }
-  return daemon.patch(path, wish, headers);
-}
-
-/// Without a daemon: from the books of this user.
-Result<json> why_by_book(const Session& session, const top::Request& request) {
-  const auto store = session.store();
-  const auto wanted = policy::parse_denial_id(request.value);
-  if (!store) return tl::unexpected(store.error());
-  for (const auto& stored : store->list()) {
-    if (!wanted || stored.contents.run_number != wanted->run) continue;
-    for (const auto& denial : stored.contents.denials) {
-      if (denial.sequence != wanted->number) continue;
-      const auto explained = policy::explain_denial(
-          denial, stored.contents, stored.live, stored.live ? room_for(session, stored.contents, denial) : std::nullopt,
-          device_index(session), session.display_units());
-      return json{{"time", utc(denial.time_ns)},          {"tenant", stored.contents.tenant},
-                  {"workload", stored.contents.name},     {"requested_bytes", denial.requested.count()},
-                  {"function", denial.function},          {"because", explained.because},
-                  {"not_because", explained.not_because}, {"fix", explained.fix}};
-    }
-  }
-  return fail("E1413", fmt::format("{} is no longer on the books.", request.value), "ration ps", 3);
-}
-
-Result<json> explain_by_book(const Session& session, const top::Request& request) {
-  const auto look = look_directly(session);
-  if (!look) return tl::unexpected(look.error());
-  return node::explain_workload(look->registry, look->now, request.workload, {true, ::getuid()});
+  return node.patch(path, wish, headers);
 }
 
 Result<json> answer_to(const Session& session, const top::Request& request, int stop) {
   using Kind = top::Request::Kind;
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  if (!*daemon && request.kind == Kind::kWhy) return why_by_book(session, request);
-  if (!*daemon && request.kind == Kind::kExplain) return explain_by_book(session, request);
-  auto required = NodeClient::require(session);
-  if (!required) return tl::unexpected(required.error());
-  required->interrupted_by(stop);
   const std::string path = "/api/v1/workloads/" + percent_encoded(request.workload);
-  switch (request.kind) {
-    case Kind::kSet:
-      return set_limit(*required, request);
-    case Kind::kTrim:
-      return required->post(path + "/trim", json::object());
-    case Kind::kWhy:
-      return required->get("/api/v1/denials/" + percent_encoded(request.value));
-    case Kind::kExplain:
-      break;
+  if (request.kind == Kind::kTrim) {  // the daemon's alone
+    auto daemon = NodeClient::require(session);
+    if (!daemon) return tl::unexpected(daemon.error());
+    daemon->interrupted_by(stop);
+    return daemon->post(path + "/trim", json::object());
   }
-  return required->get(path + "/explain");
+  const auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  (*node)->interrupted_by(stop);
+  if (request.kind == Kind::kSet) return set_limit(**node, request);
+  return (*node)->get(request.kind == Kind::kWhy ? "/api/v1/denials/" + percent_encoded(request.value)
+                                                 : path + "/explain");
 }
 
 bool is_operator(NodeClient& daemon) {

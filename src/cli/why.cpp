@@ -5,7 +5,6 @@
 #include <cctype>
 
 #include "cli/admission.hpp"
-#include "cli/holders.hpp"
 #include "cli/node_client.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
@@ -14,68 +13,43 @@
 namespace ration::cli {
 namespace {
 
+using nlohmann::json;
+
 void print_fix(const Session& session, const nlohmann::json& event) {
   if (event.at("fix").is_string()) fmt::print("fix      {}\n", session.hint(event["fix"].get<std::string>()));
 }
 
-/// As the daemon tells it.
-int show_told(const Session& session, const nlohmann::json& event) {
+/// `source`: who told it, for print_json().
+int show_denial(const Session& session, const nlohmann::json& denial, const nlohmann::json& source) {
   if (session.format() == Format::kJson) {
-    session.print_json("why", event, {{"source", "daemon"}});
+    session.print_json("why", denial, source);
     return 0;
   }
-  const nlohmann::json& pid = event.at("pid");
-  fmt::print("DENIED   {}  {}/{}{}  {}  {}\n", event.at("time").get<std::string>(), event.value("tenant", ""),
-             event.value("workload", ""), pid.is_number() ? fmt::format(" (pid {})", pid.get<int>()) : "",
-             session.size(Bytes{event.value("bytes", std::uint64_t{0})}), event.value("function", ""));
-  fmt::print("because  {}\n", event.value("because", event.at("text").get<std::string>()));
-  if (const std::string other = event.value("not_because", ""); !other.empty()) fmt::print("not because  {}\n", other);
-  if (const double waited = event.value("waited_seconds", 0.0); waited > 0)
+  const nlohmann::json& pid = denial.at("pid");
+  fmt::print("DENIED   {}  {}/{}{}  {}  {}\n", denial.at("time").get<std::string>(), denial.value("tenant", ""),
+             denial.value("workload", ""), pid.is_number() ? fmt::format(" (pid {})", pid.get<int>()) : "",
+             session.size(Bytes{denial.value("bytes", std::uint64_t{0})}), denial.value("function", ""));
+  fmt::print("because  {}\n", denial.value("because", denial.at("text").get<std::string>()));
+  if (const std::string other = denial.value("not_because", ""); !other.empty())
+    fmt::print("not because  {}\n", other);
+  else if (denial.value("reason", "") == "limit" && denial.at("device_free_bytes").is_null())
+    fmt::print("free     n/a ({})\n", denial.value("device_free_bytes_na", ""));
+  if (const double waited = denial.value("waited_seconds", 0.0); waited > 0)
     fmt::print("after    waiting {}\n", format_duration(static_cast<std::uint64_t>(waited * 1e9)));
-  print_fix(session, event);
+  print_fix(session, denial);
   return 0;
 }
 
-Result<nlohmann::json> told_by(NodeClient& daemon, const std::string& id) {
-  return daemon.get("/api/v1/denials/" + percent_encoded(id));
+Result<nlohmann::json> denial_at(NodeAccess& node, const std::string& id) {
+  return node.get("/api/v1/denials/" + percent_encoded(id));
 }
 
-/// As a book of this user has it.
-int show_book(const Session& session, const ledger::BookSnapshot& book, bool live, const ledger::Denial& denial) {
-  const bool told = denial.device_free != ledger::kUnknownBytes;
-  const auto explained =
-      policy::explain_denial(denial, book, live, live ? room_for(session, book, denial) : std::nullopt,
-                             device_index(session), session.display_units());
-  if (session.format() == Format::kJson) {
-    nlohmann::json data{{"denial", explained.id},
-                        {"time", utc(denial.time_ns)},
-                        {"workload", book.name},
-                        {"tenant", book.tenant},
-                        {"pid", denial.pid},
-                        {"requested_bytes", denial.requested.count()},
-                        {"used_bytes", denial.used.count()},
-                        {"limit_bytes", denial.limit.count()},
-                        {"function", denial.function},
-                        {"reason", explained.reason},
-                        {"because", explained.because},
-                        {"fix", explained.fix}};
-    if (told)
-      data["device_free_bytes"] = denial.device_free;
-    else
-      data.update({{"device_free_bytes", nullptr}, {"device_free_bytes_na", "the driver did not say"}});
-    session.print_json("why", data);
-    return 0;
-  }
-  fmt::print("DENIED   {}  {}/{} (pid {})  {}  {}\n", utc(denial.time_ns), book.tenant, book.name, denial.pid,
-             session.size(denial.requested), denial.function);
-  fmt::print("because  {}\n", explained.because);
-  if (!explained.not_because.empty())
-    fmt::print("not because  {}\n", explained.not_because);
-  else if (denial.reason == ledger::DenialReason::kLimit)
-    fmt::print("free     n/a (the driver did not say)\n");
-  if (denial.waited_ns > 0) fmt::print("after    waiting {}\n", format_duration(denial.waited_ns));
-  fmt::print("fix      {}\n", session.hint(explained.fix));
-  return 0;
+/// The session about the node of the run, where its book is there.
+Session session_of(const Session& session, std::uint64_t run) {
+  if (const auto store = session.store())
+    for (const auto& stored : store->list())
+      if (stored.contents.run_number == run) return session.about(stored.contents);
+  return session;
 }
 
 /// Anything else that happened: the event, and what led to it.
@@ -85,12 +59,12 @@ Result<int> why_event(const Session& session, const std::string& number) {
   const auto event = daemon->get("/api/v1/events/" + number + "/why");
   if (!event) return tl::unexpected(event.error());
   if (event->at("denial").is_string()) {
-    auto told = told_by(*daemon, number);
+    auto told = denial_at(*daemon, number);
     if (!told) return tl::unexpected(told.error());
     // Asked by its own name, a denial of this user's says what would be granted now.
-    const auto now = told_by(*daemon, event->at("denial").get<std::string>());
+    const auto now = denial_at(*daemon, event->at("denial").get<std::string>());
     if (now && now->at("id") == told->at("id")) told->at("fix") = now->at("fix");
-    return show_told(session, *told);
+    return show_denial(session, *told, daemon->source());
   }
   if (session.format() == Format::kJson) {
     session.print_json("event_why", *event, {{"source", "daemon"}});
@@ -201,31 +175,21 @@ Result<int> why(const Session& session, const std::string& what) {
     return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
                 "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
   }
-  auto daemon = NodeClient::find(session);
-  if (!daemon) return tl::unexpected(daemon.error());
-  Result<nlohmann::json> told =
-      fail("E1413", fmt::format("no run {} is on the books (the newest 32 that have ended are kept).", wanted->run),
-           "ration ps", 3);
-  if (*daemon) told = told_by(**daemon, id);
-  const auto store = session.store();
-  if (!store) return tl::unexpected(store.error());
-  for (const auto& stored : store->list()) {
-    const auto& book = stored.contents;
-    if (book.run_number != wanted->run) continue;
-    for (const auto& denial : book.denials) {
-      if (denial.sequence != wanted->number) continue;
-      // The daemon knows for whom a limit was lowered; but every user numbers their own, anew at each boot.
-      const bool same = told && told->at("time") == utc(denial.time_ns) && told->at("workload") == book.name;
-      return same ? show_told(session, *told) : show_book(session.about(book), book, stored.live, denial);
-    }
-    if (told) break;  // the daemon keeps what the books no longer have
-    return fail("E1413",
-                fmt::format("run {} ({}) has no denial {}: it was denied {} times, and the newest 256 are kept.",
-                            wanted->run, book.name, id, book.denial_count),
-                "ration ps", 3);
-  }
+  auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  const Session about = session_of(session, wanted->run);
+  const auto books = LocalAccess::open(about);
+  if (!books) return tl::unexpected(books.error());
+  auto own = denial_at(**books, id);
+  if (!(*node)->is_daemon())
+    return own ? Result<int>(show_denial(about, *own, json::object())) : tl::unexpected(own.error());
+  // The daemon knows for whom a limit was lowered, and keeps what the books no longer have; but every user numbers
+  // their own runs, anew at each boot.
+  const auto told = denial_at(**node, id);
+  const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
+  if (own && !same) return show_denial(about, *own, json::object());
   if (!told) return tl::unexpected(told.error());
-  return show_told(session, *told);
+  return show_denial(session, *told, (*node)->source());
 }
 
 }  // namespace ration::cli

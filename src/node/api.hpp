@@ -12,19 +12,19 @@
 #include "history/reader.hpp"
 #include "http/server.hpp"
 #include "http/stream.hpp"
-#include "node/commands/caller.hpp"
+#include "node/api/event_view.hpp"
+#include "node/api/node_routes.hpp"
+#include "node/api/request.hpp"
 #include "node/engine.hpp"
 #include "node/leases.hpp"
 #include "node/metrics.hpp"
-#include "node/snapshot_json.hpp"
 #include "node/worker.hpp"
 
 namespace ration::node {
 
 /// What the paths need of the daemon.
-class ApiHost {
+class ApiHost : public NodeHost {
  public:
-  virtual ~ApiHost() = default;
   virtual Engine& engine() = 0;
   virtual Leases& leases() = 0;
   virtual Worker& worker() = 0;
@@ -33,12 +33,6 @@ class ApiHost {
   virtual const std::string& database() = 0;
   /// Of commands that are about this daemon.
   virtual const CommandOptions& command_options() = 0;
-  [[nodiscard]] virtual bool simulated() const = 0;
-  /// Stores events and tells everybody who follows.
-  virtual void record(std::vector<history::Event> events) = 0;
-  virtual void look_now() = 0;
-  /// Looks again unless the last look is a moment old: what is asked for is what is there.
-  virtual void look_if_stale() = 0;
   /// Something is about to change: the next look comes at the quicker rate.
   virtual void look_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
@@ -57,18 +51,14 @@ class ApiHost {
 
 class Api {
  public:
-  explicit Api(ApiHost& host) : host_(host) {}
+  explicit Api(ApiHost& host) : host_(host), routes_(host) {}
   void install(http::Server& server);
 
-  /// Root, the daemon's own user, members of group `ration`, and whoever has the token.
-  [[nodiscard]] static Viewer viewer_of(const http::Peer& peer);
-
   /// The `data` of GET /api/v1/snapshot, as text.
-  [[nodiscard]] std::string snapshot(const Viewer& viewer, std::size_t most_processes = kAllProcesses);
+  [[nodiscard]] std::string snapshot(const Viewer& viewer) { return routes_.snapshot(viewer); }
 
  private:
   void install_now(http::Server& server);
-  void look_before_change(const http::Request& request);
   void install_changes(http::Server& server);
   void install_schedules(http::Server& server);
   void install_leases(http::Server& server);
@@ -77,37 +67,14 @@ class Api {
   void install_plan(http::Server& server);
   void install_pages(http::Server& server);
 
-  [[nodiscard]] nlohmann::json tenants();
   [[nodiscard]] nlohmann::json schedules();
   [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const;
-  /// The same with `data` written already.
-  [[nodiscard]] http::Response answer_text(const std::string& schema, const std::string& data, int status = 200) const;
   /// Runs `question` with a Reader on the worker and answers with what it returns.
   void ask_history(const http::Responder& responder, const std::string& schema,
                    std::function<Result<nlohmann::json>(history::Reader&)> question);
 
   ApiHost& host_;
+  NodeRoutes routes_;
 };
-
-/// One event as docs/http-api.md has it; its `why` only for those who may see the workload.
-[[nodiscard]] nlohmann::json event_json(const history::Event& event, bool with_details);
-/// Whether the viewer may see an event's process and reason: of their own workloads, and operators all.
-[[nodiscard]] bool may_see_details(const history::Event& event, const Viewer& viewer);
-
-/// Who asks, for what he may change and for the record.
-[[nodiscard]] Caller caller_of(const http::Request& request);
-/// The body as a JSON object. E1521.
-[[nodiscard]] Result<nlohmann::json> body_of(const http::Request& request);
-/// Whether the request asks only what would be: `?dry_run=1`.
-[[nodiscard]] bool is_dry_run(const http::Request& request);
-/// A text field; empty: not given. E1521: another type.
-[[nodiscard]] Result<std::string> text_field(const nlohmann::json& body, const char* name);
-/// Texts; none: not given. E1521: another type.
-[[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
-/// A flag; false: not given. E1521: another type.
-[[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
-/// A whole number; none: not given. E1521: another type, or not from `least` to `most`.
-[[nodiscard]] Result<std::optional<std::int64_t>> number_field(const nlohmann::json& body, const char* name,
-                                                               std::int64_t least, std::int64_t most);
 
 }  // namespace ration::node

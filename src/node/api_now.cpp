@@ -1,14 +1,12 @@
 // What is there at this moment.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
 
 #include "http/asset.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/api.hpp"
-#include "node/explain.hpp"
 #include "node/login_token.hpp"
 #include "node/openapi.hpp"
 
@@ -19,33 +17,11 @@ using http::Request;
 using http::Response;
 using nlohmann::json;
 
-http::Response no_such(const std::string& what, const std::string& name) {
-  return http::problem({"E1801", fmt::format("no {} is named '{}'.", what, name), "ration ps", 3});
-}
-
 Response plain(const std::string& text, const char* type = "text/plain; charset=utf-8") {
   Response response;
   response.content_type = type;
   response.body = text;
   return response;
-}
-
-/// By number or UUID; null: there is none.
-const DeviceView* device_named(const Snapshot& now, const std::string& name) {
-  for (const DeviceView& device : now.devices)
-    if (device.device.is_named(name)) return &device;
-  return nullptr;
-}
-
-/// `processes=N`: at most so many of each workload are named. E1527.
-Result<std::size_t> most_processes(const Request& request) {
-  const std::string* text = request.parameter("processes");
-  if (text == nullptr) return kAllProcesses;
-  std::size_t number = 0;
-  const auto read = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (text->empty() || read.ec != std::errc{} || read.ptr != text->data() + text->size())
-    return fail("E1527", fmt::format("processes={} is no number.", *text), "processes=1", 2);
-  return number;
 }
 
 }  // namespace
@@ -100,72 +76,6 @@ void Api::install_now(http::Server& server) {
                             5});
     const auto expires = std::chrono::seconds(LoginTokens::kLifetime).count();
     return answer("dashboard", {{"url", host_.make_link()}, {"expires_seconds", expires}}, 201);
-  });
-  server.route("GET", "/api/v1/snapshot", [this](const Request& request) {
-    host_.look_if_stale();
-    const auto most = most_processes(request);
-    if (!most) return http::problem(most.error());
-    return answer_text("snapshot", snapshot(viewer_of(request.peer), *most));
-  });
-  server.route("GET", "/api/v1/workloads", [this](const Request& request) {
-    host_.look_if_stale();
-    const auto most = most_processes(request);
-    if (!most) return http::problem(most.error());
-    return answer_text("workloads", rows_text(host_.engine().snapshot(), viewer_of(request.peer), *most));
-  });
-  server.route("GET", "/api/v1/devices", [this](const Request&) {
-    host_.look_if_stale();
-    json rows = json::array();
-    for (const DeviceView& device : host_.engine().snapshot().devices) rows.push_back(device_json(device));
-    return answer("devices", rows);
-  });
-  server.route("GET", "/api/v1/devices/{gpu}", [this](const Request& request) {
-    host_.look_if_stale();
-    const std::string& wanted = request.captures.at("gpu");
-    const DeviceView* device = device_named(host_.engine().snapshot(), wanted);
-    return device == nullptr ? no_such("device", wanted) : answer("devices", json::array({device_json(*device)}));
-  });
-  server.route("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
-    host_.look_if_stale();
-    const Snapshot& now = host_.engine().snapshot();
-    const std::string& wanted = request.captures.at("gpu");
-    const DeviceView* device = device_named(now, wanted);
-    if (device == nullptr) return no_such("device", wanted);
-    return answer("explain_device", explain_device(now, *device, viewer_of(request.peer)));
-  });
-  server.route("GET", "/api/v1/workloads/{name}", [this](const Request& request) {
-    host_.look_if_stale();
-    const auto named = host_.engine().registry().named(request.captures.at("name"), request.peer.uid);
-    if (!named) return http::problem(named.error());
-    return answer_text("workloads", rows_text_of((*named)->path, host_.engine().snapshot(), viewer_of(request.peer)));
-  });
-  server.route("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
-    host_.look_if_stale();
-    const Engine& engine = host_.engine();
-    const auto explained =
-        explain_workload(engine.registry(), engine.snapshot(), request.captures.at("name"), viewer_of(request.peer));
-    return explained ? answer("explain_workload", *explained) : http::problem(explained.error());
-  });
-  server.route("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {
-    host_.look_if_stale();
-    const auto explained =
-        explain_process(host_.engine().snapshot(), request.captures.at("pid"), viewer_of(request.peer));
-    return explained ? answer("explain_process", *explained) : http::problem(explained.error());
-  });
-  server.route("GET", "/api/v1/tenants", [this](const Request&) { return answer("tenants", tenants()); });
-  server.route("GET", "/api/v1/tenants/{name}", [this](const Request& request) {
-    json rows = tenants();
-    const std::string& name = request.captures.at("name");
-    std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) { return row.at("tenant") != name; });
-    return rows.empty() ? no_such("tenant", name) : answer("tenants", rows);
-  });
-  server.route("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
-    host_.look_if_stale();
-    const std::string& name = request.captures.at("name");
-    const json explained = explain_tenant(host_.engine().snapshot(), name);
-    if (explained.at("devices").empty() && host_.engine().state().tenants.find(name) == nullptr)
-      return no_such("tenant", name);
-    return answer("explain_tenant", explained);
   });
   server.route("GET", "/api/v1/health", [this](const Request& request) {
     return answer("health", host_.health(viewer_of(request.peer).is_operator));

@@ -110,13 +110,6 @@ json series_json(const history::Series& series, const json& gpu, const std::stri
           {"capacity_bytes", series.capacity}};
 }
 
-/// What is told to owners to ask operators for is told to these as it is typed.
-void fix_for(const Viewer& viewer, json& row) {
-  if (!viewer.is_operator || !row["fix"].is_string()) return;
-  const std::string& fix = row["fix"].get_ref<const std::string&>();
-  if (fix.rfind(machine::kAskOperator, 0) == 0) row["fix"] = fix.substr(machine::kAskOperator.size());
-}
-
 Result<std::int64_t> event_number(const std::string& text) {
   std::int64_t id = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
@@ -168,7 +161,7 @@ void Api::install_past(http::Server& server) {
       json before = json::array();
       for (const auto& each : *causes) before.push_back(event_json(each, may_see_details(each, viewer)));
       row["before"] = std::move(before);
-      fix_for(viewer, row);
+      address_fix(row, viewer);
       return row;
     });
   });
@@ -185,18 +178,8 @@ void Api::install_past(http::Server& server) {
                   if (!may_see_details(*event, viewer))
                     return fail("E1502", fmt::format("{} is a denial of {}.", id, event->user),
                                 "Ask root or a member of group ration.", 5);
-                  json row = event_json(*event, true);
-                  if (row.contains("why") && row["why"].is_object()) row.update(row["why"]);
-                  row["requested_bytes"] = row["bytes"];
-                  if (const auto free = row.find("device_free_bytes"); free == row.end() || free->is_null()) {
-                    row["device_free_bytes"] = nullptr;
-                    row["device_free_bytes_na"] = "the driver did not say";
-                  }
                   // While it runs: what would be granted now, not then.
-                  if (!fix.empty() && event->user == asker) row["fix"] = fix;
-                  fix_for(viewer, row);
-                  row.erase("why");
-                  return row;
+                  return denial_json(*event, viewer, event->user == asker ? fix : "");
                 });
   });
 

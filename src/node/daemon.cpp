@@ -116,6 +116,10 @@ void Daemon::schedule_look() {
       loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
 }
 
+nlohmann::json Daemon::more_of_snapshot(const Viewer& viewer) {
+  return {{"queue", leases_.describe_waiting(viewer)}, {"last_event", stream_.newest_id()}};
+}
+
 void Daemon::look_if_stale() {
   // Looks on demand may take so much of the time, however many ask; a short one is at hand when nobody asked for long.
   constexpr double kLongestShare = 0.1, kMostAtHand = 0.02;
@@ -160,8 +164,7 @@ void Daemon::look() {
   busy_ = !events.empty() || amounts(sample) != amounts(last_sample_);
   last_sample_ = std::move(sample);
   publish(std::move(events));
-  stream_.publish("snapshot", "snapshot",
-                  [this](const http::Peer& peer) { return api_.snapshot(Api::viewer_of(peer)); });
+  stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) { return api_.snapshot(viewer_of(peer)); });
   ++counters_.looks;
   last_look_seconds_ = monotonic_seconds() - before;
   counters_.look_seconds += last_look_seconds_;
@@ -265,7 +268,7 @@ void Daemon::tell(const std::vector<Event>& events) {
     stream_.publish(
         "events", "event",
         [this, event](const http::Peer& peer) {
-          return shown(event, may_see_details(event, Api::viewer_of(peer)))
+          return shown(event, may_see_details(event, viewer_of(peer)))
               .dump(-1, ' ', false, json::error_handler_t::replace);
         },
         static_cast<std::uint64_t>(event.id));

@@ -69,6 +69,9 @@ class Daemon final : private ApiHost {
   void stay_reachable();
 
   // ApiHost
+  NodeState& state() override { return engine_.state(); }
+  const char* source() const override { return options_.simulated ? "sim" : "daemon"; }
+  nlohmann::json more_of_snapshot(const Viewer& viewer) override;
   Engine& engine() override { return engine_; }
   Leases& leases() override { return leases_; }
   Worker& worker() override { return worker_; }
@@ -76,7 +79,6 @@ class Daemon final : private ApiHost {
   const Counters& counters() override { return counters_; }
   const std::string& database() override { return database_; }
   const CommandOptions& command_options() override { return options_.command_options; }
-  bool simulated() const override { return options_.simulated; }
   void record(std::vector<history::Event> events) override { publish(std::move(events)); }
   void look_now() override { look(); }
   void look_if_stale() override;

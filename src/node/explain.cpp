@@ -82,7 +82,11 @@ Error not_yours(const std::string& what, const std::string& user) {
 // A process in no book: who, where from, how much, and what is done about it.
 json stranger_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
   const UngovernedView& first = *views.front();
-  json answer{{"pid", first.process.pid}, {"governed", false}, {"policy", first.policy}};
+  json answer{{"pid", first.process.pid}, {"governed", false}};
+  if (first.policy != nullptr)
+    answer["policy"] = first.policy;
+  else
+    answer.update({{"policy", nullptr}, {"policy_na", kNoDaemon}});
   const auto enter = [&](const std::string& field, const std::string& value, const char* reason) {
     answer[field] = value.empty() ? json(nullptr) : json(value);
     if (value.empty()) answer[field + "_na"] = reason;

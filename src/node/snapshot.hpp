@@ -77,7 +77,7 @@ struct UngovernedView {
   std::string workload;   ///< that it descends from, whose guard it does not have; empty: from none
   std::string container;  ///< empty: in none
   std::string origin;     ///< how it came to be, from its cgroup: `ssh session 3`, `cron.service`; empty: not told
-  const char* policy = "report";  ///< what is done about it: report, warn or terminate
+  const char* policy = "report";  ///< what is done about it: report, warn or terminate; null: no daemon looks
 
   /// Why it is in no book, for people.
   [[nodiscard]] std::string why() const;

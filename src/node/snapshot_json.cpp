@@ -175,11 +175,14 @@ void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& vie
       .number("gpu", static_cast<std::uint64_t>(view.gpu))
       .flag("governed", false)
       .text("user", view.process.user)
-      .text("policy", view.policy)
       .bytes("used_bytes", view.process.driver_used, view.process.untold)
       .text("container", view.container, "in no container")
       .text("origin", view.origin, "its cgroup does not tell")
       .number("process_count", 1);
+  if (view.policy != nullptr)
+    row.text("policy", view.policy);
+  else
+    row.unknown("policy", kNoDaemon);
   row.array("processes");
   {
     Row process(out);

@@ -21,6 +21,9 @@ struct Viewer {
 /// Why a field of somebody else's is null.
 inline constexpr const char* kNotYours = "not yours";
 
+/// Why a field that only a daemon knows is null.
+inline constexpr const char* kNoDaemon = "no daemon looks: ration serve";
+
 inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 
 [[nodiscard]] nlohmann::json device_json(const DeviceView& device);

@@ -31,6 +31,23 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
               5);
 }
 
+/// Null: it is not on this machine any more, or the driver cannot be asked.
+const Device* device_of(const NodeState& state, const ledger::DeviceUuid& uuid) {
+  if (!state.machine) return nullptr;
+  for (const Device& device : state.machine->devices)
+    if (device.bytes == uuid) return &device;
+  return nullptr;
+}
+
+/// As the book has it.
+Device as_remembered(const ledger::AccountSnapshot& entry) {
+  Device device;
+  device.bytes = entry.device;
+  device.name = entry.device_name;
+  device.total = entry.device_total;
+  return device;
+}
+
 std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::string& tenant,
                                            const config::Amount& limit) {
   std::vector<TenantChange::Over> over;
@@ -64,27 +81,27 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
                 "ration ps, then say it again.", 4);
   }
   if (auto good = may_change(*workload, caller, false); !good) return tl::unexpected(good.error());
-  if (!state.machine) return tl::unexpected(state.machine.error());
+  if (!state.machine && !request.gpu.empty()) return tl::unexpected(state.machine.error());  // whose it is, it knows
 
   std::vector<LimitChanged> changes;
   std::vector<OwnedLimit> fresh = owned->accounts;
   for (std::uint32_t account = 0; account < fresh.size(); ++account) {
-    const auto device =
-        std::find_if(state.machine->devices.begin(), state.machine->devices.end(),
-                     [&](const Device& each) { return each.bytes == workload->book.accounts[account].device; });
-    if (device == state.machine->devices.end()) continue;
-    if (!request.gpu.empty() && !device->is_named(request.gpu)) continue;
+    const ledger::AccountSnapshot& entry = workload->book.accounts[account];
+    const Device* present = device_of(state, entry.device);
+    if (!request.gpu.empty() && (present == nullptr || !present->is_named(request.gpu))) continue;
+    const Device remembered = as_remembered(entry);
+    const Device* device = present != nullptr ? present : &remembered;
     OwnedLimit& mine = fresh[account];
     LimitChanged change{.path = workload->path,
                         .workload = workload->book.name,
-                        .gpu = device->index,
+                        .gpu = present != nullptr ? std::optional(present->index) : std::nullopt,
                         .old_limit = mine.configured,
                         .limit = mine.configured,
                         .effective = mine.effective,
                         .old_guarantee = mine.guarantee,
                         .guarantee = mine.guarantee,
                         .used = workload->used[account],
-                        .device_free = device->free,
+                        .device_free = present != nullptr ? present->free : std::nullopt,
                         .held_back_by = {}};
     if (!request.limit.empty()) {
       const auto limit = policy::changed_limit(*device, request.limit, mine.configured);
@@ -102,7 +119,7 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
       if (!guarantee) return tl::unexpected(guarantee.error());
       change.guarantee = *guarantee;
       for (const DeviceView& view : state.snapshot.devices) {
-        if (view.device.index != device->index || *guarantee <= mine.guarantee) continue;
+        if (view.device.bytes != entry.device || *guarantee <= mine.guarantee) continue;
         if (auto good = can_promise(state, view, workload->book.tenant, *guarantee, workload->path); !good)
           return tl::unexpected(good.error());
       }
@@ -144,12 +161,12 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
     if (!request.guarantee.empty())
       what += fmt::format("{}guarantee {} → {}", what.empty() ? "" : ", ", format_size(change.old_guarantee),
                           format_size(change.guarantee));
-    Event event = event_of(
-        state, *workload, "resized",
-        fmt::format(
-            "{}/{}: {} on GPU {}, by {}{}", workload->book.tenant, workload->book.name, what, *change.gpu, caller.name,
-            change.used > change.limit ? fmt::format("; shrinking, over by {}", format_size(change.used - change.limit))
-                                       : std::string()));
+    Event event = event_of(state, *workload, "resized",
+                           fmt::format("{}/{}: {}{}, by {}{}", workload->book.tenant, workload->book.name, what,
+                                       change.gpu ? fmt::format(" on GPU {}", *change.gpu) : "", caller.name,
+                                       change.used > change.limit ? fmt::format("; shrinking, over by {}",
+                                                                                format_size(change.used - change.limit))
+                                                                  : std::string()));
     event.gpu = change.gpu;
     event.by = caller.name;
     event.old_value = std::to_string(change.old_limit.count());

@@ -53,10 +53,11 @@ void add_largest_holder(const NodeState& state, const Workload& workload, const 
   if (most > Bytes{0}) explained.because += fmt::format("; of others {} holds most: {}", who, format_size(most));
 }
 
-policy::DenialExplained explained(const NodeState& state, const Workload& workload, const ledger::Denial& denial) {
-  const bool by_limit = denial.reason == ledger::DenialReason::kLimit;
+policy::DenialExplained explained(const NodeState& state, const Workload& workload, const ledger::Denial& denial,
+                                  bool running = true) {
+  const bool by_limit = running && denial.reason == ledger::DenialReason::kLimit;
   const auto room = by_limit ? room_for(state, workload, denial.account, denial.used + denial.requested) : std::nullopt;
-  auto found = policy::explain_denial(denial, workload.book, true, room,
+  auto found = policy::explain_denial(denial, workload.book, running, room,
                                       [&](const auto& device) { return gpu_of(state, device); });
   add_largest_holder(state, workload, denial, found);
   // Owners may lower what is theirs, and nothing else.
@@ -82,46 +83,52 @@ void report_started(const NodeState& state, const Workload& workload, std::vecto
   events.push_back(std::move(event));
 }
 
+history::Event denial_event(const NodeState& state, const Workload& workload, const ledger::Denial& denial,
+                            bool running) {
+  const auto told_of = explained(state, workload, denial, running);
+  const std::string who = workload.book.tenant + "/" + workload.book.name;
+  const auto held_back = held_back_from(state, workload, denial);
+  Event event = event_of(
+      state, workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
+      denial.reason == ledger::DenialReason::kNoAccount
+          ? fmt::format("{} was denied {}: {}", who, denial.function, told_of.because)
+      : held_back ? fmt::format("{} was denied {}: it held {} and might hold {} of its limit {} at that moment", who,
+                                format_size(denial.requested), format_size(denial.used), format_size(denial.limit),
+                                format_size(*held_back))
+                  : fmt::format("{} was denied {}: it held {} of its limit {}", who, format_size(denial.requested),
+                                format_size(denial.used), format_size(denial.limit)));
+  event.time = history::to_ms(std::min(denial.time_ns, state.now_ns));
+  event.pid = denial.pid;
+  event.bytes = static_cast<std::int64_t>(denial.requested.count());
+  event.denial = told_of.id;
+  event.fix = told_of.fix;
+  event.gpu = gpu_of(state, denial.device);
+  const bool told = denial.device_free != ledger::kUnknownBytes;
+  event.why = nlohmann::json{{"reason", told_of.reason},
+                             {"because", told_of.because},
+                             {"not_because", told_of.not_because},
+                             {"fix", told_of.fix},
+                             {"function", denial.function},
+                             {"used_bytes", denial.used.count()},
+                             {"limit_bytes", denial.limit.count()},
+                             {"device_free_bytes", told ? nlohmann::json(denial.device_free) : nlohmann::json()},
+                             {"waited_seconds", static_cast<double>(denial.waited_ns) / 1e9}}
+                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return event;
+}
+
 void report_denials(NodeState& state, const Workload& workload, std::vector<Event>& events) {
   auto& wanted = state.running[workload.path].wanted;
   wanted.assign(workload.book.accounts.size(), Bytes{0});
   for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
     wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
-    const auto told_of = explained(state, workload, denial);
     const std::uint64_t time_ns = std::min(denial.time_ns, state.now_ns);
     state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(time_ns);
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
-    if (time_ns < state.first_tick_ns && state.options.recorded(told_of.id, history::to_ms(denial.time_ns))) continue;
+    Event event = denial_event(state, workload, denial, true);
+    if (time_ns < state.first_tick_ns && state.options.recorded(event.denial, history::to_ms(denial.time_ns))) continue;
     report_limit_moves(state, workload, events);
-    const std::string who = workload.book.tenant + "/" + workload.book.name;
-    const auto held_back = held_back_from(state, workload, denial);
-    Event event = event_of(
-        state, workload, workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0 ? "waited" : "denied",
-        denial.reason == ledger::DenialReason::kNoAccount
-            ? fmt::format("{} was denied {}: {}", who, denial.function, told_of.because)
-        : held_back ? fmt::format("{} was denied {}: it held {} and might hold {} of its limit {} at that moment", who,
-                                  format_size(denial.requested), format_size(denial.used), format_size(denial.limit),
-                                  format_size(*held_back))
-                    : fmt::format("{} was denied {}: it held {} of its limit {}", who, format_size(denial.requested),
-                                  format_size(denial.used), format_size(denial.limit)));
-    event.time = history::to_ms(time_ns);
-    event.pid = denial.pid;
-    event.bytes = static_cast<std::int64_t>(denial.requested.count());
-    event.denial = told_of.id;
-    event.fix = told_of.fix;
-    event.gpu = gpu_of(state, denial.device);
-    const bool told = denial.device_free != ledger::kUnknownBytes;
-    event.why = nlohmann::json{{"reason", told_of.reason},
-                               {"because", told_of.because},
-                               {"not_because", told_of.not_because},
-                               {"fix", told_of.fix},
-                               {"function", denial.function},
-                               {"used_bytes", denial.used.count()},
-                               {"limit_bytes", denial.limit.count()},
-                               {"device_free_bytes", told ? nlohmann::json(denial.device_free) : nlohmann::json()},
-                               {"waited_seconds", static_cast<double>(denial.waited_ns) / 1e9}}
-                    .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     events.push_back(std::move(event));
   }
 }

@@ -9,6 +9,9 @@
 namespace ration::node {
 
 void report_started(const NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+/// `running`: the workload still runs, so that its limit can be changed.
+[[nodiscard]] history::Event denial_event(const NodeState& state, const Workload& workload,
+                                          const ledger::Denial& denial, bool running);
 /// Those that are new in the latest refresh of its book; also notes what was wanted.
 void report_denials(NodeState& state, const Workload& workload, std::vector<history::Event>& events);
 /// The changes of its limit that were held back so far, before whatever may have come of them.

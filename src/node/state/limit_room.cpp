@@ -57,6 +57,22 @@ void add_obstacle(policy::LimitRoom& room, const BalanceInput& input, std::size_
   if (balance(without)[index].effective > balance(input)[index].effective) room.promise = promise;
 }
 
+/// Where nobody balances limits: what is free and not kept for others.
+policy::LimitRoom room_beside_guarantees(const NodeState& state, const Workload& workload, std::uint32_t account,
+                                         const machine::Device& device) {
+  policy::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
+  Bytes kept;
+  for (const AccountView& other : state.snapshot.accounts) {
+    if (other.gpu != device.index || other.path == workload.path) continue;
+    const Bytes unused = other.guarantee - std::min(other.guarantee, other.used);
+    kept += unused;
+    if (unused > room.promise.guarantee - std::min(room.promise.guarantee, room.promise.used))
+      room.promise = {other.workload, other.guarantee, other.used};
+  }
+  room.grantable = workload.used[account] + device.room() - std::min(device.room(), kept);
+  return room;
+}
+
 }  // namespace
 
 std::optional<policy::LimitRoom> room_for(const NodeState& state, const Workload& workload, std::uint32_t account,
@@ -64,7 +80,9 @@ std::optional<policy::LimitRoom> room_for(const NodeState& state, const Workload
   if (!state.machine || account >= workload.book.accounts.size()) return std::nullopt;
   for (const machine::Device& device : state.machine->devices) {
     const auto latest = state.balanced.find(device.uuid);
-    if (device.bytes != workload.book.accounts[account].device || latest == state.balanced.end()) continue;
+    if (device.bytes != workload.book.accounts[account].device) continue;
+    if (!state.options.balances) return room_beside_guarantees(state, workload, account, device);
+    if (latest == state.balanced.end()) continue;
     const auto& places = latest->second.places;
     const auto place = std::find(places.begin(), places.end(), std::pair(workload.path, account));
     if (place == places.end()) return std::nullopt;

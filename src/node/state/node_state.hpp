@@ -35,6 +35,7 @@ struct NodeOptions {
   std::string state_folder;    ///< where its numbers are kept; empty: nowhere
   std::string runtime_folder;  ///< where it is kept what was found out about the devices
   bool simulated = false;
+  bool balances = true;  ///< false: for one command without a daemon, so nobody moves limits
   /// The devices at this moment; empty: as the driver in `driver_folder` says.
   std::function<Result<machine::Machine>()> query_devices;
   /// What moves the memory of programs; null: processes of this program's own.

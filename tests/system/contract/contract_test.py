@@ -176,7 +176,7 @@ class Contract(unittest.TestCase):
         made = set()
         for path in [*(SOURCE / "src/cli").glob("*.cpp"), *(SOURCE / "src/node").rglob("*.cpp")]:
             text = path.read_text()
-            made |= set(re.findall(r'(?:print_json\(|answer(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
+            made |= set(re.findall(r'(?:print_json\(|(?:answer|reply)(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         refusals = {"explain", "set"}  # what these verbs do has the schemas of HTTP
         self.assertEqual(made | refusals | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
@@ -298,7 +298,7 @@ class Contract(unittest.TestCase):
 
     def test_parameters_that_the_daemon_reads_are_described_and_the_other_way_round(self):
         read = set()
-        for path in [*(SOURCE / "src/node").glob("api*.cpp"), SOURCE / "src/http/stream.cpp"]:
+        for path in [*(SOURCE / "src/node").glob("api*.cpp"), *(SOURCE / "src/node/api").glob("*.cpp"), SOURCE / "src/http/stream.cpp"]:
             read |= set(re.findall(r'(?:parameter\(|number\(request, |moment\(request, |\btext\()"(\w+)"', path.read_text()))
         described = {each["name"] for operations in self.description()["paths"].values() for operation in operations.values()
                      for each in operation.get("parameters", []) if each["in"] == "query"}

@@ -23,7 +23,9 @@ class NoDaemon final : public ApiHost {
   const Counters& counters() override { throw std::logic_error("asked while the routes are installed"); }
   const std::string& database() override { throw std::logic_error("asked while the routes are installed"); }
   const CommandOptions& command_options() override { throw std::logic_error("asked while the routes are installed"); }
-  [[nodiscard]] bool simulated() const override { return true; }
+  NodeState& state() override { throw std::logic_error("asked while the routes are installed"); }
+  [[nodiscard]] const char* source() const override { return "sim"; }
+  nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }
   void record(std::vector<history::Event>) override {}
   void look_now() override {}
   void look_if_stale() override {}

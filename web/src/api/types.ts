@@ -111,7 +111,7 @@ export interface WorkloadRow {
   idle_seconds?: number;
   container?: string | null;
   container_na?: string;
-  policy?: string;
+  policy?: string | null;
   processes: Process[] | null;
   processes_na?: string;
 }

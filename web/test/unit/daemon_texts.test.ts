@@ -84,7 +84,7 @@ test("every sentence that the daemon may say of an event, a reason or a finding 
 });
 
 test("no sentence is there that the daemon does not say", () => {
-  const everything = ["node", "node/rules", "node/state", "node/events", "node/commands", "node/decisions", "history", "policy", "machine", "config", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`).filter((file) => /\.[ch]pp$/.test(file))
+  const everything = ["node", "node/api", "node/rules", "node/state", "node/events", "node/commands", "node/decisions", "history", "policy", "machine", "config", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`).filter((file) => /\.[ch]pp$/.test(file))
     .flatMap((file) => textsOf(readFileSync(`${source}/${room}/${file}`, "utf8")).map(({ text }) => places(text)))).join("\n");
   const left: string[] = [];
   for (const [english] of sentences) for (const part of english.split("{}").map((piece) => piece.replace(/^[:;, (]+|[:;, (.)]+$/g, ""))) if (part.length > 3 && !everything.includes(part)) left.push(`${english}: '${part}'`);

@@ -1,0 +1,106 @@
+#include "node/local_node.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "http/problem.hpp"
+#include "http/text.hpp"
+#include "machine/user_names.hpp"
+#include "node/api/event_view.hpp"
+#include "node/events/workload_events.hpp"
+#include "policy/denials.hpp"
+
+namespace ration::node {
+
+using http::Request;
+using http::Response;
+
+Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, ledger::Store store, bool only_these_devices) {
+  std::unique_ptr<LocalNode> node(new LocalNode(std::move(options), std::move(store)));
+  NodeState& state = node->state_;
+  if (only_these_devices)
+    state.registry.set_node_rule([&state](const Workload& workload) {
+      return !state.machine ||
+             std::any_of(workload.book.accounts.begin(), workload.book.accounts.end(),
+                         [&](const auto& account) { return gpu_of(state, account.device).has_value(); });
+    });
+  if (auto good = state.registry.adopt(node->store_.folder(), ::getuid()); !good) return tl::unexpected(good.error());
+  node->look_now();
+  return node;
+}
+
+LocalNode::LocalNode(NodeOptions options, ledger::Store store)
+    : store_(std::move(store)), state_(std::move(options), config::Configuration{}) {
+  const AddRoute add = [this](const std::string& method, std::string_view pattern, auto handler) {
+    (void)router_.add(method, pattern);
+    handlers_.push_back(std::move(handler));
+  };
+  routes_.install(add);
+  add("GET", "/api/v1/denials/{id}", [this](const Request& request) { return denial(request.captures.at("id")); });
+}
+
+void LocalNode::look_now() {
+  state_.now_ns = unix_time_ns();
+  state_.machine = state_.options.query_devices();
+  state_.slices = state_.options.slices();
+  state_.registry.refresh();
+  for (const auto& [path, workload] : state_.registry.workloads()) state_.limits.take_up(workload);
+  std::vector<history::Event> events;
+  builder_.build(state_, events);
+  for (UngovernedView& each : state_.snapshot.ungoverned) each.policy = nullptr;  // nobody does anything about it
+}
+
+Response LocalNode::handle(const std::string& method, const std::string& target, const std::string& body,
+                           const http::Headers& headers) {
+  const auto parsed = http::parse_target(target);
+  if (!parsed) return http::problem({"E1511", fmt::format("no such path: {}", target), "ration doctor", 3});
+  auto found = router_.find(method, parsed->path);
+  if (!found.route)
+    return http::problem({"E1501", "the daemon is not running.",
+                          "ration serve   in another terminal, or: ration service install --now", 3});
+  Request request;
+  request.method = method;
+  request.path = parsed->path;
+  request.query = parsed->query;
+  request.captures = std::move(found.captures);
+  request.headers = headers;
+  request.body = body;
+  request.peer.uid = ::getuid();
+  request.peer.token_accepted = true;                                     // the books are this user's own
+  const auto alone = method == "GET" ? FileDescriptor{} : store_.lock();  // one command at a time promises anything
+  return handlers_[*found.route](request);
+}
+
+Response LocalNode::denial(const std::string& id) {
+  const auto wanted = policy::parse_denial_id(id);
+  for (const ledger::StoredBook& stored : store_.list()) {
+    const ledger::BookSnapshot& book = stored.contents;
+    if (!wanted || book.run_number != wanted->run) continue;
+    for (const ledger::Denial& denial : book.denials) {
+      if (denial.sequence != wanted->number) continue;
+      const auto running = state_.registry.workloads().find(stored.path);
+      Workload workload;
+      if (running != state_.registry.workloads().end()) workload = running->second;
+      workload.path = stored.path;
+      workload.owner = ::getuid();
+      workload.user = machine::user_name(workload.owner);
+      workload.book = book;
+      const history::Event event = denial_event(state_, workload, denial, stored.live);
+      return node::answer(source(), "why", denial_json(event, {true, workload.owner}, ""));
+    }
+    return http::problem(
+        {"E1413",
+         fmt::format("run {} ({}) has no denial {}: it was denied {} times, and the newest 256 are kept.", wanted->run,
+                     book.name, id, book.denial_count),
+         "ration ps", 3});
+  }
+  return http::problem({"E1413",
+                        fmt::format("no run {} is on the books (the newest 32 that have ended are kept).",
+                                    wanted ? std::to_string(wanted->run) : id),
+                        "ration ps", 3});
+}
+
+}  // namespace ration::node
