@@ -44,12 +44,32 @@ Result<nlohmann::json> denial_at(NodeAccess& node, const std::string& id) {
   return node.get("/api/v1/denials/" + percent_encoded(id));
 }
 
-/// The session about the node of the run, where its book is there.
-Session session_of(const Session& session, std::uint64_t run) {
+/// Absent: this user's books do not have that run.
+std::optional<ledger::StoredBook> book_of(const Session& session, std::uint64_t run) {
   if (const auto store = session.store())
-    for (const auto& stored : store->list())
-      if (stored.contents.run_number == run) return session.about(stored.contents);
-  return session;
+    for (auto& stored : store->list())
+      if (stored.contents.run_number == run) return std::move(stored);
+  return std::nullopt;
+}
+
+/// By its own name, which says what would be granted now, too.
+Result<int> why_denial(const Session& session, const policy::DenialId& number, const std::string& id) {
+  auto node = NodeAccess::open(session);
+  if (!node) return tl::unexpected(node.error());
+  const auto book = book_of(session, number.run);
+  const Session about = book ? session.about(book->contents) : session;
+  const auto books = LocalAccess::open(about);
+  if (!books) return tl::unexpected(books.error());
+  const auto own = denial_at(**books, id);
+  if (!(*node)->is_daemon() && !own) return tl::unexpected(own.error());
+  auto told = (*node)->is_daemon() ? denial_at(**node, id) : own;
+  // The daemon knows for whom a limit was lowered, and keeps what the books no longer have; but every user numbers
+  // their own runs, anew at each boot.
+  const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
+  if (own && !same) return show_denial(about, *own, json::object());
+  if (!told) return tl::unexpected(told.error());
+  if (own && !book->live) told->at("fix") = own->at("fix");  // the book has the command line of a run that ended
+  return show_denial(about, *told, (*node)->source());
 }
 
 /// Anything else that happened: the event, and what led to it.
@@ -59,11 +79,11 @@ Result<int> why_event(const Session& session, const std::string& number) {
   const auto event = daemon->get("/api/v1/events/" + number + "/why");
   if (!event) return tl::unexpected(event.error());
   if (event->at("denial").is_string()) {
-    auto told = denial_at(*daemon, number);
+    const std::string id = event->at("denial");
+    const auto told = denial_at(*daemon, number), of_that_name = denial_at(*daemon, id);
     if (!told) return tl::unexpected(told.error());
-    // Asked by its own name, a denial of this user's says what would be granted now.
-    const auto now = denial_at(*daemon, event->at("denial").get<std::string>());
-    if (now && now->at("id") == told->at("id")) told->at("fix") = now->at("fix");
+    const auto own = policy::parse_denial_id(id);
+    if (own && of_that_name && of_that_name->at("id") == told->at("id")) return why_denial(session, *own, id);
     return show_denial(session, *told, daemon->source());
   }
   if (session.format() == Format::kJson) {
@@ -175,21 +195,7 @@ Result<int> why(const Session& session, const std::string& what) {
     return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
                 "They look like d-17-3 (ration ps, or the closing line of the run), 42 (ration events) or q-5.", 2);
   }
-  auto node = NodeAccess::open(session);
-  if (!node) return tl::unexpected(node.error());
-  const Session about = session_of(session, wanted->run);
-  const auto books = LocalAccess::open(about);
-  if (!books) return tl::unexpected(books.error());
-  auto own = denial_at(**books, id);
-  if (!(*node)->is_daemon())
-    return own ? Result<int>(show_denial(about, *own, json::object())) : tl::unexpected(own.error());
-  // The daemon knows for whom a limit was lowered, and keeps what the books no longer have; but every user numbers
-  // their own runs, anew at each boot.
-  const auto told = denial_at(**node, id);
-  const bool same = told && own && told->at("time") == own->at("time") && told->at("workload") == own->at("workload");
-  if (own && !same) return show_denial(about, *own, json::object());
-  if (!told) return tl::unexpected(told.error());
-  return show_denial(session, *told, (*node)->source());
+  return why_denial(session, *wanted, id);
 }
 
 }  // namespace ration::cli

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -35,6 +36,43 @@ class Faces(Case):
         self.until(lambda: any(row["workload"] is None and row["processes"][0]["pid"] == process.pid for row in self.get("/api/v1/workloads")),
                    "the daemon sees it")
         return process
+
+
+class OnePath(Faces):
+    """A verb says and does the same with and without a daemon."""
+
+    def said(self, *words):
+        done = self.ration(*words, self.node)
+        # In what is to be typed, the daemon names itself, and has a queue to wait in.
+        return done.returncode, *(re.sub(r" --socket=\S+|, or: ration run .*", "", text) for text in (done.stdout, done.stderr))
+
+    @staticmethod
+    def shape(document):
+        if isinstance(document, dict):
+            return {key: OnePath.shape(value) for key, value in document.items() if key not in ("id", "id_na")}  # of the daemon's event
+        return [OnePath.shape(document[0])] if isinstance(document, list) and document else type(document).__name__
+
+    def test_a_verb_says_the_same_without_a_daemon(self):
+        self.holding("serve", "1GiB", "--limit", "4GiB", "--guarantee", "2GiB")
+        self.ration("run", self.node, "--name", "eager", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
+        number = re.search(r"d-\d+-\d+", self.ration("why", "eager", self.node, "-o", "json").stdout).group()
+        self.until(lambda: self.events("ended"), "eager ended")
+        texts = (("ps",), ("explain", "serve"), ("explain", "--gpu", "0"), ("explain", "nobody"), ("fits", "1GiB"), ("fits", "15GiB"), ("fits", "20GiB"), ("why", number),
+                 ("why", "eager"), ("set", "serve", "--limit", "3GiB", "--dry-run"), ("set", "serve", "--limit", "512MiB"),
+                 ("set", "serve", "--guarantee", "5GiB"), ("set", "serve", "--limit", "1GiB", "--gpu", "7"), ("set", "nobody", "--limit", "1GiB"),
+                 ("split", "0", "--sizes", "15GiB"), ("split", "0", "--into", "4", "--dry-run"))
+        documents = (("explain", "serve"), ("explain", "--gpu", "0"), ("fits", "1GiB"), ("why", number), ("set", "serve", "--limit", "3GiB", "--dry-run"))
+
+        def everything():
+            return ({words: self.said(*words) for words in texts},
+                    {words: self.shape(self.document(*words, self.node)["data"]) for words in documents})
+
+        with_daemon, shapes = everything()
+        self.stop(signal.SIGKILL)
+        without, shapes_without = everything()
+        self.maxDiff = None
+        self.assertEqual(with_daemon, without)
+        self.assertEqual(shapes, shapes_without)
 
 
 class Doctor(Faces):
