@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/fields.hpp"
+#include "cli/workload_start.hpp"
 
 namespace ration::cli {
 namespace {
@@ -102,6 +103,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
   json wish{{"bytes", bytes.count()},
             {"gpu", *gpus},
             {"tenant", options.wish.tenant},
+            {"name", workload_name(options)},
             {"command", fmt::format("{}", fmt::join(options.program, " "))}};
   if (!options.wait.empty()) wish["wait"] = options.wait;
   if (options.priority) wish["priority"] = *options.priority;
@@ -126,8 +128,10 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
     if (state == "granted" || state == "running") {
       if (told) {
         const auto waited = Clock::now() - begun;
-        fmt::print(stderr, "ration: started on GPU {} after {}\n", gpus_of(*lease),
-                   format_duration(static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count())));
+        const std::string reason = lease->value("reason", "");
+        fmt::print(stderr, "ration: started on GPU {} after {}{}\n", gpus_of(*lease),
+                   format_duration(static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count())),
+                   reason.empty() ? "" : ", " + reason);
       }
       return Lease{id, gpus_of(*lease)};
     }

@@ -158,17 +158,23 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
   return plan;
 }
 
+std::string workload_name(const RunOptions& options) {
+  const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
+  std::string name = !options.wish.name.empty() ? options.wish.name : base.empty() ? "run" : base;
+  name = printable(std::move(name), '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; },
+      '_');
+  return name;
+}
+
 namespace {
 
 ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptions& options, std::uint64_t number) {
   ledger::NewBook book;
   book.simulation = session.context.simulated;
-  const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
-  book.name = plan.name.empty() ? fmt::format("{}-{}", base.empty() ? "run" : base, number) : plan.name;
-  book.name = printable(std::move(book.name), '_');
-  std::replace_if(
-      book.name.begin(), book.name.end(),
-      [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; }, '_');
+  book.name = workload_name(options);
+  if (plan.name.empty()) book.name += fmt::format("-{}", number);
   book.tenant = plan.tenant;
   book.slice = plan.slice;
   book.labels = plan.labels;

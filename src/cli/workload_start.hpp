@@ -17,6 +17,9 @@ namespace ration::cli {
 /// guard and of the simulated node. Changes nothing.
 [[nodiscard]] Result<policy::Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store);
 
+/// What its workload is called; one that was given no name gets its number behind that (`python-17`).
+[[nodiscard]] std::string workload_name(const RunOptions& options);
+
 /// The simulated driver and, where the program has a CUDA runtime, the simulated one in front of that.
 [[nodiscard]] Result<void> add_simulation(const Session& session, const ledger::Store& store,
                                           const std::string& program, const std::string& versions, policy::Plan& plan);

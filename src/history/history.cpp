@@ -116,7 +116,7 @@ Result<void> History::load() {
   Statement devices(database_, "SELECT id, uuid, name, capacity FROM devices");
   while (devices.row()) devices_[devices.text(1)] = {devices.integer(0), devices.integer(3), devices.text(2), true};
   Statement runs(database_,
-                 "SELECT id, number, started, workload, tenant, user, labels FROM runs "
+                 "SELECT id, number, started, workload, tenant, user, labels, command FROM runs "
                  "WHERE id IN (SELECT run FROM last_holdings)");
   while (runs.row()) {
     Run run;
@@ -124,7 +124,7 @@ Result<void> History::load() {
     run.stored = true;
     run.facts.run = {static_cast<std::uint64_t>(runs.integer(1)), runs.integer(2)};
     run.facts.workload = runs.text(3), run.facts.tenant = runs.text(4), run.facts.user = runs.text(5);
-    run.facts.labels = runs.text(6);
+    run.facts.labels = runs.text(6), run.facts.command = static_cast<std::uint64_t>(runs.integer(7));
     runs_[run.facts.run] = std::move(run);
   }
   Statement lines(database_, "SELECT id, kind, name, device FROM lines");

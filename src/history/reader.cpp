@@ -141,6 +141,23 @@ Result<std::pair<std::int64_t, std::int64_t>> Reader::kept_events() {
   return kept;
 }
 
+Result<std::vector<PastRun>> Reader::past_runs(std::size_t runs) {
+  std::vector<PastRun> past;
+  {
+    Statement rows(database_,
+                   "SELECT workload, tenant, user, number, command, ended - started FROM "
+                   "(SELECT * FROM runs ORDER BY id DESC LIMIT ?) "
+                   "WHERE exit_code = 0 AND command <> 0 AND ended >= started ORDER BY ended, id");
+    rows.with(static_cast<std::int64_t>(runs));
+    while (rows.row()) {
+      past.push_back({rows.text(0), rows.text(1), rows.text(2), static_cast<std::uint64_t>(rows.integer(3)),
+                      static_cast<std::uint64_t>(rows.integer(4)), rows.integer(5)});
+    }
+  }
+  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
+  return past;
+}
+
 Result<ClosedPeriod> Reader::period(const std::string& name) {
   auto period = read_period(database_, name);
   if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());

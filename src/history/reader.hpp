@@ -29,6 +29,14 @@ struct EventQuestion {
   std::int64_t limit = 200;
 };
 
+/// A run that succeeded.
+struct PastRun {
+  std::string workload, tenant, user;
+  std::uint64_t number = 0;   ///< of the run
+  std::uint64_t command = 0;  ///< a hash of its command line
+  TimeMs lasted = 0;
+};
+
 class Reader {
  public:
   [[nodiscard]] static Result<Reader> open(const std::string& path);
@@ -57,6 +65,9 @@ class Reader {
   [[nodiscard]] Result<Recommendation> recommend(const RecommendQuestion& question);
   /// The newest run, of one workload or (empty) of all. E1917.
   [[nodiscard]] Result<RunReport> last_run(const std::string& workload);
+
+  /// Those among the newest `runs` that ended with 0, in the order in which they ended.
+  [[nodiscard]] Result<std::vector<PastRun>> past_runs(std::size_t runs);
 
   /// E1914 when the month is not closed.
   [[nodiscard]] Result<ClosedPeriod> period(const std::string& name);

@@ -49,6 +49,8 @@ struct WorkloadSample {
   std::uint64_t denials = 0;
   /// When it was over, as far as that is known; 0: it runs. What it held counts until then.
   TimeMs ended = 0;
+  /// A hash of its command line; 0: not known.
+  std::uint64_t command = 0;
 };
 
 struct Sample {

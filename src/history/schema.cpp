@@ -74,6 +74,11 @@ CREATE TRIGGER adjustments_remain BEFORE DELETE ON adjustments BEGIN SELECT RAIS
 -- A burst that is told as one event: how many, and when the first was (0: at its time).
 ALTER TABLE events ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE events ADD COLUMN first INTEGER NOT NULL DEFAULT 0;
+)sql",
+    R"sql(
+-- A hash of the command line, by which runs of one program are known again; 0: not known. The line itself may hold
+-- what is nobody's business.
+ALTER TABLE runs ADD COLUMN command INTEGER NOT NULL DEFAULT 0;
 )sql"};
 
 }  // namespace

@@ -16,12 +16,13 @@ void History::store_names() {
   for (const auto& [uuid, known] : devices_) {
     if (!known.stored) device.with(known.id, uuid, known.name, known.capacity).done();
   }
-  Statement run(database_,
-                "INSERT INTO runs(id, number, started, workload, tenant, user, labels) VALUES(?, ?, ?, ?, ?, ?, ?)");
+  Statement run(
+      database_,
+      "INSERT INTO runs(id, number, started, workload, tenant, user, labels, command) VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
   for (const auto& [key, known] : runs_) {
     if (known.stored) continue;
     run.with(known.id, static_cast<std::int64_t>(key.number), key.started, known.facts.workload, known.facts.tenant,
-             known.facts.user, known.facts.labels)
+             known.facts.user, known.facts.labels, static_cast<std::int64_t>(known.facts.command))
         .done();
   }
   Statement line(database_, "INSERT INTO lines VALUES(?, ?, ?, ?)");

@@ -47,8 +47,11 @@ void Api::install_leases(http::Server& server) {
       return http::problem({"E1525", "the process that asks cannot be seen from here.",
                             "Ask from the host, or give the container the host's pid namespace.", 1});
     wish.waiter = *identity;
-    for (auto [key, field] :
-         {std::pair{"tenant", &wish.tenant}, {"command", &wish.command}, {"gpu", &wish.gpu}, {"key", &wish.key}}) {
+    for (auto [key, field] : {std::pair{"tenant", &wish.tenant},
+                              {"command", &wish.command},
+                              {"gpu", &wish.gpu},
+                              {"key", &wish.key},
+                              {"name", &wish.name}}) {
       const auto text = text_field(*body, key);
       if (!text) return http::problem(text.error());
       *field = *text;
@@ -59,7 +62,8 @@ void Api::install_leases(http::Server& server) {
     constexpr std::size_t kLongestKey = 64;
     if (wish.key.size() > kLongestKey)
       return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kLongestKey), 2});
-    wish.command.resize(std::min<std::size_t>(wish.command.size(), 200));
+    wish.command.resize(std::min(wish.command.size(), kCommandCompared));
+    wish.name.resize(std::min(wish.name.size(), kCommandCompared));
     for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
       const auto size = size_field(*body, key);
       if (!size) return http::problem(size.error());

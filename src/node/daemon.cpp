@@ -151,6 +151,7 @@ void Daemon::look() {
     events.push_back(std::move(event));
   for (const std::string& path : leases_.take_returning()) let_return(engine_.state(), path);
   if (slices_due_) cut_as_configured(events);
+  for (const Workload& ended : engine_.state().ended_workloads) learn_from(ended);
   history::Sample sample = sampler_.take(engine_.state());
   count_time();
   if (!sample.devices.empty()) remember(sample, events);
@@ -169,6 +170,14 @@ void Daemon::look() {
   last_look_seconds_ = monotonic_seconds() - before;
   counters_.look_seconds += last_look_seconds_;
   schedule_look();
+}
+
+void Daemon::learn_from(const Workload& ended) {
+  const std::uint64_t end = std::min(ended.book.ended_ns, unix_time_ns());
+  if (ended.book.ended_ns == 0 || ended.book.exit_status != 0 || end < ended.book.created_ns) return;
+  leases_.learn({ended.user, ended.book.tenant, name_without_number(ended.book.name, ended.book.run_number),
+                 command_hash(ended.book.command)},
+                end - ended.book.created_ns);
 }
 
 void Daemon::cut_as_configured(std::vector<Event>& events) {

@@ -62,6 +62,8 @@ class Daemon final : private ApiHost {
   static history::TimeMs longest_step(const config::Daemon& settings);
   void count(const std::vector<history::Event>& events);
   void count_time();
+  /// How long it ran, for the queue.
+  void learn_from(const Workload& ended);
   void cut_as_configured(std::vector<history::Event>& events);
   void remember(const history::Sample& sample, std::vector<history::Event>& events);
   void send_alerts(const std::vector<history::Event>& events);

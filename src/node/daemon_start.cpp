@@ -156,6 +156,13 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
       api_(*this),
       server_(loop_, server_options(places, options_.command_options)),
       started_ns_(unix_time_ns()) {
+  // What is learned later is learned when runs end: the database is not asked again.
+  constexpr std::size_t kRunsRead = 50'000;
+  if (auto reader = history::Reader::open(database_)) {
+    for (const history::PastRun& run : reader->past_runs(kRunsRead).value_or(std::vector<history::PastRun>{}))
+      leases_.learn({run.user, run.tenant, name_without_number(run.workload, run.number), run.command},
+                    static_cast<std::uint64_t>(run.lasted) * 1'000'000U);
+  }
   api_.install(server_);
   stream_.on_subscribers([this](std::size_t) { schedule_look(); });
 }

@@ -40,20 +40,7 @@ Event event_of(const LeaseWish& wish, const char* type, std::string text) {
   return event;
 }
 
-Result<LeaseRequest> request_of(const std::string& id, const LeaseWish& wish, std::uint64_t submitted_ns) {
-  auto gpus = parse_gpus(wish.gpu);
-  if (!gpus) return tl::unexpected(gpus.error());
-  LeaseRequest request;
-  request.id = id;
-  request.tenant = wish.tenant;
-  request.bytes = wish.bytes;
-  request.guarantee = wish.guarantee;
-  request.gpus = std::move(*gpus);
-  request.priority = wish.priority;
-  request.submitted_ns = submitted_ns;
-  if (wish.wait_ns) request.deadline_ns = submitted_ns + *wish.wait_ns;
-  return request;
-}
+Program program_of(const LeaseWish& wish) { return {wish.user, wish.tenant, wish.name, command_hash(wish.command)}; }
 
 json to_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
   json row{
@@ -64,6 +51,7 @@ json to_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
       {"priority", wish.priority},   {"submitted_ns", submitted_ns}};
   if (wish.wait_ns) row["wait_ns"] = *wish.wait_ns;
   if (!wish.key.empty()) row["key"] = wish.key;
+  if (!wish.name.empty()) row["name"] = wish.name;
   return row;
 }
 
@@ -85,6 +73,7 @@ LeaseWish wish_of(const json& row) {
   read(row.at("priority"), wish.priority);
   if (row.contains("wait_ns")) wish.wait_ns = whole_number<std::uint64_t>(row["wait_ns"]);
   wish.key = row.value("key", "");
+  wish.name = row.value("name", "");
   return wish;
 }
 
@@ -98,9 +87,60 @@ Leases::Leases(std::string file) : file_(std::move(file)) {
     if (!waiting.is_object()) throw std::invalid_argument("'waiting' is no object");
     for (const auto& [id, row] : waiting.items())
       kept[id] = {wish_of(row), whole_number<std::uint64_t>(row.at("submitted_ns")), std::nullopt, {}, false, false};
+    const json running = document.value("running", json::object());  // files of before have none
+    if (!running.is_object()) throw std::invalid_argument("'running' is no object");
+    for (const auto& [id, row] : running.items()) {
+      Lease lease;
+      lease.taken_up = true;
+      lease.granted_ns = whole_number<std::uint64_t>(row.at("granted_ns"));
+      for (const json& gpu : row.at("gpus")) lease.gpus.push_back(whole_number<int>(gpu));
+      kept[id] = {wish_of(row), whole_number<std::uint64_t>(row.at("submitted_ns")), lease,
+                  row.at("workload").get<std::string>()};
+    }
     last_ = whole_number<std::uint64_t>(document.at("last"));
     kept_ = std::move(kept);
   });
+}
+
+Result<LeaseRequest> Leases::request_of(const std::string& id, const LeaseWish& wish,
+                                        std::uint64_t submitted_ns) const {
+  auto gpus = parse_gpus(wish.gpu);
+  if (!gpus) return tl::unexpected(gpus.error());
+  LeaseRequest request;
+  request.id = id;
+  request.tenant = wish.tenant;
+  request.bytes = wish.bytes;
+  request.guarantee = wish.guarantee;
+  request.gpus = std::move(*gpus);
+  request.priority = wish.priority;
+  request.submitted_ns = submitted_ns;
+  if (wish.wait_ns) request.deadline_ns = submitted_ns + *wish.wait_ns;
+  request.expected = run_lengths_.expected(program_of(wish));
+  return request;
+}
+
+void Leases::learn(const Program& program, std::uint64_t length_ns) {
+  run_lengths_.add(program, length_ns);
+  const auto expected = run_lengths_.expected(program);
+  for (const auto& [id, entry] : entries_)
+    if (!entry.to_return && entry.because.empty() && program_of(entry.wish) == program) queue_.expect(id, expected);
+}
+
+// Before the devices are counted: else what they hold would count twice.
+void Leases::take_back_running() {
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    auto& [id, entry] = *kept;
+    if (!entry.granted) {
+      ++kept;
+      continue;
+    }
+    if (auto request = request_of(id, entry.wish, entry.submitted_ns)) {
+      entry.granted->request = std::move(*request);
+      queue_.adopt(*entry.granted);
+      entries_[id] = std::move(entry);
+    }
+    kept = kept_.erase(kept);
+  }
 }
 
 // One that was granted and not taken up waits again, at its place: it was before all others.
@@ -117,10 +157,16 @@ void Leases::queue_again(std::uint64_t now_ns) {
 
 void Leases::save() {
   if (file_.empty()) return;
-  json waiting = json::object();
-  for (const auto& [id, entry] : entries_)
+  json waiting = json::object(), running = json::object();
+  for (const auto& [id, entry] : entries_) {
     if (entry.workload.empty() && !entry.over) waiting[id] = to_json(entry.wish, entry.submitted_ns);
-  std::string text = json{{"last", last_}, {"waiting", waiting}}.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (entry.workload.empty() || !entry.granted || entry.to_return) continue;
+    json& row = running[id] = to_json(entry.wish, entry.submitted_ns);
+    row.update(
+        {{"workload", entry.workload}, {"gpus", entry.granted->gpus}, {"granted_ns", entry.granted->granted_ns}});
+  }
+  std::string text = json{{"last", last_}, {"waiting", waiting}, {"running", running}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
   if (text == saved_) return;
   if (write_whole_file(file_, text + "\n")) saved_ = std::move(text);
 }
@@ -262,6 +308,7 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     running.insert(running.end(), account.path);  // they come in order
     if (!account.suspended) here.insert(here.end(), account.path);
   }
+  if (!snapshot.devices.empty()) take_back_running();
   for (auto each = entries_.begin(); each != entries_.end();) {
     auto& [id, entry] = *each;
     const bool runs = running.count(entry.workload) != 0;
@@ -312,9 +359,10 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     }
     // The clock may have been set back meanwhile.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
-    Event event = event_of(
-        entry.wish, "granted",
-        fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ",")));
+    std::string text =
+        fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ","));
+    if (lease.passed) text += ", " + to_text(*lease.passed);
+    Event event = event_of(entry.wish, "granted", std::move(text));
     if (!lease.gpus.empty()) event.gpu = lease.gpus.front();
     events.push_back(std::move(event));
   }
@@ -386,6 +434,7 @@ json Leases::describe(const std::string& id, const Viewer& viewer) const {
   } else if (entry.granted) {
     row["state"] = entry.workload.empty() ? "granted" : "running";
     row["gpus"] = entry.granted->gpus;
+    if (entry.granted->passed) row["reason"] = to_text(*entry.granted->passed);
   } else if (queue_.position(id) == 0) {  // it is brought back without a place in the queue
     row["state"] = entry.workload.empty() ? "over" : "running";
   } else {

@@ -1,7 +1,8 @@
 // Leases of running commands: the queue of `ration run --wait`, tied to the processes that wait and the workloads that
-// came of it. Used by the daemon. Promises: whoever waits and dies leaves the queue, and whoever started gives the room
-// back when its workload ends; what is granted fits beside everything that runs; who was suspended waits for its place
-// like everybody else, from the moment when it works again; who waits keeps its place when the daemon is started again.
+// came of it, and how long such programs ran before. Used by the daemon. Promises: whoever waits and dies leaves the
+// queue, and whoever started gives the room back when its workload ends; what is granted fits beside everything that
+// runs; who was suspended waits for its place like everybody else, from the moment when it works again; who waits keeps
+// its place, and who runs its lease, when the daemon is started again.
 #pragma once
 
 #include <deque>
@@ -23,6 +24,7 @@ namespace ration::node {
 
 struct LeaseWish {
   std::string tenant, user, command, gpu;  ///< gpu: `auto`, an index, several: `0,1`
+  std::string name;                        ///< of the workload that will run; without a number where it was given none
   std::uint32_t owner = 0;
   ProcessIdentity waiter;  ///< leaves the queue when it is dead
   Bytes bytes, guarantee;
@@ -52,6 +54,9 @@ class Leases {
   /// The workload whose book lies at `path` runs under the lease. False: it was not granted, or belongs to another
   /// user.
   bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
+
+  /// Such a program ran so long, and succeeded: from then on more is known of those that wait and run.
+  void learn(const Program& program, std::uint64_t length_ns);
 
   /// The workload's memory has left its devices: what it had is free for others.
   void leave(const std::string& path);
@@ -97,7 +102,10 @@ class Leases {
 
   /// Of the one that was asked for before; empty: none.
   [[nodiscard]] std::string id_of(const LeaseWish& wish) const;
+  [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const LeaseWish& wish,
+                                                std::uint64_t submitted_ns) const;
   void drop(const std::string& id);
+  void take_back_running();
   void queue_again(std::uint64_t now_ns);
   [[nodiscard]] std::vector<Taker> takers_of(const DeviceView& device, const Snapshot& snapshot) const;
   [[nodiscard]] nlohmann::json takers_json(int gpu) const;
@@ -105,6 +113,7 @@ class Leases {
 
   std::string file_, saved_, lost_;    // lost: what is to be told of a damaged file
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
+  RunLengthTable run_lengths_;
   LeaseQueue queue_;
   std::map<int, std::vector<Taker>> devices_;  // of the last step, and by whom they are taken
   struct Cancelled {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "node/decisions/run_lengths.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -69,7 +71,8 @@ history::Sample Sampler::take(NodeState& state) {
                                 account.user, account.labels, place->second, used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
                                 account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak,
-                                denials_of(workload, account.account)});
+                                denials_of(workload, account.account), history::TimeMs{0},
+                                command_hash(account.command)});
   }
   // Begun and over between two looks, or denied and over: nothing was held at the looks, and it was there all the
   // same.
@@ -84,7 +87,7 @@ history::Sample Sampler::take(NodeState& state) {
                                   static_cast<std::size_t>(place - state.snapshot.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
                                   new_peak(workload, account, Bytes{0}), denials_of(workload, account),
-                                  history::to_ms(workload.book.ended_ns)});
+                                  history::to_ms(workload.book.ended_ns), command_hash(workload.book.command)});
     }
     peaks_.erase(workload.path);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "base/units.hpp"
 
@@ -16,11 +17,17 @@ Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.by
 
 Bytes left(Bytes whole, Bytes taken) { return whole > taken ? whole - taken : Bytes{0}; }
 
-/// When it is expected to end. A lease that is past its time ends nobody knows when.
-std::uint64_t end_of(const Lease& lease, std::uint64_t now) {
-  if (!lease.request.expected_ns) return kNever;
-  const std::uint64_t end = lease.granted_ns + *lease.request.expected_ns;
-  return end > now ? end : kNever;
+/// From when on it may be over. Of unknown length, or running longer than ever before: at any moment.
+std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
+  if (!lease.request.expected) return now;
+  const std::uint64_t runs = now - std::min(now, lease.granted_ns);
+  const auto length = lease.request.expected->shortest_above(runs);
+  return length ? lease.granted_ns + *length : now;
+}
+
+/// By when it is gone, unless it runs longer than ever before.
+std::uint64_t latest_end(const Lease& lease) {
+  return lease.request.expected ? lease.granted_ns + lease.request.expected->at_most_ns : kNever;
 }
 
 bool uses(const std::vector<int>& gpus, int gpu) { return std::find(gpus.begin(), gpus.end(), gpu) != gpus.end(); }
@@ -37,7 +44,11 @@ std::string to_text(const WaitReason& reason) {
     case WaitReason::Kind::kBehind:
       if (reason.behind.empty()) return fmt::format("about to start on GPU {}", reason.gpu);
       return fmt::format("GPU {} has {} left, kept for {} which comes first", reason.gpu, format_size(reason.free),
-                         reason.behind);
+                         reason.behind) +
+             (reason.head_in_ns == 0 ? std::string(" and may start at any moment")
+                                     : fmt::format(" and may start in {}", format_duration(reason.head_in_ns))) +
+             (reason.may_run_ns ? fmt::format("; this one may take {}", format_duration(*reason.may_run_ns))
+                                : std::string("; how long this one takes is not known"));
     case WaitReason::Kind::kPromised:
       return fmt::format("GPU {} has {} left, {} of it kept for {} (guarantees)", reason.gpu, format_size(reason.free),
                          format_size(reason.kept), reason.behind);
@@ -50,6 +61,11 @@ std::string to_text(const WaitReason& reason) {
       break;
   }
   return "the GPU it asked for is gone";
+}
+
+std::string to_text(const Lease::Passed& passed) {
+  return passed.gone_in_time ? fmt::format("ahead of {}, which cannot start before this one ends", passed.head)
+                             : fmt::format("ahead of {}, which has room beside it", passed.head);
 }
 
 void LeaseQueue::update_device(int gpu, Bytes capacity, Bytes promised) {
@@ -155,6 +171,12 @@ bool LeaseQueue::release(const std::string& id) {
   return true;
 }
 
+void LeaseQueue::expect(const std::string& id, const std::optional<RunLengths>& expected) {
+  if (const auto lease = leases_.find(id); lease != leases_.end()) lease->second.request.expected = expected;
+  for (Waiting& waiting : waiting_)
+    if (waiting.request.id == id) waiting.request.expected = expected;
+}
+
 void LeaseQueue::adopt(Lease lease) {
   release(lease.request.id);
   for (const int gpu : lease.gpus) {
@@ -228,82 +250,107 @@ bool LeaseQueue::tenant_allows(const Waiting& waiting) const {
   });
 }
 
+bool LeaseQueue::could_use(const Waiting& waiting, int gpu, bool beside_promises) const {
+  const auto device = devices_.find(gpu);
+  if (device == devices_.end() || (!waiting.request.gpus.empty() && !uses(waiting.request.gpus, gpu))) return false;
+  Bytes kept;
+  if (beside_promises) kept = device->second.promised + kept_for_others(gpu, waiting.request.tenant);
+  return left(device->second.capacity, kept) >= waiting.need;
+}
+
 bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const {
   const auto all = places(waiting.request);
   return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
-    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
-      const auto device = devices_.find(gpu);
-      if (device == devices_.end()) return false;
-      Bytes kept;
-      if (beside_promises) kept = device->second.promised + kept_for_others(gpu, waiting.request.tenant);
-      return left(device->second.capacity, kept) >= waiting.need;
-    });
+    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) { return could_use(waiting, gpu, beside_promises); });
   });
 }
 
-/// From when on `need` bytes will be free on the device if nobody else starts there but `besides`. kNever: not known.
-std::uint64_t LeaseQueue::room_from(int gpu, Bytes need, const Lease* besides, std::uint64_t now) const {
-  std::vector<std::pair<std::uint64_t, Bytes>> ends;
-  const auto device = devices_.find(gpu);
-  if (device == devices_.end()) return kNever;
-  Bytes taken = device->second.promised + device->second.leased;
-  for (const auto& [id, lease] : leases_) {
-    if (uses(lease.gpus, gpu)) ends.emplace_back(end_of(lease, now), need_of(lease.request));
-  }
-  if (besides != nullptr && uses(besides->gpus, gpu)) {
-    ends.emplace_back(end_of(*besides, now), need_of(besides->request));
-    taken += need_of(besides->request);
-  }
-  if (left(device->second.capacity, taken) >= need) return now;
-  std::sort(ends.begin(), ends.end());
-  for (const auto& [end, bytes] : ends) {
-    if (end == kNever) break;
-    taken -= bytes;
-    if (left(device->second.capacity, taken) >= need) return end;
-  }
-  return kNever;
+/// Bytes that have to be given back on the device before it has room there; not above 0: it has.
+std::int64_t LeaseQueue::missing_on(int gpu, const Waiting& waiting) const {
+  const Device& device = devices_.at(gpu);
+  const Bytes taken = device.promised + device.leased + kept_for_others(gpu, waiting.request.tenant);
+  return static_cast<std::int64_t>((taken + waiting.need).count()) - static_cast<std::int64_t>(device.capacity.count());
 }
 
-std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting, const Lease* besides, std::uint64_t now) const {
+/// The soonest that it may have room on the device: if every lease there ended as early as it may.
+std::uint64_t LeaseQueue::room_from(int gpu, const Waiting& waiting) const {
+  if (!could_use(waiting, gpu, true)) return kNever;
+  std::int64_t missing = missing_on(gpu, waiting);
+  std::vector<std::pair<std::uint64_t, Bytes>> ends;
+  for (const auto& [id, lease] : leases_)
+    if (uses(lease.gpus, gpu)) ends.emplace_back(earliest_end(lease, now_), need_of(lease.request));
+  std::sort(ends.begin(), ends.end());
+  std::uint64_t from = now_;
+  for (auto end = ends.begin(); missing > 0 && end != ends.end(); ++end) {
+    from = end->first;
+    missing -= static_cast<std::int64_t>(end->second.count());
+  }
+  return missing > 0 ? kNever : from;
+}
+
+std::uint64_t LeaseQueue::soonest_start(const Waiting& waiting) const {
   std::uint64_t best = kNever;
   for (const auto& gpus : places(waiting.request)) {
-    std::uint64_t together = now;
-    for (const int gpu : gpus) together = std::max(together, room_from(gpu, waiting.need, besides, now));
+    std::uint64_t together = now_;
+    for (const int gpu : gpus) together = std::max(together, room_from(gpu, waiting));
     best = std::min(best, together);
   }
   return best;
 }
 
-bool LeaseQueue::in_the_way_of(const Waiting& head, const std::vector<int>& gpus) const {
-  return head.request.gpus.empty() ||
-         std::any_of(gpus.begin(), gpus.end(), [&](int gpu) { return uses(head.request.gpus, gpu); });
+/// Whether the head has room on the device beside the candidate whenever it would have had room without it: nothing
+/// that may end while the candidate is there leaves enough for the head alone and too little for both.
+bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
+  constexpr std::size_t kMostSums = 256;  // sizes are round, so few differ; beyond, the answer is no
+  const std::int64_t missing = missing_on(gpu, head);
+  const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
+  const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
+  std::set<std::int64_t> sums{0};
+  if (for_the_head_alone(0)) return false;
+  for (const auto& [id, lease] : leases_) {
+    if (!uses(lease.gpus, gpu) || earliest_end(lease, now_) >= latest_end(candidate)) continue;
+    const auto bytes = static_cast<std::int64_t>(need_of(lease.request).count());
+    std::vector<std::int64_t> more;
+    for (const std::int64_t sum : sums)
+      if (sum + bytes < with) more.push_back(sum + bytes);
+    if (std::any_of(more.begin(), more.end(), for_the_head_alone)) return false;
+    sums.insert(more.begin(), more.end());
+    if (sums.size() > kMostSums) return false;
+  }
+  return true;
+}
+
+/// Absent: it might delay the head.
+std::optional<Lease::Passed> LeaseQueue::may_pass(const Waiting& head, const Lease& candidate) const {
+  if (latest_end(candidate) <= soonest_start(head)) return Lease::Passed{head.request.id, true};
+  const bool beside = std::all_of(candidate.gpus.begin(), candidate.gpus.end(), [&](int gpu) {
+    return !could_use(head, gpu, true) || leaves_room(gpu, head, candidate);
+  });
+  if (!beside) return std::nullopt;
+  return Lease::Passed{head.request.id, false};
 }
 
 /// Where it can start now without delaying the head (null: there is none). Somebody who waits alone gets the emptiest
 /// device, for the sake of compute; where others wait, the tightest fit, so that large rooms stay.
-std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* head, std::uint64_t head_start,
-                                       std::uint64_t now) const {
+std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* head) const {
   std::optional<Lease> best;
   Bytes best_free;
   for (const auto& gpus : places(waiting.request)) {
     if (!has_room(gpus, waiting.need, waiting.request.tenant) ||
         tenant_room(waiting.request, gpus) < for_its_tenant(waiting.request))
       continue;
-    const Lease lease{waiting.request, gpus, now, false};
-    if (head != nullptr && head_start == kNever) {
-      if (head->overtaken >= kMostOvertakings && in_the_way_of(*head, gpus)) continue;
-    } else if (head != nullptr && earliest_start(*head, &lease, now) > head_start) {
-      continue;
-    }
+    Lease lease{waiting.request, gpus, now_, false};
+    if (head != nullptr && !(lease.passed = may_pass(*head, lease))) continue;
     const Bytes free = free_on(gpus.front());
     const bool alone = waiting_.size() == 1;
-    if (!best || (alone ? free > best_free : free < best_free)) best = lease, best_free = free;
+    if (!best || (alone ? free > best_free : free < best_free)) best = std::move(lease), best_free = free;
   }
   return best;
 }
 
 StepResult LeaseQueue::step(std::uint64_t now_ns) {
   StepResult result;
+  now_ = now_ns;
   for (auto entry = leases_.begin(); entry != leases_.end();) {
     const Lease& lease = entry->second;
     if (lease.taken_up || now_ns < lease.granted_ns + kTakeUpGrace) {
@@ -320,23 +367,17 @@ StepResult LeaseQueue::step(std::uint64_t now_ns) {
   }
   for (const LeaseRequest& request : result.expired) cancel(request.id);
   // Grants only take room away, so whoever was passed over once stays so for this step.
-  Waiting* head = nullptr;
-  std::uint64_t head_start = 0;
+  const Waiting* head = nullptr;
   std::vector<std::string> started;
   for (Waiting& waiting : waiting_) {
-    if (const auto lease = place(waiting, head, head_start, now_ns)) {
+    if (const auto lease = place(waiting, head)) {
       grant(*lease, waiting.tried);
       result.granted.push_back(*lease);
       started.push_back(waiting.request.id);
-      if (head == nullptr) continue;
-      if (head_start == kNever && in_the_way_of(*head, lease->gpus)) ++head->overtaken;
-      head_start = earliest_start(*head, nullptr, now_ns);
       continue;
     }
     waiting.tried = true;
-    if (head != nullptr || !could_hold(waiting, true) || !tenant_allows(waiting)) continue;
-    head = &waiting;
-    head_start = earliest_start(waiting, nullptr, now_ns);
+    if (head == nullptr && could_hold(waiting, true) && tenant_allows(waiting)) head = &waiting;
   }
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     return std::find(started.begin(), started.end(), waiting.request.id) != started.end();
@@ -396,7 +437,11 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
     const auto head = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) {
       return could_hold(entry, true) && tenant_allows(entry);
     });
-    if (head != waiting_.end() && head->request.id != id) reason.behind = head->request.id;
+    if (head != waiting_.end() && head->request.id != id) {
+      reason.behind = head->request.id;
+      if (const std::uint64_t start = soonest_start(*head); start != kNever) reason.head_in_ns = start - now_;
+      if (waiting.request.expected) reason.may_run_ns = waiting.request.expected->at_most_ns;
+    }
   }
   return reason;
 }

@@ -7,10 +7,11 @@
 //    priority before it, whichever is later; each point of priority counts as kPriorityStep of waiting. The earliest
 //    rank, due - priority * kPriorityStep, goes first. Ranks do not change while time passes, so ageing is built in: a
 //    request with p more points overtakes those that came up to p minutes before it, and nobody else.
-// 3. The first in that order that has no room is the head. Somebody behind it may start only if the head could start no
-//    later than without it, as far as expected ends are known (EASY backfilling). Where the head's start cannot be
-//    known, at most kMostOvertakings may pass it on devices that it could use; then those are kept for it. Whoever
-//    would not fit even if all leases ended is no head: keeping devices empty would not help it.
+// 3. The first in that order that has no room is the head. Somebody behind it may start only if that cannot delay the
+//    head, whenever what runs ends: it is gone before the head can possibly start, or the head has room beside it (EASY
+//    backfilling, with bounds in place of times that people type). A program of unknown length may stay for ever, and
+//    whatever runs longer than ever before may end at any moment: nobody passes on its account any more. Whoever would
+//    not fit even if all leases ended is no head: keeping devices empty would not help it.
 // 4. So nothing starves while what runs comes to an end: the head starts, and everybody becomes head.
 // 5. A lease that nobody takes up within kTakeUpGrace goes back.
 #pragma once
@@ -25,6 +26,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "node/decisions/run_lengths.hpp"
 
 namespace ration::node {
 
@@ -32,7 +34,6 @@ inline constexpr std::uint64_t kSecond = 1'000'000'000;
 inline constexpr std::uint64_t kPriorityStep = 60 * kSecond;
 inline constexpr std::uint64_t kTenantStep = 60 * kSecond;
 inline constexpr std::uint64_t kTakeUpGrace = 60 * kSecond;
-inline constexpr int kMostOvertakings = 16;
 inline constexpr int kHighestPriority = 1000;  ///< larger numbers, and below the negative, are cut to it
 inline constexpr std::size_t kWaitsKept = 200, kFewestWaits = 3;
 
@@ -43,8 +44,8 @@ struct LeaseRequest {
   int priority = 0;
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< `--wait=T`: leaves the queue then
-  std::optional<Bytes> held;  ///< it ran before, and holds so much when it is back: that counts for its tenant
-  std::optional<std::uint64_t> expected_ns;  ///< how long it will run, where its history tells
+  std::optional<Bytes> held;           ///< it ran before, and holds so much when it is back: that counts for its tenant
+  std::optional<RunLengths> expected;  ///< how long it runs, where its earlier runs tell
 };
 
 struct Lease {
@@ -52,6 +53,11 @@ struct Lease {
   std::vector<int> gpus;  ///< where it was granted
   std::uint64_t granted_ns = 0;
   bool taken_up = false;
+  struct Passed {
+    std::string head;           ///< who stood before it, and is not delayed by it
+    bool gone_in_time = false;  ///< it ends before that one can start; else there is room for both
+  };
+  std::optional<Passed> passed{};
 };
 
 /// What a step decided. `expired` left the queue at their deadline, `lapsed` were granted and never taken up.
@@ -65,7 +71,7 @@ struct StepResult {
 struct WaitReason {
   enum class Kind {
     kNoRoom,    ///< `gpu` is the best there is, and has too little
-    kBehind,    ///< it would fit on `gpu`, but `behind` would be delayed (empty: the next step will tell)
+    kBehind,    ///< it would fit on `gpu`, but `behind` might be delayed (empty: the next step will tell)
     kTooLarge,  ///< no device that it asked for can ever hold it as things are; `gpu` is the largest
     kNoDevice,  ///< there is no such device any more
     kPromised,  ///< `kept` of what is free on `gpu` is guaranteed to the tenants named by `behind`
@@ -75,9 +81,13 @@ struct WaitReason {
   int gpu = 0;
   Bytes needed, free, capacity, kept;
   std::string behind;
+  std::uint64_t head_in_ns = 0;               ///< the soonest that `behind` can start; 0: at any moment
+  std::optional<std::uint64_t> may_run_ns{};  ///< how long this one may take; absent: not known
 };
 /// `best is GPU 1: 14.2 GiB of 47.5 GiB is neither held nor promised`.
 [[nodiscard]] std::string to_text(const WaitReason& reason);
+/// `ahead of q-5, which has room beside it`.
+[[nodiscard]] std::string to_text(const Lease::Passed& passed);
 
 /// How long others waited here; or why that is not known.
 struct WaitEstimate {
@@ -106,6 +116,8 @@ class LeaseQueue {
   /// The holder of the lease runs: from now on only `release` ends it.
   bool take_up(const std::string& id);
   bool release(const std::string& id);
+  /// More is known by now of how long it runs, whether it waits or has its lease.
+  void expect(const std::string& id, const std::optional<RunLengths>& expected);
   /// A lease of before a restart. It is believed, even where it no longer fits.
   void adopt(Lease lease);
   /// A wait of before a restart, for the estimates.
@@ -130,7 +142,6 @@ class LeaseQueue {
     LeaseRequest request;
     Bytes need;
     std::int64_t due = 0, rank = 0;
-    int overtaken = 0;
     bool tried = false;  ///< it was not granted at once, so it counts as a wait
   };
   struct Device {
@@ -149,11 +160,13 @@ class LeaseQueue {
   [[nodiscard]] Bytes tenant_room(const LeaseRequest& request, const std::vector<int>& gpus) const;
   [[nodiscard]] bool tenant_allows(const Waiting& waiting) const;
   [[nodiscard]] bool could_hold(const Waiting& waiting, bool beside_promises) const;
-  [[nodiscard]] std::uint64_t room_from(int gpu, Bytes need, const Lease* besides, std::uint64_t now) const;
-  [[nodiscard]] std::uint64_t earliest_start(const Waiting& waiting, const Lease* besides, std::uint64_t now) const;
-  [[nodiscard]] bool in_the_way_of(const Waiting& head, const std::vector<int>& gpus) const;
-  [[nodiscard]] std::optional<Lease> place(const Waiting& waiting, const Waiting* head, std::uint64_t head_start,
-                                           std::uint64_t now) const;
+  [[nodiscard]] bool could_use(const Waiting& waiting, int gpu, bool beside_promises) const;
+  [[nodiscard]] std::int64_t missing_on(int gpu, const Waiting& waiting) const;
+  [[nodiscard]] std::uint64_t room_from(int gpu, const Waiting& waiting) const;
+  [[nodiscard]] std::uint64_t soonest_start(const Waiting& waiting) const;
+  [[nodiscard]] bool leaves_room(int gpu, const Waiting& head, const Lease& candidate) const;
+  [[nodiscard]] std::optional<Lease::Passed> may_pass(const Waiting& head, const Lease& candidate) const;
+  [[nodiscard]] std::optional<Lease> place(const Waiting& waiting, const Waiting* head) const;
   void insert(Waiting waiting);
   void grant(const Lease& lease, bool waited);
   void give_back(const Lease& lease);
@@ -163,6 +176,7 @@ class LeaseQueue {
   std::vector<Waiting> waiting_;  ///< by rank
   std::map<std::string, Lease> leases_;
   std::deque<std::uint64_t> waits_;
+  std::uint64_t now_ = 0;  ///< of the last step
 };
 
 }  // namespace ration::node

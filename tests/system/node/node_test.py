@@ -476,8 +476,8 @@ match = { users = ["nobody-of-that-name"] }
 
 class Waiting(Case):
     def waiting(self, *options):
-        return subprocess.Popen([BIN / "ration", "run", NODE, "--wait", *options], env=self.environment, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen([BIN / "ration", "run", NODE, "--wait", *options], env=self.environment, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_it_starts_when_there_is_room(self):
         holder = self.holding("holder", "10GiB", "--limit", "12GiB")
@@ -509,6 +509,39 @@ class Waiting(Case):
         self.assertIn("holding", waiters[0].stdout.readline())
         self.until(lambda: {"first", "third"} <= set(self.rows()), "who fits beside it")
         self.assertNotIn("second", self.rows())
+
+    def test_who_is_known_to_be_gone_in_time_passes_a_larger_one(self):
+        long, brief = ["--name", "long", "--limit", "10GiB", "--", "sh", "-c", "read line; exit 0"], ["--name", "brief", "--limit", "4GiB", "--", "true"]
+        for _ in range(5):
+            for options in (long, brief):
+                self.assertEqual(self.ration("run", NODE, *options, stdin=subprocess.DEVNULL).returncode, 0)
+        self.until(lambda: len(self.events("ended")) == 10, "the ends of ten runs")
+        self.stop()
+        with sqlite3.connect(self.folder / "state/history.db") as database:  # as if the long ones had taken ten minutes
+            self.assertEqual(database.execute("UPDATE runs SET ended = started + 600000 WHERE workload = 'long'").rowcount, 5)
+        database.close()
+        self.start()  # what it knows of them by now it has from its database
+
+        def waiting(*options):
+            process = self.waiting(*options)
+            self.addCleanup(lambda: (process.terminate(), process.communicate()))
+            return process
+
+        runs = waiting(*long)
+        self.until(lambda: "long" in self.rows(), "the long one")
+        large = waiting("--name", "large", "--limit", "16GiB", "--", "true")
+        self.assertIn("waiting for", large.stderr.readline())
+        unknown = waiting("--name", "unknown", "--limit", "4GiB", "--", "true")
+        self.assertIn("waiting for", unknown.stderr.readline())
+        (head, first), (_, second) = ((row["lease"], row["reason"]) for row in self.get("/api/v1/leases"))
+        self.assertNotIn("comes first", first)
+        self.assertRegex(second, f"kept for {head} which comes first and may start in .*; how long this one takes is not known")
+        self.assertEqual(self.ration("run", NODE, "--wait", *brief).returncode, 0)
+        self.assertEqual([row["lease"] for row in self.get("/api/v1/leases")][0], head)
+        self.assertTrue(any(event["text"].endswith(f", ahead of {head}, which cannot start before this one ends") for event in self.events("granted")))
+        runs.communicate("ends\n")
+        self.assertEqual([process.wait(PATIENCE) for process in (runs, large, unknown)], [0, 0, 0])
+        self.assertEqual([event["workload"] for event in self.events("started")][10:], ["long", "brief", "large", "unknown"])
 
     def test_who_dies_waiting_leaves_the_queue(self):
         self.holding("holder", "10GiB", "--limit", "12GiB")

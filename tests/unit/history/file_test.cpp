@@ -225,6 +225,50 @@ TEST_F(HistoryTest, ARunThatComesBackAfterAPauseIsTheSameRun) {
   EXPECT_EQ(byte_seconds(find_row(*reader().usage(whole_window()), "nlp")->used), seconds(1_GiB, 2000));
 }
 
+TEST_F(HistoryTest, HowLongARunLastedIsKnownAfterARestart) {
+  const auto run = [](std::uint64_t number, std::uint64_t command) {
+    WorkloadSample now = workload(number, "train-" + std::to_string(number), 1_GiB);
+    now.command = command;
+    return now;
+  };
+  {
+    History history = open();
+    ASSERT_TRUE(history.record(sample_at(kStart, {run(1, 0xfedcba9876543210U), run(2, 7), run(3, 7), run(4, 0)})));
+    history.run_ended({1, kStart}, kStart + 9'000, 0);
+    history.run_ended({2, kStart}, kStart + 4'000, 0);
+    history.run_ended({4, kStart}, kStart + 4'000, 0);  // of which no command is known
+    ASSERT_TRUE(history.commit());
+  }
+  {
+    History history = open();
+    ASSERT_TRUE(history.record(sample_at(kStart + 10'000, {run(3, 7), run(5, 7)})));
+    history.run_ended({3, kStart}, kStart + 5'000, 1);  // it failed
+    ASSERT_TRUE(history.commit());
+  }
+  auto past = reader().past_runs(100);
+  ASSERT_TRUE(past);
+  ASSERT_EQ(past->size(), 2U);
+  EXPECT_EQ((*past)[0].number, 2U) << "in the order in which they ended";
+  EXPECT_EQ((*past)[0].lasted, 4'000);
+  EXPECT_EQ((*past)[1].workload, "train-1");
+  EXPECT_EQ((*past)[1].tenant, "nlp");
+  EXPECT_EQ((*past)[1].user, "alice");
+  EXPECT_EQ((*past)[1].command, 0xfedcba9876543210U);
+  EXPECT_EQ(reader().past_runs(4)->size(), 1U) << "of the newest four runs";
+}
+
+TEST_F(HistoryTest, AFileOfAnOlderRationGetsWhatIsNewAndKeepsWhatItHad) {
+  {
+    History history = open();
+    ASSERT_TRUE(history.record(sample_at(kStart, {workload(1, "train", 1_GiB)})));
+    ASSERT_TRUE(history.commit());
+  }
+  EXPECT_EQ(sql("ALTER TABLE runs DROP COLUMN command; PRAGMA user_version = 2"), "");
+  EXPECT_EQ(Reader::open(path_).error().id, "E1911");
+  History history = open();
+  EXPECT_EQ(sql("SELECT workload || command FROM runs"), "train0");
+}
+
 TEST_F(HistoryTest, OldHoursAreRemovedAndTheRestStillAddsUp) {
   History history = open({2 * kHourMs, false});
   for (int hour = 0; hour <= 405 * 24; ++hour)

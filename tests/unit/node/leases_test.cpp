@@ -199,6 +199,41 @@ TEST(Leases, WhoAsksAgainUnderItsKeyHasOnePlace) {
   EXPECT_NE(*leases.submit(keyed, 8 * kSecond), first);
 }
 
+LeaseWish called(const std::string& name, Bytes bytes) {
+  LeaseWish wanted = wish(bytes);
+  wanted.name = name;
+  wanted.command = "python " + name + ".py";
+  return wanted;
+}
+
+Program program(const std::string& name) { return {"nlp", "nlp", name, command_hash("python " + name + ".py")}; }
+
+TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Leases leases;
+  for (int i = 0; i < 5; ++i) leases.learn(program("long"), 600 * kSecond);
+  leases.step(now, 1 * kSecond);
+  const std::string runs = *leases.submit(called("long", 10_GiB), 2 * kSecond);
+  leases.step(now, 2 * kSecond);
+  const std::string head = *leases.submit(called("large", 16_GiB), 3 * kSecond);
+  const std::string brief = *leases.submit(called("brief", 4_GiB), 4 * kSecond);
+  leases.step(now, 5 * kSecond);
+  const auto row = [&](const std::string& id) { return leases.describe(id, {true, 0}); };
+  EXPECT_EQ(row(brief).at("reason"), "GPU 0 has 6.00 GiB left, kept for " + head +
+                                         " which comes first and may start in 9m 57s; how long this one takes is not "
+                                         "known");
+  for (int i = 0; i < 5; ++i) leases.learn(program("brief"), 60 * kSecond);
+  const auto events = leases.step(now, 6 * kSecond);
+  EXPECT_EQ(row(brief).at("state"), "granted") << "its runs ended while it waited";
+  EXPECT_EQ(row(brief).at("reason"), "ahead of " + head + ", which cannot start before this one ends");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].text,
+            brief + " of nlp may start on GPU 0, ahead of " + head + ", which cannot start before this one ends");
+  EXPECT_EQ(row(head).at("state"), "waiting");
+}
+
 class Restarted : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -246,9 +281,41 @@ TEST_F(Restarted, WhoWaitedKeepsItsPlaceAndItsDeadline) {
   EXPECT_EQ(state(leases, timed), "over");
 }
 
+TEST_F(Restarted, WhoRunsKeepsItsLeaseSoThatWhoWaitsForItIsNotPassed) {
+  AccountView runs;
+  runs.path = "/books/long.1.book";
+  runs.gpu = 0;
+  runs.limit = runs.guarantee = runs.used = 10_GiB;
+  runs.processes.emplace_back().driver_used = 10_GiB;
+  std::string lease, head, small;
+  {
+    Leases leases(file());
+    leases.step(now_, 1 * kSecond);
+    lease = *leases.submit(wish(10_GiB), 2 * kSecond);
+    leases.step(now_, 3 * kSecond);
+    ASSERT_TRUE(leases.take_up(lease, runs.path, 0));
+    now_.accounts.push_back(runs);
+    head = *leases.submit(wish(16_GiB), 4 * kSecond);
+    small = *leases.submit(wish(4_GiB), 5 * kSecond);
+    leases.step(now_, 6 * kSecond);
+    EXPECT_EQ(state(leases, small), "waiting");
+  }
+  Leases leases(file());
+  leases.step(now_, 10 * kSecond);
+  EXPECT_EQ(state(leases, lease), "running");
+  EXPECT_EQ(state(leases, small), "waiting") << "it would delay the head, which waits for a lease to end";
+  leases.step(now_, 11 * kSecond);
+  EXPECT_EQ(state(leases, small), "waiting");
+  now_.accounts.clear();
+  ASSERT_TRUE(leases.cancel(lease, std::nullopt));
+  leases.step(now_, 12 * kSecond);
+  EXPECT_EQ(state(leases, head), "granted");
+}
+
 TEST_F(Restarted, ADamagedFileIsAsNone) {
   for (const char* content :
-       {"", "{", "[]", "{\"waiting\":{\"q-1\":{}},\"last\":1}", "{\"waiting\":{},\"last\":\"x\"}"}) {
+       {"", "{", "[]", "{\"waiting\":{\"q-1\":{}},\"last\":1}", "{\"waiting\":{},\"last\":\"x\"}",
+        "{\"waiting\":{},\"running\":{\"q-1\":{\"granted_ns\":1,\"gpus\":[\"0\"]}},\"last\":1}"}) {
     std::ofstream(file()) << content;
     Leases leases(file());
     const auto events = leases.step(now_, 1 * kSecond);
