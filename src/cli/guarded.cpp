@@ -8,10 +8,17 @@
 namespace ration::cli {
 
 Result<void> check_guard_files(const std::string& folder, bool with_audit) {
-  for (const char* name : {"libcuda.so.1", "libnvidia-ml.so.1", "libration-audit.so"}) {
-    if (!with_audit && std::string(name) == "libration-audit.so") continue;
-    const std::string path = folder + "/" + name;
-    if (const std::string problem = machine::why_not_preloadable(path); !problem.empty())
+  struct GuardFile {
+    const char *name, *mark;  ///< a text that every build of it has, and no other library
+  };
+  constexpr GuardFile kFiles[] = {
+      {"libcuda.so.1", "ration_shim"}, {"libnvidia-ml.so.1", "RATION_BOOK"}, {"libration-audit.so", "la_symbind64"}};
+  for (const GuardFile& file : kFiles) {
+    if (!with_audit && &file == &kFiles[2]) continue;
+    const std::string path = folder + "/" + file.name;
+    std::string problem = machine::why_not_preloadable(path);
+    if (problem.empty() && !machine::has_text(path, file.mark)) problem = "it is another library";
+    if (!problem.empty())
       return fail("E1406", fmt::format("the guard {} cannot be loaded: {}. Nothing was started.", path, problem),
                   "Install the whole package again.", 125);
   }
@@ -23,7 +30,9 @@ machine::Enforcement examine(const RunOptions& options, const policy::Plan& plan
 }
 
 Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforcement& examined) {
-  const std::string program = printable(options.program.front());
+  const std::string& typed = options.program.front();
+  const bool is_another = !examined.program.empty() && !examined.program.ends_with(typed);
+  const std::string program = printable(is_another ? examined.program : typed);
   if (options.require_enforced && options.allow_ungoverned)
     return fail("E1404", "--allow-ungoverned cannot be given where every program has to be held.",
                 "Leave it out; or leave out --require-enforced, which may also stand in a configuration file "

@@ -1,29 +1,54 @@
 // Reads what was typed, has the verb do it, and prints the error.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <system_error>
+
 #include "cli/command_line.hpp"
 #include "cli/launch.hpp"
 #include "cli/reference.hpp"
+#include "cli/standard_streams.hpp"
 #include "config/variables.hpp"
 
 extern char** environ;
 
+namespace {
+
+using namespace ration;
+
+Result<int> execute(cli::CommandLine& line) {
+  const std::string& verb = line.words.verb;
+  try {
+    if (line.words.all.empty()) {
+      fmt::print("{}", cli::overview());
+      return 0;
+    }
+    // The doctor reports a misspelt variable as one of its findings; everything else stops at it.
+    const auto good = verb == "doctor" || verb == "help" ? Result<void>() : config::check_variables(environ);
+    return good ? line.execute() : tl::unexpected(good.error());
+  } catch (const std::system_error& error) {  // as fmt says that a stream takes nothing
+    return fail("E1002", fmt::format("what it says cannot be written: {}.", error.code().message()),
+                "Look at what standard output and error are redirected to: df -h .", 125);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace ration;
+  cli::reserve_standard_streams();
   cli::leave_guard(argv);
   cli::CommandLine line(cli::words_typed(argc, argv));
   const std::string& verb = line.words.verb;
-  if (line.words.all.empty()) {
-    fmt::print("{}", cli::overview());
-    return 0;
-  }
-  // The doctor reports a misspelt variable as one of its findings; everything else stops at it.
-  const auto good = verb == "doctor" || verb == "help" ? Result<void>() : config::check_variables(environ);
-  const Result<int> outcome = good ? line.execute() : tl::unexpected(good.error());
+  Result<int> outcome = execute(line);
+  if (auto written = cli::finish_output(); !written && outcome && *outcome == 0)
+    outcome = tl::unexpected(written.error());
   if (outcome) return *outcome;
   Error error = outcome.error();
   if (error.exit_code == 125 && verb != "run")
     error.exit_code = 1;  // there it tells ration's failure from the program's
-  line.session.print_error(verb, error);
+  cli::tell([&] {
+    line.session.print_error(verb, error);
+    (void)std::fflush(stdout);
+  });
   return error.exit_code;
 }

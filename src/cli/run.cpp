@@ -16,6 +16,7 @@
 #include "cli/admission.hpp"
 #include "cli/guarded.hpp"
 #include "cli/launch.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/stray_watch.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
@@ -129,22 +130,38 @@ nlohmann::json summary_of(const BookSnapshot& book, int exit_code, const Strays&
           {"ungoverned", ungoverned}};
 }
 
+constexpr std::string_view kJsonSummary = "json:";
+
+/// Before anything starts. E1405: the file could not be written afterwards.
+Result<void> check_summary(const std::string& summary) {
+  if (!summary.starts_with(kJsonSummary)) return {};
+  const std::filesystem::path file = summary.substr(kJsonSummary.size());
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(file, error);
+  const std::filesystem::path place = is_there ? file : file.has_parent_path() ? file.parent_path() : ".";
+  const bool good =
+      is_there ? !std::filesystem::is_directory(file, error) : std::filesystem::is_directory(place, error);
+  if (good && !file.empty() && ::access(place.c_str(), is_there ? W_OK : W_OK | X_OK) == 0) return {};
+  return fail("E1405", fmt::format("{} cannot be written, where the summary is to go.", file.string()),
+              "--summary json:/a/folder/of/yours/run.json", 125);
+}
+
 void summarise(const Session& session, const BookSnapshot& book, const RunOptions& options, const Plan& plan,
                int exit_code, const Strays& strays) {
-  // In whatever form: nobody shall take for held what was not.
+  // In whatever form, also where no summary is wanted: nobody shall take for held what was not.
   for (const auto& [pid, stray] : strays) {
-    if (options.summary == "never") break;
     fmt::print(stderr,
                "ration: UNGOVERNED pid {} ({}) of this workload held {} without the guard: no limit held it · {}\n",
                pid, printable(stray.command.substr(0, stray.command.find(' '))),
                stray.most > Bytes{0} ? format_size(stray.most) : "n/a (the driver does not say)",
                session.hint("ration help enforcement"));
   }
-  if (options.summary.rfind("json:", 0) == 0) {
-    const std::string path = options.summary.substr(5);
+  if (options.summary.starts_with(kJsonSummary)) {
+    const std::string path = options.summary.substr(kJsonSummary.size());
     if (std::ofstream file(path);
         !(file << summary_of(book, exit_code, strays).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-               << "\n")) {
+               << "\n"
+               << std::flush)) {
       fmt::print(stderr, "E1405 ration: {} cannot be written.\n      --summary json:/a/folder/of/yours/run.json\n",
                  path);
     }
@@ -211,6 +228,11 @@ void explain_start_failure(const Session& session, const std::string& program, i
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",
                  "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
+  std::error_code problem;
+  const auto kind = std::filesystem::status(program, problem).type();
+  if (kind != std::filesystem::file_type::regular)
+    return print("E1401", kind == std::filesystem::file_type::directory ? "is a folder" : "is no program",
+                 "Give the program: " + command({"run", "--limit", "4GiB", "--"}) + " PROGRAM");
   print("E1401", fmt::format("cannot be started: {}", std::strerror(error)),
         fmt::format("chmod +x {}   (or give the interpreter: {})", word, command({"run", "--", "python", program})));
 }
@@ -245,7 +267,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
-    explain_start_failure(session, options.program.front(), ended.start_error);
+    tell([&] { explain_start_failure(session, options.program.front(), ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};
@@ -255,7 +277,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     book.mark_ended(ended.exit_code);
   }
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)
-    summarise(session, outcome.book, options, outcome.plan, ended.exit_code, strays);
+    tell([&] { summarise(session, outcome.book, options, outcome.plan, ended.exit_code, strays); });
   return outcome;
 }
 
@@ -275,6 +297,7 @@ Result<int> run(const Session& session, RunOptions options) {
     return fail("E1402", "no program to run.", "ration run --limit 4GiB -- python train.py", 2);
   if (const auto good = raised(Bytes{std::uint64_t{1} << 30}, options.retry_limit); !good)
     return tl::unexpected(good.error());
+  if (auto good = check_summary(options.summary); !good) return tl::unexpected(good.error());
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   if (auto good = refuse_nesting(*store); !good) return tl::unexpected(good.error());
@@ -284,7 +307,7 @@ Result<int> run(const Session& session, RunOptions options) {
   for (int attempt = 0;; ++attempt) {
     const auto outcome = run_once(session, options, *store, *daemon);
     if (!outcome && attempt > 0) {
-      session.print_error("run", outcome.error());
+      tell([&] { session.print_error("run", outcome.error()); });
       return failed_with;
     }
     if (!outcome) return tl::unexpected(outcome.error());
@@ -298,9 +321,11 @@ Result<int> run(const Session& session, RunOptions options) {
     const Bytes limit = std::max(account.limit, outcome->plan.accounts[denial->account].limit);
     const Bytes more = std::min(*raised(limit, options.retry_limit), account.device_total);
     if (attempt == options.retries || more <= limit) return failed_with;
-    fmt::print(stderr, "ration: denied at {} (d-{}-{}) and the program ended with {} · retry {} of {} with {}\n",
-               format_size(limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
-               options.retries, format_size(more));
+    tell([&] {
+      fmt::print(stderr, "ration: denied at {} (d-{}-{}) and the program ended with {} · retry {} of {} with {}\n",
+                 format_size(limit), outcome->book.run_number, denial->sequence, outcome->exit_code, attempt + 1,
+                 options.retries, format_size(more));
+    });
     options.wish.limit = exact_size(more);
   }
 }

@@ -181,6 +181,9 @@ std::string utc(std::uint64_t nanoseconds) {
 Result<std::string> library_folder(const std::string& kind) {
   std::error_code error;
   const auto here = std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path();
+  if (error)
+    return fail("E1406", fmt::format("this program cannot be found: /proc/self/exe: {}.", error.message()),
+                "mount -t proc proc /proc", 125);
   // Installed under lib/ration; in a build tree beside bin.
   for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
     if (std::filesystem::exists(folder / "libcuda.so.1", error)) return folder.string();

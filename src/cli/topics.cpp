@@ -42,6 +42,7 @@ std::string errors_text() {
 const std::vector<ErrorText>& error_texts() {
   static const std::vector<ErrorText> all{
       {"E1001", "the command line cannot be read", "ration VERB --help shows what can be typed"},
+      {"E1002", "what is to be printed cannot be written", "look at what standard output and error are redirected to"},
       {"E1101", "a size without a unit (TensorFlow means MiB, PyTorch a fraction, others bytes)",
        "write 4096MiB, 4GiB or 50%"},
       {"E1102", "not a size", "write 4GiB, 512MiB, 50%, 50%free, max-1GiB"},

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 namespace ration::machine {
 namespace {
@@ -25,6 +26,7 @@ bool read_at(std::ifstream& file, std::uint64_t at, Header& out) {
 
 std::optional<ElfFile> read_elf(const std::string& path) {
   std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;  // opening a pipe waits for its other end
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   std::ifstream file(path, std::ios::binary);
   if (error || !file) return std::nullopt;
@@ -52,6 +54,12 @@ std::optional<ElfFile> read_elf(const std::string& path) {
     result.interpreter.resize(std::strlen(result.interpreter.c_str()));
   }
   return result;
+}
+
+bool has_text(const std::string& path, const std::string& text) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  return bytes.find(text) != std::string::npos;
 }
 
 std::string why_not_preloadable(const std::string& path) {

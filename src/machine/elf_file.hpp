@@ -16,6 +16,9 @@ struct ElfFile {
 /// Absent: it cannot be read.
 [[nodiscard]] std::optional<ElfFile> read_elf(const std::string& path);
 
+/// Whether those bytes stand anywhere in the file.
+[[nodiscard]] bool has_text(const std::string& path, const std::string& text);
+
 /// Why that file cannot be preloaded as a shared library; empty: it can.
 [[nodiscard]] std::string why_not_preloadable(const std::string& path);
 

@@ -17,6 +17,8 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include "base/file.hpp"
 #include "base/system_calls.hpp"
@@ -27,17 +29,23 @@ extern char** environ;
 namespace ration::machine {
 namespace {
 
+bool can_start(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+/// The file that execvp(3) starts; empty: it finds none.
 std::string in_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* variable = std::getenv("PATH");
-  const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
-  for (std::size_t at = 0; at <= path.size();) {
+  const std::string path = variable != nullptr ? variable : "/bin:/usr/bin";
+  for (std::size_t at = 0; at <= path.size() && !program.empty();) {
     const std::size_t colon = std::min(path.find(':', at), path.size());
-    const std::string candidate = path.substr(at, colon - at) + "/" + program;
+    const std::string folder = path.substr(at, colon - at);
     at = colon + 1;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (std::string candidate = (folder.empty() ? "." : folder) + "/" + program; can_start(candidate)) return candidate;
   }
-  return program;
+  return "";
 }
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
@@ -57,6 +65,7 @@ constexpr Outside kOutside[] = {
     {"pkexec", kOwnEnvironment, "pkexec ration run …: ration inside, so that what it starts inherits the guard"},
     {"systemd-run", "systemd starts the program, which inherits nothing from here",
      "systemd-run … ration run …: ration inside"},
+    {"chroot", kSandbox, "ration run inside, where the guard is installed, too"},
     {"docker", kContainer, "ration run inside the container"},
     {"podman", kContainer, "ration run inside the container"},
     {"nerdctl", kContainer, "ration run inside the container"},
@@ -77,49 +86,125 @@ std::vector<std::string> words_of(const std::string& line) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-bool is_assignment(const std::string& word) { return word.find('=') != std::string::npos && word.front() != '='; }
+bool is_assignment(const std::string& word) { return word.find('=', 1) != std::string::npos; }
 
-/// The words that env(1) will start, and whether it takes the preload away from them.
-struct AfterEnv {
-  std::vector<std::string> words;
-  bool drops_preload = false;
+/// A program that starts another one, which its words name: what of them comes before that.
+struct Launcher {
+  const char* name;
+  const char* with_value;                     ///< letters of options that take a value
+  std::vector<std::string_view> long_values;  ///< long options that take one, too
+  std::vector<std::string_view> long_flags;   ///< others that say what happens to the environment
+  int before;                                 ///< words that are no options, before the program
 };
 
-AfterEnv after_env(std::vector<std::string> words) {
-  AfterEnv result;
-  std::size_t at = 1;
-  for (; at < words.size(); ++at) {
-    const std::string& word = words[at];
-    const auto value_of = [&](const char* brief, const char* full) -> std::optional<std::string> {
-      if (word == brief || word == full) return ++at < words.size() ? words[at] : "";
-      if (word.starts_with(std::string(full) + "=")) return word.substr(std::string(full).size() + 1);
-      if (word.size() > 2 && word.starts_with(brief)) return word.substr(2);
-      return std::nullopt;
-    };
-    if (word == "-" || word == "-i" || word == "--ignore-environment") {
-      result.drops_preload = true;
-    } else if (const auto unset = value_of("-u", "--unset")) {
-      if (*unset == "LD_PRELOAD" || *unset == "RATION_BOOK") result.drops_preload = true;
-    } else if (const auto split = value_of("-S", "--split-string")) {
-      std::vector<std::string> more = words_of(*split);
-      more.insert(more.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())), words.end());
-      more.insert(more.begin(), "env");
-      AfterEnv rest = after_env(std::move(more));
-      rest.drops_preload = rest.drops_preload || result.drops_preload;
-      return rest;
-    } else if (value_of("-C", "--chdir")) {
-    } else if (is_assignment(word)) {
-      if (word.starts_with("LD_PRELOAD=") || word.starts_with("RATION_BOOK=")) result.drops_preload = true;
-    } else if (word == "--" || word.front() != '-') {
-      if (word == "--") ++at;
-      break;
+const Launcher* launcher_of(const std::string& path) {
+  static const std::vector<Launcher> all{
+      {"env", "CSua", {"chdir", "split-string", "unset", "argv0"}, {"ignore-environment"}, 0},
+      {"timeout", "ks", {"kill-after", "signal"}, {}, 1},
+      {"nice", "n", {"adjustment"}, {}, 0},
+      {"ionice", "cnpPu", {"class", "classdata", "pid", "pgid", "uid"}, {}, 0},
+      {"chrt", "TPD", {"sched-runtime", "sched-period", "sched-deadline"}, {}, 1},
+      {"taskset", "", {}, {}, 1},
+      {"numactl", "iwNCPmp", {"interleave", "cpunodebind", "physcpubind", "membind", "preferred"}, {}, 0},
+      {"nohup", "", {}, {}, 0},
+      {"setsid", "", {}, {}, 0},
+      {"stdbuf", "ioe", {"input", "output", "error"}, {}, 0},
+      {"time", "fo", {"format", "output"}, {}, 0},
+      {"setpriv",
+       "",
+       {"ruid", "euid", "reuid", "rgid", "egid", "regid", "groups", "inh-caps", "ambient-caps", "bounding-set",
+        "securebits", "pdeathsig", "selinux-label", "apparmor-profile"},
+       {"reset-env"},
+       0},
+  };
+  const std::string name = name_of(path);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Launcher& each) { return name == each.name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// What a launcher will start, and whether it takes the guard out of that program's environment.
+struct Launched {
+  std::vector<std::string> words;
+  bool drops_guard = false;
+};
+
+bool is_guards(const std::string& variable) { return variable == "LD_PRELOAD" || variable == "RATION_BOOK"; }
+
+/// As getopt_long(3) reads them: letters in one word, values behind them or in the next word, long names cut short.
+class LauncherWords {
+ public:
+  LauncherWords(const Launcher& launcher, std::vector<std::string> words)
+      : launcher_(launcher), is_env_(std::string_view(launcher.name) == "env"), words_(std::move(words)) {}
+
+  Launched read() {
+    for (; at_ < words_.size(); ++at_) {
+      const std::string word = words_[at_];
+      if (word == "--") {
+        ++at_;
+        break;
+      }
+      if (word == "-" && is_env_)
+        result_.drops_guard = true;
+      else if (word.starts_with("--"))
+        long_option(word.substr(2));
+      else if (word.size() > 1 && word.front() == '-')
+        letters(word.substr(1));
+      else
+        break;
+    }
+    at_ += static_cast<std::size_t>(launcher_.before);
+    for (; is_env_ && at_ < words_.size() && is_assignment(words_[at_]); ++at_)
+      if (is_guards(words_[at_].substr(0, words_[at_].find('=')))) result_.drops_guard = true;
+    if (at_ < words_.size()) result_.words.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
+    return result_;
+  }
+
+ private:
+  std::string next() { return ++at_ < words_.size() ? words_[at_] : ""; }
+
+  void letters(const std::string& cluster) {
+    for (std::size_t i = 0; i < cluster.size(); ++i) {
+      const char letter = cluster[i];
+      if (std::string_view(launcher_.with_value).find(letter) == std::string_view::npos) {
+        if (is_env_ && letter == 'i') result_.drops_guard = true;
+        continue;
+      }
+      const std::string rest = cluster.substr(i + 1);
+      const std::string value = rest.empty() ? next() : rest;
+      if (is_env_ && letter == 'S') split(value);
+      if (is_env_ && letter == 'u' && is_guards(value)) result_.drops_guard = true;
+      return;
     }
   }
-  // What stands behind `--` may still be assignments.
-  while (at < words.size() && is_assignment(words[at])) ++at;
-  result.words.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end());
-  return result;
-}
+
+  void long_option(const std::string& typed) {
+    const std::string name = typed.substr(0, typed.find('='));
+    const auto among = [&](const std::vector<std::string_view>& options) {
+      const auto found = std::find_if(options.begin(), options.end(),
+                                      [&](std::string_view each) { return !name.empty() && each.starts_with(name); });
+      return found == options.end() ? std::string_view{} : *found;
+    };
+    if (!among(launcher_.long_flags).empty()) result_.drops_guard = true;
+    const std::string_view option = among(launcher_.long_values);
+    if (option.empty()) return;
+    const std::string value = typed.size() > name.size() ? typed.substr(name.size() + 1) : next();
+    if (option == "split-string") split(value);
+    if (option == "unset" && is_guards(value)) result_.drops_guard = true;
+  }
+
+  /// The words of `env -S` stand in the place of that option.
+  void split(const std::string& text) {
+    const std::vector<std::string> more = words_of(text);
+    const auto place = words_.begin() + static_cast<std::ptrdiff_t>(std::min(at_ + 1, words_.size()));
+    words_.insert(place, more.begin(), more.end());
+  }
+
+  const Launcher& launcher_;
+  bool is_env_;
+  std::vector<std::string> words_;
+  std::size_t at_ = 1;
+  Launched result_;
+};
 
 bool is_loader(const std::string& path) {
   const std::string name = name_of(path);
@@ -159,12 +244,6 @@ std::string why_secure(const std::string& path) {
 /// glibc's loader lists what it would load, and runs nothing, where this is in its environment; others know nothing of
 /// it.
 constexpr const char* kOnlyList = "LD_TRACE_LOADED_OBJECTS";
-
-bool can_list(const std::string& loader) {
-  std::ifstream file(loader, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  return bytes.find("TRACE_LOADED_OBJECTS") != std::string::npos;
-}
 
 /// What the loader prints of `program` with these variables; absent: it could not be asked.
 std::optional<std::string> listed_by(const std::string& loader, const std::string& program,
@@ -218,7 +297,8 @@ std::string why_not_preloaded(const std::string& loader, const std::string& prog
                               const std::map<std::string, std::string>& sets) {
   const auto preload = sets.find("LD_PRELOAD");
   if (preload == sets.end()) return "";
-  if (!can_list(loader)) return fmt::format("its loader {} is not glibc's, for which the guard is built", loader);
+  if (!has_text(loader, "TRACE_LOADED_OBJECTS"))
+    return fmt::format("its loader {} is not glibc's, for which the guard is built", loader);
   const auto listed = listed_by(loader, program, sets);
   if (!listed) return fmt::format("its loader {} cannot be started", loader);
   for (const char* library : {"/libcuda.so.1", "/libnvidia-ml.so.1"}) {
@@ -261,19 +341,21 @@ std::optional<Enforcement> examine_program(const std::vector<std::string>& typed
                                            const std::map<std::string, std::string>& sets) {
   std::vector<std::string> words = typed;
   std::string loader;
-  for (int depth = 0; depth < 8 && !words.empty(); ++depth) {
-    const std::string path = in_path(words.front());
-    if (const Outside* outside = outside_of(path); outside != nullptr && ::access(path.c_str(), X_OK) == 0)
+  for (int depth = 0; depth < 64 && !words.empty(); ++depth) {
+    const std::string path = loader.empty() ? in_path(words.front()) : words.front();
+    if (const Outside* outside = outside_of(path); outside != nullptr && can_start(path))
       return Enforcement{path, Hold::kNothing, outside->reason, outside->instead};
     // What cannot be started does not start; a loader also takes files that are not executable.
-    if (::access(path.c_str(), loader.empty() ? X_OK : F_OK) != 0) return std::nullopt;
-    if (name_of(path) == "env" && words.size() > 1) {
-      AfterEnv after = after_env(words);
-      if (after.words.empty()) return examine_file(path, loader, sets);  // it only prints
-      if (after.drops_preload)
-        return Enforcement{path, Hold::kNothing, "env takes the guard out of the program's environment",
-                           "env … ration run …: ration behind env"};
-      words = std::move(after.words);
+    std::error_code error;
+    if (loader.empty() ? !can_start(path) : !std::filesystem::is_regular_file(path, error)) return std::nullopt;
+    if (const Launcher* launcher = launcher_of(path); launcher != nullptr && words.size() > 1) {
+      Launched launched = LauncherWords(*launcher, words).read();
+      if (launched.words.empty()) return examine_file(path, loader, sets);  // it starts nothing
+      if (launched.drops_guard)
+        return Enforcement{path, Hold::kNothing,
+                           fmt::format("{} takes the guard out of the program's environment", launcher->name),
+                           fmt::format("{0} … ration run …: ration behind {0}", launcher->name)};
+      words = std::move(launched.words);
       continue;
     }
     if (is_loader(path) && words.size() > 1) {

@@ -49,6 +49,33 @@ class CommandLine(unittest.TestCase):
         jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
         return document
 
+    def test_what_cannot_be_printed_costs_nothing_else(self):
+        full = open("/dev/full", "w")
+        self.addCleanup(full.close)
+        closed, nobody = os.pipe()
+        os.close(closed)
+        self.addCleanup(os.close, nobody)
+        script = ("run", NODE, "--limit", "1GiB", "--summary", "always", "--", "sh", "-c", "exit 7")
+        for name, how in (("full", {"stderr": full}), ("closed", {"preexec_fn": lambda: os.close(2)}), ("nobody reads", {"stderr": nobody})):
+            with self.subTest(name):
+                start = lambda *words, **more: subprocess.run([BIN / "ration", *words], env=self.environment, timeout=60, **{"stdout": subprocess.PIPE, **how, **more}).returncode
+                self.assertEqual(start(*script), 7)
+                self.assertEqual(start("nonsense"), 2)
+                self.assertEqual(start("run", NODE, "--", "/no/such/program"), 127)
+        self.assertEqual(subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, stdout=full, stderr=subprocess.PIPE, text=True).stderr.split(" ")[0], "E1002")
+        self.assertEqual(subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, stdout=full, stderr=full).returncode, 1)
+        held = subprocess.run([BIN / "ration", "run", NODE, "--", "sh", "-c", "[ -e /proc/self/fd/2 ] && echo open || echo closed"], env=self.environment,
+                              stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.close(2))
+        self.assertEqual(held.stdout, "closed\n", "the program finds its streams as they were")
+
+    def test_a_summary_that_cannot_be_written_is_told(self):
+        for place in ("/no/such/folder/run.json", str(self.folder), ""):
+            marker = self.folder / "started"
+            self.refused(125, "E1405", "run", NODE, "--summary", f"json:{place}", "--", "touch", marker)
+            self.assertFalse(marker.exists(), "nothing was started")
+        done = self.ration("run", NODE, "--summary", "json:/dev/full", "--", "sh", "-c", "exit 7")
+        self.assertEqual((done.returncode, done.stderr.split(" ")[0]), (7, "E1405"))
+
     def test_documents_about_instances_and_unsaid_numbers_are_as_described(self):
         for node, gpu in (("GB10", "0"), ("A100-40:mig=3g.20gb*2", "0.1")):
             with self.subTest(node=node):

@@ -79,6 +79,13 @@ class NeverOpen(unittest.TestCase):
             "env --unset": (["env", "--unset=RATION_BOOK", "touch", marker], "env takes the guard out"),
             "env with another preload": (["env", "A=b", "LD_PRELOAD=", "touch", marker], "env takes the guard out"),
             "env -S": (["env", "-S", "-i touch", marker], "env takes the guard out"),
+            **{" ".join(words): ([*words, "touch", marker], f"{words[0] if words[0] == 'setpriv' else 'env'} takes the guard out")
+               for words in (["env", "-vi"], ["env", "-iv"], ["env", "-vuLD_PRELOAD"], ["env", "--uns=LD_PRELOAD"], ["env", "--ign"], ["env", "-iS", "A=b"],
+                             ["timeout", "5", "env", "-i"], ["timeout", "-s", "KILL", "--kill-after", "3", "5", "env", "-i"], ["nice", "-n", "1", "nohup", "setsid", "env", "-"],
+                             ["stdbuf", "-oL", "env", "-i"], ["taskset", "-c", "0", "env", "-i"], ["setpriv", "--no-new-privs", "--reset-env"],
+                             ["env", "-C", "/", "--", "A=b", "env", "-i"])},
+            "a script through env -iS": ([self.file("clean", f"#!/usr/bin/env -iS A=b touch\n")], "env takes the guard out"),
+            "chroot": (["chroot", "/", "touch", marker], "sandbox"),
             "sudo": ([self.file("sudo", "#!/bin/sh\n")], "sudo ration run"),
             "docker": ([self.file("docker", "#!/bin/sh\n")], "container"),
             "a snap": ([self.link("spotify", self.file("snap", "#!/bin/sh\n"))], "sandbox"),
@@ -92,6 +99,47 @@ class NeverOpen(unittest.TestCase):
         path = self.folder / name
         path.symlink_to(target)
         return path
+
+    def test_a_launcher_is_looked_through(self):
+        for words in (["timeout", "-k", "9", "30"], ["nice", "-n", "1"], ["nice", "-5"], ["nohup"], ["setsid", "-w"], ["stdbuf", "-o0"], ["env", "-u", "A", "--chdir=/", "A=b"],
+                      ["taskset", "-c", "0"], ["timeout", "--signal=TERM", "30", "env", "-S", "A=b"]):
+            with self.subTest(words):
+                self.held([*words, *GREEDY])
+                self.refused([*words, self.musl()], "musl")
+
+    def test_another_library_in_the_place_of_the_guard_stops_the_start(self):
+        package = self.copied_package()
+        libm = pathlib.Path(subprocess.run(["cc", "-print-file-name=libm.so.6"], capture_output=True, text=True, check=True).stdout.strip())
+        for name, content in (("libm", libm), ("the simulated driver", BIN.parent / "sim/libcuda.so.1")):
+            with self.subTest(name):
+                guard = package / "shim/libcuda.so.1"
+                guard.unlink()
+                shutil.copy(content, guard)
+                done = self.run_it("true", ration=package / "bin/ration")
+                self.assertEqual(done.returncode, 125, done.stderr)
+                self.assertRegex(done.stderr, "E1406 .*another library.*Nothing was started")
+        guard.unlink()
+        os.mkfifo(guard)
+        done = self.run_it("true", ration=package / "bin/ration")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn("E1406", done.stderr)
+
+    def test_a_program_is_found_as_by_a_shell(self):
+        first, second = self.folder / "first", self.folder / "second"
+        for folder in (first, second):
+            folder.mkdir()
+        (first / "tool").mkdir()  # a folder of that name is passed over
+        shutil.copy("/bin/true", second / "tool")
+        self.environment["PATH"] = f"{first}:{second}"
+        os.mkfifo(self.folder / "pipe", 0o755)
+        shutil.copy("/bin/true", self.folder / "here")
+        for word, code in (("tool", 0), ("here", 127), ("", 127), (".", 126), (str(first), 126), (str(self.folder / "pipe"), 126)):
+            with self.subTest(word):
+                done = subprocess.run([BIN / "ration", "run", NODE, "--limit", "1GiB", "--", word], env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, code, done.stderr)
+        self.environment["PATH"] = f"{first}::"
+        done = subprocess.run([BIN / "ration", "run", NODE, "--limit", "1GiB", "--", "here"], env=self.environment, cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_set_user_id_and_capabilities_are_refused(self):
         if os.geteuid() != 0:
@@ -118,7 +166,7 @@ class NeverOpen(unittest.TestCase):
         future = self.folder / "libc.so.6"
         self.file("future.map", "GLIBC_9.99 { global: ration_future; };\n")
         for source, target, options in (("void ration_future(void) {}\n", future, ["-nostdlib", f"-Wl,--version-script={self.folder}/future.map,-soname,libc.so.6"]),
-                                        ("void ration_future(void); int cuInit(unsigned flags) { ration_future(); return (int)flags; }\n",
+                                        ("void ration_future(void); const char ration_shim[] = \"\"; int cuInit(unsigned flags) { ration_future(); return (int)flags; }\n",
                                          package / "shim/libcuda.so.1", ["-nostdlib", "-Wl,-soname,libcuda.so.1", future])):
             self.file("source.c", source)
             subprocess.run(["cc", "-shared", "-fPIC", self.folder / "source.c", "-o", target, *options], check=True)
