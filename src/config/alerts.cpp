@@ -152,12 +152,4 @@ std::vector<AlertChange> Alerts::evaluate(const std::vector<Fact>& facts, std::c
   return changes;
 }
 
-std::vector<std::pair<std::string, std::string>> Alerts::raised() const {
-  std::vector<std::pair<std::string, std::string>> all;
-  for (const auto& [key, state] : states_) {
-    if (state.raised) all.push_back(key);
-  }
-  return all;
-}
-
 }  // namespace ration::config

@@ -63,9 +63,6 @@ class Alerts {
   /// what did not hold long enough begins anew.
   std::vector<AlertChange> evaluate(const std::vector<Fact>& facts, std::chrono::nanoseconds now);
 
-  /// Raised now: rule and what it is about.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> raised() const;
-
  private:
   struct State {
     std::chrono::nanoseconds since{0};

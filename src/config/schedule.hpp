@@ -15,19 +15,10 @@ struct LocalTime {
   int hour = 0, minute = 0;
 };
 
-struct Scheduled {
-  std::map<std::string, Given<Amount>> limits;  ///< of tenants, as of now; who is not here has the limit of its own
-  /// When that changes; nothing: never. Give days_ahead, hour and minute to mktime() with tm_isdst = -1.
-  struct Change {
-    int days_ahead = 0;  ///< 0 today, at most 7
-    int hour = 0, minute = 0;
-  };
-  std::optional<Change> next;
-};
-
-/// Days are those on which a schedule begins: what begins on Friday at 22:00 holds on Saturday at 06:00. Of several
-/// schedules that hold at once the first says what a tenant has.
-[[nodiscard]] Scheduled schedule_at(const Configuration& configuration, const LocalTime& now);
+/// Limits of tenants, as of now; who is not here has the limit of its own. Days are those on which a schedule begins:
+/// what begins on Friday at 22:00 holds on Saturday at 06:00. Of several schedules that hold at once the first says
+/// what a tenant has.
+[[nodiscard]] std::map<std::string, Given<Amount>> limits_at(const Configuration& configuration, const LocalTime& now);
 
 [[nodiscard]] bool holds_at(const Schedule& schedule, const LocalTime& now);
 

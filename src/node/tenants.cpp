@@ -57,7 +57,7 @@ void Tenants::apply(TenantNow& tenant) const {
 }
 
 std::vector<TenantChange> Tenants::update(const config::Configuration& configuration, const config::LocalTime& now) {
-  const config::Scheduled scheduled = config::schedule_at(configuration, now);
+  const auto scheduled = config::limits_at(configuration, now);
   const std::vector<TenantNow> before = std::exchange(now_, {});
   base_.clear();
   for (const config::Tenant& tenant : configuration.tenants) {
@@ -69,7 +69,7 @@ std::vector<TenantChange> Tenants::update(const config::Configuration& configura
     entry.guarantee_from = tenant.guarantee.origin.text();
     entry.priority = tenant.priority.value;
     entry.soft = tenant.soft.value;
-    if (const auto hour = scheduled.limits.find(entry.name); hour != scheduled.limits.end()) {
+    if (const auto hour = scheduled.find(entry.name); hour != scheduled.end()) {
       entry.limit = hour->second.value;
       entry.limit_from = "schedule of " + hour->second.origin.text();
     }

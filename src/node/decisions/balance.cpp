@@ -14,7 +14,7 @@ namespace {
 struct Share {
   const BalanceAccount* account = nullptr;
   std::size_t tenant = 0;
-  std::uint64_t limit = 0, guarantee = 0, used = 0, wants = 0, weight = 1;
+  std::uint64_t limit = 0, guarantee = 0, used = 0, wants = 0;
   std::uint64_t effective = 0;
 
   [[nodiscard]] std::uint64_t kept() const { return std::max(guarantee, std::min(used, limit)); }
@@ -33,8 +33,8 @@ std::uint64_t granules(Bytes bytes) { return round_up(std::min(bytes, kUnlimited
 std::uint64_t whole_granules(Bytes bytes) { return round_down(bytes, kGranule).count() >> 21; }
 std::uint64_t minus(std::uint64_t whole, std::uint64_t part) { return whole > part ? whole - part : 0; }
 
-/// Hands out `amount` by weight: round after round, each gets its weight in granules until it has its `room` or its
-/// group has its `group_room`. Many equal rounds are done at once, so the outcome is that of single rounds: more to
+/// Hands out `amount` evenly: round after round, each gets a granule until it has its `room` or its group has its
+/// `group_room`. Many equal rounds are done at once, so the outcome is that of single rounds: more to
 /// hand out never leaves anybody with less.
 class Handout {
  public:
@@ -46,7 +46,7 @@ class Handout {
 
   struct Taker {
     std::size_t index, group;
-    std::uint64_t weight, room;
+    std::uint64_t room;
   };
   void among(std::vector<Taker> takers) {
     while (amount > 0) {
@@ -58,15 +58,14 @@ class Handout {
 
  private:
   void round(std::vector<Taker>& takers) {
-    std::uint64_t all = 0;
     std::map<std::size_t, std::uint64_t> by_group;
-    for (const Taker& taker : takers) all += taker.weight, by_group[taker.group] += taker.weight;
-    std::uint64_t rounds = amount / all;
-    for (const Taker& taker : takers) rounds = std::min(rounds, taker.room / taker.weight);
-    for (const auto& [group, weight] : by_group) rounds = std::min(rounds, group_room_[group] / weight);
+    for (const Taker& taker : takers) ++by_group[taker.group];
+    std::uint64_t rounds = amount / takers.size();
+    for (const Taker& taker : takers) rounds = std::min(rounds, taker.room);
+    for (const auto& [group, members] : by_group) rounds = std::min(rounds, group_room_[group] / members);
     for (Taker& taker : takers) {
-      const std::uint64_t wish = std::max<std::uint64_t>(rounds, 1) * taker.weight;
-      const std::uint64_t got = std::min({wish, amount, taker.room, group_room_[taker.group]});
+      const std::uint64_t got =
+          std::min({std::max<std::uint64_t>(rounds, 1), amount, taker.room, group_room_[taker.group]});
       amount -= got;
       taker.room -= got;
       group_room_[taker.group] -= got;
@@ -92,7 +91,7 @@ class Balance {
       if (known.second) tenants_.push_back({kEndless, 0, 0});
       const std::uint64_t limit = whole_granules(account.limit);
       shares_.push_back({&account, known.first->second, limit, std::min(granules(account.guarantee), limit),
-                         granules(account.used), granules(account.wants), std::max(account.weight, 1U), 0});
+                         granules(account.used), granules(account.wants), 0});
     }
   }
 
@@ -145,8 +144,7 @@ class Balance {
           [](const Share& share) { return share.limit - share.guarantee; }};
       for (const Room& room : steps) {
         std::vector<Handout::Taker> takers;
-        for (const std::size_t i : members)
-          takers.push_back({i, 0, shares_[i].weight, minus(room(shares_[i]), handout.given[i])});
+        for (const std::size_t i : members) takers.push_back({i, 0, minus(room(shares_[i]), handout.given[i])});
         handout.among(takers);
       }
       for (const std::size_t i : members) shares_[i].guarantee += handout.given[i];
@@ -170,14 +168,14 @@ class Balance {
     }
   }
 
-  /// Bursts are cut to the same height for their weight: what they may keep is handed out again from nothing.
+  /// Bursts are cut to the same height: what they may keep is handed out again from nothing.
   std::uint64_t cut_down(const std::vector<std::size_t>& members, std::uint64_t amount, LimitReason reason) {
     std::uint64_t bursts = 0;
     std::vector<Handout::Taker> takers;
     for (const std::size_t i : members) {
       const std::uint64_t burst = minus(shares_[i].effective, shares_[i].guarantee);
       bursts += burst;
-      takers.push_back({i, 0, shares_[i].weight, burst});
+      takers.push_back({i, 0, burst});
     }
     Handout keep(shares_.size(), {bursts});
     keep.amount = minus(bursts, amount);
@@ -229,7 +227,7 @@ class Balance {
         const Share& share = shares_[i];
         if (share.account->priority != priority || cut_.count(i) != 0) continue;
         const std::uint64_t wish = std::min(share.limit, share.used + share.wants);
-        takers.push_back({i, share.tenant, share.weight, minus(wish, share.effective)});
+        takers.push_back({i, share.tenant, minus(wish, share.effective)});
       }
       handout.among(takers);
     }
@@ -237,7 +235,7 @@ class Balance {
     for (std::size_t i = 0; i < shares_.size(); ++i) {
       const Share& share = shares_[i];
       if (cut_.count(i) != 0) continue;
-      takers.push_back({i, share.tenant, share.weight, minus(share.limit, share.effective + handout.given[i])});
+      takers.push_back({i, share.tenant, minus(share.limit, share.effective + handout.given[i])});
     }
     handout.among(takers);
     for (std::size_t i = 0; i < shares_.size(); ++i) shares_[i].effective += handout.given[i];

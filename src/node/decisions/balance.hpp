@@ -11,9 +11,9 @@
 // 3. On a device where nothing is guaranteed or reserved everybody has what was configured, within the tenants' limits:
 //    more than the device has, if so configured.
 // 4. Where bytes that are guaranteed are held by others and a holder of the guarantee asks for them, those above their
-//    guarantee have to give back: the lowest priority first, the idle first, then the largest burst for its weight.
+//    guarantee have to give back: the lowest priority first, the idle first, then the largest burst.
 //    Their limit falls below what they hold (`shrinking`), by no more than what is asked for.
-// 5. Room above the guarantees goes to who wants more, by priority, then by weight; the rest is spread by weight, so
+// 5. Room above the guarantees goes to who wants more, by priority; the rest is spread evenly, so
 //    that everybody can grow a little without waiting for the next look.
 // 6. Whole granules; the same input gives the same output; of more capacity nobody gets less. Limits that still hold
 //    good stay as they are while nobody wants more and no more than a 32nd of the device is left to hand out, unless
@@ -38,7 +38,6 @@ struct BalanceAccount {
   Bytes used;
   Bytes wants;  ///< what it was denied since the last look, or would soon be denied; 0: it has enough
   int priority = 0;
-  unsigned weight = 1;             ///< 0 counts as 1
   bool idle = false;               ///< gives back before those that are busy
   std::optional<Bytes> effective;  ///< what holds now; absent: not set yet
 };
