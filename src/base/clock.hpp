@@ -7,6 +7,8 @@
 
 namespace ration {
 
+inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000 * kMillisecond;  ///< nanoseconds
+
 /// Nanoseconds since 1970-01-01 00:00 UTC (CLOCK_REALTIME): may jump when somebody sets the clock.
 [[nodiscard]] inline std::uint64_t unix_time_ns() noexcept {
   timespec now{};

@@ -6,7 +6,7 @@
 #include "base/file.hpp"
 #include "cli/verbs.hpp"
 #include "ledger/store.hpp"
-#include "node/checkpoint_jobs.hpp"
+#include "node/state/checkpoint_jobs.hpp"
 
 namespace ration::cli {
 

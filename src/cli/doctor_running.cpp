@@ -13,7 +13,7 @@
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "machine/driver_exports.hpp"
-#include "node/explain.hpp"
+#include "node/api/explain.hpp"
 
 namespace ration::cli {
 namespace {

@@ -1,6 +1,6 @@
 // `ration explain`: where the bytes of a process, a workload, a tenant or a device are, and which numbers elsewhere
 // they match. The documents are the daemon's, or made here in the same way.
-#include "node/explain.hpp"
+#include "node/api/explain.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

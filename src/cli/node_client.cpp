@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "config/configuration.hpp"
-#include "node/snapshot_json.hpp"
+#include "node/api/snapshot_json.hpp"
 
 namespace ration::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/node_client.hpp"
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
-#include "node/explain.hpp"
+#include "node/api/explain.hpp"
 
 namespace ration::cli {
 namespace {

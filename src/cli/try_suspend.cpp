@@ -15,7 +15,7 @@
 #include "base/file.hpp"
 #include "cli/launch.hpp"
 #include "cli/simulated.hpp"
-#include "node/checkpoint_jobs.hpp"
+#include "node/state/checkpoint_jobs.hpp"
 
 namespace ration::cli {
 namespace {

@@ -149,7 +149,7 @@ Result<int> config(const Session& session, const ConfigOptions& options);
 
 struct CheckpointOptions {
   std::string action, driver_folder, lock, book;  ///< suspend | resume
-  std::vector<std::string> processes;             ///< words of node/checkpoint_jobs.hpp
+  std::vector<std::string> processes;             ///< words of node/state/checkpoint_jobs.hpp
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 

@@ -28,9 +28,9 @@
 #include "node/rules/ungoverned_policy.hpp"
 #include "node/rules/unrequested.hpp"
 #include "node/rules/waits.hpp"
-#include "node/state_file.hpp"
-#include "node/subject.hpp"
-#include "node/whole_file.hpp"
+#include "node/state/state_file.hpp"
+#include "node/state/subject.hpp"
+#include "node/state/whole_file.hpp"
 
 namespace ration::node {
 

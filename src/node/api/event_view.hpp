@@ -5,7 +5,7 @@
 #include <string>
 
 #include "history/history.hpp"
-#include "node/snapshot_json.hpp"
+#include "node/api/snapshot_json.hpp"
 
 namespace ration::node {
 

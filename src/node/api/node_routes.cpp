@@ -7,8 +7,8 @@
 
 #include "base/strings.hpp"
 #include "http/problem.hpp"
+#include "node/api/explain.hpp"
 #include "node/commands/limits.hpp"
-#include "node/explain.hpp"
 
 namespace ration::node {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "http/message.hpp"
 #include "node/api/request.hpp"
-#include "node/snapshot_json.hpp"
+#include "node/api/snapshot_json.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {

@@ -8,8 +8,8 @@
 
 #include "base/result.hpp"
 #include "http/message.hpp"
+#include "node/api/snapshot_json.hpp"
 #include "node/commands/caller.hpp"
-#include "node/snapshot_json.hpp"
 
 namespace ration::node {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "node/commands/caller.hpp"
-#include "node/limit_changed.hpp"
+#include "node/commands/limit_changed.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {

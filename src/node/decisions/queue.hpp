@@ -25,12 +25,12 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "node/decisions/run_lengths.hpp"
 
 namespace ration::node {
 
-inline constexpr std::uint64_t kSecond = 1'000'000'000;
 inline constexpr std::uint64_t kPriorityStep = 60 * kSecond;
 inline constexpr std::uint64_t kTenantStep = 60 * kSecond;
 inline constexpr std::uint64_t kTakeUpGrace = 60 * kSecond;

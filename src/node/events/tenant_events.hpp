@@ -2,7 +2,7 @@
 #pragma once
 
 #include "history/sample.hpp"
-#include "node/tenants.hpp"
+#include "node/state/tenants.hpp"
 
 namespace ration::node {
 

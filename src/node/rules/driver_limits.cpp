@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "node/subject.hpp"
+#include "node/state/subject.hpp"
 
 namespace ration::node {
 

@@ -1,8 +1,8 @@
 // The same limits in the driver, for workloads with a cgroup of their own. Before the snapshot.
 #pragma once
 
-#include "node/driver_limits.hpp"
 #include "node/rules/rule.hpp"
+#include "node/state/driver_limits.hpp"
 
 namespace ration::node {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "node/events/workload_events.hpp"
 
 namespace ration::node {
@@ -13,7 +14,6 @@ using history::plain_event;
 
 namespace {
 
-constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000 * kMillisecond;
 constexpr std::uint64_t kShortestWaitTold = 50 * kMillisecond;  // shorter ones read as none
 
 /// Waits that nobody at the screen notices are many where programs share a card.

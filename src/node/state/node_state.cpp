@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "machine/user_names.hpp"
-#include "node/subject.hpp"
+#include "node/state/subject.hpp"
 
 namespace ration::node {
 namespace {

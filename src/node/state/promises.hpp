@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "node/leases.hpp"
+#include "node/leases/leases.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {

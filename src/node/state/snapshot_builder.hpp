@@ -1,7 +1,7 @@
 // The snapshot of one tick: the books against the driver, what may be promised, and how long until something is full.
 #pragma once
 
-#include "node/forecast.hpp"
+#include "node/state/forecast.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {

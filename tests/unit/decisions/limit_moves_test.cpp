@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "base/clock.hpp"
 #include "base/units.hpp"
 
 namespace ration::node {
@@ -11,7 +12,6 @@ namespace {
 
 using namespace ration::literals;
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
 const LimitMoves::Place kNlp{"/run/ration/w-nlp", 0}, kServe{"/run/ration/w-serve", 0};
 
 TEST(LimitMoves, ABurstIsTakenOnceWithItsCountAndFromItsFirstToItsLast) {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace ration::literals;
 
-constexpr std::uint64_t kMillisecond = 1'000'000, kStep = 100 * kMillisecond, kHour = 3600 * kSecond;
+constexpr std::uint64_t kStep = 100 * kMillisecond, kHour = 3600 * kSecond;
 constexpr Bytes kBlock = 64_MiB, kCard = 16_GiB;
 // Without any progress of anybody while somebody waits: a suspension or two of 16 GiB, and a few late looks.
 constexpr std::uint64_t kNoStandstill = 60 * kSecond;

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clock.hpp"
+
 namespace ration::node {
 namespace {
 
 using namespace ration::literals;
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 StandstillWorkload workload(std::string id, Bytes used, WaitsFor waits_for = WaitsFor::kNothing) {
   StandstillWorkload one;

@@ -1,5 +1,5 @@
 // One user's events are bounded; everybody else's, and what people do, are all there; nothing is left out silently.
-#include "node/event_flood.hpp"
+#include "node/events/event_flood.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "node/forecast.hpp"
+#include "node/state/forecast.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "node/leases.hpp"
+#include "node/leases/leases.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

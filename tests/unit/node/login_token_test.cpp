@@ -1,4 +1,4 @@
-#include "node/login_token.hpp"
+#include "node/api/login_token.hpp"
 
 #include <gtest/gtest.h>
 

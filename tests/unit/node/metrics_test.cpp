@@ -1,8 +1,8 @@
-#include "node/metrics.hpp"
+#include "node/api/metrics.hpp"
 
 #include <gtest/gtest.h>
 
-#include "node/forecast.hpp"
+#include "node/state/forecast.hpp"
 
 namespace ration::node {
 namespace {

@@ -1,5 +1,5 @@
 // The registry over real books, real processes and real kills.
-#include "node/registry.hpp"
+#include "node/state/registry.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "node/snapshot.hpp"
+#include "node/state/snapshot.hpp"
 
 namespace ration::node {
 namespace {

@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "http/asset.hpp"
-#include "node/api.hpp"
-#include "node/openapi.hpp"
-#include "node/web_assets.hpp"
+#include "node/api/api.hpp"
+#include "node/api/openapi.hpp"
+#include "node/api/web_assets.hpp"
 
 namespace ration::node {
 namespace {

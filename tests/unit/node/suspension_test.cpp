@@ -1,5 +1,5 @@
 // Who is away and who asks: with jobs that end when the test says so, and a real program that stirs when it is told to.
-#include "node/suspension.hpp"
+#include "node/state/suspension.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,0 +1,190 @@
+#include "node/state/limits.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ledger/store_limits.hpp"
+#include "node/state/state_file.hpp"
+#include "node/state/whole_file.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+std::string boot() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+json to_json(const OwnedWorkload& owned) {
+  json accounts = json::array();
+  for (const OwnedLimit& limit : owned.accounts) {
+    accounts.push_back({{"configured", limit.configured.count()},
+                        {"effective", limit.effective.count()},
+                        {"guarantee", limit.guarantee.count()},
+                        {"moved", limit.moved.count()}});
+  }
+  return {{"owner", owned.owner},
+          {"run", owned.run},
+          {"file_number", owned.file_number},
+          {"tenant", owned.tenant},
+          {"changes", owned.changes},
+          {"changed_by", owned.changed_by},
+          {"changed_ns", owned.changed_ns},
+          {"suspended", owned.suspended},
+          {"held", owned.held},
+          {"accounts", accounts}};
+}
+
+OwnedWorkload from_json(const json& entry) {
+  OwnedWorkload owned;
+  owned.owner = whole_number<std::uint32_t>(entry.at("owner"));
+  owned.run = whole_number<std::uint64_t>(entry.at("run"));
+  owned.file_number = whole_number<std::uint64_t>(entry.at("file_number"));
+  owned.changes = whole_number<std::uint64_t>(entry.at("changes"));
+  entry.at("changed_by").get_to(owned.changed_by);
+  owned.changed_ns = whole_number<std::uint64_t>(entry.at("changed_ns"));
+  owned.tenant = entry.value("tenant", "");
+  owned.suspended = entry.value("suspended", false);
+  owned.held = entry.value("held", false);
+  for (const json& account : entry.at("accounts")) {
+    const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
+    const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
+    owned.accounts.push_back({bytes("configured"), bytes("effective"), bytes("guarantee"), {}, {}, {}, moved});
+  }
+  return owned;
+}
+
+}  // namespace
+
+// What is promised to somebody who is away could be promised to nobody else.
+Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& limit) {
+  return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling};
+}
+
+Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
+
+void Limits::load() {
+  const char* lost = "limits that were changed while workloads ran are as their books say now; see ration ps.";
+  lost_ = read_state_file(file_, lost, [this](const json& document) {
+    const json& workloads = document.at("workloads");
+    if (!workloads.is_object()) throw std::invalid_argument("'workloads' is no object");
+    if (document.at("boot").get<std::string>() != boot()) return;  // nobody of then runs
+    std::unordered_map<std::string, OwnedWorkload> read;
+    for (const auto& [path, entry] : workloads.items()) read[path] = from_json(entry);
+    owned_ = std::move(read);
+  });
+}
+
+bool Limits::take_up(const Workload& workload) {
+  std::vector<Written> written;
+  const auto& accounts = workload.book.accounts;
+  const auto known = owned_.find(workload.path);
+  if (known != owned_.end() && known->second.file_number == workload.file_number &&
+      known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
+    for (const OwnedLimit& limit : known->second.accounts) written.push_back(to_write(known->second, limit));
+    written_[workload.path] = std::move(written);
+    return false;
+  }
+  OwnedWorkload owned;
+  owned.owner = workload.owner;
+  owned.run = workload.book.run_number;
+  owned.file_number = workload.file_number;
+  owned.tenant = workload.book.tenant;
+  for (const auto& account : accounts) {
+    const Bytes guarantee = std::min(account.guarantee, account.limit);
+    owned.accounts.push_back({account.limit, account.limit, guarantee, {}, {}, {}, {}});
+    written.push_back({account.limit, account.guarantee, {}});
+  }
+  owned_[workload.path] = std::move(owned);
+  written_[workload.path] = std::move(written);
+  dirty_ = true;
+  return true;
+}
+
+void Limits::forget(const std::string& path) {
+  dirty_ = owned_.erase(path) > 0 || dirty_;
+  written_.erase(path);
+}
+
+const OwnedWorkload* Limits::find(const std::string& path) const {
+  const auto found = owned_.find(path);
+  return found == owned_.end() ? nullptr : &found->second;
+}
+
+OwnedWorkload* Limits::find(const std::string& path) {
+  const auto found = owned_.find(path);
+  return found == owned_.end() ? nullptr : &found->second;
+}
+
+std::vector<Bytes> Limits::in_book(const std::string& path) const {
+  std::vector<Bytes> limits;
+  if (const auto found = written_.find(path); found != written_.end())
+    for (const Written& written : found->second) limits.push_back(written.limit);
+  return limits;
+}
+
+Result<void> Limits::write(const Workload& workload) {
+  const OwnedWorkload* owned = find(workload.path);
+  if (owned == nullptr)
+    return fail("E1411", fmt::format("{} is not known to the daemon.", workload.book.name), "ration ps");
+  std::vector<ledger::LimitChange> changes;
+  std::vector<Written>& written = written_[workload.path];
+  written.resize(owned->accounts.size());
+  for (std::uint32_t account = 0; account < owned->accounts.size(); ++account) {
+    const Written mine = to_write(*owned, owned->accounts[account]);
+    changes.push_back({account, mine.limit, mine.guarantee, mine.ceiling});
+  }
+  if (const auto status = ledger::store_limits(workload.descriptor, workload.owner, changes);
+      status != ledger::BookStatus::kOk) {
+    return fail("E1411",
+                fmt::format("the book of {} cannot be changed: {}.", workload.book.name, ledger::describe(status)),
+                "ration doctor");
+  }
+  for (std::uint32_t account = 0; account < owned->accounts.size(); ++account)
+    written[account] = to_write(*owned, owned->accounts[account]);
+  return {};
+}
+
+std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<std::string>& failed) {
+  std::vector<Alteration> alterations;
+  for (const auto& [path, workload] : registry.workloads()) {
+    OwnedWorkload* owned = find(path);
+    if (owned == nullptr) continue;
+    std::vector<Written>& written = written_[path];
+    bool differs = false;
+    const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});
+    for (std::uint32_t account = 0; account < count; ++account) {
+      const auto& book = workload.book.accounts[account];
+      const Written mine = to_write(*owned, owned->accounts[account]);
+      if (book.limit != written[account].limit && book.limit != mine.limit)
+        alterations.push_back({path, account, book.limit, mine.limit, false});
+      if (book.guarantee != written[account].guarantee && book.guarantee != mine.guarantee)
+        alterations.push_back({path, account, book.guarantee, mine.guarantee, true});
+      differs = differs || book.limit != mine.limit || book.guarantee != mine.guarantee ||
+                written[account].ceiling != mine.ceiling;
+    }
+    if (!differs) continue;
+    if (const auto done = write(workload); !done) failed.push_back(done.error().what);
+  }
+  return alterations;
+}
+
+Result<void> Limits::save() {
+  if (!dirty_ || file_.empty()) return {};
+  json workloads = json::object();
+  for (const auto& [path, owned] : owned_) workloads[path] = to_json(owned);
+  const json document{{"boot", boot()}, {"workloads", workloads}};
+  if (auto written = write_whole_file(file_, document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+      !written)
+    return written;
+  dirty_ = false;
+  return {};
+}
+
+}  // namespace ration::node

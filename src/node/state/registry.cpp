@@ -1,0 +1,352 @@
+#include "node/state/registry.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <unordered_map>
+
+#include "base/file.hpp"
+#include "base/process.hpp"
+#include "base/strings.hpp"
+#include "machine/user_names.hpp"
+
+namespace ration::node {
+namespace {
+
+using ledger::BookReader;
+using ledger::BookSnapshot;
+using ledger::BookStatus;
+
+// One look at /proc takes about 15 us: 512 of them twice a second are 1.5 % of a core, and 5,000 processes have been
+// looked at within five seconds.
+constexpr std::size_t kExaminedAtOnce = 512;
+
+bool contains(const std::vector<ProcessIdentity>& list, const ProcessIdentity& process) {
+  return std::any_of(list.begin(), list.end(), [&](const ProcessIdentity& each) { return each.same_as(process); });
+}
+
+constexpr std::time_t kYoungSeconds = 2;
+bool is_older_than_a_moment(const struct stat& status) {
+  return ::time(nullptr) - status.st_ctim.tv_sec > kYoungSeconds;
+}
+
+/// Whether the file is so young that somebody may still be writing it.
+bool is_being_made(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && !is_older_than_a_moment(status);
+}
+
+Damaged damaged(const Workload& workload, std::string_view why) {
+  return {workload.user, workload.book.name, workload.book.tenant,
+          fmt::format("{}/{} of {}: {}", workload.book.tenant, workload.book.name, workload.user, why)};
+}
+
+}  // namespace
+
+std::string real_folder(const std::string& folder) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(folder, error);
+  return error ? folder : real.string();
+}
+
+Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
+  struct stat status {};
+  if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return fail("E1530", fmt::format("'{}' is no folder of books.", folder), "Give the path of a folder: ration doctor",
+                2);
+  }
+  if (status.st_uid != owner) {
+    return fail("E1530",
+                fmt::format("the folder '{}' belongs to {}, not to {}.", folder, machine::user_name(status.st_uid),
+                            machine::user_name(owner)),
+                "export RATION_RUNTIME_DIR=<a folder of yours>", 5);
+  }
+  // One folder has many spellings, and may be mounted at several places: its books count once.
+  const std::string real = real_folder(folder);
+  for (auto& [known, each] : folders_) {
+    struct stat other {};
+    const bool same = known == real || (::lstat(known.c_str(), &other) == 0 && other.st_dev == status.st_dev &&
+                                        other.st_ino == status.st_ino);
+    if (!same) continue;
+    if (each.owner != owner) each = Folder{owner, 0};  // whoever had it before does not have it now
+    return {};
+  }
+  const auto count = [&] {
+    return std::count_if(folders_.begin(), folders_.end(),
+                         [&](const auto& each) { return each.second.owner == owner; });
+  };
+  if (count() >= static_cast<std::ptrdiff_t>(kMostFolders)) leave_empty_folders(owner);
+  const auto of_owner = count();
+  if (of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
+    return fail("E1530", fmt::format("{} has {} folders of books already.", machine::user_name(owner), of_owner),
+                "export RATION_RUNTIME_DIR=<one of them>", 5);
+  }
+  folders_[real].owner = owner;
+  return {};
+}
+
+// Whoever starts there again tells of the folder again.
+void Registry::leave_empty_folders(std::uint32_t owner) {
+  std::erase_if(folders_, [&](const auto& each) {
+    const std::string prefix = each.first + "/books/";
+    const auto first = workloads_.lower_bound(prefix);
+    const bool in_use = first != workloads_.end() && first->first.compare(0, prefix.size(), prefix) == 0;
+    return each.second.owner == owner && !in_use;
+  });
+}
+
+std::vector<std::pair<std::string, std::uint32_t>> Registry::folders() const {
+  std::vector<std::pair<std::string, std::uint32_t>> all;
+  for (const auto& [path, folder] : folders_) all.emplace_back(path, folder.owner);
+  return all;
+}
+
+std::optional<std::int32_t> creator_of(const Workload& workload) {
+  const auto process = identity_of(workload.book.creator.pid);
+  if (!process || !process->same_as(workload.book.creator) || process->user != workload.owner) return std::nullopt;
+  return process->pid;
+}
+
+Changes Registry::refresh() {
+  Changes changes;
+  for (auto& [path, folder] : folders_) {
+    if (is_anothers_(path))
+      hand_over(path, folder, changes);
+    else
+      look_for_books(path, folder, changes);
+  }
+  std::vector<bool> readable;
+  auto source = sources_.begin();
+  for (auto& [path, workload] : workloads_) readable.push_back(read_one(workload, (source++)->second, changes));
+  examine_processes();
+  leave_out_the_borrowed();
+  auto is_readable = readable.begin();
+  source = sources_.begin();
+  for (auto each = workloads_.begin(); each != workloads_.end(); ++is_readable) {
+    leave_out_the_dead(each->second, source->second);
+    const ledger::BookSnapshot& book = each->second.book;
+    const bool holds =
+        std::any_of(each->second.used.begin(), each->second.used.end(), [](Bytes bytes) { return bytes > Bytes{0}; });
+    const bool creator_gone = book.ended_ns != 0 || source->second.creator_dead || source->second.reader.deleted();
+    each->second.ended = creator_gone && book.processes.empty();
+    if (*is_readable && (!each->second.ended || holds)) {
+      ++each, ++source;
+      continue;
+    }
+    passed_over_.insert(each->first);
+    source = sources_.erase(source);
+    changes.ended.push_back(std::move(each->second));
+    each = workloads_.erase(each);
+  }
+  return changes;
+}
+
+void Registry::hand_over(const std::string& folder, Folder& known, Changes& changes) {
+  known.listed = 0;
+  const std::string prefix = folder + "/books/";
+  for (auto each = workloads_.lower_bound(prefix);
+       each != workloads_.end() && each->first.compare(0, prefix.size(), prefix) == 0;) {
+    sources_.erase(each->first);
+    changes.handed_over.push_back(std::move(each->second));
+    each = workloads_.erase(each);
+  }
+}
+
+void Registry::look_for_books(const std::string& folder, Folder& known, Changes& changes) {
+  const std::uint32_t owner = known.owner;
+  std::error_code error;
+  std::set<std::string> present;
+  // Held open: nobody can put a link to another folder in its place.
+  const FileDescriptor books{::open((folder + "/books").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat status {};
+  const bool own = books && ::fstat(books.get(), &status) == 0 && status.st_uid == owner;
+  const std::int64_t changed = status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec;
+  if (own && changed == known.listed) return;
+  // What is made within the same tick of the clock has the same time.
+  known.listed = own && is_older_than_a_moment(status) ? changed : 0;
+  const std::string inside = own ? fmt::format("/proc/self/fd/{}", books.get()) : std::string();
+  if (!own) error = std::make_error_code(std::errc::not_a_directory);
+  for (std::filesystem::directory_iterator each = own ? std::filesystem::directory_iterator(inside, error)
+                                                      : std::filesystem::directory_iterator(),
+                                           end;
+       !error && each != end; each.increment(error)) {
+    const std::string path = folder + "/books/" + each->path().filename().string();
+    if (present.size() >= kMostBooks) {
+      known.listed = 0;
+      break;
+    }
+    present.insert(path);
+    if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
+    Source source;
+    BookStatus read = BookReader::open(each->path().c_str(), source.reader);
+    BookSnapshot book;
+    if (read == BookStatus::kOk) read = source.reader.read(book);
+    if (read == BookStatus::kOk && source.reader.owner() != owner) read = BookStatus::kForeign;
+    if (read != BookStatus::kOk) {
+      if (is_being_made(path)) {  // the next look will tell
+        known.listed = 0;
+        continue;
+      }
+      const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
+      changes.damaged.push_back(
+          {whose, "", "", fmt::format("a book of {}, {}: {}", whose, file, ledger::describe(read))});
+      passed_over_.insert(path);
+      continue;
+    }
+    Workload workload;
+    workload.path = path;
+    workload.owner = owner;
+    workload.user = machine::user_name(owner);
+    workload.limit_changes_seen = book.limit_changes;
+    workload.book = std::move(book);
+    workload.file_number = source.reader.file_number();
+    workload.descriptor = source.reader.descriptor();
+    if (!is_of_this_node_(workload)) {
+      passed_over_.insert(path);
+      continue;
+    }
+    source.first = workload.book;
+    source.first.processes.clear();
+    source.first.denials.clear();
+    source.first.tenant = tenant_rule_(workload);
+    source.order = ++taken_up_;
+    // What it was denied before is read again by read_one(), and so reported.
+    workload.book.denial_count = 0;
+    changes.started.push_back(path);
+    workloads_.emplace(path, std::move(workload));
+    sources_.emplace(path, std::move(source));
+  }
+  if (error) {  // not all was seen
+    known.listed = 0;
+    return;
+  }
+  // Files that are gone need no memory; in folders of this one's name only.
+  const std::string prefix = folder + "/books/";
+  for (auto each = passed_over_.lower_bound(prefix);
+       each != passed_over_.end() && each->compare(0, prefix.size(), prefix) == 0;) {
+    each = present.count(*each) == 0 ? passed_over_.erase(each) : std::next(each);
+  }
+}
+
+bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
+  BookSnapshot book;
+  if (const BookStatus status = source.reader.read(book, workload.book.denial_count); status != BookStatus::kOk) {
+    changes.damaged.push_back(damaged(workload, ledger::describe(status)));
+    return false;
+  }
+  // The book is its owner's to write: who it is, and on which devices, stays what it was.
+  const BookSnapshot& first = source.first;
+  const bool same_devices =
+      std::equal(book.accounts.begin(), book.accounts.end(), first.accounts.begin(), first.accounts.end(),
+                 [](const auto& one, const auto& other) { return one.device == other.device; });
+  if (!same_devices) {
+    changes.damaged.push_back(damaged(workload, "its devices were changed"));
+    return false;
+  }
+  book.tenant = first.tenant;
+  book.name = first.name;
+  book.slice = first.slice;
+  book.labels = first.labels;
+  book.simulation = first.simulation;
+  book.run_number = first.run_number;
+  book.created_ns = first.created_ns;
+  book.creator = first.creator;
+  book.account_mode = first.account_mode;
+  book.managed = first.managed;
+  workload.book = std::move(book);
+  return true;
+}
+
+void Registry::leave_out_the_borrowed() {
+  using Key = std::pair<std::uint64_t, std::int32_t>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      return std::hash<std::uint64_t>{}(key.first ^ (static_cast<std::uint64_t>(key.second) << 32));
+    }
+  };
+  std::unordered_map<Key, Workload*, Hash> of;
+  for (auto& [path, workload] : workloads_) {
+    for (const auto& process : workload.book.processes) {
+      const auto [first, is_new] = of.try_emplace({process.identity.pid_namespace, process.identity.pid}, &workload);
+      if (is_new || first->second == &workload) continue;
+      struct stat status {};
+      const bool known = ::stat(fmt::format("/proc/{}", process.identity.pid).c_str(), &status) == 0;
+      const auto rank = [&](const Workload* each) {
+        return std::pair{known && status.st_uid == each->owner ? 0 : 1, sources_.at(each->path).order};
+      };
+      Workload* loser = first->second;
+      if (rank(&workload) < rank(loser))
+        first->second = &workload;
+      else
+        loser = &workload;
+      sources_.at(loser->path).dead.push_back(process.identity);
+    }
+  }
+}
+
+// Whoever is dead and still entered stays known as dead; who is no longer entered may be forgotten.
+void Registry::leave_out_the_dead(Workload& workload, Source& source) {
+  auto& processes = workload.book.processes;
+  std::erase_if(source.dead, [&](const ProcessIdentity& dead) {
+    return std::none_of(processes.begin(), processes.end(),
+                        [&](const auto& process) { return process.identity.same_as(dead); });
+  });
+  std::erase_if(processes, [&](const auto& process) { return contains(source.dead, process.identity); });
+  const std::vector<std::int64_t> besides = ledger::held_besides(workload.book);
+  workload.used.clear();
+  for (std::size_t account = 0; account < besides.size(); ++account) {
+    std::int64_t used = besides[account];
+    for (const auto& process : processes) used += static_cast<std::int64_t>(process.held[account].count());
+    if (!processes.empty()) used += static_cast<std::int64_t>(workload.book.accounts[account].unrequested.count());
+    workload.used.emplace_back(static_cast<std::uint64_t>(std::max<std::int64_t>(used, 0)));
+  }
+}
+
+void Registry::examine_processes() {
+  auto each = workloads_.upper_bound(examined_last_);
+  const std::uint64_t own_namespace = own_pid_namespace();
+  std::size_t examined = 0;
+  for (std::size_t seen = 0; seen < workloads_.size() && examined < kExaminedAtOnce; ++seen, ++each) {
+    if (each == workloads_.end()) each = workloads_.begin();
+    Source& source = sources_.at(each->first);
+    const BookSnapshot& book = each->second.book;
+    source.creator_dead = liveness(book.creator, own_namespace) == Liveness::kDead;
+    for (const auto& process : book.processes) {
+      if (!contains(source.dead, process.identity) && liveness(process.identity, own_namespace) == Liveness::kDead)
+        source.dead.push_back(process.identity);
+    }
+    examined += 1 + book.processes.size();
+    examined_last_ = each->first;
+  }
+}
+
+Result<const Workload*> Registry::named(const std::string& name, std::optional<std::uint32_t> asker) const {
+  std::vector<const Workload*> found, of_asker;
+  std::vector<std::string> names;
+  for (const auto& [path, workload] : workloads_) {
+    const std::string& own = workload.book.name;
+    names.push_back(own);
+    if (name != own && name != workload.user + "/" + own && name != workload.book.tenant + "/" + own &&
+        name != std::to_string(workload.book.run_number))
+      continue;
+    found.push_back(&workload);
+    if (asker == workload.owner) of_asker.push_back(&workload);
+  }
+  if (found.size() == 1) return found.front();
+  if (of_asker.size() == 1) return of_asker.front();
+  if (found.empty())
+    return fail("E1801", fmt::format("no running workload is named '{}'.{}", name, suggestion(name, names)),
+                "ration ps", 3);
+  std::string which;
+  for (const Workload* each : found)
+    which +=
+        fmt::format("{}{}/{} (run {})", which.empty() ? "" : ", ", each->user, each->book.name, each->book.run_number);
+  return fail("E1802", fmt::format("{} workloads are named '{}': {}.", found.size(), name, which),
+              fmt::format("Say which: {}/{}", found.front()->user, found.front()->book.name), 3);
+}
+
+}  // namespace ration::node

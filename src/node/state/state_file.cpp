@@ -1,0 +1,74 @@
+#include "node/state/state_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/file.hpp"
+#include "base/result.hpp"
+#include "history/set_aside.hpp"
+
+namespace ration::node {
+namespace {
+
+using nlohmann::json;
+
+constexpr off_t kLargest = off_t{256} << 20;  // far above what the most workloads of the most users need
+
+tl::unexpected<std::string> no(const std::string& why) { return tl::unexpected(why); }
+
+/// All of it, or why it cannot be had.
+tl::expected<std::string, std::string> content_of(const FileDescriptor& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return no(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return no("it is no file");
+  if (status.st_size > kLargest) return no("it is too large");
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t had = 0;
+  while (had < content.size()) {
+    const ssize_t more = ::read(file.get(), content.data() + had, content.size() - had);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return no(std::strerror(errno));
+    if (more == 0) break;
+    had += static_cast<std::size_t>(more);
+  }
+  content.resize(had);
+  return content;
+}
+
+/// Why it is damaged; empty: it is not.
+std::string damage_of(const FileDescriptor& file, const std::function<void(const json& document)>& take) {
+  const auto content = content_of(file);
+  if (!content) return content.error();
+  const json document = json::parse(*content, nullptr, false);
+  if (document.is_discarded()) return "it is no JSON";
+  try {
+    take(document);
+  } catch (const std::exception& wrong) {
+    return fmt::format("what it says is not what the daemon writes there: {}", wrong.what());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string read_state_file(const std::string& path, const std::string& lost,
+                            const std::function<void(const json& document)>& take) {
+  if (path.empty()) return {};
+  // Neither a link that somebody laid there is followed, nor a pipe waited for.
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+  if (!file && errno == ENOENT) return {};
+  const std::string damage = !file && errno == ELOOP ? "it is a link"
+                             : !file                 ? std::strerror(errno)
+                                                     : damage_of(file, take);
+  if (damage.empty()) return {};
+  const std::string aside = history::set_aside(path);
+  const std::string kept =
+      aside.empty() ? fmt::format("It cannot be renamed ({}).", std::strerror(errno)) : "It was kept as " + aside + ".";
+  return fmt::format("{} is damaged ({}): {} {}", path, damage, lost, kept);
+}
+
+}  // namespace ration::node
