@@ -656,8 +656,11 @@ class Member:
         return int(self.program.stdout.readline())
 
     def end(self, how=signal.SIGKILL):
+        """Ends the program itself: `ration run` ends after it, so that neither runs when this returns."""
         if self.program.poll() is None:
-            self.program.send_signal(how)
+            children = pathlib.Path(f"/proc/{self.program.pid}/task/{self.program.pid}/children").read_text().split()
+            for pid in map(int, children or [self.program.pid]):
+                os.kill(pid, how)
         self.program.communicate()
 
 
