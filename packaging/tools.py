@@ -25,7 +25,6 @@ LIBRARIES = {
     "libcli11-dev": ("CLI11", "BSD-3-Clause", "https://github.com/CLIUtils/CLI11"),
     "nlohmann-json3-dev": ("JSON for Modern C++", "MIT", "https://json.nlohmann.me"),
     "libtoml11-dev": ("toml11", "MIT", "https://github.com/ToruNiina/toml11"),
-    "libtomlplusplus-dev": ("toml++", "MIT", "https://marzer.github.io/tomlplusplus/"),
     "libexpected-dev": ("tl::expected", "CC0-1.0", "https://tl.tartanllama.xyz"),
 }
 # Not linked in: the C library of the container image, and the sources of the tests' library.

@@ -23,7 +23,7 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--gpu-memory", action="store_true", help="measure the GPU memory of each test; told at the end and in --junit-xml")
     group.addoption("--gpu-memory-baseline", metavar="FILE", help="a test fails that takes more than it does in FILE")
     group.addoption("--gpu-memory-update", action="store_true", help="write what is measured into the baseline instead")
-    group.addoption("--gpu-memory-tolerance", metavar="SHARE", default="10%", help="how much above the baseline is no failure (10%%)")
+    group.addoption("--gpu-memory-tolerance", metavar="SHARE", default="10%", help="how much above the baseline is not a failure (10%%)")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ struct ArrayLayout {
   std::uint64_t row = 0, height = 1, depth = 1;
 };
 
-/// False: the handle is no array.
+/// False: the handle is not an array.
 bool layout_of(cuda::CUarray array, ArrayLayout& out);
 /// The memory of an array is gone. Under driver().mutex.
 void forget_arrays(std::uint64_t address);

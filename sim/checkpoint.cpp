@@ -4,9 +4,9 @@
 // As NVIDIA describes it (driver API, "CUDA Checkpointing"): the caller needs no cuInit; a lock waits for what is under
 // way, at most for timeoutMs, and leaves the process running when the time is over; a restore leaves it locked. Where
 // that says nothing: another user's process is not permitted (800), as the way to it through /proc is closed to the
-// real driver; a process that never called cuInit is not initialised (3), a pid that is no process is invalid (1); of a
-// process that failed, every call fails with CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's own (13.4) are
-// not supported.
+// real driver; a process that never called cuInit is not initialised (3), a pid that is not a process is invalid (1);
+// of a process that failed, every call fails with CUDA_ERROR_UNKNOWN. Checkpoints to storage of the caller's own (13.4)
+// are not supported.
 //
 // What the driver's profile says of it can destroy the process: memory that is not moved leaves it FAILED, a restore
 // without room may be its last (then CUDA_ERROR_OPERATING_SYSTEM). Without persistence mode a restore "requires cuInit

@@ -1,16 +1,14 @@
 #include "driver_profile.hpp"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <sstream>
 #include <string_view>
 
+#include "base/toml_document.hpp"
 #include "base/units.hpp"
 
 namespace ration::sim {
@@ -41,43 +39,36 @@ bool read_version(const std::string& text, int& out) {
 /// What a file says under one key.
 struct Key {
   std::string_view name;
-  std::function<bool(const toml::node&, DriverProfile&)> read;
+  std::function<bool(const TomlValue&, DriverProfile&)> read;
   bool is_needed = true;
 };
 
-bool read_size(const toml::node& node, Bytes& out) {
-  const auto value = parse_size(node.value_exact<std::string>().value_or(""), Bytes{0}, Bytes{0});
+std::string text_of(const TomlValue& node) { return node.kind == TomlValue::Kind::kText ? node.text : ""; }
+
+bool read_size(const TomlValue& node, Bytes& out) {
+  const auto value = parse_size(text_of(node), Bytes{0}, Bytes{0});
   return value && *value > Bytes{0} ? (out = *value, true) : false;
 }
 
-bool read_contexts(const toml::node& node, DriverProfile& out) {
-  const toml::table* const cards = node.as_table();
-  if (cards == nullptr) return false;
-  return std::all_of(cards->begin(), cards->end(), [&](const auto& card) {
-    return read_size(card.second, out.contexts[std::string(card.first.str())]);
-  });
+bool read_contexts(const TomlValue& node, DriverProfile& out) {
+  return node.kind == TomlValue::Kind::kTable &&
+         std::all_of(node.items.begin(), node.items.end(),
+                     [&](const auto& card) { return read_size(card, out.contexts[card.name]); });
 }
 
 Key flag(std::string_view name, bool DriverProfile::*field) {
-  return {name, [field](const toml::node& node, DriverProfile& out) {
-            if (const auto value = node.value_exact<bool>()) return out.*field = *value, true;
-            return false;
+  return {name, [field](const TomlValue& node, DriverProfile& out) {
+            return node.kind == TomlValue::Kind::kFlag ? (out.*field = node.text == "true", true) : false;
           }};
 }
 
 Key size(std::string_view name, Bytes DriverProfile::*field) {
-  return {name, [field](const toml::node& node, DriverProfile& out) { return read_size(node, out.*field); }};
+  return {name, [field](const TomlValue& node, DriverProfile& out) { return read_size(node, out.*field); }};
 }
 
 const Key kKeys[] = {
-    {"release",
-     [](const toml::node& node, DriverProfile& out) {
-       return !(out.release = node.value_exact<std::string>().value_or("")).empty();
-     }},
-    {"cuda",
-     [](const toml::node& node, DriverProfile& out) {
-       return read_version(node.value_exact<std::string>().value_or(""), out.cuda_version);
-     }},
+    {"release", [](const TomlValue& node, DriverProfile& out) { return !(out.release = text_of(node)).empty(); }},
+    {"cuda", [](const TomlValue& node, DriverProfile& out) { return read_version(text_of(node), out.cuda_version); }},
     size("pool_growth", &DriverProfile::pool_growth),
     {"contexts", read_contexts, false},
     flag("process_bytes", &DriverProfile::process_bytes),
@@ -89,25 +80,20 @@ const Key kKeys[] = {
     flag("restore_can_be_repeated", &DriverProfile::restore_can_be_repeated),
 };
 
-bool read_profile(std::string_view text, DriverProfile& out, std::string& problem) try {
-  const toml::table table = toml::parse(text);
+bool read_profile(const TomlValue& table, DriverProfile& out, std::string& problem) {
   for (const Key& key : kKeys) {
-    const toml::node* const node = table.get(key.name);
+    const TomlValue* const node = table.find(key.name);
     if (node == nullptr && !key.is_needed) continue;
     if (node == nullptr || !key.read(*node, out)) {
       problem = "a driver's profile needs a good '" + std::string(key.name) + "'";
       return false;
     }
   }
-  for (const auto& entry : table) {
-    const std::string_view name = entry.first.str();
-    if (std::none_of(std::begin(kKeys), std::end(kKeys), [&](const Key& key) { return key.name == name; }))
-      problem = "no driver's profile has '" + std::string(name) + "'";
+  for (const TomlValue& entry : table.items) {
+    if (std::none_of(std::begin(kKeys), std::end(kKeys), [&](const Key& key) { return key.name == entry.name; }))
+      problem = "no driver's profile has '" + entry.name + "'";
   }
   return problem.empty();
-} catch (const toml::parse_error& error) {
-  problem = error.description();
-  return false;
 }
 
 /// `615` or `615.71`, the numbers that NVIDIA gives its drivers.
@@ -129,25 +115,36 @@ std::string names() {
 
 }  // namespace
 
+bool read_toml_file(const std::string& path, TomlValue& out, std::string& problem) {
+  std::ifstream file{path};
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  if (!file.is_open() || file.bad()) return problem = "'" + path + "' cannot be read", false;
+  auto document = read_toml(text, path);
+  if (!document) {
+    problem = "line " + std::to_string(document.error().place.line) + ": " + document.error().what;
+    return false;
+  }
+  out = std::move(*document);
+  return true;
+}
+
 bool find_driver(const std::string& wanted, DriverProfile& out, std::string& problem) {
   const char* const usual = std::getenv("RATION_SIM_DRIVER");
   const std::string_view name = !wanted.empty() ? std::string_view{wanted} : usual != nullptr ? usual : kDefault;
   if (name.ends_with(".toml")) {
-    std::ifstream file{std::string(name)};
-    std::ostringstream text;
-    if (!(text << file.rdbuf())) return problem = "'" + std::string(name) + "' cannot be read", false;
-    return read_profile(text.str(), out, problem);
+    TomlValue table;
+    return read_toml_file(std::string(name), table, problem) && read_profile(table, out, problem);
   }
   const BuiltIn* found = nullptr;
   for (const BuiltIn& one : kBuiltIn) {
-    if (one.name == name) return read_profile(one.text, out, problem);
+    if (one.name == name) return read_profile(*read_toml(one.text, ""), out, problem);
     if (is_release(one.name) && (found == nullptr || number_of(one.name) <= number_of(name))) found = &one;
   }
   if (!is_release(name) || found == nullptr) {
     problem = "there is no driver '" + std::string(name) + "' (known: " + names() + "; or the path of a .toml file)";
     return false;
   }
-  if (!read_profile(found->text, out, problem)) return false;
+  if (!read_profile(*read_toml(found->text, ""), out, problem)) return false;
   out.release = name;
   return true;
 }

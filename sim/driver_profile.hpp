@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/bytes.hpp"
+#include "base/toml_document.hpp"
 
 namespace ration::sim {
 
@@ -26,7 +27,10 @@ struct DriverProfile {
   bool restore_can_be_repeated = false;  ///< after one that found no room; else the process never comes back
 };
 
-/// The profile named `wanted` (`535`, `560-container`); or of the newest release that is no newer than it, under that
+/// What a file says. False: `problem` says why it cannot be used.
+[[nodiscard]] bool read_toml_file(const std::string& path, TomlValue& out, std::string& problem);
+
+/// The profile named `wanted` (`535`, `560-container`); or of the newest release that is not newer than it, under that
 /// name (`580.95`); or read from that file, if it ends in `.toml`. Empty: what RATION_SIM_DRIVER
 /// says, else 580. False: `problem` says why.
 [[nodiscard]] bool find_driver(const std::string& wanted, DriverProfile& out, std::string& problem);

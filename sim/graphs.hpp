@@ -53,7 +53,7 @@ inline cuda::CUgraphNode handle_of(const GraphNode* node) {
 Graph* new_graph();
 void destroy_graph(Graph* graph);
 
-/// A node of `type` behind `dependencies`; null: one of these is no node of this graph.
+/// A node of `type` behind `dependencies`; null: one of these is not a node of this graph.
 GraphNode* add_node(Graph* graph, cuda::CUgraphNodeType type, const std::vector<GraphNode*>& dependencies);
 cuda::CUresult add_alloc_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
                               cuda::CUDA_MEM_ALLOC_NODE_PARAMS& parameters, GraphNode*& out);

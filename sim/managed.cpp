@@ -18,7 +18,7 @@ constexpr int kOnHost = -1;
 constexpr int kNowhere = -2;  // CU_DEVICE_INVALID
 
 // At most so many times what the device has, in one process: a host has an end, too.
-constexpr std::uint64_t kMost = 16;
+constexpr std::uint64_t kMaxOversubscription = 16;
 
 /// Two MiB of the process's addresses, on a device or on the host as a whole.
 struct Granule {
@@ -191,7 +191,7 @@ CUresult allocate_managed(CUdeviceptr* out, std::uint64_t size) {
   const Model& model = Node::get()->models()[static_cast<std::size_t>(context->device)];
   std::uint64_t taken = 0;
   for (const auto& [address, block] : all()) taken += block.size;
-  if (const std::uint64_t most = kMost * model.total.count(); size > most - std::min(taken, most))
+  if (const std::uint64_t most = kMaxOversubscription * model.total.count(); size > most - std::min(taken, most))
     return CUDA_ERROR_OUT_OF_MEMORY;
   Managed block{size, context, {}, {}};
   std::uint64_t start = 0;

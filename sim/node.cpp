@@ -306,7 +306,8 @@ Bytes Node::used_locked(int device) const {
          model.orphaned;
 }
 
-// What the dead held is no part of a peak: looked for only when there would be a new one, and others hold a part of it.
+// What the dead held is not a part of a peak: looked for only when there would be a new one, and others hold a part of
+// it.
 void Node::note_peak(int device) {
   DeviceRecord& record = state_->devices[device];
   std::uint64_t& peak = record.peak_bytes;

@@ -17,7 +17,7 @@
 namespace ration::sim {
 namespace {
 
-constexpr unsigned kPatienceMs = 1, kLongestPatienceMs = 32;
+constexpr unsigned kPatienceMs = 1, kMaxPatienceMs = 32;
 
 /// The thread that holds the mutex, 0 if none does: what the kernel reads when a thread dies (robust-futex-ABI).
 pid_t holder_of(const pthread_mutex_t& mutex) {
@@ -80,7 +80,7 @@ void NodeLock::make() { make_robust_mutex(mutex_, PTHREAD_MUTEX_DEFAULT, PTHREAD
 bool NodeLock::lock(std::uint64_t pid_namespace) {
   int result = ::pthread_mutex_trylock(&mutex_);
   for (unsigned patience = kPatienceMs; result == EBUSY || result == ETIMEDOUT;
-       patience = std::min(2 * patience, kLongestPatienceMs)) {
+       patience = std::min(2 * patience, kMaxPatienceMs)) {
     const timespec until = time_in(patience);
     result = ::pthread_mutex_timedlock(&mutex_, &until);
     if (result == ETIMEDOUT) help_stopped_holder(pid_namespace);

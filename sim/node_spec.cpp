@@ -1,7 +1,5 @@
 #include "node_spec.hpp"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 
 #include "base/gpu_models.hpp"
 #include "base/printable.hpp"
+#include "base/toml_document.hpp"
 #include "base/units.hpp"
 #include "node.hpp"
 
@@ -79,7 +78,7 @@ bool divide(const Model& card, const std::vector<std::string>& profiles, std::ve
     std::int64_t computes = 0, gigabytes = 0;
     std::string_view rest = profile;
     if (!read_number(rest, "g.", computes) || !read_number(rest, "gb", gigabytes) || !rest.empty()) {
-      problem = "'" + profile + "' is no profile of a MIG instance, such as 3g.20gb";
+      problem = "'" + profile + "' is not a profile of a MIG instance, such as 3g.20gb";
       return false;
     }
     slices += std::min(computes, kSlices + 1), memory += std::min<std::int64_t>(gigabytes, kMaxGranules);
@@ -119,7 +118,7 @@ bool add(const Model& model, std::int64_t count, const std::vector<std::string>&
   return problem.empty();
 }
 
-/// `T4:16GiB*2`: takes the count off. False: it is no number.
+/// `T4:16GiB*2`: takes the count off. False: it is not a number.
 bool take_count(std::string& text, std::int64_t& count, std::string& problem) {
   count = 1;
   const auto star = text.find('*');
@@ -183,26 +182,55 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
   return add(*model, count, profiles, out, problem);
 }
 
-bool add_table(const toml::table& table, std::vector<Model>& out, std::string& problem) {
-  const auto text = [&](const char* key) { return table[key].value<std::string>(); };
-  for (const auto& [key, node] : table) {
-    const std::string_view name = key.str();
-    const bool number = name == "count" || name == "utilisation", flag = name == "memory_info", list = name == "mig";
-    const std::string_view texts[] = {"model",    "memory", "context", "reserved",
-                                      "orphaned", "name",   "uuid",    "persistence"};
-    if (!number && !flag && !list && std::find(std::begin(texts), std::end(texts), name) == std::end(texts)) {
-      problem = "unknown key '" + std::string(name) +
-                "' (known: model, memory, context, reserved, orphaned, count, name, uuid, persistence, utilisation, "
-                "memory_info, mig)";
-    } else if (number ? !node.is_integer() : flag ? !node.is_boolean() : list ? !node.is_array() : !node.is_string()) {
-      problem = "'" + std::string(name) +
-                (number ? "' is a number"
-                 : flag ? "' is true or false"
-                 : list ? "' is a list of profiles: [\"3g.20gb\"]"
-                        : "' is a text in quotes");
+/// What a [[device]] may have, and in which words the kind of its value is asked for.
+struct DeviceKey {
+  std::string_view name;
+  TomlValue::Kind kind;
+  const char* meant;
+};
+constexpr const char* kText = "' is a text in quotes";
+constexpr DeviceKey kDeviceKeys[] = {
+    {"model", TomlValue::Kind::kText, kText},
+    {"memory", TomlValue::Kind::kText, kText},
+    {"context", TomlValue::Kind::kText, kText},
+    {"reserved", TomlValue::Kind::kText, kText},
+    {"orphaned", TomlValue::Kind::kText, kText},
+    {"count", TomlValue::Kind::kWhole, "' is a number"},
+    {"name", TomlValue::Kind::kText, kText},
+    {"uuid", TomlValue::Kind::kText, kText},
+    {"persistence", TomlValue::Kind::kText, kText},
+    {"utilisation", TomlValue::Kind::kWhole, "' is a number"},
+    {"memory_info", TomlValue::Kind::kFlag, "' is true or false"},
+    {"mig", TomlValue::Kind::kList, "' is a list of profiles: [\"3g.20gb\"]"},
+};
+
+bool check_keys(const TomlValue& table, std::string& problem) {
+  for (const TomlValue& value : table.items) {
+    const auto* const key = std::find_if(std::begin(kDeviceKeys), std::end(kDeviceKeys),
+                                         [&](const DeviceKey& each) { return each.name == value.name; });
+    if (key == std::end(kDeviceKeys)) {
+      std::string known;
+      for (const DeviceKey& each : kDeviceKeys) known += (known.empty() ? "" : ", ") + std::string(each.name);
+      problem = "unknown key '" + value.name + "' (known: " + known + ")";
+    } else if (value.kind != key->kind) {
+      problem = "'" + value.name + key->meant;
     }
     if (!problem.empty()) return false;
   }
+  return true;
+}
+
+bool add_table(const TomlValue& table, std::vector<Model>& out, std::string& problem) {
+  if (!check_keys(table, problem)) return false;
+  const auto text = [&](const char* key) {
+    const TomlValue* const value = table.find(key);
+    return value != nullptr ? std::optional(value->text) : std::nullopt;
+  };
+  const auto number = [&](const char* key, std::int64_t otherwise) {
+    const auto digits = text(key);
+    if (digits) std::from_chars(digits->data(), digits->data() + digits->size(), otherwise);
+    return otherwise;
+  };
   auto model = model_named(text("model").value_or(""), text("memory").value_or(""));
   if (!model) {
     problem = "a device needs a model: " + gpu_model_names() + "; any other with its memory";
@@ -218,7 +246,7 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
     return false;
   }
   const std::string persistence = text("persistence").value_or("on");
-  const auto utilisation = table["utilisation"].value_or(std::int64_t{0});
+  const std::int64_t utilisation = number("utilisation", 0);
   if ((persistence != "on" && persistence != "off") || utilisation < 0 || utilisation > 100) {
     problem = "persistence is \"on\" or \"off\", utilisation 0 to 100";
     return false;
@@ -227,39 +255,32 @@ bool add_table(const toml::table& table, std::vector<Model>& out, std::string& p
   model->utilisation = static_cast<unsigned>(utilisation);
   model->name = text("name").value_or(model->name);
   model->uuid = text("uuid").value_or("");
-  model->memory_info = table["memory_info"].value_or(model->memory_info);
-  const auto count = table["count"].value_or(std::int64_t{1});
+  if (const auto flag = text("memory_info")) model->memory_info = flag == "true";
+  const std::int64_t count = number("count", 1);
   if (!model->uuid.empty() && (count != 1 || model->uuid.size() != 40 || model->uuid.rfind("GPU-", 0) != 0)) {
     problem = "a uuid looks like GPU-00112233-4455-6677-8899-aabbccddeeff and names one device";
     return false;
   }
   std::vector<std::string> profiles;
-  if (const auto* list = table["mig"].as_array(); list != nullptr)
-    for (const auto& profile : *list) profiles.push_back(profile.value_or(std::string()));
+  if (const TomlValue* const list = table.find("mig"); list != nullptr)
+    for (const TomlValue& profile : list->items) profiles.push_back(profile.text);
   return add(*model, count, profiles, out, problem);
 }
 
 bool read_file(const std::string& path, std::string& driver, NodeSpec& out, std::string& problem) {
-  try {
-    const toml::table root = toml::parse_file(path);
-    for (const auto& [key, node] : root) {
-      if (key.str() == "device" && node.is_array_of_tables()) continue;
-      if (key.str() == "driver" && node.is_string()) {
-        driver = *node.value<std::string>();
-        continue;
-      }
-      problem = key.str() == "driver" ? "'driver' is a text in quotes"
-                                      : "unknown key '" + std::string(key.str()) + "' (known: driver, [[device]])";
+  TomlValue root;
+  if (!read_toml_file(path, root, problem)) return false;
+  for (const TomlValue& value : root.items) {
+    if (value.name == "device" && value.kind == TomlValue::Kind::kList) {
+      for (const TomlValue& device : value.items)
+        if (!add_table(device, out.devices, problem)) return false;
+    } else if (value.name == "driver" && value.kind == TomlValue::Kind::kText) {
+      driver = value.text;
+    } else {
+      problem = value.name == "driver" ? "'driver' is a text in quotes"
+                                       : "unknown key '" + value.name + "' (known: driver, [[device]])";
       return false;
     }
-    if (const auto* devices = root["device"].as_array(); devices != nullptr) {
-      for (const auto& device : *devices) {
-        if (!add_table(*device.as_table(), out.devices, problem)) return false;
-      }
-    }
-  } catch (const toml::parse_error& error) {
-    problem = error.description();
-    return false;
   }
   if (out.devices.empty()) problem = "it has no [[device]]";
   return problem.empty();

@@ -48,7 +48,7 @@ struct NodeState {
   std::uint32_t groups_in_use;
   std::uint32_t process_bound;  // no record from here on was ever in use
   GroupRecord groups[kMaxGroups];
-  ProcessRecord processes[kMaxProcesses + 1];  // the last is no process: what only descriptors hold
+  ProcessRecord processes[kMaxProcesses + 1];  // the last is not a process: what only descriptors hold
   Turnstile turnstiles[kMaxProcesses];         // of the process in the same slot
   DeviceRecord devices[kMaxDevices];
 };

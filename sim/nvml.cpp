@@ -23,7 +23,7 @@ namespace {
 
 std::atomic<int> initialised{0};  // nvmlInit counts, nvmlShutdown counts down
 
-// A handle is that of a device; or of a card in MIG mode, which is no device itself: its number from kDivided on.
+// A handle is that of a device; or of a card in MIG mode, which is not a device itself: its number from kDivided on.
 constexpr std::intptr_t kDivided = 1 << 8;
 
 const std::vector<Model>& models() { return Node::get()->models(); }
@@ -391,7 +391,7 @@ RATION_NVML nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out
 }
 
 // Limits of cgroups, from release 615 on; an older one would not have the names, which one library cannot imitate, so
-// it does not support them. Errors as the header of 13.4 lists them; a folder that is no cgroup is not found, as
+// it does not support them. Errors as the header of 13.4 lists them; a folder that is not a cgroup is not found, as
 // NVIDIA's page on memory partitioning says of a cgroup without the controller's files. Anybody may ask, only root
 // sets. A group that has no limits is answered with none, since the controller's files say so.
 namespace {

@@ -45,7 +45,7 @@ def parse(size: str, total: Optional[int] = None) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", size, re.IGNORECASE)
     if match is None:
-        raise ValueError(f"'{size}' is no size: write 2GiB, 512MiB or 50%")
+        raise ValueError(f"'{size}' is not a size: write 2GiB, 512MiB or 50%")
     number, unit = float(match[1]), match[2].lower()
     if number > 1e15:
         raise ValueError(f"'{size}' is more than any device has")

@@ -13,7 +13,7 @@ using namespace cuda;
 
 namespace {
 
-constexpr int kMostDevices = 64;
+constexpr int kMaxDevices = 64;
 
 thread_local constinit int thread_device = 0;
 thread_local constinit Error last_error = cudaSuccess;
@@ -21,7 +21,7 @@ thread_local constinit const char* unsimulated = nullptr;
 thread_local constinit Error last_returned = cudaSuccess;
 
 std::mutex primaries_mutex;
-CUcontext primaries[kMostDevices];
+CUcontext primaries[kMaxDevices];
 
 void* library() {
   static void* const found = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -92,7 +92,7 @@ int device() noexcept {
 }
 
 CUcontext primary(int ordinal) {
-  if (ordinal < 0 || ordinal >= kMostDevices) return nullptr;
+  if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
   const std::lock_guard guard(primaries_mutex);
   CUcontext& context = primaries[ordinal];
   if (context == nullptr) {
@@ -107,7 +107,7 @@ CUcontext primary(int ordinal) {
 
 bool forget_primary(int ordinal) {
   const std::lock_guard guard(primaries_mutex);
-  return ordinal >= 0 && ordinal < kMostDevices && std::exchange(primaries[ordinal], nullptr) != nullptr;
+  return ordinal >= 0 && ordinal < kMaxDevices && std::exchange(primaries[ordinal], nullptr) != nullptr;
 }
 
 Error set_device(int ordinal) {

@@ -14,7 +14,7 @@ using namespace ration::standin::cupti;
 namespace {
 
 // CUptiResult
-constexpr int kSuccess = 0, kInvalidParameter = 1, kInvalidContext = 3, kMostReached = 12, kNotInitialized = 15,
+constexpr int kSuccess = 0, kInvalidParameter = 1, kInvalidContext = 3, kMaxReached = 12, kNotInitialized = 15,
               kQueueEmpty = 18, kInvalidStream = 20, kInvalidKind = 21, kNotSupported = 27, kSubscribed = 39;
 
 const char* name_of(int result) {
@@ -25,7 +25,7 @@ const char* name_of(int result) {
       return "CUPTI_ERROR_INVALID_PARAMETER";
     case kInvalidContext:
       return "CUPTI_ERROR_INVALID_CONTEXT";
-    case kMostReached:
+    case kMaxReached:
       return "CUPTI_ERROR_MAX_LIMIT_REACHED";
     case kNotInitialized:
       return "CUPTI_ERROR_NOT_INITIALIZED";
@@ -44,7 +44,7 @@ const char* name_of(int result) {
   }
 }
 
-/// The simulated driver hears whether there is anybody to tell. False: the driver is no simulated one.
+/// The simulated driver hears whether there is anybody to tell. False: the driver is not a simulated one.
 bool look_on() {
   using namespace ration;
   static std::mutex mutex;
@@ -66,7 +66,7 @@ int want(std::uint32_t kind, bool is_wanted) {
 
 int want_calls(bool are_wanted, std::uint32_t domain, std::uint32_t first, std::size_t end) {
   if (domain != kDriverDomain) return kSuccess;
-  for (std::size_t number = first; number < std::min(end, kMostCalls); ++number) subscriber.wants[number] = are_wanted;
+  for (std::size_t number = first; number < std::min(end, kMaxCalls); ++number) subscriber.wants[number] = are_wanted;
   return look_on() ? kSuccess : kNotInitialized;
 }
 
@@ -140,7 +140,7 @@ STANDIN int cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t used, s
     std::memcpy(&kind, *record, sizeof kind);
     next = *record + size_of(kind);
   }
-  if (next >= buffer + used) return kMostReached;
+  if (next >= buffer + used) return kMaxReached;
   std::memcpy(&kind, next, sizeof kind);
   if (size_of(kind) == 0) return kInvalidKind;
   *record = next;
@@ -182,16 +182,16 @@ STANDIN int cuptiSubscribe(void** out, Callback callback, void* user) {
 }
 STANDIN int cuptiUnsubscribe(void*) {
   subscriber.callback = nullptr;
-  return want_calls(false, kDriverDomain, 0, kMostCalls);
+  return want_calls(false, kDriverDomain, 0, kMaxCalls);
 }
 STANDIN int cuptiEnableCallback(std::uint32_t enable, void*, std::uint32_t domain, std::uint32_t number) {
   return want_calls(enable != 0, domain, number, number + std::size_t{1});
 }
 STANDIN int cuptiEnableDomain(std::uint32_t enable, void*, std::uint32_t domain) {
-  return want_calls(enable != 0, domain, 0, kMostCalls);
+  return want_calls(enable != 0, domain, 0, kMaxCalls);
 }
 STANDIN int cuptiEnableAllDomains(std::uint32_t enable, void*) {
-  return want_calls(enable != 0, kDriverDomain, 0, kMostCalls);
+  return want_calls(enable != 0, kDriverDomain, 0, kMaxCalls);
 }
 STANDIN int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t number, const char** out) {
   const Call* call = call_numbered(domain, number);

@@ -41,12 +41,12 @@ struct CallbackData {
 };
 using Callback = void (*)(void* user, std::uint32_t domain, std::uint32_t number, const void* data);
 
-constexpr std::size_t kMostCalls = 1024;  // numbers of functions are below
+constexpr std::size_t kMaxCalls = 1024;  // numbers of functions are below
 
 struct Subscriber {
   std::atomic<Callback> callback{nullptr};
   std::atomic<void*> user{nullptr};
-  std::atomic<bool> wants[kMostCalls];
+  std::atomic<bool> wants[kMaxCalls];
 };
 extern Subscriber subscriber;
 

@@ -11,7 +11,7 @@
 namespace ration {
 namespace {
 
-// For reading is enough for a lock. What opens slowly or does something when it is opened is no file of ours.
+// For reading is enough for a lock. What opens slowly or does something when it is opened is not a file of ours.
 constexpr int kOpened = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 }  // namespace

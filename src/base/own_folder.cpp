@@ -62,7 +62,7 @@ std::string make_own_folder(const std::string& folder, mode_t mode) {
   struct stat status {};
   if (::lstat(folder.c_str(), &status) != 0) return fmt::format("cannot be made: {}", std::strerror(errno));
   if (S_ISLNK(status.st_mode)) return "is a symbolic link";
-  if (!S_ISDIR(status.st_mode)) return "is no folder";
+  if (!S_ISDIR(status.st_mode)) return "is not a folder";
   if (status.st_uid != ::getuid()) return fmt::format("belongs to uid {}", status.st_uid);
   if (made && (status.st_mode & mode) != mode) ::chmod(folder.c_str(), mode);
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : "cannot be written";

@@ -80,13 +80,13 @@ Result<std::string> numbers_of(const Session& session, const std::string& gpus) 
 }  // namespace
 
 std::string takers_line(const Session& session, const json& lease, std::string_view begin) {
-  constexpr std::size_t kMostNamed = 8;
+  constexpr std::size_t kMaxNamed = 8;
   const auto takers = lease.find("taken_by");
   if (takers == lease.end() || takers->empty()) return {};
   std::vector<std::string> parts;
   for (const json& row : *takers) {
-    if (parts.size() == kMostNamed) {
-      parts.push_back(fmt::format("and {} more", takers->size() - kMostNamed));
+    if (parts.size() == kMaxNamed) {
+      parts.push_back(fmt::format("and {} more", takers->size() - kMaxNamed));
       break;
     }
     const Bytes taken = bytes_in(row, "taken_bytes");

@@ -33,7 +33,7 @@ struct Lease {
 
 /// After the book was made: returns when the daemon has seen it. Beside what is guaranteed to others its limit may have
 /// to be lower, and a program that is quicker than the daemon would take what is kept for them. A daemon that cannot
-/// answer is no reason not to run.
+/// answer is not a reason not to run.
 void show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant, const std::string& labels);
 
 }  // namespace ration::cli

@@ -18,7 +18,7 @@ Result<int> checkpoint_processes(const CheckpointOptions& options) {
   std::vector<ProcessIdentity> processes;
   for (const std::string& word : options.processes) {
     const auto process = node::process_of_word(word);
-    if (!process) return fail("E1001", fmt::format("'{}' is no process.", word), "ration suspend NAME", 2);
+    if (!process) return fail("E1001", fmt::format("'{}' is not a process.", word), "ration suspend NAME", 2);
     processes.push_back(*process);
   }
   const auto store = ledger::Store::open();

@@ -20,7 +20,6 @@ namespace {
 
 using config::ConfigurationFile;
 using config::Layer;
-using config::Problem;
 
 /// Where `init` writes when nobody says: the machine's file for root, else one's own.
 std::string own_path() {
@@ -105,17 +104,17 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
                 "ration config path   (of what another program writes: … | ration config validate /dev/stdin)", 2);
   if (!layers) return tl::unexpected(layers.error());
   config::Reading parsed = config::parse_configuration(*layers);
-  std::vector<Problem>& problems = parsed.problems;
+  std::vector<FileProblem>& problems = parsed.problems;
   if (const auto machine = session.machine(); machine && problems.empty())
     problems = policy::broken_promises(parsed.configuration, machine->devices);
   auto listed = nlohmann::json::array(), read = nlohmann::json::array();
-  for (const Problem& problem : problems) {
+  for (const FileProblem& problem : problems) {
     listed.push_back({{"file", problem.file},
                       {"line", problem.place.line},
                       {"column", problem.place.column},
                       {"message", problem.what},
                       {"fix", problem.fix}});
-    session.print_finding("E1601", config::place_text(problem) + ": " + problem.what, problem.fix);
+    session.print_finding("E1601", place_text(problem) + ": " + problem.what, problem.fix);
   }
   for (const Layer& layer : *layers) {
     read.push_back(layer.name);

@@ -176,7 +176,7 @@ Finding check_books(const Session& session) {
     return warn(others.front().what, others.front().fix);
   const auto broken = store->damaged();
   if (!broken.empty())
-    return warn(fmt::format("{} is no sound book: {}", broken.front().first, broken.front().second),
+    return warn(fmt::format("{} is not a sound book: {}", broken.front().first, broken.front().second),
                 fmt::format("rm {}", broken.front().first));
   return ok(text);
 }

@@ -208,7 +208,7 @@ std::string governed_command(const json& document) {
          (program.is_string() ? quoted_words(program.get<std::string>()) : "…");
 }
 
-void print_stranger(const Session& session, const json& document, const std::string& what, const std::string& fix) {
+void print_ungoverned(const Session& session, const json& document, const std::string& what, const std::string& fix) {
   const auto line = [](const char* label, const std::string& text) { fmt::print("  {:<10} {}\n", label, text); };
   fmt::print("{}\n", what);
   line("program", told(document, "command"));
@@ -236,7 +236,7 @@ void show_process(const Session& session, const Explainer& explainer, const json
   } else if (governed) {
     print_accounts(session, document.at("accounts"));
   } else {
-    print_stranger(session, document, what, fix);
+    print_ungoverned(session, document, what, fix);
   }
 }
 

@@ -250,7 +250,7 @@ Result<std::vector<Idler>> chosen_for_trim(const Session& session, NodeClient& d
   return found;
 }
 
-/// Who may not ask all asks their own: takes the others out, and returns their names.
+/// Non-operators trim only their own: takes the others out, and returns their names.
 Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vector<Idler>& chosen) {
   std::vector<std::string> others;
   const auto who = daemon.get("/api/v1/session");

@@ -30,7 +30,7 @@ class NodeClient final : public NodeAccess {
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
   /// Null where there is nothing to say.
   [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);
-  /// An answer that is no JSON document of ours: reports in other formats.
+  /// An answer that is not a JSON document of ours: reports in other formats.
   [[nodiscard]] Result<std::string> text(const std::string& path);
   [[nodiscard]] Result<void> stream(const std::string& path,
                                     const std::function<bool(const http::StreamEvent&)>& taken);

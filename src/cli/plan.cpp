@@ -26,7 +26,7 @@ Result<std::vector<node::PlanDevice>> devices_of(const Session& session, const P
   if (!machine) return tl::unexpected(machine.error());
   std::vector<node::PlanDevice> devices;
   for (const auto& device : machine->devices) {
-    const Bytes promised = policy::promises_on(device, *store).total;
+    const Bytes promised = policy::promises_on(device, *store).total();
     devices.push_back({device.index, device.name, device.total > promised ? device.total - promised : Bytes{0}});
   }
   return devices;

@@ -40,7 +40,7 @@ std::string mig_label(const json& device) {
   return machine::MigInstance{mig->at("gpu"), "", mig->at("instance"), ""}.label();
 }
 
-constexpr std::size_t kMostHolders = 8;  // as many as a line of a terminal has room for
+constexpr std::size_t kMaxHolders = 8;  // as many as a line of a terminal has room for
 
 std::string device_line(const Session& session, const json& device, std::vector<const json*> holders) {
   std::string line = fmt::format("[{}] {}", device.at("gpu").get<int>(), device.at("name").get<std::string>());
@@ -51,17 +51,17 @@ std::string device_line(const Session& session, const json& device, std::vector<
     line += fmt::format("  {}%", device["utilisation_percent"].get<int>());
   line += fmt::format("  {} of {} used", session.size(known_bytes(device, "used_bytes"), "the driver does not say"),
                       session.size(bytes_of(device, "total_bytes")));
-  if (holders.size() > kMostHolders) {  // the table names everybody
+  if (holders.size() > kMaxHolders) {  // the table names everybody
     std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
       return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
     });
   }
-  for (std::size_t i = 0; i < std::min(holders.size(), kMostHolders); ++i) {
+  for (std::size_t i = 0; i < std::min(holders.size(), kMaxHolders); ++i) {
     const json& row = *holders[i];
     line += fmt::format("  {} {}{}", row.at("workload").get<std::string>(), session.size(bytes_of(row, "used_bytes")),
                         is_full(row) ? "!" : "");
   }
-  if (holders.size() > kMostHolders) line += fmt::format("  and {} more", holders.size() - kMostHolders);
+  if (holders.size() > kMaxHolders) line += fmt::format("  and {} more", holders.size() - kMaxHolders);
   if (const Bytes rest = bytes_of(device, "ungoverned_bytes"); rest > Bytes{0})
     line += fmt::format("  ungoverned {}", session.size(rest));
   return line;

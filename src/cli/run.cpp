@@ -211,7 +211,7 @@ struct Outcome {
 /// `+25%` or `+2GiB` of a limit, in whole MiB. E1311.
 Result<Bytes> raised(Bytes limit, const std::string& step) {
   const auto wrong = [&] {
-    return fail("E1311", fmt::format("'{}' is no step of a limit.", step), "--retry-limit +25%, or +2GiB", 2);
+    return fail("E1311", fmt::format("'{}' is not a step of a limit.", step), "--retry-limit +25%, or +2GiB", 2);
   };
   if (step.size() < 2 || step.front() != '+') return wrong();
   const auto more = parse_size(step.substr(1), limit, limit);
@@ -231,7 +231,7 @@ void explain_start_failure(const Session& session, const std::string& program, i
   std::error_code problem;
   const auto kind = std::filesystem::status(program, problem).type();
   if (kind != std::filesystem::file_type::regular)
-    return print("E1401", kind == std::filesystem::file_type::directory ? "is a folder" : "is no program",
+    return print("E1401", kind == std::filesystem::file_type::directory ? "is a folder" : "is not a program",
                  "Give the program: " + command({"run", "--limit", "4GiB", "--"}) + " PROGRAM");
   print("E1401", fmt::format("cannot be started: {}", std::strerror(error)),
         fmt::format("chmod +x {}   (or give the interpreter: {})", word, command({"run", "--", "python", program})));

@@ -17,11 +17,9 @@ namespace ration::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using config::Node;
-using config::Problem;
 
 constexpr const char* kOwnTables[] = {"scenario", "program", "command", "moment"};
-constexpr int kMostCopies = 64;
+constexpr int kMaxCopies = 64;
 
 fs::path scenario_folder() {
   std::error_code error;
@@ -64,15 +62,15 @@ std::string milliseconds(Nanoseconds time, double speed) {
 /// Reads the fields of one table; what is wrong is collected.
 class Reader {
  public:
-  Reader(std::string file, double speed, std::vector<Problem>& problems)
+  Reader(std::string file, double speed, std::vector<FileProblem>& problems)
       : file_(std::move(file)), speed_(speed), problems_(problems) {}
 
-  using Take = std::function<void(const Node&)>;
+  using Take = std::function<void(const TomlValue&)>;
   using Fields = std::vector<std::pair<std::string, Take>>;
 
-  void table(const Node& node, const Fields& fields) {
-    if (node.kind != Node::Kind::kTable) return wrong(node, "this has to be a table", "[[program]]");
-    for (const Node& item : node.items) {
+  void table(const TomlValue& node, const Fields& fields) {
+    if (node.kind != TomlValue::Kind::kTable) return wrong(node, "this has to be a table", "[[program]]");
+    for (const TomlValue& item : node.items) {
       const auto field =
           std::find_if(fields.begin(), fields.end(), [&](const auto& each) { return each.first == item.name; });
       if (field != fields.end()) {
@@ -87,15 +85,15 @@ class Reader {
   }
 
   Take text(std::string& out) {
-    return [this, &out](const Node& node) {
-      if (node.kind == Node::Kind::kText)
+    return [this, &out](const TomlValue& node) {
+      if (node.kind == TomlValue::Kind::kText)
         out = node.text;
       else
         wrong(node, fmt::format("{} is a text", node.name), node.name + " = \"…\"");
     };
   }
   Take one_of(std::string& out, std::vector<std::string> words) {
-    return [this, &out, words = std::move(words)](const Node& node) {
+    return [this, &out, words = std::move(words)](const TomlValue& node) {
       if (std::find(words.begin(), words.end(), node.text) != words.end())
         out = node.text;
       else
@@ -104,18 +102,18 @@ class Reader {
     };
   }
   Take texts(std::vector<std::string>& out) {
-    return [this, &out](const Node& node) {
-      for (const Node& item : node.items) {
-        if (item.kind != Node::Kind::kText) return wrong(item, "this list holds texts", node.name + " = [\"…\"]");
+    return [this, &out](const TomlValue& node) {
+      for (const TomlValue& item : node.items) {
+        if (item.kind != TomlValue::Kind::kText) return wrong(item, "this list holds texts", node.name + " = [\"…\"]");
         out.push_back(item.text);
       }
-      if (node.kind != Node::Kind::kList)
+      if (node.kind != TomlValue::Kind::kList)
         wrong(node, fmt::format("{} is a list of texts", node.name), node.name + " = [\"…\"]");
     };
   }
   Take size(std::string& out) {
-    return [this, &out](const Node& node) {
-      if (node.kind != Node::Kind::kText)
+    return [this, &out](const TomlValue& node) {
+      if (node.kind != TomlValue::Kind::kText)
         return wrong(node, fmt::format("{} is a text", node.name), node.name + " = \"4GiB\"");
       const Bytes any{std::uint64_t{1} << 40};
       const auto bytes = parse_size(node.text, any, any);
@@ -124,45 +122,44 @@ class Reader {
     };
   }
   Take whole(int& out, int least, int most) {
-    return [this, &out, least, most](const Node& node) {
+    return [this, &out, least, most](const TomlValue& node) {
       int number = least - 1;
-      if (node.kind == Node::Kind::kWhole && node.text.size() < 8) number = std::stoi(node.text);
+      if (node.kind == TomlValue::Kind::kWhole && node.text.size() < 8) number = std::stoi(node.text);
       if (number < least || number > most)
-        return wrong(node, fmt::format("{} is a whole number from {} to {}", node.name, least, most),
-                     node.name + " = 3");
+        return wrong(node, fmt::format("{} is an integer from {} to {}", node.name, least, most), node.name + " = 3");
       out = number;
     };
   }
   Take flag(bool& out) {
-    return [this, &out](const Node& node) {
-      if (node.kind == Node::Kind::kFlag)
+    return [this, &out](const TomlValue& node) {
+      if (node.kind == TomlValue::Kind::kFlag)
         out = node.text == "true";
       else
         wrong(node, fmt::format("{} is true or false", node.name), node.name + " = true");
     };
   }
   Take time(Nanoseconds& out) {
-    return [this, &out](const Node& node) {
+    return [this, &out](const TomlValue& node) {
       const auto span = parse_duration(node.text);
-      if (node.kind != Node::Kind::kText || !span)
+      if (node.kind != TomlValue::Kind::kText || !span)
         return wrong(node, fmt::format("{} is a duration", node.name), node.name + " = \"20s\"");
       out = Nanoseconds(static_cast<std::int64_t>(static_cast<double>(*span) / speed_));
     };
   }
-  void wrong(const Node& node, std::string what, std::string fix) {
+  void wrong(const TomlValue& node, std::string what, std::string fix) {
     problems_.push_back({file_, node.key, std::move(what), std::move(fix)});
   }
-  void needs(const Node& node, bool there, const char* what, const char* fix) {
+  void needs(const TomlValue& node, bool there, const char* what, const char* fix) {
     if (!there) wrong(node, fmt::format("{} is missing", what), fix);
   }
 
  private:
   std::string file_;
   double speed_;
-  std::vector<Problem>& problems_;
+  std::vector<FileProblem>& problems_;
 };
 
-void read_program(Reader& reader, const Node& node, std::vector<ScenarioProgram>& programs) {
+void read_program(Reader& reader, const TomlValue& node, std::vector<ScenarioProgram>& programs) {
   ScenarioProgram program;
   int copies = 1;
   Nanoseconds every{};
@@ -174,7 +171,7 @@ void read_program(Reader& reader, const Node& node, std::vector<ScenarioProgram>
                       {"guarantee", reader.size(program.guarantee)},
                       {"on_deny", reader.text(program.on_deny)},
                       {"start", reader.time(program.start)},
-                      {"copies", reader.whole(copies, 1, kMostCopies)},
+                      {"copies", reader.whole(copies, 1, kMaxCopies)},
                       {"every", reader.time(every)},
                       {"trace", reader.text(program.trace)},
                       {"over", reader.time(program.over)},
@@ -205,7 +202,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-void read_command(Reader& reader, const Node& node, std::vector<ScenarioCommand>& commands) {
+void read_command(Reader& reader, const TomlValue& node, std::vector<ScenarioCommand>& commands) {
   ScenarioCommand command;
   std::vector<std::string> lines;
   reader.table(
@@ -223,14 +220,14 @@ void read_command(Reader& reader, const Node& node, std::vector<ScenarioCommand>
 }
 
 /// The durations after which policies act, divided by the speed, where they stand.
-void hurry(std::string& text, const Node& document, double speed) {
-  std::vector<std::pair<config::Place, std::string>> found;
-  for (const Node& table : document.items)
+void hurry(std::string& text, const TomlValue& document, double speed) {
+  std::vector<std::pair<FilePlace, std::string>> found;
+  for (const TomlValue& table : document.items)
     if (table.name == "policy")
-      for (const Node& policy : table.items)
-        for (const Node& key : policy.items)
+      for (const TomlValue& policy : table.items)
+        for (const TomlValue& key : policy.items)
           if (key.name == "idle")
-            for (const Node& field : key.items)
+            for (const TomlValue& field : key.items)
               if (field.name == "after") found.emplace_back(field.place, field.text);
   for (const auto& [place, written] : found) {
     const auto span = parse_duration(written);
@@ -242,14 +239,14 @@ void hurry(std::string& text, const Node& document, double speed) {
   }
 }
 
-Error unusable(const std::vector<Problem>& problems) {
+Error unusable(const std::vector<FileProblem>& problems) {
   Error error = config::refused(problems);
   error.id = "E1441";
   return error;
 }
 
-void read_tables(Reader& reader, const Node& document, Scenario& scenario) {
-  for (const Node& table : document.items) {
+void read_tables(Reader& reader, const TomlValue& document, Scenario& scenario) {
+  for (const TomlValue& table : document.items) {
     if (table.name == "scenario") {
       reader.table(table, {{"about", reader.text(scenario.about)},
                            {"node", reader.text(scenario.node)},
@@ -259,7 +256,7 @@ void read_tables(Reader& reader, const Node& document, Scenario& scenario) {
       reader.needs(table, scenario.length.count() > 0, "its length", "length = \"60s\"");
       continue;
     }
-    for (const Node& item : table.items) {
+    for (const TomlValue& item : table.items) {
       if (table.name == "program") read_program(reader, item, scenario.programs);
       if (table.name == "command") read_command(reader, item, scenario.commands);
       if (table.name != "moment") continue;
@@ -290,17 +287,17 @@ Result<Scenario> read_scenario(const std::string& name, double speed) {
                 fmt::format("ration demo --scenario {}, or a file of yours: FILE.toml", fmt::join(names, "|")), 2);
   }
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const auto document = config::read_document(text, path.string());
+  const auto document = read_toml(text, path.string());
   if (!document) return tl::unexpected(unusable({document.error()}));
   Scenario scenario;
   scenario.name = path.stem();
   scenario.configuration = configuration_part(text);
-  std::vector<Problem> problems;
+  std::vector<FileProblem> problems;
   Reader reader(path.string(), speed, problems);
   read_tables(reader, *document, scenario);
   reader.needs(*document, !scenario.programs.empty(), "a program", "[[program]]");
   reader.needs(*document, !scenario.node.empty(), "the table [scenario]", "[scenario]");
-  for (Problem& problem : config::parse_configuration({{path.string(), scenario.configuration}}).problems)
+  for (FileProblem& problem : config::parse_configuration({{path.string(), scenario.configuration}}).problems)
     problems.push_back(std::move(problem));
   if (!problems.empty()) return tl::unexpected(unusable(problems));
   if (speed != 1) hurry(scenario.configuration, *document, speed);

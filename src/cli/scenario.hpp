@@ -45,7 +45,7 @@ struct Scenario {
   std::string name, about, node;
   std::string try_this;                   ///< a command line for another terminal
   Nanoseconds length{};                   ///< when everything has been shown
-  std::string configuration;              ///< the same file without what is no part of ration.toml, line for line
+  std::string configuration;              ///< the same file without what is not a part of ration.toml, line for line
   std::vector<ScenarioProgram> programs;  ///< copies made, by start
   std::vector<ScenarioCommand> commands;  ///< those with a time, by it
   std::vector<ScenarioMoment> moments;

@@ -15,7 +15,7 @@ struct Typed {
 };
 
 tl::unexpected<Error> unreadable(const std::string& text) {
-  return fail("E1601", fmt::format("'{}' is no schedule.", text),
+  return fail("E1601", fmt::format("'{}' is not a schedule.", text),
               "ration set --schedule 'night=22:00-07:00:train=90%,serve=10%', 'NAME=mon-fri 09:00-17:00:…', 'NAME=off'",
               2);
 }

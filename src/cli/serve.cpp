@@ -42,7 +42,7 @@ void allow_many_descriptors() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// What others may read for ever is no place for a secret (systemd.exec(5): the journal is a socket).
+/// What others may read for ever is not a place for a secret (systemd.exec(5): the journal is a socket).
 bool is_journal(int stream) {
   struct stat status {};
   return ::fstat(stream, &status) == 0 && S_ISSOCK(status.st_mode);

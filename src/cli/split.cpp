@@ -9,6 +9,7 @@
 #include "cli/node_access.hpp"
 #include "cli/verbs.hpp"
 #include "config/values.hpp"
+#include "policy/promises.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::cli {
@@ -197,13 +198,13 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     if (!now) return tl::unexpected(now.error());
     const Bytes promised =
         now->promised - std::min(now->promised, slices_now);  // what is cut anew was promised already
-    if (needed > slices_now && needed + promised > device.total) {
-      return fail("E1304",
-                  fmt::format("slices of {} cannot be promised: others were promised {} of GPU {}'s {}.",
-                              session.size(needed), session.size(promised), device.index, session.size(device.total)),
-                  fmt::format("Slices of {} together would fit, or end one of them: ration ps",
-                              session.size(device.total - std::min(device.total, promised))),
-                  4);
+    policy::Promises others;
+    others.add_workload("others", promised);
+    if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
+      Error error = good.error();
+      error.fix = fmt::format("Slices of {} together would fit, or end one of them: ration ps",
+                              session.size(device.total - std::min(device.total, promised)));
+      return tl::unexpected(std::move(error));
     }
     const Bytes left = device.total - std::min(device.total, needed + promised);
     if (!session.dry_run && now->bursting > left) {

@@ -54,7 +54,7 @@ void call_source(top::View& view, bool daemon, bool is_operator, const TopOption
   view.read_only = options.read_only || !daemon || !is_operator;
 }
 
-Result<top::View> first_view(const Session& session, const TopOptions& options, const FirstLook& first) {
+Result<top::View> first_view(const Session& session, const TopOptions& options, const TopStart& first) {
   top::View view;
   view.host = machine::host_name();
   view.units = session.display_units();
@@ -83,7 +83,7 @@ void take(top::View& view, Feed::News& news, const TopOptions& options) {
   if (auto* answer = std::get_if<Feed::Answer>(&news)) top::take_answer(view, answer->request, answer->answer);
 }
 
-Result<int> live(const Session& session, const TopOptions& options, const FirstLook& first, top::View view, bool utf8) {
+Result<int> live(const Session& session, const TopOptions& options, const TopStart& first, top::View view, bool utf8) {
   auto opened = top::Screen::open(wants_colour(session));
   if (!opened) return tl::unexpected(opened.error());
   auto screen = std::move(*opened);
@@ -112,7 +112,7 @@ Result<int> live(const Session& session, const TopOptions& options, const FirstL
 Result<int> top(const Session& session, const TopOptions& options) {
   std::setlocale(LC_CTYPE, "");
   const bool utf8 = !options.ascii && std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0;
-  const auto first = first_look(session);
+  const auto first = begin_top(session);
   if (!first) return tl::unexpected(first.error());
   if (session.format() == Format::kJson) {
     json more = json::object();

@@ -87,18 +87,18 @@ Past look_back(NodeClient& daemon, const top::Model& model) {
 
 }  // namespace
 
-Result<FirstLook> first_look(const Session& session) {
+Result<TopStart> begin_top(const Session& session) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  FirstLook look;
+  TopStart start;
   const bool shown = session.format() == Format::kText;  // where the first process of each is enough
   const std::size_t processes = shown ? 1 : node::kAllProcesses;
   auto snapshot = *daemon ? (*daemon)->get(snapshot_path(processes)) : node_snapshot(session, processes);
   if (!snapshot) return tl::unexpected(snapshot.error());
-  look.snapshot = std::move(*snapshot);
-  look.daemon = daemon->has_value();
-  look.is_operator = look.daemon && is_operator(**daemon);
-  return look;
+  start.snapshot = std::move(*snapshot);
+  start.daemon = daemon->has_value();
+  start.is_operator = start.daemon && is_operator(**daemon);
+  return start;
 }
 
 Past look_back(const Session& session, const top::Model& model) {
@@ -106,7 +106,7 @@ Past look_back(const Session& session, const top::Model& model) {
   return daemon && *daemon ? look_back(**daemon, model) : Past{};
 }
 
-Feed::Feed(const Session& session, const FirstLook& first)
+Feed::Feed(const Session& session, const TopStart& first)
     : session_(session), news_ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), stop_(::eventfd(0, EFD_CLOEXEC)) {
   watcher_ = std::thread([this, daemon = first.daemon] { watch(daemon); });
   answerer_ = std::thread([this] { answer_questions(); });

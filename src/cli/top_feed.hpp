@@ -19,11 +19,11 @@
 namespace ration::cli {
 
 /// What is known at the start, before anything is followed.
-struct FirstLook {
+struct TopStart {
   nlohmann::json snapshot;  ///< `data`, as the daemon or the books have it
   bool daemon = false, is_operator = false;
 };
-[[nodiscard]] Result<FirstLook> first_look(const Session& session);
+[[nodiscard]] Result<TopStart> begin_top(const Session& session);
 
 /// The past as the daemon has it: events, and an answer of GET /series for each GPU that needs one of its own.
 struct Past {
@@ -46,8 +46,8 @@ class Feed {
   };
   using News = std::variant<top::Model, top::Event, Past, Lost, Found, Answer>;
 
-  /// Goes on from the first look.
-  Feed(const Session& session, const FirstLook& first);
+  /// Goes on from the start.
+  Feed(const Session& session, const TopStart& first);
   ~Feed();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;

@@ -64,7 +64,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1310", "--wait without a limit", "ration run --wait --limit 20GiB -- PROGRAM"},
       {"E1311", "not a step of a limit", "--retry-limit +25%, or +2GiB"},
       {"E1401", "the program cannot be started", "make it executable, or name its interpreter"},
-      {"E1402", "no program, or a word before '--' that is no option of ration",
+      {"E1402", "no program, or a word before '--' that is not an option of ration",
        "ration run --limit 4GiB -- prog --batch 64"},
       {"E1403", "no GPU, or no driver", "in Docker add --gpus all; without a GPU: --sim=T4"},
       {"E1404", "the limit would not hold for this program",

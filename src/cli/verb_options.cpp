@@ -145,7 +145,7 @@ void add_views(CommandLine& line) {
   option(top, "--filter", to_show.filter, "FILTER",
          "only these: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
   option(top, "--sort", to_show.sort, "FIELDS", "-used,name: the largest first, then by name");
-  top->add_flag("--readonly", to_show.read_only, "no key changes anything; so it is for whoever is no operator");
+  top->add_flag("--readonly", to_show.read_only, "no key changes anything; so it is for whoever is not an operator");
   top->add_flag("--ascii", to_show.ascii, "for a terminal without UTF-8; else as LC_ALL and LANG say");
   line.add_output(top);
 

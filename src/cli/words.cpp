@@ -78,7 +78,8 @@ Result<void> check_before_program(const Words& words, const std::vector<std::str
                 "Write: ration run --limit 4GiB -- prog --batch 64", 2);
   }
   if (words.marked)
-    return fail("E1402", fmt::format("'{}' before '--' is no option and no value of one; nothing was started.", first),
+    return fail("E1402",
+                fmt::format("'{}' before '--' is neither an option nor the value of one; nothing was started.", first),
                 "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
   return {};
 }

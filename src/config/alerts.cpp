@@ -28,7 +28,7 @@ Result<void> parse_threshold(const std::string& text, AlertRule& rule) {
     std::uint64_t count = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error != std::errc{} || end != text.data() + text.size())
-      return wrong(fmt::format("'{}' is not a whole number", text));
+      return wrong(fmt::format("'{}' is not an integer", text));
     rule.threshold = static_cast<double>(count);
   } else if (!text.empty() && text.back() == '%') {
     const auto share = parse_share(text);

@@ -21,9 +21,9 @@ Complaint error_of(const Result<Value>& result) {
 Complaint check_choice(const Key& key, const std::string& name, const std::string& text) {
   if (std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end()) return {};
   const std::string meant = nearest(text, key.choices);
-  return complaint(
-      fmt::format("'{}' is no {}{}", text, name, meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
-      fmt::format("One of: {}", fmt::join(key.choices, ", ")));
+  return complaint(fmt::format("'{}' is not a value of {}{}", text, name,
+                               meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
+                   fmt::format("One of: {}", fmt::join(key.choices, ", ")));
 }
 
 Complaint check_size(const std::string& name, const std::string& text) {
@@ -38,7 +38,8 @@ Complaint check_size(const std::string& name, const std::string& text) {
 Complaint check_on_deny(const std::string& text) {
   if (text == "fail" || text == "wait") return {};
   if (text.rfind("wait:", 0) == 0 && parse_duration(text.substr(5))) return {};
-  return complaint(fmt::format("'{}' is no answer to a denial", text), "on_deny = \"fail\", \"wait\" or \"wait:30s\"");
+  return complaint(fmt::format("'{}' is not an answer to a denial", text),
+                   "on_deny = \"fail\", \"wait\" or \"wait:30s\"");
 }
 
 Complaint check_summary(const std::string& text) {
@@ -98,16 +99,16 @@ Complaint check_text(const Key& key, const std::string& name, const std::string&
 
 class ListCheck {
  public:
-  explicit ListCheck(std::vector<Problem>& problems) : problems_(problems) {}
+  explicit ListCheck(std::vector<FileProblem>& problems) : problems_(problems) {}
 
-  void add(const Node& at, const Complaint& found) {
+  void add(const TomlValue& at, const Complaint& found) {
     if (found) problems_.push_back({{}, at.place, found->what, found->fix});
   }
 
-  void check(const Key& key, const Node& list) {
+  void check(const Key& key, const TomlValue& list) {
     std::vector<std::string> seen;
-    for (const Node& item : list.items) {
-      if (item.kind != Node::Kind::kText) {
+    for (const TomlValue& item : list.items) {
+      if (item.kind != TomlValue::Kind::kText) {
         add(item, complaint("a text in quotes is wanted here", key.example));
         continue;
       }
@@ -126,7 +127,7 @@ class ListCheck {
   }
 
  private:
-  std::vector<Problem>& problems_;
+  std::vector<FileProblem>& problems_;
 };
 
 /// Whether `part` is more than `whole` on a device of any size. What is a share of the device on one side only can be
@@ -143,7 +144,7 @@ bool always_more(const Amount& part, const Amount& whole) {
 
 class Together {
  public:
-  Together(const Configuration& configuration, std::vector<Problem>& problems)
+  Together(const Configuration& configuration, std::vector<FileProblem>& problems)
       : all_(configuration), problems_(problems) {}
 
   void check() {
@@ -154,7 +155,7 @@ class Together {
     for (const Tenant& tenant : all_.tenants) check_currency(tenant.price);
     check_currency(all_.report.price);
     if (const auto& currency = all_.report.currency; !is_currency(currency.value))
-      wrong(currency.origin, fmt::format("'{}' is no currency", currency.value), "currency = \"EUR\"");
+      wrong(currency.origin, fmt::format("'{}' is not a currency", currency.value), "currency = \"EUR\"");
     for (const Policy& policy : all_.policies) check_idle(policy.idle);
     for (const Schedule& schedule : all_.schedules) check_schedule(schedule);
   }
@@ -231,11 +232,11 @@ class Together {
   }
 
   const Configuration& all_;
-  std::vector<Problem>& problems_;
+  std::vector<FileProblem>& problems_;
 };
 
 /// A schedule without its hours, or without limits.
-void check_needed(const Item& item, std::vector<Problem>& problems) {
+void check_needed(const Item& item, std::vector<FileProblem>& problems) {
   const std::string_view section = item.section->name;
   if (section == "policy" && item.leaves.empty())
     problems.push_back({item.origin.file, item.origin.place, "a policy that says nothing", "limit = \"8GiB\""});
@@ -250,24 +251,24 @@ void check_needed(const Item& item, std::vector<Problem>& problems) {
 
 }  // namespace
 
-std::vector<Problem> check_value(const Key& key, const std::string& name, const Node& value) {
-  std::vector<Problem> problems;
+std::vector<FileProblem> check_value(const Key& key, const std::string& name, const TomlValue& value) {
+  std::vector<FileProblem> problems;
   const auto wrong = [&](std::string what, std::string fix) {
     problems.push_back({{}, value.key, std::move(what), std::move(fix)});
   };
-  const bool list = value.kind == Node::Kind::kList;
+  const bool list = value.kind == TomlValue::Kind::kList;
   if (key.shape == Shape::kFlag) {
-    if (value.kind != Node::Kind::kFlag)
+    if (value.kind != TomlValue::Kind::kFlag)
       wrong(fmt::format("'{}' is true or false", name), fmt::format("{} = true", name));
   } else if (key.shape == Shape::kWhole) {
-    if (value.kind != Node::Kind::kWhole)
-      wrong(fmt::format("'{}' is a whole number", name), fmt::format("{} = {}", name, key.example));
+    if (value.kind != TomlValue::Kind::kWhole)
+      wrong(fmt::format("'{}' is an integer", name), fmt::format("{} = {}", name, key.example));
   } else if (key.shape == Shape::kSizes || key.shape == Shape::kRules) {
     if (!list) wrong(fmt::format("'{}' is a list of texts", name), fmt::format("{} = {}", name, key.example));
-    ListCheck(problems).check(key, list ? value : Node{});
+    ListCheck(problems).check(key, list ? value : TomlValue{});
   } else if (list && key.shape == Shape::kTexts) {
     ListCheck(problems).check(key, value);
-  } else if (value.kind != Node::Kind::kText) {
+  } else if (value.kind != TomlValue::Kind::kText) {
     wrong(fmt::format("'{}' is a text in quotes", name), fmt::format("{} = \"…\"", name));
   } else if (const auto found = check_text(key, name, value.text)) {
     wrong(found->what, found->fix);
@@ -275,11 +276,11 @@ std::vector<Problem> check_value(const Key& key, const std::string& name, const 
   return problems;
 }
 
-void check_items(const std::vector<Item>& items, std::vector<Problem>& problems) {
+void check_items(const std::vector<Item>& items, std::vector<FileProblem>& problems) {
   for (const Item& item : items) check_needed(item, problems);
 }
 
-void check_together(const Configuration& configuration, std::vector<Problem>& problems) {
+void check_consistency(const Configuration& configuration, std::vector<FileProblem>& problems) {
   Together(configuration, problems).check();
 }
 

@@ -15,7 +15,7 @@ Reading parse_configuration(const std::vector<Layer>& layers) {
   Reading reading;
   std::vector<Item> items;
   for (const Layer& layer : layers) {
-    const auto document = read_document(layer.text, layer.name);
+    const auto document = read_toml(layer.text, layer.name);
     if (!document) {
       reading.problems.push_back(document.error());
       continue;
@@ -25,18 +25,14 @@ Reading parse_configuration(const std::vector<Layer>& layers) {
     merge(items, std::move(read));
   }
   add_defaults(items);
-  reading.configuration = with_types(items);
+  reading.configuration = to_configuration(items);
   // Values that are wrong by themselves would be told again as not fitting the others.
-  if (reading.problems.empty()) check_together(reading.configuration, reading.problems);
+  if (reading.problems.empty()) check_consistency(reading.configuration, reading.problems);
   return reading;
 }
 
-std::string place_text(const Problem& problem) {
-  return fmt::format("{}:{}:{}", problem.file, problem.place.line, problem.place.column);
-}
-
-Error refused(const std::vector<Problem>& problems) {
-  const Problem& first = problems.front();
+Error refused(const std::vector<FileProblem>& problems) {
+  const FileProblem& first = problems.front();
   std::string fix = first.fix;
   if (problems.size() > 1) fix += fmt::format("   ({} more: ration config validate)", problems.size() - 1);
   return {"E1601", fmt::format("{}: {} (nothing was applied)", place_text(first), first.what), fix, 2};
@@ -84,7 +80,7 @@ Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& fil
     std::string text;
     // One letter more than may be read, so that a larger file is seen to be one.
     if (file) {
-      text.resize(kLargestDocument + 4);
+      text.resize(kMaxDocument + 4);
       file.read(text.data(), static_cast<std::streamsize>(text.size()));
       text.resize(static_cast<std::size_t>(file.gcount()));
     }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/toml_document.hpp"
 #include "config/alerts.hpp"
-#include "config/document.hpp"
 #include "config/values.hpp"
 
 namespace ration::config {
@@ -20,7 +20,7 @@ namespace ration::config {
 /// Where a value was written; without a file it is the default.
 struct Origin {
   std::string file;
-  Place place;
+  FilePlace place;
 
   [[nodiscard]] bool is_default() const { return file.empty(); }
   /// `/etc/ration/ration.toml:31` or `default`; without the line where there is none.
@@ -140,8 +140,8 @@ struct Layer {
 };
 
 struct Reading {
-  Configuration configuration;    ///< of use only if there are no problems
-  std::vector<Problem> problems;  ///< file by file in the order of the lines; then what does not fit together
+  Configuration configuration;        ///< of use only if there are no problems
+  std::vector<FileProblem> problems;  ///< file by file in the order of the lines; then what does not fit together
 };
 
 /// Defaults, then each layer over what is before it: single keys replace single keys; a tenant of the same name, a
@@ -150,9 +150,7 @@ struct Reading {
 [[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers);
 
 /// The first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
-[[nodiscard]] Error refused(const std::vector<Problem>& problems);
-/// `file:line:column`
-[[nodiscard]] std::string place_text(const Problem& problem);
+[[nodiscard]] Error refused(const std::vector<FileProblem>& problems);
 
 /// Of this user's daemon, where nobody says otherwise: what it remembers.
 [[nodiscard]] std::string default_state_folder();

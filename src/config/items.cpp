@@ -11,20 +11,21 @@ namespace {
 
 class Reader {
  public:
-  Reader(const std::string& file, std::vector<Problem>& problems) : file_(file), problems_(problems) {}
+  Reader(const std::string& file, std::vector<FileProblem>& problems) : file_(file), problems_(problems) {}
 
-  std::vector<Item> read(const Node& document) {
+  std::vector<Item> read(const TomlValue& document) {
     std::vector<Item> items;
-    for (const Node& node : document.items) {
+    for (const TomlValue& node : document.items) {
       const Section* section = find_section(node.name);
       if (node.name == "schema") {
-        if (node.kind != Node::Kind::kWhole || node.text != "1") wrong(node.place, "schema must be 1", "schema = 1");
+        if (node.kind != TomlValue::Kind::kWhole || node.text != "1")
+          wrong(node.place, "schema must be 1", "schema = 1");
       } else if (section == nullptr) {
         std::vector<std::string> names{"schema"};
         for (const Section& known : sections()) names.emplace_back(known.name);
         unknown(node, names);
       } else if (!section->several) {
-        if (node.kind == Node::Kind::kTable)
+        if (node.kind == TomlValue::Kind::kTable)
           items.push_back(item(*section, node));
         else
           wrong(node.key, fmt::format("'{}' is a table, written once", section->name),
@@ -37,11 +38,11 @@ class Reader {
   }
 
  private:
-  void wrong(const Place& place, std::string what, std::string fix) {
+  void wrong(const FilePlace& place, std::string what, std::string fix) {
     problems_.push_back({file_, place, std::move(what), std::move(fix)});
   }
 
-  void unknown(const Node& node, const std::vector<std::string>& known) {
+  void unknown(const TomlValue& node, const std::vector<std::string>& known) {
     const std::string meant = nearest(node.name, known);
     wrong(
         node.key,
@@ -49,16 +50,16 @@ class Reader {
         fmt::format("Known here: {}", fmt::join(known, ", ")));
   }
 
-  void read_several(const Section& section, const Node& node, std::vector<Item>& items) {
-    const bool tables = node.kind == Node::Kind::kList &&
+  void read_several(const Section& section, const TomlValue& node, std::vector<Item>& items) {
+    const bool tables = node.kind == TomlValue::Kind::kList &&
                         std::all_of(node.items.begin(), node.items.end(),
-                                    [](const Node& entry) { return entry.kind == Node::Kind::kTable; });
+                                    [](const TomlValue& entry) { return entry.kind == TomlValue::Kind::kTable; });
     if (!tables) {
       wrong(node.key, fmt::format("'{}' is a list of tables", section.name), fmt::format("[[{}]]", section.name));
       return;
     }
     std::map<std::string, std::size_t> lines;
-    for (const Node& entry : node.items) {
+    for (const TomlValue& entry : node.items) {
       Item made = item(section, entry);
       if (section.identity != nullptr) {
         const auto leaf = made.leaves.find(section.identity);
@@ -79,14 +80,14 @@ class Reader {
     }
   }
 
-  Item item(const Section& section, const Node& table) {
+  Item item(const Section& section, const TomlValue& table) {
     Item made{&section, {}, {file_, table.place}, {}};
     walk(made, "", table);
     return made;
   }
 
-  void walk(Item& item, const std::string& prefix, const Node& table) {
-    for (const Node& node : table.items) {
+  void walk(Item& item, const std::string& prefix, const TomlValue& table) {
+    for (const TomlValue& node : table.items) {
       const std::string name = prefix + node.name;
       const Key* key = find_key(item.section->name, name);
       const bool free_name = key != nullptr && std::string_view(key->name).back() == '*';
@@ -94,11 +95,11 @@ class Reader {
       if (node.name.find('.') != std::string::npos && !free_name) {
         unknown(node, known_below(item.section->name, prefix));
       } else if (key != nullptr) {
-        for (Problem& problem : check_value(*key, node.name, node)) wrong(problem.place, problem.what, problem.fix);
+        for (FileProblem& problem : check_value(*key, node.name, node)) wrong(problem.place, problem.what, problem.fix);
         item.leaves[name] = {key, node, {file_, node.key}};
       } else if (below.empty()) {
         unknown(node, known_below(item.section->name, prefix));
-      } else if (node.kind != Node::Kind::kTable) {
+      } else if (node.kind != TomlValue::Kind::kTable) {
         wrong(node.key, fmt::format("'{}' is a table", node.name),
               below.front() == "*" ? fmt::format("{} = {{ NAME = … }}", node.name)
                                    : fmt::format("{} = {{ {} = … }}", node.name, below.front()));
@@ -109,22 +110,22 @@ class Reader {
   }
 
   const std::string& file_;
-  std::vector<Problem>& problems_;
+  std::vector<FileProblem>& problems_;
 };
 
-Node::Kind kind_of(Shape shape) {
-  return shape == Shape::kFlag                              ? Node::Kind::kFlag
-         : shape == Shape::kWhole                           ? Node::Kind::kWhole
-         : shape == Shape::kSizes || shape == Shape::kRules ? Node::Kind::kList
-                                                            : Node::Kind::kText;
+TomlValue::Kind kind_of(Shape shape) {
+  return shape == Shape::kFlag                              ? TomlValue::Kind::kFlag
+         : shape == Shape::kWhole                           ? TomlValue::Kind::kWhole
+         : shape == Shape::kSizes || shape == Shape::kRules ? TomlValue::Kind::kList
+                                                            : TomlValue::Kind::kText;
 }
 
 }  // namespace
 
-std::vector<Item> read_items(const Node& document, const std::string& file, std::vector<Problem>& problems) {
-  std::vector<Problem> found;
+std::vector<Item> read_items(const TomlValue& document, const std::string& file, std::vector<FileProblem>& problems) {
+  std::vector<FileProblem> found;
   auto items = Reader(file, found).read(document);
-  std::stable_sort(found.begin(), found.end(), [](const Problem& left, const Problem& right) {
+  std::stable_sort(found.begin(), found.end(), [](const FileProblem& left, const FileProblem& right) {
     return std::pair{left.place.line, left.place.column} < std::pair{right.place.line, right.place.column};
   });
   problems.insert(problems.end(), found.begin(), found.end());
@@ -156,7 +157,7 @@ void add_defaults(std::vector<Item>& items) {
   for (Item& item : items) {
     for (const Key& key : keys()) {
       if (std::string_view(item.section->name) != key.section || *key.standard == '\0') continue;
-      Node value;
+      TomlValue value;
       value.kind = kind_of(key.shape);
       value.text = key.standard;
       item.leaves.try_emplace(key.name, Leaf{&key, value, {}});

@@ -207,7 +207,7 @@ const char* shape_name(Shape shape) {
     case Shape::kFlag:
       return "true or false";
     case Shape::kWhole:
-      return "whole number";
+      return "integer";
     case Shape::kName:
       return "name";
     case Shape::kChoice:

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/document.hpp"
+#include "base/toml_document.hpp"
 
 namespace ration::config {
 
@@ -14,7 +14,7 @@ enum class Shape {
   kText,      ///< any text
   kTexts,     ///< a text or a list of them; `*` and `?` stand for any letters, any one letter
   kFlag,      ///< true or false
-  kWhole,     ///< a whole number
+  kWhole,     ///< an integer
   kName,      ///< of a tenant
   kChoice,    ///< one of `choices`
   kSize,      ///< 4GiB, 50%, max-1GiB
@@ -62,10 +62,10 @@ struct Section {
 [[nodiscard]] const char* shape_name(Shape shape);
 
 /// What is wrong with a value, `place` and `what` and `fix` filled; nothing if nothing is.
-[[nodiscard]] std::vector<Problem> check_value(const Key& key, const std::string& name, const Node& value);
+[[nodiscard]] std::vector<FileProblem> check_value(const Key& key, const std::string& name, const TomlValue& value);
 
 /// A value as TOML: `"4GiB"`, `true`, `["a", "b"]`.
-[[nodiscard]] std::string as_toml(const Node& value);
+[[nodiscard]] std::string as_toml(const TomlValue& value);
 /// A text as TOML, in quotes.
 [[nodiscard]] std::string quoted(const std::string& text);
 

@@ -85,7 +85,7 @@ Result<Assignment> asked_for(const Configuration& configuration, const Subject& 
     return fail("E1502",
                 fmt::format("{} may not run as tenant {}: that is another user of this machine.",
                             subject.user.empty() ? "you" : subject.user, name),
-                "Leave --tenant out, or give a name that is no user's.", 5);
+                "Leave --tenant out, or give a name that is not a user's.", 5);
   }
   std::vector<std::string> names;
   for (const Tenant& tenant : configuration.tenants) names.push_back(tenant.name.value);

@@ -90,11 +90,11 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string as_toml(const Node& value) {
-  if (value.kind == Node::Kind::kText) return quoted(value.text);
-  if (value.kind != Node::Kind::kList) return value.text;
+std::string as_toml(const TomlValue& value) {
+  if (value.kind == TomlValue::Kind::kText) return quoted(value.text);
+  if (value.kind != TomlValue::Kind::kList) return value.text;
   std::vector<std::string> items;
-  for (const Node& item : value.items) items.push_back(as_toml(item));
+  for (const TomlValue& item : value.items) items.push_back(as_toml(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 

@@ -27,15 +27,15 @@ class Values {
   void read(const std::string& name, Given<std::vector<std::string>>& out) const {
     take(name, out, [](const Leaf& leaf) {
       std::vector<std::string> texts;
-      for (const Node& item : leaf.value.items) texts.push_back(item.text);
-      if (leaf.value.kind == Node::Kind::kText) texts.push_back(leaf.value.text);
+      for (const TomlValue& item : leaf.value.items) texts.push_back(item.text);
+      if (leaf.value.kind == TomlValue::Kind::kText) texts.push_back(leaf.value.text);
       return Result<std::vector<std::string>>(texts);
     });
   }
   void read(const std::string& name, Given<std::vector<AlertRule>>& out) const {
     take(name, out, [](const Leaf& leaf) {
       std::vector<AlertRule> rules;
-      for (const Node& item : leaf.value.items) {
+      for (const TomlValue& item : leaf.value.items) {
         if (auto rule = parse_rule(item.text)) rules.push_back(std::move(*rule));
       }
       return Result<std::vector<AlertRule>>(rules);
@@ -183,7 +183,7 @@ void add_rows(const Item& item, const std::string& name, std::vector<Row>& rows)
 
 }  // namespace
 
-Configuration with_types(const std::vector<Item>& items) {
+Configuration to_configuration(const std::vector<Item>& items) {
   Configuration all;
   for (const Section& section : sections()) {
     const std::string name = section.name;

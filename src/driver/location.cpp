@@ -305,10 +305,10 @@ bool is_stub(const char* path) noexcept {
   if (bare && name - real >= static_cast<std::ptrdiff_t>(kLength) && std::memcmp(name - kLength, kFolder, kLength) == 0)
     return true;
   if (std::strncmp(name, "libnvidia-ml", 12) != 0) return false;
-  constexpr std::size_t kMostOfAStub = std::size_t{1} << 20;  // they have 44 KB; NVML has 2 MB
+  constexpr std::size_t kMaxStubSize = std::size_t{1} << 20;  // they have 44 KB; NVML has 2 MB
   constexpr char kWarning[] = "is a stub library";
   const Mapping file = mapped(real);
-  return file.get() != nullptr && file.size() <= kMostOfAStub &&
+  return file.get() != nullptr && file.size() <= kMaxStubSize &&
          ::memmem(file.get(), file.size(), kWarning, sizeof kWarning - 1) != nullptr;
 }
 

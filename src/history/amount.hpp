@@ -26,7 +26,7 @@ inline constexpr __int128 kByteMsPerGibHour = (__int128{1} << 30) * kHourMs;
 
 /// The largest device that can be recorded, 2 TiB: one hour of it in byte-milliseconds still fits a column of the
 /// database (2^41 × 3.6e6 < 2^63).
-inline constexpr std::int64_t kLargestDevice = std::int64_t{1} << 41;
+inline constexpr std::int64_t kMaxDevice = std::int64_t{1} << 41;
 
 class ByteTime {
  public:
@@ -56,7 +56,7 @@ class ByteTime {
 /// Byte-seconds as a decimal number without rounding: `1234`, `1234.5`, `-0.001`.
 [[nodiscard]] std::string byte_seconds(ByteTime amount);
 
-/// The same read back; zero for a text that is no number.
+/// The same read back; zero for a text that is not a number.
 [[nodiscard]] ByteTime parse_byte_seconds(const std::string& text);
 
 /// For people and for prices per GiB·h; rounded to a double.

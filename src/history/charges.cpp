@@ -187,7 +187,7 @@ Result<Basis> parse_basis(const std::string& text) {
   for (const auto& [basis, name] : kBases) {
     if (text == name) return basis;
   }
-  return fail("E1916", fmt::format("'{}' is no basis of charging.", text),
+  return fail("E1916", fmt::format("'{}' is not a basis of charging.", text),
               "One of: used, limit, guarantee, max(used,guarantee), peak.", 2);
 }
 

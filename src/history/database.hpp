@@ -74,7 +74,7 @@ class Database {
  public:
   enum class Access { kWrite, kRead };
 
-  /// E1912 when it cannot be opened. A file that is no database opens, and fails at its first statement.
+  /// E1912 when it cannot be opened. A file that is not a database opens, and fails at its first statement.
   [[nodiscard]] static Result<Database> open(const std::string& path, Access access);
 
   /// One or more statements without parameters.

@@ -12,9 +12,9 @@ namespace ration::history {
 namespace {
 
 // Programs may ask for any number; sums of these still fit.
-constexpr std::uint64_t kMost = kUnlimited.count() / 2;
+constexpr std::uint64_t kMaxBytes = kUnlimited.count() / 2;
 
-Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMost)}; }
+Bytes at_most(std::uint64_t count) { return Bytes{std::min(count, kMaxBytes)}; }
 
 /// None: not denied for want of memory (a device that the run was not given has no limit), or not told.
 std::optional<DeniedRequests> denied_request_of(const std::string& why, std::int64_t requested) {

@@ -212,14 +212,14 @@ Result<Recorded> History::record(const Sample& sample) {
   std::vector<std::uint64_t> governed(sample.devices.size());
   for (const auto& workload : sample.workloads) {
     if (workload.device >= sample.devices.size()) return impossible("a workload is on a device that is not in it");
-    if (std::max(workload.used, workload.peak) > Bytes{kLargestDevice})
+    if (std::max(workload.used, workload.peak) > Bytes{kMaxDevice})
       return impossible(fmt::format("{} holds {} bytes", workload.workload, workload.used.count()));
     governed[workload.device] += workload.used.count();
   }
   for (std::size_t index = 0; index < sample.devices.size(); ++index) {
     const auto& device = sample.devices[index];
     const Bytes most = std::max({device.capacity, device.driver_used, device.ungoverned, device.unexplained});
-    if (std::max(most, Bytes{governed[index]}) > Bytes{kLargestDevice})
+    if (std::max(most, Bytes{governed[index]}) > Bytes{kMaxDevice})
       return impossible(fmt::format("{} has {} bytes", device.uuid, most.count()));
   }
 

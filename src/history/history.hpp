@@ -83,7 +83,7 @@ class History {
   /// Those that were stored late, since the last call, with their numbers.
   [[nodiscard]] std::vector<Event> take_late() { return std::exchange(late_, {}); }
   /// How many wait at most.
-  static constexpr std::size_t kMostKept = 10'000;
+  static constexpr std::size_t kMaxKept = 10'000;
   [[nodiscard]] Result<std::int64_t> append(Event event);
 
   /// Stored with the next commit. A run that no sample showed is not known, and stays so.

@@ -22,7 +22,7 @@ struct ReportQuestion {
   Basis basis = Basis::kUsed;
   Prices prices;
   std::string currency = "EUR";
-  /// Who asks, where that is no operator: labels of others' runs are not theirs to see. Empty: nobody known.
+  /// Who asks, where that is not an operator: labels of others' runs are not theirs to see. Empty: nobody known.
   std::optional<std::string> asker;
   /// Who pays for what nobody held. kWeighted: by what each is charged.
   enum class ShareIdle { kNone, kEven, kWeighted } share_idle = ShareIdle::kNone;

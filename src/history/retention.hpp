@@ -13,7 +13,7 @@ inline constexpr TimeMs kUsageKept = 400 * kDayMs;
 
 /// Events: so long, and so many of the newest.
 inline constexpr TimeMs kEventsKept = 90 * kDayMs;
-inline constexpr std::int64_t kMostEvents = 1'000'000;
+inline constexpr std::int64_t kMaxEvents = 1'000'000;
 
 /// The charts' resolutions. A coarser one is made of the next finer one when its slot is over, so each is kept for
 /// longer than a slot of the next lasts.

@@ -82,7 +82,7 @@ struct Event {
   std::string why;
 };
 
-/// Without a time: that of the look that tells it.
+/// Without a time: that of the tick that tells it.
 [[nodiscard]] inline Event plain_event(std::string type, std::string text) {
   Event event;
   event.type = std::move(type);

@@ -11,7 +11,7 @@
 namespace ration::history {
 namespace {
 
-constexpr std::int64_t kMostPoints = 10'000;
+constexpr std::int64_t kMaxPoints = 10'000;
 
 struct Bucket {
   std::int64_t maximum = 0, limit = 0, ms = 0;
@@ -33,7 +33,7 @@ std::size_t choose_level(const SeriesQuestion& question, TimeMs recorded_to) {
 
 Result<Series> make_series(Database& database, const SeriesQuestion& asked) {
   SeriesQuestion question = asked;
-  question.points = std::clamp<std::int64_t>(question.points, 1, kMostPoints);
+  question.points = std::clamp<std::int64_t>(question.points, 1, kMaxPoints);
   if (question.from < 0 || question.from >= question.to) {
     return fail("E1916", fmt::format("nothing lies between {} and {}.", rfc3339(question.from), rfc3339(question.to)),
                 "Give a window whose end is after its beginning.", 2);

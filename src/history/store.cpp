@@ -111,7 +111,7 @@ Result<void> History::append(std::vector<Event>& events) {
 
 void History::keep(const std::vector<Event>& events) {
   for (const Event& event : events) {
-    if (lost_ == 0 && kept_.size() < kMostKept) {
+    if (lost_ == 0 && kept_.size() < kMaxKept) {
       kept_.push_back(event);
       continue;
     }
@@ -133,7 +133,7 @@ Result<void> History::store_kept() {
   std::vector<Event> told{plain_event(
       "daemon", fmt::format("{} events from {} to {} are lost: the history could not be written, and {} older ones "
                             "waited for that already",
-                            lost_, rfc3339(lost_from_), rfc3339(lost_to_), kMostKept))};
+                            lost_, rfc3339(lost_from_), rfc3339(lost_to_), kMaxKept))};
   told.front().time = lost_to_;
   if (auto stored = store_events(told); !stored) return stored;
   lost_ = 0;

@@ -34,7 +34,7 @@ void prune(Database& database, TimeMs now) {
         .done();
   }
   Statement(database, "DELETE FROM events WHERE time < ?").with(now - kEventsKept).done();
-  Statement(database, "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?").with(kMostEvents).done();
+  Statement(database, "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?").with(kMaxEvents).done();
 
   const std::int64_t hour = (now - kUsageKept) / kHourMs;
   const TimeMs cut = hour * kHourMs;

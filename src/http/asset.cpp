@@ -23,14 +23,14 @@ std::optional<std::string> inflated(std::string_view file) {
   std::string result;
   std::array<char, 64 * 1024> piece{};
   int outcome = Z_OK;
-  while (outcome == Z_OK && result.size() <= kLargestAsset) {
+  while (outcome == Z_OK && result.size() <= kMaxAsset) {
     stream.next_out = reinterpret_cast<Bytef*>(piece.data());
     stream.avail_out = piece.size();
     outcome = inflate(&stream, Z_NO_FLUSH);
     result.append(piece.data(), piece.size() - stream.avail_out);
   }
   inflateEnd(&stream);
-  if (outcome != Z_STREAM_END || result.size() > kLargestAsset) return {};
+  if (outcome != Z_STREAM_END || result.size() > kMaxAsset) return {};
   return result;
 }
 

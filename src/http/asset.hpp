@@ -21,7 +21,7 @@ struct Asset {
 [[nodiscard]] Asset make_asset(std::string content_type, std::string_view body, bool gzip);
 
 /// Inflated content is never larger than this: 64 MiB.
-inline constexpr std::size_t kLargestAsset = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxAsset = std::size_t{64} << 20;
 
 /// 200, 304, 406 (E1520) or, where the gzip file is damaged, 500.
 [[nodiscard]] Response serve(const Asset& asset, const Request& request);

@@ -92,7 +92,7 @@ struct Client::Exchange {
       too_large = reader.too_large();
       return stopped || too_large ? -1 : 0;
     }
-    too_large = part.size() > kLargestAnswer - answer.body.size();
+    too_large = part.size() > kMaxAnswer - answer.body.size();
     if (too_large) return -1;
     answer.body += part;
     return 0;
@@ -146,7 +146,7 @@ struct Client::Exchange {
       if (too_large) return "its answer is too large";
       const auto problem = HTTP_PARSER_ERRNO(&parser);
       if (problem != HPE_OK && !complete)
-        return fmt::format("its answer is no HTTP ({})", http_errno_description(problem));
+        return fmt::format("its answer is not HTTP ({})", http_errno_description(problem));
       if (size == 0 && !complete) return "it closed the connection without an answer";
     }
     return {};
@@ -195,7 +195,7 @@ Result<FileDescriptor> Client::connected() const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path_.empty() || path_.size() >= sizeof address.sun_path)
-    return fail("E1501", fmt::format("'{}' is no path of a socket", path_), "", 3);
+    return fail("E1501", fmt::format("'{}' is not a path of a socket", path_), "", 3);
   std::memcpy(address.sun_path, path_.data(), path_.size());
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // The timeout holds for connecting as well: it waits while the daemon's queue is full.
@@ -248,9 +248,9 @@ std::chrono::milliseconds spread(std::chrono::milliseconds pause) {
 
 Result<Answer> Client::request(std::string_view method, std::string_view path, std::string_view json,
                                const ExtraHeaders& headers) {
-  constexpr std::chrono::milliseconds kFirstPause{100}, kLongestPause{2'000};
+  constexpr std::chrono::milliseconds kFirstPause{100}, kMaxPause{2'000};
   const auto end = Clock::now() + kPatience;
-  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kMaxPause)) {
     auto answer = request_once(method, path, json, headers);
     const auto next = Clock::now() + spread(pause);
     if (!answer || !is_turned_away(*answer) || next > end) return answer;

@@ -40,7 +40,7 @@ class Client {
   /// With a daemon that has no place for one more client, or has only begun.
   static constexpr std::chrono::milliseconds kPatience{30'000};
   /// Larger answers are an error: 256 MiB.
-  static constexpr std::size_t kLargestAnswer = std::size_t{256} << 20;
+  static constexpr std::size_t kMaxAnswer = std::size_t{256} << 20;
 
   explicit Client(std::string socket_path, std::chrono::milliseconds timeout = kTimeout,
                   std::chrono::milliseconds silence = kSilence);

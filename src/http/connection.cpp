@@ -20,7 +20,7 @@ namespace ration::http {
 namespace {
 
 /// Input that waits for an answer to go out first.
-constexpr std::size_t kMostWaitingInput = 64 * 1024;
+constexpr std::size_t kMaxWaitingInput = 64 * 1024;
 /// How long a refused client may go on sending before it is cut off: closing at once would make its kernel throw the
 /// refusal away unread.
 constexpr milliseconds kLinger{2'000};
@@ -95,7 +95,7 @@ Connection::Connection(ConnectionOwner& owner, EventLoop& loop, FileDescriptor s
   if (buffers_ == nullptr) throw std::bad_alloc();
   bufferevent_setcb(buffers_, ConnectionCallbacks::readable, ConnectionCallbacks::drained,
                     ConnectionCallbacks::happened, this);
-  bufferevent_setwatermark(buffers_, EV_READ, 0, kMostWaitingInput);
+  bufferevent_setwatermark(buffers_, EV_READ, 0, kMaxWaitingInput);
   const timeval write = as_timeval(limits_.write);
   bufferevent_set_timeouts(buffers_, nullptr, &write);
   bufferevent_enable(buffers_, EV_READ | EV_WRITE);

@@ -15,7 +15,7 @@ bool EventReader::feed(std::string_view bytes, const std::function<bool(const St
     } else {
       line_ += letter;
     }
-    if (line_.size() + event_.data.size() > kLargestEvent) {
+    if (line_.size() + event_.data.size() > kMaxEvent) {
       too_large_ = true;
       return false;
     }

@@ -17,7 +17,7 @@ struct StreamEvent {
 class EventReader {
  public:
   /// An event that is larger ends the reading: 16 MiB.
-  static constexpr std::size_t kLargestEvent = std::size_t{16} << 20;
+  static constexpr std::size_t kMaxEvent = std::size_t{16} << 20;
 
   /// `taken` gets each complete event and answers whether to go on. False where it did not, or an event is too large.
   bool feed(std::string_view bytes, const std::function<bool(const StreamEvent&)>& taken);

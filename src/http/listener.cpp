@@ -84,7 +84,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode) {
   struct stat file {};
   if (::lstat(path.c_str(), &file) == 0) {
     if (!S_ISSOCK(file.st_mode))
-      return unusable(path, "there is something that is no socket; it was left alone", "ls -l " + path);
+      return unusable(path, "there is something that is not a socket; it was left alone", "ls -l " + path);
     if (::unlink(path.c_str()) != 0) return unusable(path, std::strerror(errno));
   }
   listener.socket_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -117,7 +117,7 @@ Result<TcpAddress> parse_tcp_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const auto host = colon == std::string_view::npos ? std::nullopt : host_name(text.substr(0, colon));
   const auto port = colon == std::string_view::npos ? std::nullopt : parse_number(text.substr(colon + 1));
-  if (!host || !port || *port > 65535) return unusable(shown, "this is no address with a port", example);
+  if (!host || !port || *port > 65535) return unusable(shown, "this is not an address with a port", example);
   TcpAddress address{*host == "localhost" ? "127.0.0.1" : *host, static_cast<std::uint16_t>(*port), false};
   in_addr four{};
   in6_addr six{};
@@ -142,7 +142,7 @@ Result<TcpListener> open_tcp(const TcpAddress& address) {
     six->sin6_family = AF_INET6;
     six->sin6_port = htons(address.port);
   } else {
-    return unusable(shown, "this is no numeric address");
+    return unusable(shown, "this is not a numeric address");
   }
   TcpListener listener;
   listener.socket = FileDescriptor(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -173,7 +173,7 @@ Result<std::string> read_token(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return wrong(std::strerror(errno), recipe);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return wrong("it is no plain file", recipe);
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return wrong("it is not a plain file", recipe);
   if (status.st_uid != 0 && status.st_uid != ::geteuid())
     return wrong(fmt::format("it belongs to user {}, who could change it", user_name(status.st_uid)),
                  "chown root " + path);

@@ -33,7 +33,7 @@ Response problem(const Error& error, int status) {
                                     {"detail", error.what},
                                     {"fix", error.fix},
                                     {"id", error.id}};
-  // Names in an error may come from anywhere: what is no UTF-8 is replaced, not thrown at.
+  // Names in an error may come from anywhere: what is not UTF-8 is replaced, not thrown at.
   return {.status = status,
           .content_type = "application/problem+json",
           .body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"};

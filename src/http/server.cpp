@@ -337,7 +337,7 @@ void Server::handle(Connection& connection, Request request) {
   }
   request.captures = std::move(found.captures);
   const Route& route = routes_[*found.route];
-  std::string failure = "it threw something that is no exception";
+  std::string failure = "it threw something that is not an exception";
   try {
     if (!route.handler) return route.deferred(request, connection.responder());
     return connection.answer(route.handler(request));

@@ -15,7 +15,7 @@
 namespace ration::http {
 namespace {
 
-constexpr milliseconds kLongestInterval{3'600'000};
+constexpr milliseconds kMaxInterval{3'600'000};
 
 struct Wish {
   std::set<std::string, std::less<>> topics;
@@ -54,7 +54,7 @@ Result<Wish> read_wish(const Request& request, const StreamOptions& options) {
     if (!interval) return tl::unexpected(interval.error());
     const std::uint64_t asked = *interval / 1'000'000;
     if (asked < static_cast<std::uint64_t>(options.shortest_interval.count()) ||
-        asked > static_cast<std::uint64_t>(kLongestInterval.count()))
+        asked > static_cast<std::uint64_t>(kMaxInterval.count()))
       return not_understood(
           fmt::format("every={} is not between {} ms and 1 h", *every, options.shortest_interval.count()), "every=1s");
     wish.every = milliseconds(static_cast<std::int64_t>(asked));
@@ -65,7 +65,7 @@ Result<Wish> read_wish(const Request& request, const StreamOptions& options) {
   if (last == nullptr || last->empty()) last = request.parameter("last_event_id");
   if (last != nullptr && !last->empty()) {
     wish.last_id = parse_number(*last);
-    if (!wish.last_id) return not_understood(fmt::format("'{}' is no event's number", *last), "last_event_id=1842");
+    if (!wish.last_id) return not_understood(fmt::format("'{}' is not an event's number", *last), "last_event_id=1842");
   }
   return wish;
 }
@@ -149,7 +149,7 @@ const std::string& EventStream::frame(Entry& entry, const Client& client) {
   try {
     json = entry.view(client.peer);
   } catch (const std::exception&) {
-    // One event that cannot be shown (a label that is no text) ends neither the stream nor the daemon.
+    // One event that cannot be shown (a label that is not a text) ends neither the stream nor the daemon.
     ++counters_.view_failures;
   }
   return entry.frames.emplace(viewer, json.empty() ? "" : event_text(entry.name, json, entry.id)).first->second;

@@ -112,7 +112,7 @@ std::optional<Target> parse_target(std::string_view target) {
   while (!target.empty()) {
     std::string_view pair = take(target, '&');
     if (pair.empty()) continue;
-    if (++parameters > kMostParameters) return {};
+    if (++parameters > kMaxParameters) return {};
     const auto name = percent_decode(take(pair, '='), true);
     auto value = percent_decode(pair, true);
     if (!name || !value) return {};

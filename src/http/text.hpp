@@ -20,8 +20,8 @@ struct Target {
 };
 
 /// The second word of a request line, in origin form (`/path?query`). Nothing for any other form, for bytes that have
-/// to be escaped, for broken escapes and for more than kMostParameters. Of a parameter given twice the last one counts.
-inline constexpr std::size_t kMostParameters = 64;
+/// to be escaped, for broken escapes and for more than kMaxParameters. Of a parameter given twice the last one counts.
+inline constexpr std::size_t kMaxParameters = 64;
 [[nodiscard]] std::optional<Target> parse_target(std::string_view target);
 
 /// A decimal number without sign that fits 64 bits.

@@ -264,7 +264,7 @@ class Book {
                                Bytes* raised_from = nullptr) noexcept;
   /// Takes bytes off again; never more than this process holds.
   void refund(std::uint32_t account, Bytes size, Kind kind = Kind::kHeap) noexcept;
-  /// Takes a charge off again that the device did not honour: what was never held is no peak. `raised_from`: as
+  /// Takes a charge off again that the device did not honour: what was never held is not a peak. `raised_from`: as
   /// charge() said, kUnlimited where it said nothing. Of several at once the peak may stay too high, never too low.
   void undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from) noexcept;
   /// Enters bytes that the device has already given and nothing can take back (a context's growth): past the limit too.

@@ -188,9 +188,9 @@ bool is_used(const SlotRecord& slot) noexcept { return life_of(plain(slot.state)
 
 // No device has a PiB, and no kernel numbers processes beyond 2^22.
 static bool is_plausible(const BookSnapshot& book) {
-  constexpr Bytes kMost{std::uint64_t{1} << 50};
+  constexpr Bytes kMaxBytes{std::uint64_t{1} << 50};
   constexpr std::int32_t kLastPid = 1 << 22;
-  const auto possible = [&](Bytes bytes) { return bytes <= kMost; };
+  const auto possible = [&](Bytes bytes) { return bytes <= kMaxBytes; };
   for (const AccountSnapshot& account : book.accounts)
     for (const Bytes bytes : {account.used, account.peak, account.guarantee, account.device_total, account.kept,
                               account.shared, account.unrequested})

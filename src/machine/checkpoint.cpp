@@ -15,7 +15,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr unsigned int kLongestCallMs = 10'000;
+constexpr unsigned int kMaxCallMs = 10'000;
 
 class Checkpointer {
  public:
@@ -48,7 +48,7 @@ class Checkpointer {
         done = tl::unexpected(state.error());
       } else if (*state == CU_PROCESS_STATE_RUNNING) {
         CUcheckpointLockArgs wish{};
-        wish.timeoutMs = kLongestCallMs;
+        wish.timeoutMs = kMaxCallMs;
         done = result(pid, "lock", driver_.call("cuCheckpointProcessLock", CUDA_ERROR_NOT_SUPPORTED, pid, &wish));
       }
       if (!done) break;
@@ -105,8 +105,7 @@ class Checkpointer {
         return fail("E1542", fmt::format("the driver does not let this user {} pid {}.", step, pid),
                     "Run the daemon as root, or as the program's own user.", 5);
       case CUDA_ERROR_NOT_READY:
-        return fail("E1543",
-                    fmt::format("a driver call of pid {} did not end within {} s.", pid, kLongestCallMs / 1000),
+        return fail("E1543", fmt::format("a driver call of pid {} did not end within {} s.", pid, kMaxCallMs / 1000),
                     "It computes: try again when it rests.", 1);
       case CUDA_ERROR_OUT_OF_MEMORY:
         return fail("E1544", fmt::format("the device has no room for the memory of pid {} now.", pid), "ration ps", 4);

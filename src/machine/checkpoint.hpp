@@ -27,7 +27,7 @@ struct CheckpointOutcome {
   std::vector<std::int32_t> driver_threads;
 };
 
-/// `driver_folder`: as look_at_machine has it. E1541: this driver has no such calls. E1542: not permitted. E1543: a
+/// `driver_folder`: as query_devices has it. E1541: this driver has no such calls. E1542: not permitted. E1543: a
 /// call of the program did not end within ten seconds. E1544: no room on the device for what has to come back; it stays
 /// away. E1545: the driver refused, or the process is lost to it. `may_leave`: asked once all of the processes are
 /// locked, so that none of them can come to have what is not moved; its error ends the attempt, and they go on.

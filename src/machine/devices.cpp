@@ -93,7 +93,7 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   if (nvml.call("nvmlDeviceGetUUID", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) != NVML_SUCCESS) return std::nullopt;
   device.uuid = text;
   if (!parse_uuid(device.uuid, device.bytes)) return std::nullopt;
-  // "Not supported" where the memory is the host's (GB10, Jetson): look_at_machine() asks the driver for its size.
+  // "Not supported" where the memory is the host's (GB10, Jetson): query_devices() asks the driver for its size.
   if (nvml.call("nvmlDeviceGetMemoryInfo", NVML_ERROR_NOT_SUPPORTED, handle, &memory) == NVML_SUCCESS) {
     device.total = Bytes{memory.total};
     device.free = Bytes{memory.free};
@@ -133,10 +133,10 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
     nvmlDevice_t handle{};
     if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", NVML_ERROR_NOT_SUPPORTED, card, number, &handle) !=
         NVML_SUCCESS)
-      continue;                          // numbers need not follow each other
-    constexpr int kMostInstances = 100;  // of one card; there are seven
+      continue;                         // numbers need not follow each other
+    constexpr int kMaxInstances = 100;  // of one card; there are seven
     const int own = static_cast<int>(number);
-    auto device = ask_nvml(nvml, handle, kMostInstances * (gpu + 1) + own);
+    auto device = ask_nvml(nvml, handle, kMaxInstances * (gpu + 1) + own);
     if (!device) continue;
     constexpr std::string_view kBeforeProfile = " MIG ";
     const std::size_t profile = device->name.rfind(kBeforeProfile);
@@ -272,7 +272,7 @@ DriverFiles driver_files(const std::string& driver_folder) {
   return files;
 }
 
-Result<Machine> look_at_machine(const std::string& driver_folder) {
+Result<Machine> query_devices(const std::string& driver_folder) {
   Machine machine;
   std::string problem;
   const Library nvml(driver_folder, "libnvidia-ml.so.1");
@@ -359,7 +359,7 @@ std::optional<Bytes> measure_context(const std::string& driver_folder, const std
   const Library driver(driver_folder, "libcuda.so.1");
   if (!driver || driver.call("cuInit", cuda::CUDA_ERROR_NOT_SUPPORTED, 0U) != cuda::CUDA_SUCCESS) return std::nullopt;
   const auto device_now = [&]() -> std::optional<Device> {
-    const auto machine = look_at_machine(driver_folder);
+    const auto machine = query_devices(driver_folder);
     if (!machine) return std::nullopt;
     for (const Device& device : machine->devices)
       if (device.uuid == uuid && device.processes) return device;

@@ -38,7 +38,7 @@ struct MigInstance {
   [[nodiscard]] std::string label() const;
 };
 
-/// A card, or an instance of a card in MIG mode, which then is no device itself.
+/// A card, or an instance of a card in MIG mode, which then is not a device itself.
 struct Device {
   int index = 0;     ///< in PCI order, as nvidia-smi counts; of an instance 100 × (1 + its card's) + its number
   std::string uuid;  ///< as printed: GPU-…, MIG-…
@@ -80,7 +80,7 @@ struct DriverFiles {
 
 /// `driver_folder`: where libcuda.so.1 and libnvidia-ml.so.1 are, or empty for the loader's own search.
 /// E1403: no driver, or no device.
-[[nodiscard]] Result<Machine> look_at_machine(const std::string& driver_folder);
+[[nodiscard]] Result<Machine> query_devices(const std::string& driver_folder);
 
 /// `0`, `0.1` (an instance), `GPU-5fd4` (a UUID or the beginning of one), `auto` (the most free bytes), or several of
 /// them: `0,1`. E1407.

@@ -66,7 +66,7 @@ std::string why_not_preloadable(const std::string& path) {
   const auto file = read_elf(path);
   if (!file) return "it is not there, or cannot be read";
   if (!file->problem.empty()) return file->problem;
-  return file->has_dynamic ? "" : "it is no shared library";
+  return file->has_dynamic ? "" : "it is not a shared library";
 }
 
 }  // namespace ration::machine

@@ -104,7 +104,7 @@ Origin origin_of(std::int32_t pid) {
 
 std::vector<Opener> openers_of(const std::string& path) {
   namespace fs = std::filesystem;
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMaxOpeners = 8;
   std::vector<Opener> openers;
   std::error_code gone;
   for (fs::directory_iterator process("/proc", gone), end; !gone && process != end; process.increment(gone)) {
@@ -122,7 +122,7 @@ std::vector<Opener> openers_of(const std::string& path) {
       openers.push_back({pid, stat.substr(open + 1, close - open - 1), stat[close + 2]});
       break;
     }
-    if (openers.size() == kMost) break;
+    if (openers.size() == kMaxOpeners) break;
   }
   return openers;
 }

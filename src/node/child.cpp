@@ -47,11 +47,11 @@ Result<Child> Child::start(std::vector<std::string> words, const std::string& in
 }
 
 void Child::read_output() {
-  constexpr std::size_t kLongest = 65536;
+  constexpr std::size_t kMaxText = 65536;
   char piece[4096];
   ssize_t count = 0;
   while ((count = ::read(output_.get(), piece, sizeof piece)) > 0)
-    if (text_.size() < kLongest) text_.append(piece, static_cast<std::size_t>(count));
+    if (text_.size() < kMaxText) text_.append(piece, static_cast<std::size_t>(count));
 }
 
 std::optional<Child::Ended> Child::poll() {

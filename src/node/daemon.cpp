@@ -96,10 +96,10 @@ void Daemon::run(const std::function<void()>& ready) {
   });
   publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
   if (const std::string other = other_port(); !other.empty()) publish({plain_event("daemon", other)});
-  look();
-  for (const config::Problem& broken :  // who has promised too much is governed all the same
+  tick();
+  for (const FileProblem& broken :  // who has promised too much is governed all the same
        policy::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
-    publish({plain_event("config", fmt::format("{}: {}; {}", config::place_text(broken), broken.what, broken.fix))});
+    publish({plain_event("config", fmt::format("{}: {}; {}", place_text(broken), broken.what, broken.fix))});
   ready();
   loop_.run();
   publish(engine_.finish());
@@ -107,40 +107,40 @@ void Daemon::run(const std::function<void()>& ready) {
   commit();
 }
 
-// Half a second while somebody looks or anything changes, else the slower rate.
-void Daemon::schedule_look() {
+// Half a second while somebody watches or anything changes, else the slower rate.
+void Daemon::schedule_tick() {
   const config::Daemon& settings = engine_.configuration().daemon;
   const bool often = busy_ || stream_.subscribers() > 0 || leases_.waiting() > 0 || engine_.is_unsettled() ||
                      webhook_.busy() || engine_.anybody_held_back();
-  next_look_ =
-      loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { look(); });
+  next_tick_ =
+      loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { tick(); });
 }
 
 nlohmann::json Daemon::more_of_snapshot(const Viewer& viewer) {
   return {{"queue", leases_.describe_waiting(viewer)}, {"last_event", stream_.newest_id()}};
 }
 
-void Daemon::look_if_stale() {
+void Daemon::tick_if_stale() {
   // Looks on demand may take so much of the time, however many ask; a short one is at hand when nobody asked for long.
-  constexpr double kLongestShare = 0.1, kMostAtHand = 0.02;
+  constexpr double kMaxShare = 0.1, kMaxAtHand = 0.02;
   const double now = monotonic_seconds();
-  look_budget_ = std::min(kMostAtHand, look_budget_ + kLongestShare * (now - look_budget_since_));
-  look_budget_since_ = now;
+  tick_budget_ = std::min(kMaxAtHand, tick_budget_ + kMaxShare * (now - tick_budget_since_));
+  tick_budget_since_ = now;
   const double age = static_cast<double>(unix_time_ns() - std::min(unix_time_ns(), engine_.snapshot().time_ns)) / 1e9;
-  if (look_budget_ < last_look_seconds_ && age <= last_look_seconds_ / kLongestShare) return;
-  look();
-  look_budget_ = std::max(0.0, look_budget_ - last_look_seconds_);
+  if (tick_budget_ < last_tick_seconds_ && age <= last_tick_seconds_ / kMaxShare) return;
+  tick();
+  tick_budget_ = std::max(0.0, tick_budget_ - last_tick_seconds_);
 }
 
-void Daemon::look_soon() {
+void Daemon::tick_soon() {
   busy_ = true;
-  schedule_look();
+  schedule_tick();
 }
 
-void Daemon::look() {
+void Daemon::tick() {
   const double before = monotonic_seconds();
   const std::uint64_t now = unix_time_ns();
-  if (!history_.in_place()) commit();  // which begins a new one: /health is never older than a look
+  if (!history_.in_place()) commit();  // which begins a new one: /health is never older than a tick
   engine_.state().queue_length = leases_.waiting();
   std::vector<Event> events = engine_.tick(now);
   if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
@@ -149,7 +149,7 @@ void Daemon::look() {
   for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, engine_.snapshot(), now);
   for (Event& event : leases_.step(engine_.snapshot(), now, shares(engine_.state())))
     events.push_back(std::move(event));
-  for (const std::string& path : leases_.take_returning()) let_return(engine_.state(), path);
+  for (const std::string& path : leases_.take_returning()) approve_resume(engine_.state(), path);
   if (slices_due_) cut_as_configured(events);
   for (const Workload& ended : engine_.state().ended_workloads) learn_from(ended);
   history::Sample sample = sampler_.take(engine_.state());
@@ -166,10 +166,10 @@ void Daemon::look() {
   last_sample_ = std::move(sample);
   publish(std::move(events));
   stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) { return api_.snapshot(viewer_of(peer)); });
-  ++counters_.looks;
-  last_look_seconds_ = monotonic_seconds() - before;
-  counters_.look_seconds += last_look_seconds_;
-  schedule_look();
+  ++counters_.ticks;
+  last_tick_seconds_ = monotonic_seconds() - before;
+  counters_.tick_seconds += last_tick_seconds_;
+  schedule_tick();
 }
 
 void Daemon::learn_from(const Workload& ended) {
@@ -261,7 +261,7 @@ void Daemon::publish(std::vector<Event> events) {
   if (events.empty()) return;
   const auto stored = history_.append(events);
   if (!stored) last_problem_ = stored.error().what;
-  send_alerts(events);  // a full disk is no reason to be silent about a full GPU
+  send_alerts(events);  // a full disk is not a reason to be silent about a full GPU
   tell(history_.take_late());
   if (stored) tell(events);
 }
@@ -341,7 +341,7 @@ Result<std::vector<std::string>> Daemon::reload() {
   publish(
       {plain_event("config", lines.empty() ? "the configuration was read again: nothing changed"
                                            : fmt::format("the configuration changed: {}", fmt::join(lines, "; ")))});
-  look();
+  tick();
   return lines;
 }
 
@@ -359,8 +359,8 @@ json Daemon::health(bool with_folders) const {
             {"pid", ::getpid()},
             {"started", utc(started_ns_)},
             {"last_look", utc(now.time_ns)},
-            {"looks", counters_.looks},
-            {"look_seconds", counters_.look_seconds},
+            {"looks", counters_.ticks},
+            {"look_seconds", counters_.tick_seconds},
             {"workloads", engine_.registry().workloads().size()},
             {"stream_clients", stream_.subscribers()},
             {"connections", server_.connections()},

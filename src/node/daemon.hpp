@@ -42,7 +42,7 @@ class Daemon final : private ApiHost {
   /// Opens everything: E1501.. of the server, E1911.. of the database, E1601 of the configuration.
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> start(DaemonOptions options);
 
-  /// Until SIGTERM or SIGINT. `ready` is called after the first look.
+  /// Until SIGTERM or SIGINT. `ready` is called after the first tick.
   void run(const std::function<void()>& ready);
 
   /// Lines for a person who started it by hand. `with_link`: also the link that makes an operator of whoever opens it
@@ -53,12 +53,12 @@ class Daemon final : private ApiHost {
   Daemon(DaemonOptions options, config::Configuration configuration, history::History history, std::string state,
          const http::ServerOptions& places);
 
-  void look();
-  void schedule_look();
+  void tick();
+  void schedule_tick();
   void publish(std::vector<history::Event> events);
   void tell(const std::vector<history::Event>& events);
   [[nodiscard]] nlohmann::json shown(const history::Event& event, bool with_details) const;
-  /// Between two looks; a longer stretch was watched by nobody.
+  /// Between two ticks; a longer stretch was watched by nobody.
   static history::TimeMs longest_step(const config::Daemon& settings);
   void count(const std::vector<history::Event>& events);
   void count_time();
@@ -82,9 +82,9 @@ class Daemon final : private ApiHost {
   const std::string& database() override { return database_; }
   const CommandOptions& command_options() override { return options_.command_options; }
   void record(std::vector<history::Event> events) override { publish(std::move(events)); }
-  void look_now() override { look(); }
-  void look_if_stale() override;
-  void look_soon() override;
+  void tick_now() override { tick(); }
+  void tick_if_stale() override;
+  void tick_soon() override;
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
   void report_damage() override { damage_ = true; }
@@ -109,12 +109,12 @@ class Daemon final : private ApiHost {
   http::Server server_;
   LoginTokens login_tokens_;
   Worker worker_;  // ends before what its jobs use
-  http::Watch next_look_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
+  http::Watch next_tick_, commit_, stop_on_term_, stop_on_interrupt_, reload_on_hangup_;
   std::uint64_t started_ns_ = 0, last_sample_ns_ = 0;
   history::Sample last_sample_;
-  double last_look_seconds_ = 0, look_budget_ = 0, look_budget_since_ = 0;
+  double last_tick_seconds_ = 0, tick_budget_ = 0, tick_budget_since_ = 0;
   bool busy_ = true;
-  bool slices_due_ = true;                     // the configuration's, at the next look that sees the devices
+  bool slices_due_ = true;                     // the configuration's, at the next tick that sees the devices
   std::string last_problem_, sample_problem_;  // of storing, and of what was seen; empty: none
   std::string set_aside_, unreachable_;        // of the history that was damaged, and of the socket; empty: neither
   std::atomic<bool> damage_{false};            // a reader found some

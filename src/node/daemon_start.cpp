@@ -164,7 +164,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
                     static_cast<std::uint64_t>(run.lasted) * 1'000'000U);
   }
   api_.install(server_);
-  stream_.on_subscribers([this](std::size_t) { schedule_look(); });
+  stream_.on_subscribers([this](std::size_t) { schedule_tick(); });
 }
 
 }  // namespace ration::node

@@ -176,7 +176,7 @@ void Engine::adopt_known_folders() {
   const char* lost =
       "workloads of folders other than its own are governed again when one more starts there: ration ps.";
   std::string damage = read_state_file(folders_file_, lost, [this](const nlohmann::json& rows) {
-    if (!rows.is_array()) throw std::invalid_argument("it is no list");
+    if (!rows.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<std::pair<std::string, std::uint32_t>> known;
     for (const auto& row : rows)
       known.emplace_back(row.at(0).get<std::string>(), whole_number<std::uint32_t>(row.at(1)));

@@ -28,7 +28,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, ledger::
                          [&](const auto& account) { return gpu_of(state, account.device).has_value(); });
     });
   if (auto good = state.registry.adopt(node->store_.folder(), ::getuid()); !good) return tl::unexpected(good.error());
-  node->look_now();
+  node->tick_now();
   return node;
 }
 
@@ -42,7 +42,7 @@ LocalNode::LocalNode(NodeOptions options, ledger::Store store)
   add("GET", "/api/v1/denials/{id}", [this](const Request& request) { return denial(request.captures.at("id")); });
 }
 
-void LocalNode::look_now() {
+void LocalNode::tick_now() {
   state_.now_ns = unix_time_ns();
   state_.machine = state_.options.query_devices();
   state_.slices = state_.options.slices();

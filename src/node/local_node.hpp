@@ -35,8 +35,8 @@ class LocalNode final : private NodeHost {
   NodeState& state() override { return state_; }
   const char* source() const override { return "direct"; }
   void record(std::vector<history::Event>) override {}  // nobody keeps them
-  void look_now() override;
-  void look_if_stale() override {}
+  void tick_now() override;
+  void tick_if_stale() override {}
   nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }
 
   [[nodiscard]] http::Response denial(const std::string& id);

@@ -1,4 +1,4 @@
-// One thread for questions that take long (reports, series), so that no look is late for them. Used by the daemon.
+// One thread for questions that take long (reports, series), so that no tick is late for them. Used by the daemon.
 // Promises: jobs run one after the other in their order; what waits is bounded; the thread ends with its owner.
 #pragma once
 
@@ -14,14 +14,14 @@ namespace ration::node {
 
 class Worker {
  public:
-  static constexpr std::size_t kMostWaiting = 64;
+  static constexpr std::size_t kMaxWaiting = 64;
 
   Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
   /// False: too many wait already.
   [[nodiscard]] bool post(std::function<void()> job) {
     const std::lock_guard guard(mutex_);
-    if (jobs_.size() >= kMostWaiting) return false;
+    if (jobs_.size() >= kMaxWaiting) return false;
     jobs_.push_back(std::move(job));
     filled_.notify_one();
     return true;

@@ -5,6 +5,7 @@
 #include "base/command.hpp"
 #include "base/units.hpp"
 #include "config/match.hpp"
+#include "policy/promises.hpp"
 #include "policy/slices.hpp"
 
 namespace ration::policy {
@@ -12,7 +13,7 @@ namespace {
 
 /// What the rule of a device, and `free` of it to be kept, ask for and the device does not have.
 void check_rule(const config::DeviceRule& rule, Bytes free, const machine::Device& device,
-                std::vector<config::Problem>& problems) {
+                std::vector<FileProblem>& problems) {
   if (free > device.total)
     problems.push_back({rule.keep_free.origin.file, rule.keep_free.origin.place,
                         fmt::format("keep_free of {} is more than GPU {} has ({})", format_size(free), device.index,
@@ -36,21 +37,22 @@ Bytes kept_free(const config::Configuration& configuration, const machine::Devic
   return rule->keep_free.value.on(device.total, device.room()).value_or(Bytes{0});
 }
 
-std::vector<config::Problem> broken_promises(const config::Configuration& configuration,
-                                             const std::vector<machine::Device>& devices) {
-  std::vector<config::Problem> problems;
+std::vector<FileProblem> broken_promises(const config::Configuration& configuration,
+                                         const std::vector<machine::Device>& devices) {
+  std::vector<FileProblem> problems;
   for (const machine::Device& device : devices) {
     const Bytes free = kept_free(configuration, device);
     if (const config::DeviceRule* rule = config::device_for(configuration, device.index, device.uuid, device.name);
         rule != nullptr)
       check_rule(*rule, free, device, problems);
-    Bytes promised = free;
+    Promises promises{free};
     const config::Tenant* last = nullptr;
     for (const config::Tenant& tenant : configuration.tenants) {
-      if (!tenant.guarantee.value.is_set() || promised > device.total) continue;
-      promised += tenant.guarantee.value.on(device.total, device.room()).value_or(Bytes{0});
+      if (!tenant.guarantee.value.is_set() || promises.total() > device.total) continue;
+      promises.set_tenant(tenant.name.value, tenant.guarantee.value.on(device.total, device.room()).value_or(Bytes{0}));
       last = &tenant;
     }
+    const Bytes promised = promises.total();
     if (promised <= device.total || last == nullptr) continue;
     const std::string beside = free == Bytes{0} ? "" : fmt::format(" and the {} kept free", format_size(free));
     problems.push_back(
@@ -63,9 +65,9 @@ std::vector<config::Problem> broken_promises(const config::Configuration& config
   return problems;
 }
 
-Error too_much(const std::vector<config::Problem>& broken) {
-  const config::Problem& first = broken.front();
-  return {"E1304", fmt::format("{}: {} (nothing was applied)", config::place_text(first), first.what), first.fix, 2};
+Error too_much(const std::vector<FileProblem>& broken) {
+  const FileProblem& first = broken.front();
+  return {"E1304", fmt::format("{}: {} (nothing was applied)", place_text(first), first.what), first.fix, 2};
 }
 
 }  // namespace ration::policy

@@ -14,10 +14,10 @@ namespace ration::policy {
 /// What tenants are guaranteed, beside what is kept free, must be there on every device. A problem for each device on
 /// which it is not, at the guarantee that is too much; and for what is kept free, or slices, that one device alone has
 /// not. Slices beside guarantees: the daemon says so when it cuts them.
-[[nodiscard]] std::vector<config::Problem> broken_promises(const config::Configuration& configuration,
-                                                           const std::vector<machine::Device>& devices);
+[[nodiscard]] std::vector<FileProblem> broken_promises(const config::Configuration& configuration,
+                                                       const std::vector<machine::Device>& devices);
 
 /// E1304, of the first of them.
-[[nodiscard]] Error too_much(const std::vector<config::Problem>& broken);
+[[nodiscard]] Error too_much(const std::vector<FileProblem>& broken);
 
 }  // namespace ration::policy

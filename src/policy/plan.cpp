@@ -28,8 +28,8 @@ Result<void> parse_on_deny(const std::string& text, Plan& plan) {
       return {};
     }
   }
-  return fail("E1408", fmt::format("'{}' is no answer to a denial.", text), "Write --on-deny fail, wait or wait:30s.",
-              2);
+  return fail("E1408", fmt::format("'{}' is not an answer to a denial.", text),
+              "Write --on-deny fail, wait or wait:30s.", 2);
 }
 
 Result<void> join_labels(const std::vector<std::string>& labels, std::string& out) {
@@ -131,8 +131,7 @@ Result<void> enter_devices(const Wish& wish, const machine::Machine& machine, co
             fmt::format("--limit {}, or a smaller --guarantee", exact_size(*guarantee)), 2);
       }
       account.guarantee = *guarantee;
-      if (auto good = can_promise(device, store, *guarantee, wish.name.empty() ? "this run" : wish.name); !good)
-        return good;
+      if (auto good = promises_on(device, store).can_add(device, plan.tenant, *guarantee); !good) return good;
     }
     plan.accounts.push_back(account);
   }
@@ -187,41 +186,18 @@ Result<Bytes> guarantee_on(const machine::Device& device, const std::string& tex
 }
 
 Promises promises_on(const machine::Device& device, const ledger::Store& store) {
-  Promises sum;
-  const auto books = store.list();
+  Bytes sliced;
   if (const auto slices = read_slices(store)) {
-    for (const Slice& slice : *slices) {
-      if (slice.uuid == device.uuid) sum.total += slice.size;
-    }
+    for (const Slice& slice : *slices)
+      if (slice.uuid == device.uuid) sliced += slice.size;
   }
-  for (const auto& book : books) {
-    if (!book.live) continue;
-    for (const auto& account : book.contents.accounts) {
-      if (account.device != device.bytes || account.guarantee == Bytes{0}) continue;
-      if (book.contents.slice.empty()) sum.total += account.guarantee;
-      sum.taken += std::min(account.guarantee, account.used);
-    }
-  }
-  return sum;
-}
-
-Result<void> can_promise(const machine::Device& device, const ledger::Store& store, Bytes guarantee,
-                         const std::string& who, const std::string& except) {
-  Bytes promised = promises_on(device, store).total;
+  Promises promises{sliced};
   for (const auto& book : store.list()) {
-    if (!book.live || book.contents.name != except || !book.contents.slice.empty()) continue;
-    for (const auto& account : book.contents.accounts) {
-      if (account.device == device.bytes) promised -= account.guarantee;
-    }
+    if (!book.live || !book.contents.slice.empty()) continue;
+    for (const auto& account : book.contents.accounts)
+      if (account.device == device.bytes) promises.add_workload(book.contents.tenant, account.guarantee, account.used);
   }
-  if (promised + guarantee <= device.total) return {};
-  const Bytes left = device.total > promised ? round_down(device.total - promised, kGranule) : Bytes{0};
-  return fail("E1304",
-              fmt::format("guarantee {} for {} cannot be promised: GPU {} has already promised {} of {}.",
-                          format_size(guarantee), who, device.index, format_size(promised), format_size(device.total)),
-              left > Bytes{0} ? fmt::format("The smallest change that fits: --guarantee {}", exact_size(left))
-                              : std::string("Leave the guarantee out, or end one of those that hold it: ration ps"),
-              4);
+  return promises;
 }
 
 Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const ledger::Store& store,

@@ -10,6 +10,7 @@
 
 #include "ledger/store.hpp"
 #include "machine/devices.hpp"
+#include "policy/promises.hpp"
 
 namespace ration::policy {
 
@@ -60,15 +61,7 @@ using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 /// size_on(), or 0 where it takes the guarantee away. E1102 for `unlimited`.
 [[nodiscard]] Result<Bytes> guarantee_on(const machine::Device& device, const std::string& text);
 
-/// Bytes of the device that are promised: slices, and guarantees of running workloads outside them.
-struct Promises {
-  Bytes total;
-  Bytes taken;  ///< of these, held already by those they were promised to
-};
+/// As the books of one user and the slices say it: guarantees of running workloads outside slices, and these.
 [[nodiscard]] Promises promises_on(const machine::Device& device, const ledger::Store& store);
-
-/// E1304 if `guarantee` more bytes cannot be promised on the device.
-[[nodiscard]] Result<void> can_promise(const machine::Device& device, const ledger::Store& store, Bytes guarantee,
-                                       const std::string& who, const std::string& except = {});
 
 }  // namespace ration::policy

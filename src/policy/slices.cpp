@@ -139,12 +139,12 @@ Result<std::vector<Bytes>> ratio_shares(const machine::Device& device, const std
     const std::string entry = text.substr(at, colon - at);
     at = colon + 1;
     if (entry.empty() || entry.size() > 6 || entry.find_first_not_of("0123456789") != std::string::npos) {
-      return fail("E1602", fmt::format("'{}' is no ratio.", text), "--ratio 40:60", 2);
+      return fail("E1602", fmt::format("'{}' is not a ratio.", text), "--ratio 40:60", 2);
     }
     parts.push_back(std::stoull(entry));
     sum += parts.back();
   }
-  if (sum == 0) return fail("E1602", fmt::format("'{}' is no ratio.", text), "--ratio 40:60", 2);
+  if (sum == 0) return fail("E1602", fmt::format("'{}' is not a ratio.", text), "--ratio 40:60", 2);
   std::vector<Bytes> shares;
   for (const std::uint64_t part : parts) shares.emplace_back(device.total.count() / sum * part);
   return fitting(device, shares);

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned int CU_MEM_ATTACH_GLOBAL = 1;  // any stream may use it
 // What the driver hands out is aligned to so much; more is cut out of a larger block.
 constexpr std::uint64_t kDriverAlignment = 256;
-constexpr std::uint64_t kLargestAlignment = 2 << 20;
+constexpr std::uint64_t kMaxAlignment = 2 << 20;
 // By so much a pool of the driver's grows (seen on the drivers that src/shim/hooks/pools.cpp names).
 constexpr Bytes kPoolStep{32 << 20};
 
@@ -76,8 +76,7 @@ bool DriverBlocks::pool_may_grow(std::uint64_t bytes) {
 }
 
 Failure DriverBlocks::allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) {
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kLargestAlignment)
-    return Failure::kBadAlignment;
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > kMaxAlignment) return Failure::kBadAlignment;
   if (size > kUnlimited) return Failure::kBadSize;
   address = 0;
   if (size == Bytes{0}) return Failure::kNone;

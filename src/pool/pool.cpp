@@ -9,7 +9,7 @@ namespace ration::pool {
 namespace {
 
 // Blocks up to this share granules with small ones.
-constexpr std::uint64_t kLargestOfSmallZone = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxSmallZoneBlock = std::uint64_t{1} << 20;
 // More addresses than the device has bytes, so that a large block always finds a place side by side; no more than that,
 // since a process's device addresses are shared by all that it does.
 constexpr std::uint64_t kAddressesPerByte = 4;
@@ -158,7 +158,7 @@ Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std
   const std::lock_guard guard(lock_);
   if (own.has_counts()) own.publish();  // so that the peak is exact
   if (const Failure failure = alive(); failure != Failure::kNone) return failure;
-  Zone& zone = size.count() <= kLargestOfSmallZone ? *small_zone_ : *large_zone_;
+  Zone& zone = size.count() <= kMaxSmallZoneBlock ? *small_zone_ : *large_zone_;
   Run run;
   const Failure failure = take_run(zone, static_cast<std::uint32_t>(units), unit_alignment, tag_of(stream), run);
   if (failure != Failure::kNone) return failure;

@@ -43,7 +43,7 @@ class Pool final : public Allocator {
   Failure allocate(Stream stream, Bytes size, std::uint64_t alignment, std::uint64_t& address) override {
     const std::uint64_t wanted = std::max(size, options_.min_block).count();
     // A size of 0 and an alignment of 0 fall through, too.
-    if (wanted <= kLargestSmall && size > Bytes{0} && alignment - 1 < kStep && (alignment & (alignment - 1)) == 0)
+    if (wanted <= kMaxSmallBlock && size > Bytes{0} && alignment - 1 < kStep && (alignment & (alignment - 1)) == 0)
         [[likely]] {
       return ThreadCache::of(*this, number_, stream)->allocate(class_of(wanted), address);
     }
@@ -132,7 +132,7 @@ class Pool final : public Allocator {
   bool device_lost_ = false;
   std::atomic<Life> life_{Life::kOpen};
 
-  // Statistics. Blocks above kLargestSmall under lock_; the others are counted by the thread caches.
+  // Statistics. Blocks above kMaxSmallBlock under lock_; the others are counted by the thread caches.
   struct Counts {
     std::uint64_t allocations = 0, largest = 0, live = 0;
   } counts_;

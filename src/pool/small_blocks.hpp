@@ -12,19 +12,19 @@
 
 namespace ration::pool {
 
-inline constexpr std::uint64_t kLargestSmall = 64 << 10;
+inline constexpr std::uint64_t kMaxSmallBlock = 64 << 10;
 inline constexpr std::uint64_t kStep = 256;  // the alignment that everybody gets
 inline constexpr int kClasses = 28;
 
 /// Multiples of 256 up to 2 KiB, then four steps for each doubling.
 struct Classes {
   std::array<std::uint32_t, kClasses> size{};
-  std::array<std::uint8_t, kLargestSmall / kStep + 1> of{};  ///< by size in steps, rounded up
+  std::array<std::uint8_t, kMaxSmallBlock / kStep + 1> of{};  ///< by size in steps, rounded up
 
   constexpr Classes() {
     int count = 0;
     for (std::uint32_t bytes = kStep; bytes <= 2048; bytes += kStep) size[static_cast<std::size_t>(count++)] = bytes;
-    for (std::uint32_t power = 2048; power < kLargestSmall; power *= 2) {
+    for (std::uint32_t power = 2048; power < kMaxSmallBlock; power *= 2) {
       for (std::uint32_t quarter = 1; quarter <= 4; ++quarter)
         size[static_cast<std::size_t>(count++)] = power + power / 4 * quarter;
     }
@@ -36,9 +36,9 @@ struct Classes {
   }
 };
 inline constexpr Classes kClassTable;
-static_assert(kClassTable.size[7] == 2048 && kClassTable.size[kClasses - 1] == kLargestSmall);
+static_assert(kClassTable.size[7] == 2048 && kClassTable.size[kClasses - 1] == kMaxSmallBlock);
 
-/// The class of a size from 1 to kLargestSmall.
+/// The class of a size from 1 to kMaxSmallBlock.
 [[nodiscard]] inline int class_of(std::uint64_t size) noexcept { return kClassTable.of[(size + kStep - 1) / kStep]; }
 [[nodiscard]] inline std::uint32_t class_size(int size_class) noexcept {
   return kClassTable.size[static_cast<std::size_t>(size_class)];

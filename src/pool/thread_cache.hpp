@@ -80,20 +80,20 @@ class ThreadCache {
   [[nodiscard]] bool has_counts() const noexcept { return unpublished() != 0 || highest() != 0; }
 
  private:
-  static constexpr std::uint32_t kMost = 32;
+  static constexpr std::uint32_t kMaxBlocks = 32;
   static constexpr std::uint32_t kBytesOfAClass = 256 << 10;
   // The counts are handed on when they have moved by this much.
   static constexpr std::int64_t kPublishAt = 512 << 10;
   static constexpr std::array<std::uint8_t, kClasses> kCapacity = [] {
     std::array<std::uint8_t, kClasses> result{};
     for (std::size_t index = 0; index < kClasses; ++index)
-      result[index] = static_cast<std::uint8_t>(std::clamp(kBytesOfAClass / kClassTable.size[index], 2U, kMost));
+      result[index] = static_cast<std::uint8_t>(std::clamp(kBytesOfAClass / kClassTable.size[index], 2U, kMaxBlocks));
     return result;
   }();
 
   struct Bin {
     std::uint32_t count = 0;
-    CachedBlock block[kMost];
+    CachedBlock block[kMaxBlocks];
   };
   struct Last {
     std::uint64_t pool;

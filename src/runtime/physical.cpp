@@ -32,7 +32,7 @@ bool is_uuid(const std::string& text, const ledger::DeviceUuid& uuid) {
   return (kind == "GPU-" || kind == "MIG-") && text.size() > 4 && digits_of(uuid).starts_with(text.substr(4));
 }
 
-std::vector<PhysicalGpu> look_at_gpus() {
+std::vector<PhysicalGpu> query_gpus() {
   const driver::Driver* driver = driver::Driver::get();
   int count = 0;
   std::vector<PhysicalGpu> result;

@@ -23,7 +23,7 @@ struct PhysicalGpu {
 [[nodiscard]] bool is_uuid(const std::string& text, const ledger::DeviceUuid& uuid);
 
 /// In the driver's order. Empty: there is no driver, or no device. Makes no context.
-[[nodiscard]] std::vector<PhysicalGpu> look_at_gpus();
+[[nodiscard]] std::vector<PhysicalGpu> query_gpus();
 
 /// Bytes in use on the device, by whomever, as the management library tells without a context. Absent: there is no such
 /// library, or it does not know the device.

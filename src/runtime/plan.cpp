@@ -95,7 +95,7 @@ std::vector<std::size_t> parse_visible_list(const std::string& list, std::size_t
     const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), id);
     if (error != std::errc() || end != entry.data() + entry.size()) {
       throw InvalidArgumentError(
-          fmt::format("'visible_device_list' has an entry that is no number: '{}' in '{}'", entry, list));
+          fmt::format("'visible_device_list' has an entry that is not a number: '{}' in '{}'", entry, list));
     }
     if (id < 0 || static_cast<std::size_t>(id) >= count) {
       throw InvalidArgumentError(

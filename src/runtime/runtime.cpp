@@ -30,7 +30,7 @@ std::vector<PhysicalDevice> of_type(const std::vector<PhysicalDevice>& devices,
   return result;
 }
 
-constexpr std::uint64_t kSmallestLimit = 2 << 20;
+constexpr std::uint64_t kMinLimit = 2 << 20;
 
 /// Not above what any device has, so that bytes of it can be counted.
 bool is_limit_in_mib(double mib) { return mib > 0 && mib < 1e9; }
@@ -73,7 +73,7 @@ Runtime::~Runtime() = default;
 void Runtime::State::look() {
   if (looked) return;
   looked = true;
-  gpus = look_at_gpus();
+  gpus = query_gpus();
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // what is left of it by a limit of its own is not the device
     if (const auto own = own_account(gpu)) gpus[gpu].total = whole_of(*own->book, own->account);
   physical.push_back({"/physical_device:CPU:0", "CPU"});
@@ -311,7 +311,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     const double fraction = options.per_process_gpu_memory_fraction > 0 ? options.per_process_gpu_memory_fraction
                                                                         : environment.fraction.value_or(0);
     if (!(fraction >= 0 && fraction <= 64))
-      throw InvalidArgumentError(fmt::format("{} is no share of a GPU's memory.", fraction));
+      throw InvalidArgumentError(fmt::format("{} is not a share of a GPU's memory.", fraction));
     const bool managed = fraction > 1 || options.use_unified_memory;
     if (managed && gpu.capability_major < 6) {
       throw InvalidArgumentError(
@@ -339,7 +339,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
       }
       limit = Bytes{(all - reserve).count() / parts[device.gpu]};
     }
-    if (limit < Bytes{kSmallestLimit}) {
+    if (limit < Bytes{kMinLimit}) {
       throw InvalidArgumentError(fmt::format("a limit of {} on GPU {} leaves nothing: memory comes in pieces of 2 MiB.",
                                              format_size(limit), device.gpu));
     }

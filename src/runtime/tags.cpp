@@ -13,8 +13,8 @@ thread_local std::string own_tag;
 }  // namespace
 
 bool is_tag(const std::string& text) {
-  constexpr std::size_t kLongest = 256;
-  if (text.size() > kLongest) return false;
+  constexpr std::size_t kMaxLength = 256;
+  if (text.size() > kMaxLength) return false;
   for (std::size_t i = 0; i < text.size();) {
     const auto first = static_cast<unsigned char>(text[i]);
     const std::size_t length = first < 0x80   ? 1

@@ -10,7 +10,7 @@
 namespace ration::top {
 namespace {
 
-constexpr std::size_t kLongestInput = 300;
+constexpr std::size_t kMaxInput = 300;
 
 void say(View& view, std::string text, bool bad = false) {
   view.message = std::move(text);
@@ -148,7 +148,7 @@ Pressed press_on_prompt(View& view, const Key& key) {
     case Key::Kind::kLetter:
       if (key.letter == 0x15)  // Ctrl-U, as in a shell
         text.clear();
-      else if (key.letter >= 0x20 && key.letter != 0x7f && text.size() < kLongestInput)
+      else if (key.letter >= 0x20 && key.letter != 0x7f && text.size() < kMaxInput)
         text += utf8_of(key.letter);
       break;
     default:

@@ -12,8 +12,8 @@
 namespace ration::top {
 namespace {
 
-constexpr std::size_t kLongest = 1000;  // letters of a filter
-constexpr int kDeepest = 50;            // parentheses within each other
+constexpr std::size_t kMaxLength = 1000;  // letters of a filter
+constexpr int kDeepest = 50;              // parentheses within each other
 
 bool contains(std::string_view text, const std::string& part) { return lower(text).find(part) != std::string::npos; }
 
@@ -211,7 +211,7 @@ class FilterParser {
 
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.find_first_not_of(" \t\n") == std::string_view::npos) return Filter{};
-  if (text.size() > kLongest) return not_understood(fmt::format("a filter has at most {} letters.", kLongest));
+  if (text.size() > kMaxLength) return not_understood(fmt::format("a filter has at most {} letters.", kMaxLength));
   return FilterParser(text).parse();
 }
 

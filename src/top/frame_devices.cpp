@@ -21,8 +21,8 @@ constexpr std::array<Pattern, 8> kPatterns{{{"█", {Colour::kCyan}},
                                             {"◆", {Colour::kMagenta}}}};
 constexpr Pattern kUngoverned{"░", {Colour::kRed}};
 constexpr Pattern kUnexplained{"≡", kDim};
-constexpr Bytes kMost{std::uint64_t{1} << 50U};  // no sum of what somebody claims may wrap
-constexpr std::size_t kMostTenants = 6;          // named on one device; the others are one part
+constexpr Bytes kMaxSum{std::uint64_t{1} << 50U};  // no sum of what somebody claims may wrap
+constexpr std::size_t kMaxTenants = 6;             // named on one device; the others are one part
 
 Bytes held(const std::optional<Bytes>& bytes) { return bytes.value_or(Bytes{0}); }
 
@@ -31,7 +31,7 @@ Bytes promised_and_free(const View& view, const Device& device) {
   Bytes sum;
   for (const Row& row : view.model.rows) {
     if (!row.governed || row.gpu != device.gpu || !row.used) continue;
-    const Bytes promised = std::min(held(row.guarantee), kMost);
+    const Bytes promised = std::min(held(row.guarantee), kMaxSum);
     if (promised > *row.used) sum += promised - *row.used;
   }
   return std::min(sum, held(device.free));
@@ -122,9 +122,9 @@ std::vector<Part> parts_of(const View& view, const Device& device) {
   for (const Row& row : view.model.rows) {
     if (!row.governed || row.gpu != device.gpu) continue;
     Part& part = tenants[row.tenant];
-    part.used += std::min(held(row.used), kMost);
+    part.used += std::min(held(row.used), kMaxSum);
     if (row.limited())
-      part.limit = part.limit.value_or(Bytes{0}) + std::min(*row.limit, kMost);
+      part.limit = part.limit.value_or(Bytes{0}) + std::min(*row.limit, kMaxSum);
     else
       without_limit.insert(row.tenant);
   }
@@ -142,10 +142,10 @@ std::vector<Part> parts_of(const View& view, const Device& device) {
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& one, const Part& other) { return one.used > other.used; });
-  if (parts.size() > kMostTenants) {
-    Part others{fmt::format("{} others", parts.size() - kMostTenants), {"+", kPlain}, {}, {}, false};
-    for (std::size_t i = kMostTenants; i < parts.size(); ++i) others.used += parts[i].used;
-    parts.resize(kMostTenants);
+  if (parts.size() > kMaxTenants) {
+    Part others{fmt::format("{} others", parts.size() - kMaxTenants), {"+", kPlain}, {}, {}, false};
+    for (std::size_t i = kMaxTenants; i < parts.size(); ++i) others.used += parts[i].used;
+    parts.resize(kMaxTenants);
     parts.push_back(others);
   }
   for (Part& part : parts)

@@ -12,7 +12,7 @@ std::vector<std::string> help_lines(const View& view) {
                                  "e       events, newest last          /   filter        o   sort",
                                  "F       full      c   compact        q   quit          ?   this page"};
   if (view.read_only)
-    lines.emplace_back("Read-only: who is no operator changes limits with ration set (their own, downwards).");
+    lines.emplace_back("Read-only: who is not an operator changes limits with ration set (their own, downwards).");
   else
     lines.emplace_back("s       set its limit                t   ask it to give memory back");
   const std::vector<std::string> rest{

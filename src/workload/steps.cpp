@@ -31,7 +31,7 @@ class Player {
     const std::uint64_t size = parse_size(step.size, Bytes{total}, Bytes{available}).value_or(Bytes{0}).count();
     bool complete = step.more ? take(size) : hold(size);
     if (!complete && !refused(step.more ? size : block())) return false;
-    // From now on: what it had to wait for is no part of the step.
+    // From now on: what it had to wait for is not a part of the step.
     auto asked = Clock::now();
     const auto end = asked + scaled(std::chrono::nanoseconds(step.nanoseconds));
     if (step.idle || step.more) std::this_thread::sleep_until(end);

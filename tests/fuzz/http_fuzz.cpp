@@ -64,7 +64,7 @@ void request(std::string_view bytes) {
   parser.feed(bytes);
   const auto target = parse_target(parser.target());
   if (!target) return;
-  require(target->path.front() == '/' && target->query.size() <= kMostParameters);
+  require(target->path.front() == '/' && target->query.size() <= kMaxParameters);
   static const Router kRouter = [] {
     Router router;
     for (const char* pattern : {"/{file...}", "/api/v1/workloads", "/api/v1/workloads/{name}",

@@ -198,7 +198,7 @@ function windowOf(text: string, now: number): { from: number; to: number; period
 function usage(world: World, query: URLSearchParams): Answer {
   const now = Date.now(), by = query.get("by") ?? "tenant", asked = query.get("basis") ?? "used", price = query.get("price");
   const window = windowOf(query.get("window") ?? "thismonth", now), label = /^label:(.+)$/.exec(by)?.[1];
-  if (!window) return refuse(400, "E1916", "Bad Request", `'${query.get("window")}' is no window.`, "Write 24h, 7d, 2026-01, thismonth or lastmonth.");
+  if (!window) return refuse(400, "E1916", "Bad Request", `'${query.get("window")}' is not a window.`, "Write 24h, 7d, 2026-01, thismonth or lastmonth.");
   if (!label && !["tenant", "user", "workload", "gpu", "day"].includes(by)) return refuse(400, "E1916", "Bad Request", `a report cannot be made by '${by}'.`, "One of: tenant, user, workload, label:KEY, gpu, day.");
   if (price !== null && !/^\d+(\.\d+)?$/.test(price)) return refuse(400, "E1916", "Bad Request", `'${price}' is not a price of one GiB·h.`, "Write it as 0.031; at most 10000.");
   const basis: Usage["basis"] = asked === "max" ? "max(used,guarantee)" : (asked as Usage["basis"]);

@@ -99,10 +99,10 @@ std::string cents(std::int64_t hundredths) {
 }
 
 std::string figures(double value) {
-  constexpr int kMost = 9;
+  constexpr int kMaxDigits = 9;
   const double size = std::abs(value);
   const int decimals =
-      size == 0 || size >= 10 ? 1 : std::min(kMost, 2 - static_cast<int>(std::floor(std::log10(size))));
+      size == 0 || size >= 10 ? 1 : std::min(kMaxDigits, 2 - static_cast<int>(std::floor(std::log10(size))));
   std::string text = fmt::format("{:.{}f}", size, decimals);
   if (size > 0 && text.find_first_not_of("0.") == std::string::npos) return value < 0 ? "> -1e-9" : "< 1e-9";
   while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();

@@ -9,7 +9,7 @@ namespace {
 
 /// Who is believed first: what the driver confirms, then what it does not tell of, then what it knows better; the less
 /// a book says beyond what the driver saw (or beyond its limit), the sooner.
-std::pair<int, Bytes> beyond_belief(const AccountView& account) {
+std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   Bytes seen;
   bool told = true;
   for (const ProcessView& process : account.processes) {
@@ -21,11 +21,11 @@ std::pair<int, Bytes> beyond_belief(const AccountView& account) {
 }
 
 /// A book that says more than there is must not spoil the accounts of the others: it is the last to be believed.
-std::vector<const AccountView*> credible_first(const std::vector<AccountView>& accounts) {
+std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& accounts) {
   std::vector<const AccountView*> order;
   for (const AccountView& account : accounts) order.push_back(&account);
   std::stable_sort(order.begin(), order.end(), [](const AccountView* left, const AccountView* right) {
-    return beyond_belief(*left) < beyond_belief(*right);
+    return overreport_rank(*left) < overreport_rank(*right);
   });
   return order;
 }
@@ -36,7 +36,7 @@ std::vector<const AccountView*> credible_first(const std::vector<AccountView>& a
 Bytes Sampler::new_peak(const Workload& workload, std::uint32_t account, Bytes used) {
   auto& known = peaks_[workload.path];
   known.resize(std::max<std::size_t>(known.size(), account + 1));
-  const Bytes peak = std::min(workload.book.accounts[account].peak, Bytes{history::kLargestDevice});
+  const Bytes peak = std::min(workload.book.accounts[account].peak, Bytes{history::kMaxDevice});
   if (peak <= known[account]) return used;
   known[account] = peak;
   return std::max(peak, used);
@@ -59,12 +59,12 @@ history::Sample Sampler::take(NodeState& state) {
                               device.ungoverned,
                               device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0})});
   }
-  for (const AccountView* each : credible_first(state.snapshot.accounts)) {
+  for (const AccountView* each : trusted_first(state.snapshot.accounts)) {
     const AccountView& account = *each;
     const auto place = places.find(account.uuid);
     if (place == places.end()) continue;
     const Workload& workload = state.registry.workloads().at(account.path);
-    const Bytes used = std::min(account.credible(), left[place->second]);
+    const Bytes used = std::min(account.trusted_usage(), left[place->second]);
     left[place->second] -= used;
     const Bytes peak = new_peak(workload, account.account, used);
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
@@ -74,7 +74,7 @@ history::Sample Sampler::take(NodeState& state) {
                                 denials_of(workload, account.account), history::TimeMs{0},
                                 command_hash(account.command)});
   }
-  // Begun and over between two looks, or denied and over: nothing was held at the looks, and it was there all the
+  // Begun and over between two ticks, or denied and over: nothing was held at the ticks, and it was there all the
   // same.
   for (const Workload& workload : std::exchange(state.ended_workloads, {})) {
     for (std::uint32_t account = 0; account < workload.book.accounts.size(); ++account) {

@@ -33,8 +33,8 @@ class ApiHost : public NodeHost {
   virtual const std::string& database() = 0;
   /// Of commands that are about this daemon.
   virtual const CommandOptions& command_options() = 0;
-  /// Something is about to change: the next look comes at the quicker rate.
-  virtual void look_soon() = 0;
+  /// Something is about to change: the next tick comes at the quicker rate.
+  virtual void tick_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
   /// The operators' token for the one-time token of a link; none: there is no such link, it was used, or is too old.

@@ -23,10 +23,10 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   const auto found = body.find("guarantees");
   if (found == body.end() || found->is_null()) return wanted;
   const char* fix = R"("guarantees": {"GPU-…": 4294967296})";
-  if (!found->is_object()) return fail("E1521", "'guarantees' is no object of bytes by device.", fix, 2);
+  if (!found->is_object()) return fail("E1521", "'guarantees' is not an object of bytes by device.", fix, 2);
   for (const auto& [uuid, bytes] : found->items()) {
     if (!bytes.is_number_unsigned())
-      return fail("E1521", fmt::format("'guarantees': what {} is to promise is no number of bytes.", uuid), fix, 2);
+      return fail("E1521", fmt::format("'guarantees': what {} is to promise is not a number of bytes.", uuid), fix, 2);
     wanted[uuid] = std::min(Bytes{bytes.get<std::uint64_t>()}, kUnlimited);
   }
   return wanted;
@@ -41,7 +41,7 @@ void Api::install_changes(http::Server& server) {
                  [this, action = std::string(action), state = std::string(state)](const Request& request) {
                    Engine& engine = host_.engine();
                    const std::string& name = request.captures.at("name");
-                   look_before_change(host_, request);
+                   tick_before_change(host_, request);
                    const Caller caller = caller_of(request);
                    std::vector<history::Event> events;
                    const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
@@ -49,7 +49,7 @@ void Api::install_changes(http::Server& server) {
                                                           : trim(engine.state(), name, caller);
                    if (!done) return http::problem(done.error());
                    host_.record(std::move(events));
-                   host_.look_soon();
+                   host_.tick_soon();
                    const auto named = engine.registry().named(name, caller.user);
                    return answer("moving", {{"workload", named ? (*named)->book.name : name}, {"state", state}}, 202);
                  });
@@ -84,7 +84,7 @@ void Api::install_changes(http::Server& server) {
     const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(request.peer, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
     const bool wants_promises = !guarantees->empty();
-    if (wants_promises) look_before_change(host_, request);  // what was promised to somebody who has ended is free
+    if (wants_promises) tick_before_change(host_, request);  // what was promised to somebody who has ended is free
     for (const DeviceView& device : host_.engine().snapshot().devices) {
       if (!wants_promises) break;
       const auto more = guarantees->find(device.device.uuid);
@@ -105,9 +105,9 @@ void Api::install_changes(http::Server& server) {
     }
     host_.engine().state().allowed.emplace(*request.peer.uid, assigned->tenant);
     if (*made)
-      host_.look_now();
+      host_.tick_now();
     else
-      host_.look_soon();
+      host_.tick_soon();
     return answer("registered", {{"tenant", assigned->tenant}});
   });
 

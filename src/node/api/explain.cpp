@@ -80,7 +80,7 @@ Error not_yours(const std::string& what, const std::string& user) {
 }
 
 // A process in no book: who, where from, how much, and what is done about it.
-json stranger_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
+json ungoverned_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
   const UngovernedView& first = *views.front();
   json answer{{"pid", first.process.pid}, {"governed", false}};
   if (first.policy != nullptr)
@@ -129,8 +129,8 @@ json rows_of(const Holding& holding) {
       row("context", "CUDA context", holding.contexts_counted ? std::optional(holding.context) : std::nullopt,
           holding.contexts_counted ? "book, measured when it was made" : "account = heap: contexts are not entered"),
       row("unrequested", "not requested (code, local memory of kernels)", holding.unrequested,
-          "driver minus book at several looks; the limit binds it"),
-      row("unexplained", "not explained (newer than these looks)",
+          "driver minus book at several ticks; the limit binds it"),
+      row("unexplained", "not explained (newer than these ticks)",
           driver ? std::optional(*driver - std::min(*driver, in_driver)) : std::nullopt,
           driver ? "driver minus the rows above, but for managed" : holding.untold)};
 }
@@ -162,7 +162,7 @@ std::vector<std::string> sentences(const Overrun& overrun, const std::function<s
   return lines;
 }
 
-std::string way_out(const Overrun& overrun, const Overrunner& who) {
+std::string suggested_fix(const Overrun& overrun, const OverLimitAccount& who) {
   const std::string trim = command({"trim", who.workload}) + "   or start it again";
   if (!who.held_back_by.empty()) return trim;
   const std::string enough = exact_size(round_up(overrun.over + overrun.limit, kGranule));
@@ -171,17 +171,14 @@ std::string way_out(const Overrun& overrun, const Overrunner& who) {
                              : command({"set", who.workload, "--limit", enough}));
 }
 
-json overrun_json(const Overrun& overrun, const Overrunner& who) {
+json overrun_json(const Overrun& overrun, const OverLimitAccount& who) {
   const auto lines = sentences(overrun, [](Bytes bytes) { return format_size(bytes); });
   std::string text = fmt::format("{}", fmt::join(lines, "; "));
   if (!who.held_back_by.empty()) text += fmt::format("; its limit is held back: {}", who.held_back_by);
-  json answer{{"over_bytes", overrun.over.count()},
-              {"pooled_bytes", overrun.pooled.count()},
-              {"context_bytes", overrun.context.count()},
-              {"live_bytes", overrun.live.count()},
-              {"movable_bytes", overrun.movable.count()},
-              {"text", text},
-              {"fix", way_out(overrun, who)}};
+  json answer{{"over_bytes", overrun.over.count()},       {"pooled_bytes", overrun.pooled.count()},
+              {"context_bytes", overrun.context.count()}, {"live_bytes", overrun.live.count()},
+              {"movable_bytes", overrun.movable.count()}, {"text", text},
+              {"fix", suggested_fix(overrun, who)}};
   if (!who.held_back_by.empty()) answer["held_back_by"] = who.held_back_by;
   return answer;
 }
@@ -243,12 +240,12 @@ Result<json> explain_process(const Snapshot& snapshot, const std::string& pid, c
                 {"command", process.at("command")},
                 {"accounts", std::move(accounts)}};
   }
-  std::vector<const UngovernedView*> strangers;
+  std::vector<const UngovernedView*> ungoverned;
   for (const UngovernedView& view : snapshot.ungoverned)
-    if (is_meant(view.process)) strangers.push_back(&view);
-  if (strangers.empty())
+    if (is_meant(view.process)) ungoverned.push_back(&view);
+  if (ungoverned.empty())
     return fail("E1801", fmt::format("no process {} holds memory of a GPU here.", pid), "ration ps", 3);
-  return stranger_json(snapshot, strangers, viewer);
+  return ungoverned_json(snapshot, ungoverned, viewer);
 }
 
 json explain_tenant(const Snapshot& snapshot, const std::string& tenant) {
@@ -277,11 +274,11 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   json rows = json::array();
   for (const AccountView& account : snapshot.accounts) {
     if (account.gpu != device.device.index) continue;
-    const Bytes credible = account.credible();
+    const Bytes trusted = account.trusted_usage();
     std::string source = "book, limit " + format_size(account.limit);
-    if (credible < account.used)
+    if (trusted < account.used)
       source += fmt::format("; it says {}, and none of it is there", format_size(account.used));
-    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, credible, source));
+    rows.push_back(row(account.workload, account.tenant + "/" + account.workload, trusted, source));
   }
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;

@@ -34,14 +34,14 @@ struct Overrun {
 [[nodiscard]] std::vector<std::string> sentences(const Overrun& overrun,
                                                  const std::function<std::string(Bytes)>& size_text);
 /// The account that is over its limit.
-struct Overrunner {
+struct OverLimitAccount {
   std::string workload;
   std::optional<int> gpu;    ///< absent: the device is not on this machine
   std::string held_back_by;  ///< who lowered the limit, so that raising it is no way out; empty: nobody
 };
 /// What to type.
-[[nodiscard]] std::string way_out(const Overrun& overrun, const Overrunner& who);
-[[nodiscard]] nlohmann::json overrun_json(const Overrun& overrun, const Overrunner& who);
+[[nodiscard]] std::string suggested_fix(const Overrun& overrun, const OverLimitAccount& who);
+[[nodiscard]] nlohmann::json overrun_json(const Overrun& overrun, const OverLimitAccount& who);
 
 /// `carol, docker:4f2a91c03b77, login session 3`: whatever is known of where a process came from.
 [[nodiscard]] std::string whereabouts(const std::string& user, const std::string& container, const std::string& origin);

@@ -23,7 +23,8 @@ Result<Bytes> size_field(const json& body, const char* name) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return Bytes{0};
   if (found->is_number_unsigned()) return Bytes{found->get<std::uint64_t>()};
-  return fail("E1521", fmt::format("'{}' is no number of bytes.", name), fmt::format(R"("{}": 4294967296)", name), 2);
+  return fail("E1521", fmt::format("'{}' is not a number of bytes.", name), fmt::format(R"("{}": 4294967296)", name),
+              2);
 }
 
 }  // namespace
@@ -56,12 +57,12 @@ void Api::install_leases(http::Server& server) {
       if (!text) return http::problem(text.error());
       *field = *text;
     }
-    constexpr std::size_t kLongestGpus = 64;
-    if (wish.gpu.size() > kLongestGpus)
+    constexpr std::size_t kMaxGpus = 64;
+    if (wish.gpu.size() > kMaxGpus)
       return http::problem({"E1407", "that are too many GPUs.", "--gpu auto, --gpu 0 or --gpu 0,1", 2});
-    constexpr std::size_t kLongestKey = 64;
-    if (wish.key.size() > kLongestKey)
-      return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kLongestKey), 2});
+    constexpr std::size_t kMaxKey = 64;
+    if (wish.key.size() > kMaxKey)
+      return http::problem({"E1521", "'key' is too long.", fmt::format("at most {} bytes", kMaxKey), 2});
     wish.command.resize(std::min(wish.command.size(), kCommandCompared));
     wish.name.resize(std::min(wish.name.size(), kCommandCompared));
     for (auto [key, field] : {std::pair{"bytes", &wish.bytes}, {"guarantee", &wish.guarantee}}) {
@@ -103,11 +104,11 @@ void Api::install_leases(http::Server& server) {
                             fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
                                         format_size(wish.bytes), wish.tenant, format_size(*most)),
                             "Ask for less, or: " + command({"set", wish.tenant, "--limit", "SIZE"}), 2});
-    // Not the time of the last look: what began before the lease was asked for is no wait.
+    // Not the time of the last tick: what began before the lease was asked for is not a wait.
     const bool known = host_.leases().knows(wish);
     const auto id = host_.leases().submit(wish, unix_time_ns());
     if (!id) return http::problem(id.error());
-    host_.look_now();
+    host_.tick_now();
     const json lease = host_.leases().describe(*id, viewer_of(request.peer));
     if (lease.is_null())  // of before a restart, and the devices were not seen since
       return http::problem({"E1522", "the devices cannot be asked yet.", "Try again in a second.", 1}, 503);

@@ -164,9 +164,9 @@ void counters(Exposition& out, const Counters& counted) {
   out.family("ration_violations_total", "counter", "Books altered by their owners, and processes over their books.");
   for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
   out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
-  out.sample("", counted.looks);
+  out.sample("", counted.ticks);
   out.family("ration_look_seconds_total", "counter", "Time that this took.");
-  out.sample("", counted.look_seconds);
+  out.sample("", counted.tick_seconds);
 }
 
 void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& denied) {

@@ -12,7 +12,7 @@
 
 namespace ration::node {
 
-/// What is counted rather than looked at, since the daemon started.
+/// What is counted rather than read, since the daemon started.
 struct Counters {
   struct TenantOnGpu {
     std::string tenant;
@@ -33,8 +33,8 @@ struct Counters {
   std::map<TenantOnGpu, ByteSeconds> byte_seconds;
   std::map<std::pair<std::string, std::string>, std::uint64_t> limit_changes;  ///< tenant, by whom
   std::map<std::string, std::uint64_t> violations;                             ///< by tenant
-  std::uint64_t looks = 0;
-  double look_seconds = 0;
+  std::uint64_t ticks = 0;
+  double tick_seconds = 0;
   WaitHistogram denied_after;  ///< of requests for memory that waited and were denied all the same
 };
 

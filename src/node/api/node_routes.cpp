@@ -35,7 +35,7 @@ Result<std::size_t> most_processes(const Request& request) {
   std::size_t number = 0;
   const auto read = std::from_chars(text->data(), text->data() + text->size(), number);
   if (text->empty() || read.ec != std::errc{} || read.ptr != text->data() + text->size())
-    return fail("E1527", fmt::format("processes={} is no number.", *text), "processes=1", 2);
+    return fail("E1527", fmt::format("processes={} is not a number.", *text), "processes=1", 2);
   return number;
 }
 
@@ -65,7 +65,7 @@ Result<LimitRequest> limit_request(const Request& request) {
     try {
       wish.expected_changes = std::stoull(number);
     } catch (const std::exception&) {
-      return fail("E1521", fmt::format("If-Match: {} is no number of changes.", *match),
+      return fail("E1521", fmt::format("If-Match: {} is not a number of changes.", *match),
                   "Give the row's limit_changes.", 2);
     }
   }
@@ -74,11 +74,11 @@ Result<LimitRequest> limit_request(const Request& request) {
 
 }  // namespace
 
-void look_before_change(NodeHost& host, const Request& request) {
+void tick_before_change(NodeHost& host, const Request& request) {
   if (viewer_of(request.peer).is_operator)
-    host.look_now();
+    host.tick_now();
   else
-    host.look_if_stale();
+    host.tick_if_stale();
 }
 
 json NodeRoutes::tenants() {
@@ -165,31 +165,31 @@ Response NodeRoutes::reply_text(const char* schema, const std::string& data) con
 
 void NodeRoutes::install(const AddRoute& add) {
   add("GET", "/api/v1/snapshot", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const auto most = most_processes(request);
     if (!most) return http::problem(most.error());
     return reply_text("snapshot", snapshot(viewer_of(request.peer), *most));
   });
   add("GET", "/api/v1/workloads", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const auto most = most_processes(request);
     if (!most) return http::problem(most.error());
     return reply_text("workloads", rows_text(host_.state().snapshot, viewer_of(request.peer), *most));
   });
   add("GET", "/api/v1/devices", [this](const Request&) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     json rows = json::array();
     for (const DeviceView& device : host_.state().snapshot.devices) rows.push_back(device_json(device));
     return reply("devices", rows);
   });
   add("GET", "/api/v1/devices/{gpu}", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const std::string& wanted = request.captures.at("gpu");
     const DeviceView* device = device_named(host_.state().snapshot, wanted);
     return device == nullptr ? no_such("device", wanted) : reply("devices", json::array({device_json(*device)}));
   });
   add("GET", "/api/v1/devices/{gpu}/explain", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const Snapshot& now = host_.state().snapshot;
     const std::string& wanted = request.captures.at("gpu");
     const DeviceView* device = device_named(now, wanted);
@@ -197,20 +197,20 @@ void NodeRoutes::install(const AddRoute& add) {
     return reply("explain_device", explain_device(now, *device, viewer_of(request.peer)));
   });
   add("GET", "/api/v1/workloads/{name}", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const auto named = host_.state().registry.named(request.captures.at("name"), request.peer.uid);
     if (!named) return http::problem(named.error());
     return reply_text("workloads", rows_text_of((*named)->path, host_.state().snapshot, viewer_of(request.peer)));
   });
   add("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const NodeState& state = host_.state();
     const auto explained =
         explain_workload(state.registry, state.snapshot, request.captures.at("name"), viewer_of(request.peer));
     return explained ? reply("explain_workload", *explained) : http::problem(explained.error());
   });
   add("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const auto explained = explain_process(host_.state().snapshot, request.captures.at("pid"), viewer_of(request.peer));
     return explained ? reply("explain_process", *explained) : http::problem(explained.error());
   });
@@ -222,7 +222,7 @@ void NodeRoutes::install(const AddRoute& add) {
     return rows.empty() ? no_such("tenant", name) : reply("tenants", rows);
   });
   add("GET", "/api/v1/tenants/{name}/explain", [this](const Request& request) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const std::string& name = request.captures.at("name");
     const json explained = explain_tenant(host_.state().snapshot, name);
     if (explained.at("devices").empty() && host_.state().tenants.find(name) == nullptr) return no_such("tenant", name);
@@ -236,13 +236,13 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     const auto read = limit_request(request);
     if (!read) return http::problem(read.error());
     const LimitRequest& wish = *read;
-    look_before_change(host_, request);
+    tick_before_change(host_, request);
     std::vector<history::Event> events;
     auto changes = change_workload(host_.state(), wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
     if (!wish.dry_run) {
-      host_.look_now();  // it says what holds beside everybody else
+      host_.tick_now();  // it says what holds beside everybody else
       refresh(host_.state().snapshot, *changes);
     }
     return reply("change", changes_json(*changes, !wish.dry_run));
@@ -255,7 +255,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     const auto changes = change_tenant(host_.state(), *wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
-    if (!wish->dry_run) host_.look_now();
+    if (!wish->dry_run) host_.tick_now();
     json rows = json::array();
     for (const TenantChange& change : *changes) {
       json over = json::array();

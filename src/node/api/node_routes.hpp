@@ -26,9 +26,9 @@ class NodeHost {
   [[nodiscard]] virtual const char* source() const = 0;
   /// Stores events and tells everybody who follows.
   virtual void record(std::vector<history::Event> events) = 0;
-  virtual void look_now() = 0;
-  /// Looks again unless the last look is a moment old: what is asked for is what is there.
-  virtual void look_if_stale() = 0;
+  virtual void tick_now() = 0;
+  /// Looks again unless the last tick is a moment old: what is asked for is what is there.
+  virtual void tick_if_stale() = 0;
   /// Fields of the snapshot beside devices, tenants and workloads.
   [[nodiscard]] virtual nlohmann::json more_of_snapshot(const Viewer& viewer) = 0;
 };
@@ -56,6 +56,6 @@ class NodeRoutes {
 
 /// Looks at the node before a change, so that what is held at this moment is what is changed; but nobody keeps the
 /// daemon looking by asking for what he may not.
-void look_before_change(NodeHost& host, const http::Request& request);
+void tick_before_change(NodeHost& host, const http::Request& request);
 
 }  // namespace ration::node

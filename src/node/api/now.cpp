@@ -30,10 +30,10 @@ void Api::install_now(http::Server& server) {
   server.route("GET", "/healthz", [](const Request&) { return plain("ok\n"); });
   server.route("GET", "/readyz", [this](const Request&) {
     if (host_.engine().snapshot().time_ns != 0) return plain("ok\n");
-    return http::problem({"E1522", "the first look at the devices is not done yet.", "Try again in a second.", 1}, 503);
+    return http::problem({"E1522", "the first tick is not over yet.", "Try again in a second.", 1}, 503);
   });
   server.route("GET", "/metrics", [this](const Request&) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     MetricsOptions options;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().waiting();

@@ -114,14 +114,14 @@ Result<std::int64_t> event_number(const std::string& text) {
   std::int64_t id = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
   if (read.ec == std::errc{} && read.ptr == text.data() + text.size()) return id;
-  return fail("E1527", fmt::format("'{}' is no number of an event.", text), "ration events", 2);
+  return fail("E1527", fmt::format("'{}' is not a number of an event.", text), "ration events", 2);
 }
 
 }  // namespace
 
 void Api::install_past(http::Server& server) {
   server.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
-    host_.look_if_stale();  // what happened just before the question belongs to the answer
+    host_.tick_if_stale();  // what happened just before the question belongs to the answer
     history::EventQuestion question;
     const auto since = number(request, "since", 0, std::numeric_limits<std::int64_t>::max());
     const auto limit = number(request, "limit", 200, 10'000);
@@ -167,7 +167,7 @@ void Api::install_past(http::Server& server) {
   });
 
   server.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
-    host_.look_if_stale();
+    host_.tick_if_stale();
     const std::string asker = request.peer.uid ? machine::user_name(*request.peer.uid) : "";
     ask_history(responder, "why",
                 [id = request.captures.at("id"), viewer = viewer_of(request.peer),

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostTenants = 200, kMostPlaces = 4'000;
+constexpr std::size_t kMaxTenants = 200, kMaxPlaces = 4'000;
 
 tl::unexpected<Error> bad(const std::string& what) {
   return fail("E1521", what,
@@ -28,7 +28,7 @@ Result<std::vector<PlanDevice>> devices_of(const json& body, const Snapshot& now
                                                                              view.orphaned.value_or(Bytes{0}))});
     return devices;
   }
-  if (!gpus->is_array()) return bad("'gpus' is no list of models.");
+  if (!gpus->is_array()) return bad("'gpus' is not a list of models.");
   std::string text;
   for (const json& gpu : *gpus) {
     if (!gpu.is_string()) return bad("a GPU is named by a text: A100-40:2.");
@@ -43,7 +43,7 @@ Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& d
              limit = text_field(entry, "limit");
   for (const auto* field : {&name, &guarantee, &limit})
     if (!*field) return tl::unexpected(field->error());
-  const auto count = number_field(entry, "count", 1, kMostOfATenant);
+  const auto count = number_field(entry, "count", 1, kMaxPerTenant);
   if (!count) return tl::unexpected(count.error());
   return parse_plan_tenant(
       fmt::format("{}={}{}*{}", *name, *guarantee, limit->empty() ? "" : ":" + *limit, count->value_or(1)), devices);
@@ -60,8 +60,8 @@ void Api::install_plan(http::Server& server) {
     const auto devices = devices_of(*body, host_.engine().snapshot());
     if (!devices) return http::problem(devices.error());
     const auto list = body->find("tenants");
-    if (list == body->end() || !list->is_array() || list->empty() || list->size() > kMostTenants)
-      return http::problem(bad(fmt::format("'tenants' is no list of 1 to {} tenants.", kMostTenants)).value());
+    if (list == body->end() || !list->is_array() || list->empty() || list->size() > kMaxTenants)
+      return http::problem(bad(fmt::format("'tenants' is not a list of 1 to {} tenants.", kMaxTenants)).value());
     std::vector<PlanTenant> tenants;
     for (const json& entry : *list) {
       auto tenant = tenant_of(entry, *devices);
@@ -71,7 +71,7 @@ void Api::install_plan(http::Server& server) {
     // What would do instead is found by trying: each try costs this much.
     std::size_t many = 0;
     for (const PlanTenant& tenant : tenants) many += static_cast<std::size_t>(tenant.count);
-    if (many * devices->size() > kMostPlaces)
+    if (many * devices->size() > kMaxPlaces)
       return http::problem(
           bad(fmt::format("{} programs on {} GPUs are too many to plan at once.", many, devices->size())).value());
     return answer("plan", to_json(place(*devices, tenants, *spread)));

@@ -35,7 +35,8 @@ Result<history::Window> window_of(const std::string& text) {
                            history::month_start(given.tm_year + 1900, given.tm_mon + 2)};
   const auto span = config::parse_span(text);
   if (!span)
-    return fail("E1916", fmt::format("'{}' is no window.", text), "Write 24h, 7d, 2026-01, thismonth or lastmonth.", 2);
+    return fail("E1916", fmt::format("'{}' is not a window.", text), "Write 24h, 7d, 2026-01, thismonth or lastmonth.",
+                2);
   return history::Window{history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count(),
                          history::now_ms()};
 }
@@ -105,7 +106,7 @@ Response document(const char* type, std::string text) {
   return response;
 }
 
-/// The report in a form that is no document of ours.
+/// The report in a form that is not a document of ours.
 Result<Response> exported(Reader& reader, const ReportQuestion& question, const std::string& format) {
   if (format == "focus" || format == "opencost") {
     auto charges = reader.charges(question.window, history::Slice::kDay, question.basis);
@@ -121,7 +122,7 @@ Result<Response> exported(Reader& reader, const ReportQuestion& question, const 
   if (format == "csv") return document("text/csv; charset=utf-8", history::to_csv(*report));
   if (format == "md") return document("text/markdown; charset=utf-8", history::to_markdown(*report));
   if (format == "html") return document("text/html; charset=utf-8", history::to_html(*report));
-  return fail("E1916", fmt::format("'{}' is no form of a report.", format),
+  return fail("E1916", fmt::format("'{}' is not a form of a report.", format),
               "Use json, csv, md, html, focus or opencost.", 2);
 }
 

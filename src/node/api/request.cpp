@@ -55,7 +55,7 @@ bool is_dry_run(const http::Request& request) {
 Result<json> body_of(const http::Request& request) {
   json body = json::parse(request.body, nullptr, false);
   if (body.is_object()) return body;
-  return fail("E1521", "the body is no JSON object.",
+  return fail("E1521", "the body is not a JSON object.",
               R"(curl … -H 'Content-Type: application/json' -d '{"limit":"4GiB"}')", 2);
 }
 
@@ -63,7 +63,7 @@ Result<std::string> text_field(const json& body, const char* name) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return std::string{};
   if (found->is_string()) return found->get<std::string>();
-  return fail("E1521", fmt::format("'{}' is no text.", name), fmt::format(R"("{}": "…")", name), 2);
+  return fail("E1521", fmt::format("'{}' is not a text.", name), fmt::format(R"("{}": "…")", name), 2);
 }
 
 Result<std::vector<std::string>> list_field(const json& body, const char* name) {
@@ -73,7 +73,7 @@ Result<std::vector<std::string>> list_field(const json& body, const char* name) 
   const bool good =
       found->is_array() && std::all_of(found->begin(), found->end(), [](const json& each) { return each.is_string(); });
   if (!good)
-    return fail("E1521", fmt::format("'{}' is no list of texts.", name), fmt::format(R"("{}": ["…"])", name), 2);
+    return fail("E1521", fmt::format("'{}' is not a list of texts.", name), fmt::format(R"("{}": ["…"])", name), 2);
   return found->get<std::vector<std::string>>();
 }
 
@@ -88,12 +88,12 @@ Result<std::optional<std::int64_t>> number_field(const json& body, const char* n
                                                  std::int64_t most) {
   const auto found = body.find(name);
   if (found == body.end() || found->is_null()) return std::nullopt;
-  // What is above every std::int64_t is a whole number for the library all the same.
+  // What is above every std::int64_t is an integer for the library all the same.
   const bool whole = found->is_number_unsigned() ? found->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
                                                  : found->is_number_integer();
   if (whole && found->get<std::int64_t>() >= least && found->get<std::int64_t>() <= most)
     return found->get<std::int64_t>();
-  return fail("E1521", fmt::format("'{}' is no whole number from {} to {}.", name, least, most),
+  return fail("E1521", fmt::format("'{}' is not an integer from {} to {}.", name, least, most),
               fmt::format(R"("{}": {})", name, std::max<std::int64_t>(least, 1)), 2);
 }
 

@@ -34,7 +34,7 @@ namespace ration::node {
 [[nodiscard]] Result<std::vector<std::string>> list_field(const nlohmann::json& body, const char* name);
 /// A flag; false: not given. E1521: another type.
 [[nodiscard]] Result<bool> flag_field(const nlohmann::json& body, const char* name);
-/// A whole number; none: not given. E1521: another type, or not from `least` to `most`.
+/// An integer; none: not given. E1521: another type, or not from `least` to `most`.
 [[nodiscard]] Result<std::optional<std::int64_t>> number_field(const nlohmann::json& body, const char* name,
                                                                std::int64_t least, std::int64_t most);
 

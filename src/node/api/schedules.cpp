@@ -37,7 +37,7 @@ Result<ScheduleWish> wish_of(const Request& request) {
   const json set = body->value("set", json::object());
   if (!set.is_object()) return fail("E1521", "'set' names tenants and their limits.", R"("set": {"nlp": "90%"})", 2);
   for (const auto& [tenant, limit] : set.items()) {
-    if (!limit.is_string()) return fail("E1521", "a limit in 'set' is no text.", R"("set": {"nlp": "90%"})", 2);
+    if (!limit.is_string()) return fail("E1521", "a limit in 'set' is not a text.", R"("set": {"nlp": "90%"})", 2);
     wish.set[tenant] = limit.get<std::string>();
   }
   return wish;
@@ -64,7 +64,7 @@ void Api::install_schedules(http::Server& server) {
     if (!rows) return http::problem(rows.error());
     if (dry_run) return answer("schedules", to_json(*rows));
     host_.record(std::move(events));
-    host_.look_now();
+    host_.tick_now();
     return answer("schedules", schedules());
   });
   server.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
@@ -75,7 +75,7 @@ void Api::install_schedules(http::Server& server) {
     if (!rows) return http::problem(rows.error());
     if (dry_run) return answer("schedules", to_json(*rows));
     host_.record(std::move(events));
-    host_.look_now();
+    host_.tick_now();
     return answer("schedules", schedules());
   });
 }

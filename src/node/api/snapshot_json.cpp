@@ -51,7 +51,7 @@ const char* state_of(const AccountView& account) {
   return "running";
 }
 
-/// One object of a row. The rows of a thousand workloads are written at every look and for every client: as a tree they
+/// One object of a row. The rows of a thousand workloads are written at every tick and for every client: as a tree they
 /// would cost ten times as much.
 class Row {
  public:

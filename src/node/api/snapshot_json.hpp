@@ -10,7 +10,7 @@
 
 namespace ration::node {
 
-/// Who looks.
+/// Who asks.
 struct Viewer {
   bool is_operator = false;
   std::optional<std::uint32_t> user;  ///< absent: nobody known (TCP without a token)
@@ -22,7 +22,7 @@ struct Viewer {
 inline constexpr const char* kNotYours = "not yours";
 
 /// Why a field that only a daemon knows is null.
-inline constexpr const char* kNoDaemon = "no daemon looks: ration serve";
+inline constexpr const char* kNoDaemon = "no daemon runs: ration serve";
 
 inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 

@@ -1,10 +1,10 @@
 // What each workload may hold at this moment, so that guarantees are real and idle room is used. Used by the daemon,
-// which writes the result into the books, one device at a time, at every look.
+// which writes the result into the books, one device at a time, at every tick.
 //
 // Promises, each tested against random histories (tests/unit/decisions/balance_test.cpp):
 // 1. A guaranteed byte is there. On a device with any guarantee, or of which anything is reserved, the effective limits
 //    together, or what is held where that is more, never exceed the capacity, so nobody can take what is kept for
-//    somebody else, between two looks either. (Where Σ max(guarantee, used) was already above it, as when a guarantee
+//    somebody else, between two ticks either. (Where Σ max(guarantee, used) was already above it, as when a guarantee
 //    is new: see 4.)
 // 2. Nobody gets less than its guarantee or more than its configured limit; a tenant's workloads together get no more
 //    than the tenant's limit, and nobody of it gets what another one still holds above its lowered limit.
@@ -14,7 +14,7 @@
 //    guarantee have to give back: the lowest priority first, the idle first, then the largest burst.
 //    Their limit falls below what they hold (`shrinking`), by no more than what is asked for.
 // 5. Room above the guarantees goes to who wants more, by priority; the rest is spread evenly, so
-//    that everybody can grow a little without waiting for the next look.
+//    that everybody can grow a little without waiting for the next tick.
 // 6. Whole granules; the same input gives the same output; of more capacity nobody gets less. Limits that still hold
 //    good stay as they are while nobody wants more and no more than a 32nd of the device is left to hand out, unless
 //    that would give somebody all that was configured: books are not rewritten for every byte that is freed, and what
@@ -36,7 +36,7 @@ struct BalanceAccount {
   Bytes limit = kUnlimited;  ///< as configured
   Bytes guarantee;           ///< its own; at most its limit
   Bytes used;
-  Bytes wants;  ///< what it was denied since the last look, or would soon be denied; 0: it has enough
+  Bytes wants;  ///< what it was denied since the last tick, or would soon be denied; 0: it has enough
   int priority = 0;
   bool idle = false;               ///< gives back before those that are busy
   std::optional<Bytes> effective;  ///< what holds now; absent: not set yet

@@ -16,8 +16,8 @@ std::optional<std::uint64_t> IdleWatch::idle_ns(const std::string& id, std::uint
   return now_ns - std::min(now_ns, found->second.busy_ns);
 }
 
-std::optional<IdleDecision> IdleWatch::look(const WorkloadFacts& facts, const IdlePolicy& policy,
-                                            std::uint64_t now_ns) {
+std::optional<IdleDecision> IdleWatch::decide(const WorkloadFacts& facts, const IdlePolicy& policy,
+                                              std::uint64_t now_ns) {
   Seen& seen = seen_[facts.id];
   const bool computes = facts.utilisation_percent.value_or(0) > policy.below_percent;
   const std::uint64_t busy = computes ? now_ns : std::min(facts.last_activity_ns, now_ns);

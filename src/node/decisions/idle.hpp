@@ -19,12 +19,12 @@ struct IdlePolicy {
   IdleAction action = IdleAction::kReport;
 };
 
-/// What one look at a workload saw.
+/// What one tick saw of a workload.
 struct WorkloadFacts {
   std::string id;
   Bytes used;
   std::uint64_t last_activity_ns = 0;      ///< its last charge or refund, or its start
-  std::optional<int> utilisation_percent;  ///< of its processes since the last look; absent: the driver does not tell
+  std::optional<int> utilisation_percent;  ///< of its processes since the last tick; absent: the driver does not tell
 };
 
 struct IdleDecision {
@@ -40,7 +40,7 @@ struct IdleDecision {
 class IdleWatch {
  public:
   /// Absent: not idle for long enough, or answered already.
-  std::optional<IdleDecision> look(const WorkloadFacts& facts, const IdlePolicy& policy, std::uint64_t now_ns);
+  std::optional<IdleDecision> decide(const WorkloadFacts& facts, const IdlePolicy& policy, std::uint64_t now_ns);
   void forget(const std::string& id);
   /// Absent: never seen.
   [[nodiscard]] std::optional<std::uint64_t> idle_ns(const std::string& id, std::uint64_t now_ns) const;

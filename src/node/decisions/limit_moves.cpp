@@ -25,7 +25,7 @@ std::optional<LimitMoves::Burst> LimitMoves::take(const Place& place, Moves& mov
 std::vector<LimitMoves::Burst> LimitMoves::take_over(std::uint64_t now_ns) {
   std::vector<Burst> taken;
   for (auto& [place, moves] : moves_) {
-    if (now_ns < moves.last_ns + kQuiet && now_ns < moves.first_ns + kLongest) continue;
+    if (now_ns < moves.last_ns + kQuiet && now_ns < moves.first_ns + kMaxDelay) continue;
     if (auto burst = take(place, moves)) taken.push_back(std::move(*burst));
   }
   return taken;

@@ -1,9 +1,9 @@
-// Which of the limits that rebalancing moves are worth an event: of a limit that goes up and down with every look, one
-// event for each burst, and none where it reads the same as before. Used by the node's looks; time is an argument.
+// Which of the limits that rebalancing moves are worth an event: of a limit that goes up and down with every tick, one
+// event for each burst, and none where it reads the same as before. Used by the engine; time is an argument.
 //
 // Promises (tests/unit/decisions/limit_moves_test.cpp):
 // 1. What is taken reads differently before and after, and begins where the last one that was taken ended.
-// 2. A burst is taken once: kQuiet after its last move, kLongest after its first, or when somebody asks for it because
+// 2. A burst is taken once: kQuiet after its last move, kMaxDelay after its first, or when somebody asks for it because
 //    something came of it.
 // 3. `count` is how often the limit moved within the burst, also by amounts too small to read.
 #pragma once
@@ -21,7 +21,7 @@ namespace ration::node {
 
 class LimitMoves {
  public:
-  static constexpr std::uint64_t kQuiet = 5'000'000'000, kLongest = 60'000'000'000;  // nanoseconds
+  static constexpr std::uint64_t kQuiet = 5'000'000'000, kMaxDelay = 60'000'000'000;  // nanoseconds
 
   /// An account of a book, by the book's path.
   using Place = std::pair<std::string, std::uint32_t>;

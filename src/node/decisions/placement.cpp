@@ -15,9 +15,9 @@ struct Item {
 /// Where each item went; kNowhere for those that found no room.
 using Places = std::vector<std::size_t>;
 constexpr std::size_t kNowhere = ~std::size_t{0};
-constexpr int kMostSteps = 200'000;      // of the exact search: some tens of milliseconds
+constexpr int kMaxSteps = 200'000;       // of the exact search: some tens of milliseconds
 constexpr Bytes kChangeStep{256 << 20};  // a number that somebody would type
-constexpr int kMostMoreDevices = 64;
+constexpr int kMaxMoreDevices = 64;
 
 std::vector<Item> items_of(const std::vector<PlanTenant>& tenants, bool by_limit) {
   std::vector<Item> items;
@@ -60,7 +60,7 @@ class Search {
  private:
   bool from(std::size_t item) {
     if (item == items_.size()) return true;
-    if (++steps_ > kMostSteps) return false;
+    if (++steps_ > kMaxSteps) return false;
     for (std::size_t d = 0; d < room_.size(); ++d) {
       // Devices with the same room are the same for whatever is still to come.
       const auto end = room_.begin() + static_cast<std::ptrdiff_t>(d);
@@ -179,7 +179,7 @@ int more_devices(std::vector<PlanDevice> devices, const std::vector<PlanTenant>&
   if (devices.empty()) return 0;
   const PlanDevice largest_device = *std::max_element(
       devices.begin(), devices.end(), [](const PlanDevice& a, const PlanDevice& b) { return a.usable < b.usable; });
-  for (int more = 1; more <= kMostMoreDevices; ++more) {
+  for (int more = 1; more <= kMaxMoreDevices; ++more) {
     devices.push_back(largest_device);
     if (fits(devices, tenants)) return more;
   }

@@ -16,7 +16,7 @@
 namespace ration::node {
 
 inline constexpr std::size_t kExactItems = 16;
-inline constexpr int kMostOfATenant = 1000;
+inline constexpr int kMaxPerTenant = 1000;
 
 struct PlanDevice {
   int gpu = 0;

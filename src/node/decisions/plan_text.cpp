@@ -20,7 +20,7 @@ std::optional<int> take_count(std::string& text, char mark) {
   int count = 0;
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + at + 1, end, count);
-  if (parsed.ec != std::errc{} || parsed.ptr != end || count < 1 || count > kMostOfATenant) return std::nullopt;
+  if (parsed.ec != std::errc{} || parsed.ptr != end || count < 1 || count > kMaxPerTenant) return std::nullopt;
   text.resize(at);
   return count;
 }
@@ -69,7 +69,7 @@ Result<std::vector<PlanDevice>> parse_plan_devices(const std::string& text) {
       constexpr Bytes kAbsurd{std::uint64_t{1} << 50};  // as is a share of a card that nobody knows
       if (usable == Bytes{0} || usable >= kAbsurd) return no_device(entry);
     }
-    if (devices.size() + static_cast<std::size_t>(*count) > static_cast<std::size_t>(kMostOfATenant))
+    if (devices.size() + static_cast<std::size_t>(*count) > static_cast<std::size_t>(kMaxPerTenant))
       return no_device(entry);
     for (int i = 0; i < *count; ++i) devices.push_back({static_cast<int>(devices.size()), name, usable});
   }

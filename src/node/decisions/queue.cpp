@@ -301,7 +301,7 @@ std::uint64_t LeaseQueue::soonest_start(const Waiting& waiting) const {
 /// Whether the head has room on the device beside the candidate whenever it would have had room without it: nothing
 /// that may end while the candidate is there leaves enough for the head alone and too little for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
-  constexpr std::size_t kMostSums = 256;  // sizes are round, so few differ; beyond, the answer is no
+  constexpr std::size_t kMaxSums = 256;  // sizes are round, so few differ; beyond, the answer is no
   const std::int64_t missing = missing_on(gpu, head);
   const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
   const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
@@ -315,7 +315,7 @@ bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidat
       if (sum + bytes < with) more.push_back(sum + bytes);
     if (std::any_of(more.begin(), more.end(), for_the_head_alone)) return false;
     sums.insert(more.begin(), more.end());
-    if (sums.size() > kMostSums) return false;
+    if (sums.size() > kMaxSums) return false;
   }
   return true;
 }

@@ -11,7 +11,7 @@
 //    head, whenever what runs ends: it is gone before the head can possibly start, or the head has room beside it (EASY
 //    backfilling, with bounds in place of times that people type). A program of unknown length may stay for ever, and
 //    whatever runs longer than ever before may end at any moment: nobody passes on its account any more. Whoever would
-//    not fit even if all leases ended is no head: keeping devices empty would not help it.
+//    not fit even if all leases ended is not a head: keeping devices empty would not help it.
 // 4. So nothing starves while what runs comes to an end: the head starts, and everybody becomes head.
 // 5. A lease that nobody takes up within kTakeUpGrace goes back.
 #pragma once

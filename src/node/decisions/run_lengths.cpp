@@ -27,7 +27,7 @@ void RunLengthTable::add(const Program& program, std::uint64_t length_ns) {
   by_age_[past.last] = &entry->first;
   past.lengths_ns.push_back(length_ns);
   if (past.lengths_ns.size() > kRunsRemembered) past.lengths_ns.pop_front();
-  if (programs_.size() <= kMostPrograms) return;
+  if (programs_.size() <= kMaxPrograms) return;
   const auto oldest = by_age_.begin();
   programs_.erase(*oldest->second);
   by_age_.erase(oldest);

@@ -47,7 +47,7 @@ inline constexpr std::size_t kCommandCompared = 200;
 class RunLengthTable {
  public:
   static constexpr std::size_t kRunsRemembered = 20, kFewestRuns = 5;
-  static constexpr std::size_t kMostPrograms = 10'000;  ///< those that ran last
+  static constexpr std::size_t kMaxPrograms = 10'000;  ///< those that ran last
 
   /// A run that succeeded; in the order in which they ended.
   void add(const Program& program, std::uint64_t length_ns);

@@ -64,7 +64,7 @@ const Candidate* who_leaves_for(const Candidate& waiter, const std::vector<Candi
 
 }  // namespace
 
-// While it tries again a program is seen not to wait, and with what it wants entered: it takes several looks in a row
+// While it tries again a program is seen not to wait, and with what it wants entered: it takes several ticks in a row
 // to be sure that it goes on.
 void StandstillWatch::note(const StandstillWorkload& workload, std::uint64_t now_ns) {
   constexpr int kLooksInARow = 3;
@@ -81,8 +81,8 @@ void StandstillWatch::note(const StandstillWorkload& workload, std::uint64_t now
   }
 }
 
-std::vector<StandstillDecision> StandstillWatch::look(const std::vector<StandstillWorkload>& workloads,
-                                                      std::uint64_t now_ns) {
+std::vector<StandstillDecision> StandstillWatch::decide(const std::vector<StandstillWorkload>& workloads,
+                                                        std::uint64_t now_ns) {
   std::set<std::string> present;
   std::map<int, std::vector<Candidate>> by_device;
   std::set<int> moving;

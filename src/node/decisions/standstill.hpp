@@ -1,4 +1,4 @@
-// Who leaves a device when programs that hold its memory wait for each other's. Used by the daemon at every look: it
+// Who leaves a device when programs that hold its memory wait for each other's. Used by the daemon at every tick: it
 // suspends whom this names, and that one asks at once to come back, in the queue. Tests: standstill_test.cpp, and
 // standstill_random_test.cpp, which runs the queue beside it.
 //
@@ -60,15 +60,15 @@ struct StandstillDecision {
 
 class StandstillWatch {
  public:
-  /// Every workload at every look, also those that are away. At most one decision a device, and one a workload.
-  [[nodiscard]] std::vector<StandstillDecision> look(const std::vector<StandstillWorkload>& workloads,
-                                                     std::uint64_t now_ns);
+  /// Every workload at every tick, also those that are away. At most one decision a device, and one a workload.
+  [[nodiscard]] std::vector<StandstillDecision> decide(const std::vector<StandstillWorkload>& workloads,
+                                                       std::uint64_t now_ns);
 
  private:
   struct Wait {
     StandstillWorkload seen;  ///< when it last waited
     std::uint64_t since_ns = 0, unchanged_since_ns = 0;
-    int missed = 0;  ///< looks in a row that did not see it wait
+    int missed = 0;  ///< ticks in a row that did not see it wait
   };
   void note(const StandstillWorkload& workload, std::uint64_t now_ns);
 

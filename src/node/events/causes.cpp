@@ -9,8 +9,8 @@ namespace {
 using history::Event;
 
 constexpr std::int64_t kLookBack = 5'000;  // events
-constexpr std::int64_t kMostRead = 500;
-constexpr std::size_t kMostShown = 4;
+constexpr std::int64_t kMaxRead = 500;
+constexpr std::size_t kMaxShown = 4;
 
 /// Types of events that can have led to one of a type.
 const std::map<std::string, std::vector<std::string>>& may_lead_to() {
@@ -56,10 +56,10 @@ Result<std::vector<Event>> causes_of(history::Reader& reader, const Event& event
   question.types = types->second;
   question.since = std::max<std::int64_t>(0, event.id - kLookBack);
   question.before = event.id;
-  question.limit = kMostRead;
+  question.limit = kMaxRead;
   auto earlier = reader.events(question);
   if (!earlier) return earlier;
-  for (auto each = earlier->rbegin(); each != earlier->rend() && causes.size() < kMostShown; ++each) {
+  for (auto each = earlier->rbegin(); each != earlier->rend() && causes.size() < kMaxShown; ++each) {
     if (!belongs(*each, event)) continue;
     if (each->type == event.type && !causes.empty()) break;  // that one has causes of its own
     causes.push_back(std::move(*each));

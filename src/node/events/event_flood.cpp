@@ -42,7 +42,7 @@ void EventFlood::limit(std::vector<Event>& events, history::TimeMs now) {
   std::erase_if(events, [&](const Event& event) {
     if (!is_by_books(event)) return false;
     Minute& minute = users_.try_emplace(event.user, Minute{now, 0, {}}).first->second;
-    if (minute.let_through < kMost) return ++minute.let_through, false;
+    if (minute.let_through < kMaxPerMinute) return ++minute.let_through, false;
     ++minute.left_out[event.type];
     return true;
   });

@@ -6,7 +6,7 @@
 namespace ration::node {
 namespace {
 
-constexpr std::size_t kMostWaiting = 100;
+constexpr std::size_t kMaxWaiting = 100;
 constexpr int kAttempts = 3;
 constexpr std::uint64_t kPauseNs = 10'000'000'000;  // after the first attempt; twice that after the second
 
@@ -30,7 +30,7 @@ std::string request_of(const std::string& url, const std::string& body) {
 }
 
 void Webhook::send(const std::string& url, std::string body) {
-  if (waiting_.size() >= kMostWaiting) {  // the first may be on its way
+  if (waiting_.size() >= kMaxWaiting) {  // the first may be on its way
     waiting_.erase(waiting_.begin() + 1);
     ++dropped_;
     problem_ = "the place does not keep up";

@@ -45,8 +45,8 @@ void add_largest_holder(const NodeState& state, const Workload& workload, const 
   Bytes most;
   std::string who;
   for (const AccountView& account : state.snapshot.accounts)
-    if (account.gpu == gpu && account.path != workload.path && account.credible() > most)
-      most = account.credible(), who = account.tenant + "/" + account.workload;
+    if (account.gpu == gpu && account.path != workload.path && account.trusted_usage() > most)
+      most = account.trusted_usage(), who = account.tenant + "/" + account.workload;
   for (const UngovernedView& each : state.snapshot.ungoverned)
     if (each.gpu == *gpu && each.process.driver_used.value_or(Bytes{0}) > most)
       most = *each.process.driver_used, who = fmt::format("pid {}, which nobody governs", each.process.pid);

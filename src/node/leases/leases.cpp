@@ -24,7 +24,7 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
     int number = 0;
     const auto read = std::from_chars(text.data() + at, text.data() + comma, number);
     if (read.ec != std::errc{} || read.ptr != text.data() + comma || number < 0) {
-      return fail("E1407", fmt::format("'{}' is no GPU to wait for.", text), "--gpu auto, --gpu 0 or --gpu 0,1", 2);
+      return fail("E1407", fmt::format("'{}' is not a GPU to wait for.", text), "--gpu auto, --gpu 0 or --gpu 0,1", 2);
     }
     gpus.push_back(number);
     at = comma + 1;
@@ -84,11 +84,11 @@ Leases::Leases(std::string file) : file_(std::move(file)) {
   lost_ = read_state_file(file_, lost, [this](const json& document) {
     std::map<std::string, Entry> kept;
     const json& waiting = document.at("waiting");
-    if (!waiting.is_object()) throw std::invalid_argument("'waiting' is no object");
+    if (!waiting.is_object()) throw std::invalid_argument("'waiting' is not an object");
     for (const auto& [id, row] : waiting.items())
       kept[id] = {wish_of(row), whole_number<std::uint64_t>(row.at("submitted_ns")), std::nullopt, {}, false, false};
     const json running = document.value("running", json::object());  // files of before have none
-    if (!running.is_object()) throw std::invalid_argument("'running' is no object");
+    if (!running.is_object()) throw std::invalid_argument("'running' is not an object");
     for (const auto& [id, row] : running.items()) {
       Lease lease;
       lease.taken_up = true;
@@ -185,7 +185,7 @@ Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) 
   if (!request) return tl::unexpected(request.error());
   const auto of_user = std::count_if(entries_.begin(), entries_.end(),
                                      [&](const auto& each) { return each.second.wish.owner == wish.owner; });
-  if (of_user >= static_cast<std::ptrdiff_t>(kMostOfAUser))
+  if (of_user >= static_cast<std::ptrdiff_t>(kMaxPerUser))
     return fail("E1528", fmt::format("{} leases of {} wait or run already.", of_user, wish.user),
                 "ration ps   shows them", 4);
   const std::string id = request->id;
@@ -197,12 +197,12 @@ Result<std::string> Leases::submit(const LeaseWish& wish, std::uint64_t now_ns) 
 }
 
 bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by) {
-  constexpr std::size_t kMostRemembered = 1'000;  // whoever waits asks again within a second
+  constexpr std::size_t kMaxRemembered = 1'000;  // whoever waits asks again within a second
   const auto found = entries_.find(id);
   if (found == entries_.end() || (user && found->second.wish.owner != *user)) return false;
   drop(id);
   cancelled_.push_back({id, by, found->second.wish.owner});
-  if (cancelled_.size() > kMostRemembered) cancelled_.pop_front();
+  if (cancelled_.size() > kMaxRemembered) cancelled_.pop_front();
   entries_.erase(found);
   save();
   return true;
@@ -237,9 +237,9 @@ Bytes capacity_of(const DeviceView& device) {
 /// Who waits for memory beside what it holds comes before whoever comes to the device: what it may still take is not
 /// given away.
 Bytes spoken_for(const AccountView& account, const DeviceView& device) {
-  const bool waits = account.waiting && account.credible() > Bytes{0};
+  const bool waits = account.waiting && account.trusted_usage() > Bytes{0};
   return std::max(
-      {account.credible(), account.guarantee, waits ? std::min(account.limit, device.device.total) : Bytes{0}});
+      {account.trusted_usage(), account.guarantee, waits ? std::min(account.limit, device.device.total) : Bytes{0}});
 }
 
 }  // namespace
@@ -381,7 +381,7 @@ std::vector<Leases::Taker> Leases::takers_of(const DeviceView& device, const Sna
     });
     const Bytes taken = leased == entries_.end() ? spoken_for(account, device)
                                                  : std::max(leased->second.wish.bytes, leased->second.wish.guarantee);
-    takers.push_back({account.tenant + "/" + account.workload, taken, account.credible()});
+    takers.push_back({account.tenant + "/" + account.workload, taken, account.trusted_usage()});
   }
   for (const auto& [id, entry] : entries_) {
     if (!entry.granted || !entry.workload.empty()) continue;

@@ -35,12 +35,12 @@ struct LeaseWish {
 
 class Leases {
  public:
-  /// `file`: where those that wait are kept; empty: nowhere. A damaged one is as none: then they ask again, and the
-  /// first step() tells it.
+  /// `file`: where those that wait are kept; empty: nowhere. A corrupt file is treated as absent: then they ask again,
+  /// and the first step() tells it.
   explicit Leases(std::string file = "");
 
   /// Of one user at a time, waiting or granted.
-  static constexpr std::size_t kMostOfAUser = 256;
+  static constexpr std::size_t kMaxPerUser = 256;
 
   /// The id, `q-5`: of the one that stands where its waiter asked before under the same key, as whoever got no answer
   /// does. E1104 E1105 E1407, E1528: too many of that user.
@@ -65,7 +65,7 @@ class Leases {
   /// Paths of those that asked again and may return, since the last call.
   [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
 
-  /// After every look: what there is now, who died, who may start. `shares`: what tenants may hold of a device at
+  /// After every tick: what there is now, who died, who may start. `shares`: what tenants may hold of a device at
   /// most, and what is kept for them.
   struct Share {
     Bytes limit = kUnlimited, guarantee{};

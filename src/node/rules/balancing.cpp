@@ -23,7 +23,7 @@ Bytes trusted_usage(const NodeState& state, const Workload& workload, std::uint3
   const Bytes said = workload.used[account];
   const AccountView* view = state.snapshot.account_of(workload.path, account);
   if (view == nullptr) return std::min(said, effective);  // new: its limit is what it may have
-  if (view->used > kBesideIt && view->credible() == Bytes{0}) return std::min(said, kBesideIt);
+  if (view->used > kBesideIt && view->trusted_usage() == Bytes{0}) return std::min(said, kBesideIt);
   if (said <= effective) return said;
   Bytes held;
   for (const ProcessView& process : view->processes) {
@@ -33,8 +33,8 @@ Bytes trusted_usage(const NodeState& state, const Workload& workload, std::uint3
   return std::min(said, std::max(effective, held + kBesideIt));
 }
 
-// A charge over the limit sleeps until the daemon has looked. Where more cannot be had even for who asks, it is denied
-// then, and so is every one as large, until the next look; unless somebody gives back, or it was told to wait.
+// A charge over the limit sleeps until the next tick. Where more cannot be had even for who asks, it is denied
+// then, and so is every one as large, until the next tick; unless somebody gives back, or it was told to wait.
 Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& account, bool may_come) {
   const Bytes needed = account.used + account.wants;
   if (account.wants == Bytes{0} || needed <= effective || may_come)
@@ -47,7 +47,7 @@ Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& accoun
 constexpr std::uint64_t kIdleAfter = 60'000'000'000;
 
 // Within each group (one workload, one user's, all that fit) what is left goes to those who want more, else to all, in
-// equal parts: together they never exceed the limit, between two looks either.
+// equal parts: together they never exceed the limit, between two ticks either.
 void apply_policies(NodeState& state, const machine::Device& device, const std::vector<const Workload*>& workloads,
                     BalanceInput& input, std::vector<std::string>& because) {
   because.assign(input.accounts.size(), {});

@@ -64,7 +64,7 @@ void IdleRule::run(NodeState& state, Events& events) {
     // Who waits for memory rests because it must.
     const std::uint64_t active_ns = workload.book.waiting > 0 ? state.now_ns : state.running[path].activity.since_ns;
     const auto decision =
-        idle_.look({path, sum(workload.used), active_ns, utilisation_of(state, workload)}, rule, state.now_ns);
+        idle_.decide({path, sum(workload.used), active_ns, utilisation_of(state, workload)}, rule, state.now_ns);
     // What it does while it rests is told from the second half of its rest on.
     const bool rests = idle_.idle_ns(path, state.now_ns).value_or(0) * 2 >= rule.after_ns;
     if (!rests || rule.action != IdleAction::kSuspend) {

@@ -18,7 +18,7 @@ void report_ended(NodeState& state, const Workload& workload, Events& events) {
   if (!known) {
     if (workload.book.created_ns < state.first_tick_ns)
       return state.forget(workload);          // it was over before this daemon began
-    report_started(state, workload, events);  // it began and ended between two looks
+    report_started(state, workload, events);  // it began and ended between two ticks
   }
   report_denials(state, workload, events);
   report_limit_moves(state, workload, events);

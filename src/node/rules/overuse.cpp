@@ -10,17 +10,17 @@ using history::Event;
 using history::plain_event;
 
 // A book is read a moment before the driver is: what a program takes in between looks like bytes beside its book. Who
-// evades it is still there at the third look.
+// evades it is still there at the third tick.
 void OveruseRule::run(NodeState& state, Events& events) {
-  constexpr int kLooksInARow = 3;
+  constexpr int kTicksInARow = 3;
   std::map<std::pair<int, std::int32_t>, int> present;
   for (AccountView& account : state.snapshot.accounts) {
     for (ProcessView& process : account.processes) {
       if (process.state != ProcessState::kViolator) continue;
       const std::pair<int, std::int32_t> key{account.gpu.value_or(-1), process.pid};
-      const int looks = present[key] = std::min(violators_[key] + 1, kLooksInARow + 1);
-      if (looks < kLooksInARow) process.state = ProcessState::kManaged;
-      if (looks >= kLooksInARow) {  // that is what it has
+      const int ticks = present[key] = std::min(violators_[key] + 1, kTicksInARow + 1);
+      if (ticks < kTicksInARow) process.state = ProcessState::kManaged;
+      if (ticks >= kTicksInARow) {  // that is what it has
         const Bytes found = *process.driver_used - process.used_by_driver();
         const Bytes beside = found - std::min(found, account.unrequested);  // of which the account has that already
         account.used += beside;
@@ -30,7 +30,7 @@ void OveruseRule::run(NodeState& state, Events& events) {
           if (device.unexplained) *device.unexplained -= std::min(*device.unexplained, beside);
         }
       }
-      if (looks != kLooksInARow) continue;
+      if (ticks != kTicksInARow) continue;
       Event event = plain_event(
           "violation", fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", process.pid, account.tenant,
                                    account.workload, format_size(*process.driver_used), format_size(process.used)));

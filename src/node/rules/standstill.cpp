@@ -77,7 +77,7 @@ StandstillWorkload standing_of(NodeState& state, const Workload& workload) {
 void StandstillRule::run(NodeState& state, Events& events) {
   std::vector<StandstillWorkload> standing;
   for (const auto& [path, workload] : state.registry.workloads()) standing.push_back(standing_of(state, workload));
-  for (const StandstillDecision& decision : standstills_.look(standing, state.now_ns)) {
+  for (const StandstillDecision& decision : standstills_.decide(standing, state.now_ns)) {
     const Workload& leaver = state.registry.workloads().at(decision.leaves);
     const Workload& other = state.registry.workloads().at(decision.for_whom);
     const std::string for_whom = other.book.tenant + "/" + other.book.name;

@@ -41,7 +41,7 @@ void SuspensionRule::run(NodeState& state, Events& events) {
       owned->away = true;
     }
   }
-  for (const Suspension::Change& change : state.suspension.look(state.now_ns)) {
+  for (const Suspension::Change& change : state.suspension.update(state.now_ns)) {
     const auto found = state.registry.workloads().find(change.id);
     OwnedWorkload* owned = state.limits.find(change.id);
     if (found == state.registry.workloads().end() || owned == nullptr) continue;

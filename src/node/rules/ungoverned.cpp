@@ -10,7 +10,7 @@ using history::Event;
 using history::plain_event;
 
 void UngovernedRule::run(NodeState& state, Events& events) {
-  // Its book may have been made between the reading of the books and that of the driver: the second look tells.
+  // Its book may have been made between the reading of the books and that of the driver: the second tick tells.
   std::map<std::pair<int, std::int32_t>, bool> present;
   for (const UngovernedView& view : state.snapshot.ungoverned) {
     const auto known = known_.find({view.gpu, view.process.pid});

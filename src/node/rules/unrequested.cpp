@@ -27,7 +27,7 @@ std::optional<Bytes> seen_by_driver(const AccountView& account) {
 }  // namespace
 
 // A book was read before the driver was asked, and is read once more now: what was taken or returned in between is in
-// one of the two. Memory that came and went in between is not, so several looks have to agree.
+// one of the two. Memory that came and went in between is not, so several ticks have to agree.
 void UnrequestedRule::run(NodeState& state, Events& /*events*/) {
   decltype(unrequested_) present;
   for (const AccountView& view : state.snapshot.accounts) {

@@ -14,7 +14,7 @@ using history::plain_event;
 
 namespace {
 
-constexpr std::uint64_t kShortestWaitTold = 50 * kMillisecond;  // shorter ones read as none
+constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter ones read as none
 
 /// Waits that nobody at the screen notices are many where programs share a card.
 std::uint64_t told_again_after(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
@@ -26,7 +26,7 @@ std::string wait_text(std::uint64_t wait_ns) {
 
 }  // namespace
 
-// Those that end in a denial are in the book; those that end well are seen only if they last from one look to another.
+// Those that end in a denial are in the book; those that end well are seen only if they last from one tick to another.
 void WaitRule::run(NodeState& state, Events& events) {
   for (const auto& [path, workload] : state.registry.workloads()) {
     const auto known = waits_.find(path);
@@ -47,7 +47,7 @@ void WaitRule::run(NodeState& state, Events& events) {
       // Denied, or whoever waited has ended; or it is nothing that anybody would notice.
       const std::uint64_t length = state.now_ns - std::min(state.now_ns, wait.since_ns);
       if (workload.book.denial_count != wait.denials || workload.book.granted_waits < wait.granted + wait.waiting ||
-          length < kShortestWaitTold)
+          length < kMinReportedWait)
         continue;
       WaitsTold& told = told_[path];  // a book can say so as often as it likes
       if (told.count++ == 0) told.first_ns = wait.since_ns;

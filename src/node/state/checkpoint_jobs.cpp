@@ -71,7 +71,7 @@ Result<CheckpointOutcome> move_memory(const std::string& driver_folder, Checkpoi
     if (std::none_of(now.processes.begin(), now.processes.end(),
                      [](const auto& process) { return process.unmovable != 0; }))
       return {};
-    const auto machine = machine::look_at_machine(driver_folder);
+    const auto machine = machine::query_devices(driver_folder);
     if (!machine) return tl::unexpected(machine.error());
     return machine::may_be_moved(now, *machine, runtime_folder, true);  // that is tried is the daemon's to know
   });

@@ -58,7 +58,7 @@ class CheckpointProcesses final : public CheckpointJobs {
 };
 
 /// A job itself: what such a process does. Of what is to leave it looks into the book once more, when the processes are
-/// locked: what they came to have since the daemon looked stands there. `book` empty: nobody knows of them.
+/// locked: what they came to have since the last tick stands there. `book` empty: nobody knows of them.
 [[nodiscard]] Result<machine::CheckpointOutcome> move_memory(const std::string& driver_folder,
                                                              machine::CheckpointAction action,
                                                              const std::vector<ProcessIdentity>& processes,

@@ -17,7 +17,7 @@
 
 namespace ration::node {
 
-/// Every process that is in the cgroup's folder or below it. Absent: it is no cgroup.
+/// Every process that is in the cgroup's folder or below it. Absent: it is not a cgroup.
 [[nodiscard]] std::optional<std::vector<std::int32_t>> processes_in(const std::string& cgroup);
 
 class DriverLimits {

@@ -8,7 +8,7 @@
 namespace ration::node {
 namespace {
 
-/// Whether it grew between most looks of the last minute: programs that start are a few steps, and no trend.
+/// Whether it grew between most ticks of the last minute: programs that start are a few steps, and no trend.
 template <typename Looks>
 bool grew_most_of_the_minute(const Looks& seen, std::uint64_t minute_ns) {
   std::size_t intervals = 0, grown = 0;
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   const auto found = seen_.find(name);
   if (found == seen_.end() || found->second.empty()) return std::nullopt;
   const auto& seen = found->second;
-  if (seen.back().first - seen.front().first < kLeastNs || !grew_most_of_the_minute(seen, kLeastNs))
+  if (seen.back().first - seen.front().first < kMinSpanNs || !grew_most_of_the_minute(seen, kMinSpanNs))
     return std::nullopt;
   // Steady is what has grown in each third of the time by a good part of its growth: one step is none.
   const auto level = [&](std::size_t third) {
@@ -52,7 +52,7 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   if (third <= first || second - first < least || third - second < least ||
       static_cast<double>(seen.back().second) < third)
     return std::nullopt;
-  // Least squares over seconds and bytes since the first look.
+  // Least squares over seconds and bytes since the first tick.
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   for (const auto& [time, bytes] : seen) {
     const double x = static_cast<double>(time - seen.front().first) / 1e9, y = static_cast<double>(bytes);
@@ -60,8 +60,8 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   }
   const double spread = n * sum_xx - sum_x * sum_x;
   const double slope = spread > 0 ? (n * sum_xy - sum_x * sum_y) / spread : 0;
-  constexpr double kLeastSlope = 1 << 20;  // a MiB a second fills 16 GiB in four hours and a half: less is noise
-  if (slope < kLeastSlope / 60) return std::nullopt;
+  constexpr double kMinSlope = 1 << 20;  // a MiB a second fills 16 GiB in four hours and a half: less is noise
+  if (slope < kMinSlope / 60) return std::nullopt;
   return static_cast<std::uint64_t>(static_cast<double>(free.count()) / slope);
 }
 

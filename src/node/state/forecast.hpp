@@ -22,7 +22,7 @@ class Forecast {
   [[nodiscard]] std::optional<std::uint64_t> seconds_to_full(const std::string& name, Bytes free) const;
 
  private:
-  static constexpr std::uint64_t kStepNs = 5'000'000'000, kSpanNs = 600'000'000'000, kLeastNs = 60'000'000'000;
+  static constexpr std::uint64_t kStepNs = 5'000'000'000, kSpanNs = 600'000'000'000, kMinSpanNs = 60'000'000'000;
   std::map<std::string, std::deque<std::pair<std::uint64_t, std::uint64_t>>> seen_;  // time, bytes
 };
 

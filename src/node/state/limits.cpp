@@ -73,8 +73,8 @@ void Limits::load() {
   const char* lost = "limits that were changed while workloads ran are as their books say now; see ration ps.";
   lost_ = read_state_file(file_, lost, [this](const json& document) {
     const json& workloads = document.at("workloads");
-    if (!workloads.is_object()) throw std::invalid_argument("'workloads' is no object");
-    if (document.at("boot").get<std::string>() != boot()) return;  // nobody of then runs
+    if (!workloads.is_object()) throw std::invalid_argument("'workloads' is not an object");
+    if (document.at("boot").get<std::string>() != boot()) return;  // a different boot: the entries are stale
     std::unordered_map<std::string, OwnedWorkload> read;
     for (const auto& [path, entry] : workloads.items()) read[path] = from_json(entry);
     owned_ = std::move(read);

@@ -49,7 +49,7 @@ struct Alteration {
 
 class Limits {
  public:
-  /// `file`: where they are kept; empty: nowhere. A damaged file is as none: the books are believed then.
+  /// `file`: where they are kept; empty: nowhere. A corrupt file is treated as absent: the books are trusted then.
   explicit Limits(std::string file);
   /// What to tell of a damaged file; empty: it was none.
   [[nodiscard]] const std::string& lost() const { return lost_; }
@@ -66,7 +66,7 @@ class Limits {
   /// What the book says of each account since it was last right; empty: not taken up.
   [[nodiscard]] std::vector<Bytes> in_book(const std::string& path) const;
 
-  /// Stores what is owned into the workload's book: after a change, without waiting for the next look. E1411.
+  /// Stores what is owned into the workload's book: after a change, without waiting for the next tick. E1411.
   [[nodiscard]] Result<void> write(const Workload& workload);
 
   /// Right after a refresh: compares every book with what is owned, puts right those that differ. Alterations are

@@ -27,7 +27,7 @@ NodeState::NodeState(NodeOptions wanted, config::Configuration configured)
       schedules(in(options.state_folder, "schedules.json")),
       suspension(jobs_of(options)) {
   if (!options.query_devices)
-    options.query_devices = [folder = options.driver_folder] { return machine::look_at_machine(folder); };
+    options.query_devices = [folder = options.driver_folder] { return machine::query_devices(folder); };
   apply_schedules(*this);
 }
 

@@ -109,7 +109,7 @@ struct NodeState {
   std::set<std::pair<std::uint32_t, std::string>> allowed;  ///< user and tenant, found to belong together
 
   // What the latest tick found.
-  Result<machine::Machine> machine = fail("E1403", "the devices were not looked at yet.");
+  Result<machine::Machine> machine = fail("E1403", "the devices were not queried yet.");
   std::set<ledger::DeviceUuid> devices_seen;
   Changes changes;  ///< of the books
   std::vector<policy::Slice> slices;

@@ -6,36 +6,10 @@
 
 #include "base/command.hpp"
 #include "policy/configured_promises.hpp"
+#include "policy/promises.hpp"
 
 namespace ration::node {
 namespace {
-
-/// Whether all of that can be kept on the device. `asked` of it are new, for `tenant`; less of it might be possible
-/// unless the tenant has a larger promise of its own.
-Result<void> can_keep(const DeviceView& device, const std::map<std::string, Bytes>& promised, Bytes reserved,
-                      const std::string& tenant, Bytes asked, bool less_would_do) {
-  Bytes sum = reserved;
-  for (const auto& [name, bytes] : promised) sum += bytes;
-  const Bytes total = device.device.total;
-  if (sum <= total) return {};
-  std::string taken;
-  const auto add = [&](Bytes bytes, const std::string& what) {
-    if (bytes > Bytes{0}) taken += fmt::format("{}{} {}", taken.empty() ? "" : ", ", format_size(bytes), what);
-  };
-  for (const auto& [name, bytes] : promised)
-    add(name == tenant ? bytes - std::min(bytes, asked) : bytes,
-        name == tenant ? "to what else runs of " + name : "to " + name);
-  add(reserved, "are sliced or kept free");
-  const Bytes left = asked - std::min(asked, sum - total);
-  return fail("E1304",
-              fmt::format("{} cannot be promised to {}: GPU {} has {}, of which {}.", format_size(asked), tenant,
-                          device.device.index, format_size(total),
-                          taken.empty() ? "nothing else is promised" : "promised already: " + taken),
-              left < kGranule || !less_would_do ? command({"explain", "--gpu", std::to_string(device.device.index)}) +
-                                                      "   shows who is there; lower another guarantee first"
-                                                : fmt::format("--guarantee {}, at most", exact_size(left)),
-              4);
-}
 
 bool is_taken(const NodeState& state, const policy::Slice& slice) {
   return std::any_of(state.registry.workloads().begin(), state.registry.workloads().end(),
@@ -49,13 +23,15 @@ Bytes slice_on(const NodeState& state, const DeviceView& device, const std::stri
   return Bytes{0};
 }
 
-/// Of running workloads but that of `except`, by tenant.
-std::map<std::string, Bytes> promises_on(const NodeState& state, const DeviceView& device, const std::string& except) {
-  std::map<std::string, Bytes> promised;
+/// Without what the workload of `except` is promised, and `own_slice` of what is sliced.
+policy::Promises promises_on(const NodeState& state, const DeviceView& device, const std::string& except = "",
+                             Bytes own_slice = Bytes{0}) {
+  policy::Promises promises{device.keep_free + device.sliced - own_slice};
   for (const AccountView& account : state.snapshot.accounts)
     if (account.gpu == device.device.index && account.path != except && !account.suspended)
-      promised[account.tenant] += account.guarantee;
-  return promised;
+      promises.add_workload(account.tenant, account.guarantee, account.used);
+  for (const auto& [tenant, guarantee] : guarantees_on(state, device.device)) promises.set_tenant(tenant, guarantee);
+  return promises;
 }
 
 }  // namespace
@@ -89,32 +65,27 @@ Bytes reserved_on(const NodeState& state, const machine::Device& device) {
   return reserved;
 }
 
+void note_promises(const NodeState& state, DeviceView& device) {
+  const policy::Promises promises = promises_on(state, device);
+  device.promised = promises.total() - device.keep_free;
+  device.available = device.device.room() - std::min(device.device.room(), promises.unspent());
+}
+
 Result<void> can_promise(const NodeState& state, const DeviceView& device, const std::string& tenant, Bytes more,
                          const std::string& except, const std::string& slice) {
-  std::map<std::string, Bytes> promised = promises_on(state, device, except);
-  const Bytes own = promised[tenant] += more;
-  for (const auto& [name, bytes] : guarantees_on(state, device.device))
-    promised[name] = std::max(promised[name], bytes);
-  return can_keep(device, promised, device.keep_free + device.sliced - slice_on(state, device, slice), tenant, more,
-                  promised[tenant] == own);
+  return promises_on(state, device, except, slice_on(state, device, slice)).can_add(device.device, tenant, more);
 }
 
 Result<void> can_guarantee(const NodeState& state, const DeviceView& device, const std::string& tenant,
                            Bytes guarantee) {
-  std::map<std::string, Bytes> promised = promises_on(state, device, "");
-  const bool less_would_do = guarantee >= promised[tenant];
-  promised[tenant] = std::max(promised[tenant], guarantee);
-  for (const auto& [name, bytes] : guarantees_on(state, device.device))
-    if (name != tenant) promised[name] = std::max(promised[name], bytes);
-  return can_keep(device, promised, device.keep_free + device.sliced, tenant, guarantee, less_would_do);
+  return promises_on(state, device).can_set(device.device, tenant, guarantee);
 }
 
 Result<void> may_promise(const NodeState& state, const DeviceView& device, const std::string& tenant, Bytes more,
                          const std::string& slice) {
   if (more <= slice_on(state, device, slice)) return {};
-  std::map<std::string, Bytes> promised = promises_on(state, device, ""),
-                               configured = guarantees_on(state, device.device);
-  const Bytes own = promised[tenant], most = configured[tenant];
+  const Bytes own = promises_on(state, device).to_workloads_of(tenant);
+  const Bytes most = guarantees_on(state, device.device)[tenant];
   if (own + more <= most) return {};
   const std::string kept = own == Bytes{0} ? "" : fmt::format(", of which {} is taken", format_size(own));
   return fail(

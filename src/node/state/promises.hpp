@@ -1,5 +1,4 @@
-// What is promised on the devices of a running node: guarantees of tenants and of workloads, slices, and what is kept
-// free. The only place of the daemon that adds promises up.
+// What a running node promises on its devices, for policy/promises.hpp to add up.
 #pragma once
 
 #include <map>
@@ -16,6 +15,8 @@ namespace ration::node {
 [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const NodeState& state, const machine::Device& device);
 /// What is kept free of the device, and slices in which nothing runs.
 [[nodiscard]] Bytes reserved_on(const NodeState& state, const machine::Device& device);
+/// Fills in `promised` and `available` of the device.
+void note_promises(const NodeState& state, DeviceView& device);
 /// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each
 /// tenant its own guarantee, or those of its workloads where they are more. `except`: a workload that is not counted;
 /// `slice`: the one that it is for, which is its own room. E1304.
@@ -24,7 +25,7 @@ namespace ration::node {
 /// The same of a tenant's own guarantee, instead of the one it has. E1304.
 [[nodiscard]] Result<void> can_guarantee(const NodeState& state, const DeviceView& device, const std::string& tenant,
                                          Bytes guarantee);
-/// Whether somebody who is no operator may keep `more` from others: within what the tenant is guaranteed, or in a
+/// Whether somebody who is not an operator may keep `more` from others: within what the tenant is guaranteed, or in a
 /// slice that an operator made. E1502.
 [[nodiscard]] Result<void> may_promise(const NodeState& state, const DeviceView& device, const std::string& tenant,
                                        Bytes more, const std::string& slice);

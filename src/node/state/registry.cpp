@@ -56,8 +56,8 @@ std::string real_folder(const std::string& folder) {
 Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
   struct stat status {};
   if (folder.empty() || folder.front() != '/' || ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    return fail("E1530", fmt::format("'{}' is no folder of books.", folder), "Give the path of a folder: ration doctor",
-                2);
+    return fail("E1530", fmt::format("'{}' is not a folder of books.", folder),
+                "Give the path of a folder: ration doctor", 2);
   }
   if (status.st_uid != owner) {
     return fail("E1530",
@@ -79,9 +79,9 @@ Result<void> Registry::adopt(const std::string& folder, std::uint32_t owner) {
     return std::count_if(folders_.begin(), folders_.end(),
                          [&](const auto& each) { return each.second.owner == owner; });
   };
-  if (count() >= static_cast<std::ptrdiff_t>(kMostFolders)) leave_empty_folders(owner);
+  if (count() >= static_cast<std::ptrdiff_t>(kMaxFolders)) leave_empty_folders(owner);
   const auto of_owner = count();
-  if (of_owner >= static_cast<std::ptrdiff_t>(kMostFolders)) {
+  if (of_owner >= static_cast<std::ptrdiff_t>(kMaxFolders)) {
     return fail("E1530", fmt::format("{} has {} folders of books already.", machine::user_name(owner), of_owner),
                 "export RATION_RUNTIME_DIR=<one of them>", 5);
   }
@@ -123,7 +123,7 @@ Changes Registry::refresh() {
   auto source = sources_.begin();
   for (auto& [path, workload] : workloads_) readable.push_back(read_one(workload, (source++)->second, changes));
   examine_processes();
-  leave_out_the_borrowed();
+  drop_duplicate_claims();
   auto is_readable = readable.begin();
   source = sources_.begin();
   for (auto each = workloads_.begin(); each != workloads_.end(); ++is_readable) {
@@ -175,7 +175,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
                                            end;
        !error && each != end; each.increment(error)) {
     const std::string path = folder + "/books/" + each->path().filename().string();
-    if (present.size() >= kMostBooks) {
+    if (present.size() >= kMaxBooks) {
       known.listed = 0;
       break;
     }
@@ -187,7 +187,7 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     if (read == BookStatus::kOk) read = source.reader.read(book);
     if (read == BookStatus::kOk && source.reader.owner() != owner) read = BookStatus::kForeign;
     if (read != BookStatus::kOk) {
-      if (is_being_made(path)) {  // the next look will tell
+      if (is_being_made(path)) {  // the next tick will tell
         known.listed = 0;
         continue;
       }
@@ -261,7 +261,7 @@ bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   return true;
 }
 
-void Registry::leave_out_the_borrowed() {
+void Registry::drop_duplicate_claims() {
   using Key = std::pair<std::uint64_t, std::int32_t>;
   struct Hash {
     std::size_t operator()(const Key& key) const {

@@ -52,7 +52,7 @@ struct Changes {
 class Registry {
  public:
   /// Of one user; more are rejected, or left out. A job array of a busy user has hundreds.
-  static constexpr std::size_t kMostFolders = 16, kMostBooks = 1024;
+  static constexpr std::size_t kMaxFolders = 16, kMaxBooks = 1024;
 
   /// Who may be charged for a workload: asked once for each book, with what the book says. Without a rule the book is
   /// believed.
@@ -104,7 +104,7 @@ class Registry {
   static bool read_one(Workload& workload, Source& source, Changes& changes);
   void examine_processes();
   /// A process runs under one book. Where another one names it, too, the one of its user counts, or who came first.
-  void leave_out_the_borrowed();
+  void drop_duplicate_claims();
   static void leave_out_the_dead(Workload& workload, Source& source);
 
   std::map<std::string, Folder> folders_;

@@ -98,7 +98,7 @@ void begin_trim(NodeState& state, const Workload& workload, const std::string& b
   state.running[workload.path].trim = {sum(workload.used), state.now_ns, by};
 }
 
-void let_return(NodeState& state, const std::string& path) {
+void approve_resume(NodeState& state, const std::string& path) {
   if (state.registry.workloads().count(path) != 0) state.running[path].may_return = true;
 }
 

@@ -16,7 +16,7 @@ namespace ration::node {
 /// Notes what it holds, so that it can be told two seconds later what it gave back. `by`: who asked it to.
 void begin_trim(NodeState& state, const Workload& workload, const std::string& by);
 /// There is room for one that asked for its place again.
-void let_return(NodeState& state, const std::string& path);
+void approve_resume(NodeState& state, const std::string& path);
 /// Writes into its book whether its promises count.
 void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away,
               std::vector<history::Event>& events);

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostSchedules = 64;
+constexpr std::size_t kMaxSchedules = 64;
 
 Result<void> check_limit(const config::Tenant& tenant, const std::string& text) {
   // A share is one of any device: the guarantee is compared on a small and on a large one.
@@ -36,7 +36,7 @@ Result<void> check_limit(const config::Tenant& tenant, const std::string& text) 
 Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Configuration& configuration) {
   const config::Origin origin{fmt::format("ration set --schedule {} by {}", wish.name, wish.by), {0, 0}};
   if (!config::is_name(wish.name))
-    return fail("E1601", fmt::format("'{}' is no name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
+    return fail("E1601", fmt::format("'{}' is not a name of a schedule.", wish.name), "night=22:00-07:00:nlp=90%", 2);
   const auto when = config::parse_hours(wish.when);
   if (!when) return tl::unexpected(when.error());
   const auto days = config::parse_days(wish.days.empty() ? "mon-sun" : wish.days);
@@ -62,7 +62,7 @@ Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Con
 Schedules::Schedules(std::string file) : file_(std::move(file)) {
   const char* lost = "only the configuration's schedules hold; set others anew: ration set --schedule.";
   lost_ = read_state_file(file_, lost, [this](const json& document) {
-    if (!document.is_array()) throw std::invalid_argument("it is no list");
+    if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<ScheduleWish> read;
     for (const json& row : document)
       read.push_back({row.at("name"), row.at("when"), row.at("days"), row.at("set"), row.at("by")});
@@ -86,7 +86,7 @@ Result<std::vector<ScheduleWish>> Schedules::with(ScheduleWish wish, const confi
   if (const auto good = to_schedule(wish, configuration); !good) return tl::unexpected(good.error());
   std::vector<ScheduleWish> fresh = all_;
   std::erase_if(fresh, [&](const ScheduleWish& each) { return each.name == wish.name; });
-  if (fresh.size() >= kMostSchedules)
+  if (fresh.size() >= kMaxSchedules)
     return fail("E1529", fmt::format("there are {} schedules already.", fresh.size()), "ration set --schedule NAME=off",
                 4);
   fresh.insert(fresh.begin(), std::move(wish));

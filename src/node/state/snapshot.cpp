@@ -161,7 +161,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
 
 }  // namespace
 
-Bytes AccountView::credible() const {
+Bytes AccountView::trusted_usage() const {
   const bool nothing_there =
       !processes.empty() && std::all_of(processes.begin(), processes.end(),
                                         [](const ProcessView& each) { return each.driver_used == Bytes{0}; });
@@ -173,33 +173,6 @@ const AccountView* Snapshot::account_of(const std::string& path, std::uint32_t a
       accounts.begin(), accounts.end(), std::tie(path, account),
       [](const AccountView& view, const auto& wanted) { return std::tie(view.path, view.account) < wanted; });
   return found != accounts.end() && found->path == path && found->account == account ? &*found : nullptr;
-}
-
-void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
-                   const std::map<std::string, Bytes>& guarantees) {
-  struct Share {
-    Bytes promised, used, unspent;
-  };
-  std::map<std::string, Share> tenants;
-  for (const AccountView& account : accounts) {
-    if (account.gpu != device.device.index || account.suspended) continue;
-    Share& share = tenants[account.tenant];
-    share.promised += account.guarantee;
-    share.used += account.used;
-    share.unspent += account.guarantee - std::min(account.guarantee, account.used);
-  }
-  for (const auto& [tenant, guarantee] : guarantees) {
-    Share& share = tenants[tenant];
-    share.promised = std::max(share.promised, guarantee);
-    share.unspent = std::max(share.unspent, guarantee - std::min(guarantee, share.used));
-  }
-  device.promised = device.sliced;
-  Bytes kept = device.keep_free + device.sliced;
-  for (const auto& [tenant, share] : tenants) {
-    device.promised += share.promised;
-    kept += share.unspent;
-  }
-  device.available = device.device.room() - std::min(device.device.room(), kept);
 }
 
 std::string UngovernedView::why() const {
@@ -223,8 +196,8 @@ std::string workload_over(const Registry& registry, std::int32_t pid) {
 
 }  // namespace
 
-Snapshot look(const Registry& registry, const Result<machine::Machine>& machine,
-              const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
+Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>& machine,
+                        const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
   snapshot.time_ns = now_ns;
   static const std::uint64_t own_namespace = own_pid_namespace();
@@ -267,7 +240,7 @@ Snapshot look(const Registry& registry, const Result<machine::Machine>& machine,
         if (driver == nullptr && processes != nullptr && !processes->told) shown.untold = machine::kUntoldInContainer;
         if (view.suspended) shown.used = shown.context = shown.pooled = shown.managed = Bytes{0};
       }
-      if (device != snapshot.devices.end()) device->governed += view.credible();
+      if (device != snapshot.devices.end()) device->governed += view.trusted_usage();
       snapshot.accounts.push_back(std::move(view));
     }
   }

@@ -1,4 +1,4 @@
-// What the node looks like at one moment: the books compared with what the driver says. Used by everything that shows,
+// The node at one moment: the books compared with what the driver says. Used by everything that shows,
 // records or exports it. Promise: a number that nobody could tell is absent, never 0.
 #pragma once
 
@@ -67,7 +67,7 @@ struct AccountView {
   [[nodiscard]] bool shrinking() const { return used > limit; }
   /// What it holds as its book says, or nothing where the driver knows that none of its processes is there: a book can
   /// say what it likes. (Managed memory is in no number of the driver, so a book may well say more than that.)
-  [[nodiscard]] Bytes credible() const;
+  [[nodiscard]] Bytes trusted_usage() const;
 };
 
 /// A process with memory on a device that is in no book.
@@ -77,7 +77,7 @@ struct UngovernedView {
   std::string workload;   ///< that it descends from, whose guard it does not have; empty: from none
   std::string container;  ///< empty: in none
   std::string origin;     ///< how it came to be, from its cgroup: `ssh session 3`, `cron.service`; empty: not told
-  const char* policy = "report";  ///< what is done about it: report, warn or terminate; null: no daemon looks
+  const char* policy = "report";  ///< what is done about it: report, warn or terminate; null: no daemon runs
 
   /// Why it is in no book, for people.
   [[nodiscard]] std::string why() const;
@@ -127,12 +127,8 @@ struct Knowledge {
   bool by_driver = false;
 };
 
-/// Fills in `promised` and `available` of a device, which look() leaves to whoever knows what is kept and sliced.
-/// `guarantees`: of tenants, their own.
-void note_promises(DeviceView& device, const std::vector<AccountView>& accounts,
-                   const std::map<std::string, Bytes>& guarantees);
-
-[[nodiscard]] Snapshot look(const Registry& registry, const Result<machine::Machine>& machine,
-                            const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns);
+/// Leaves `promised` and `available` of the devices to note_promises().
+[[nodiscard]] Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>& machine,
+                                      const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns);
 
 }  // namespace ration::node

@@ -49,7 +49,7 @@ void note_slices(NodeState& state) {
 // `ration run` asks before it promises anything; a book can say what it likes. Whoever was away finds others on its
 // device, to whom more may have been promised meanwhile.
 void check_promises(NodeState& state, std::vector<Event>& events) {
-  if (!state.machine) return;  // another look will tell where they are
+  if (!state.machine) return;  // another tick will tell where they are
   Snapshot& snapshot = state.snapshot;
   std::vector<std::pair<AccountView*, Bytes>> asked;
   for (AccountView& account : snapshot.accounts)
@@ -88,11 +88,10 @@ void check_promises(NodeState& state, std::vector<Event>& events) {
 }  // namespace
 
 void SnapshotBuilder::build(NodeState& state, std::vector<Event>& events) {
-  state.snapshot = look(state.registry, state.machine, knowledge(state), state.now_ns);
+  state.snapshot = build_snapshot(state.registry, state.machine, knowledge(state), state.now_ns);
   note_slices(state);
   check_promises(state, events);
-  for (DeviceView& device : state.snapshot.devices)
-    note_promises(device, state.snapshot.accounts, guarantees_on(state, device.device));
+  for (DeviceView& device : state.snapshot.devices) note_promises(state, device);
   for (DeviceView& device : state.snapshot.devices) {
     const auto used = device.used();
     if (!used) continue;
@@ -101,8 +100,8 @@ void SnapshotBuilder::build(NodeState& state, std::vector<Event>& events) {
   }
   forecast_limits(forecast_, state.snapshot);
   constexpr const char* kAnswers[] = {"report", "warn", "terminate"};
-  for (UngovernedView& outsider : state.snapshot.ungoverned)
-    outsider.policy = kAnswers[static_cast<std::size_t>(state.configuration.defaults.ungoverned.value)];
+  for (UngovernedView& process : state.snapshot.ungoverned)
+    process.policy = kAnswers[static_cast<std::size_t>(state.configuration.defaults.ungoverned.value)];
 }
 
 }  // namespace ration::node

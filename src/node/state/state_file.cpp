@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr off_t kLargest = off_t{256} << 20;  // far above what the most workloads of the most users need
+constexpr off_t kMaxSize = off_t{256} << 20;  // far above what the most workloads of the most users need
 
 tl::unexpected<std::string> no(const std::string& why) { return tl::unexpected(why); }
 
@@ -24,8 +24,8 @@ tl::unexpected<std::string> no(const std::string& why) { return tl::unexpected(w
 tl::expected<std::string, std::string> content_of(const FileDescriptor& file) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return no(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return no("it is no file");
-  if (status.st_size > kLargest) return no("it is too large");
+  if (!S_ISREG(status.st_mode)) return no("it is not a file");
+  if (status.st_size > kMaxSize) return no("it is too large");
   std::string content(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t had = 0;
   while (had < content.size()) {
@@ -44,7 +44,7 @@ std::string damage_of(const FileDescriptor& file, const std::function<void(const
   const auto content = content_of(file);
   if (!content) return content.error();
   const json document = json::parse(*content, nullptr, false);
-  if (document.is_discarded()) return "it is no JSON";
+  if (document.is_discarded()) return "it is not JSON";
   try {
     take(document);
   } catch (const std::exception& wrong) {

@@ -19,7 +19,7 @@ namespace ration::node {
 [[nodiscard]] std::string read_state_file(const std::string& path, const std::string& lost,
                                           const std::function<void(const nlohmann::json& document)>& take);
 
-/// A whole number that fits, or std::out_of_range: the library itself takes 1.5, true and -1 for whole numbers.
+/// An integer that fits, or std::out_of_range: the library itself takes 1.5, true and -1 for integers.
 template <typename Number>
 [[nodiscard]] Number whole_number(const nlohmann::json& value) {
   const bool fits =
@@ -27,7 +27,7 @@ template <typename Number>
           ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<Number>::max())
           : value.is_number_integer() && std::numeric_limits<Number>::is_signed &&
                 value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<Number>::min());
-  if (!fits) throw std::out_of_range("no whole number, or one that does not fit");
+  if (!fits) throw std::out_of_range("no integer, or one that does not fit");
   return value.get<Number>();
 }
 

@@ -5,14 +5,14 @@
 namespace ration::node {
 namespace {
 
-// Work is told from ticking: twice what it did while it rested, and a fifth of a millisecond, which is less than an
-// interpreter takes to run one line.
-constexpr double kWorkOverRest = 2, kLeastWorkNs = 200'000;
+// Distinguishes work from periodic timers: twice what it did while it rested, and a fifth of a millisecond, which is
+// less than an interpreter takes to run one line.
+constexpr double kWorkOverRest = 2, kMinWorkNs = 200'000;
 constexpr double kNsPerSecond = 1e9;
 // A thread that was put on a processor so often while it rested ticks; one that then misses so many ticks, for at least
 // so many seconds, has fallen silent.
 constexpr std::uint64_t kTicks = 4;
-constexpr double kTicksMissed = 8, kLeastSilence = 1;
+constexpr double kTicksMissed = 8, kMinSilence = 1;
 constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;
 
 }  // namespace
@@ -49,7 +49,7 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
 bool Suspension::ask(const std::string& id, const std::string& because) {
   const auto found = workloads_.find(id);
   if (found == workloads_.end() || found->second.state == State::kReturning) return false;
-  found->second.asked = because;  // told at the next look
+  found->second.asked = because;  // told at the next tick
   return true;
 }
 
@@ -95,12 +95,12 @@ bool Suspension::anybody_may_ask() const {
                      [](const auto& each) { return each.second.state == State::kAway && !each.second.held; });
 }
 
-bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
+bool Suspension::shows_activity(Workload& workload, std::uint64_t now_ns) const {
   machine::ProcessActivity now = machine::activity_of(workload.processes);
   const machine::ThreadActivity done = machine::activity_between(workload.last, now, workload.driver_threads);
   const double seconds = static_cast<double>(now_ns - std::min(now_ns, workload.last_ns)) / kNsPerSecond;
   bool asks =
-      static_cast<double>(done.processor_ns) > kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kLeastWorkNs;
+      static_cast<double>(done.processor_ns) > kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kMinWorkNs;
   // How it rests was not seen: then its silence says nothing, and it is brought back to be watched.
   if (!workload.resting_ns) asks = asks || now_ns >= workload.left_ns + kUnknownRestNs;
   for (const auto& [thread, activity] : now) {
@@ -115,7 +115,7 @@ bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
     } else if (const auto tick = workload.ticks.find(thread); tick != workload.ticks.end()) {
       const std::uint64_t since = std::max(workload.last_stirred[thread], workload.left_ns);
       const double silent = static_cast<double>(now_ns - std::min(now_ns, since)) / kNsPerSecond;
-      asks = asks || (silent >= kLeastSilence && silent * tick->second >= kTicksMissed);
+      asks = asks || (silent >= kMinSilence && silent * tick->second >= kTicksMissed);
     }
   }
   workload.last = std::move(now);
@@ -123,7 +123,7 @@ bool Suspension::stirs(Workload& workload, std::uint64_t now_ns) const {
   return asks;
 }
 
-std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
+std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
   using What = Change::What;
   std::vector<Change> changes;
   for (CheckpointJobs::Finished& job : jobs_->take_finished()) {
@@ -160,7 +160,7 @@ std::vector<Suspension::Change> Suspension::look(std::uint64_t now_ns) {
   for (auto& [id, workload] : workloads_) {
     if (workload.state != State::kAway) continue;
     // Read what its threads did from before it left: who asked while it was leaving is blocked by now, and silent.
-    const bool stirred = !workload.held && stirs(workload, now_ns);
+    const bool stirred = !workload.held && shows_activity(workload, now_ns);
     if (!stirred && workload.asked.empty()) continue;
     changes.push_back(
         {id, What::kAsks, std::nullopt, workload.asked.empty() ? "its program works again" : workload.asked});

@@ -71,8 +71,8 @@ class Suspension {
   /// Whether somebody is away who may want to come back: that is noticed by looking.
   [[nodiscard]] bool anybody_may_ask() const;
 
-  /// What happened since the last look.
-  [[nodiscard]] std::vector<Change> look(std::uint64_t now_ns);
+  /// What happened since the last tick.
+  [[nodiscard]] std::vector<Change> update(std::uint64_t now_ns);
 
  private:
   struct Rest {
@@ -91,9 +91,9 @@ class Suspension {
     std::map<std::int32_t, std::uint64_t> last_stirred;  ///< by thread, since it left
     std::uint64_t left_ns = 0;
     bool held = false;
-    std::string asked;  ///< since the last look, and why; empty: nobody did
+    std::string asked;  ///< since the last tick, and why; empty: nobody did
   };
-  [[nodiscard]] bool stirs(Workload& workload, std::uint64_t now_ns) const;
+  [[nodiscard]] bool shows_activity(Workload& workload, std::uint64_t now_ns) const;
 
   std::unique_ptr<CheckpointJobs> jobs_;
   std::map<std::string, Rest> resting_;

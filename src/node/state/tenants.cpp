@@ -17,7 +17,7 @@ Tenants::Tenants(std::string file) : file_(std::move(file)) {
       "what people set of tenants is as the configuration says again; set it anew: ration set TENANT --limit SIZE.";
   const auto read = [](const json& entry) { return Set{entry.at("text"), entry.at("by"), entry.at("over")}; };
   lost_ = read_state_file(file_, lost, [&](const json& document) {
-    if (!document.is_object()) throw std::invalid_argument("it is no object");
+    if (!document.is_object()) throw std::invalid_argument("it is not an object");
     std::map<std::string, Sets> found;
     for (const auto& [name, entry] : document.items()) {
       found[name] = {read(entry.at("limit")), read(entry.at("guarantee")),

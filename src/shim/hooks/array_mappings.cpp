@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "driver/cuda_array_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -87,7 +88,7 @@ void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept {
     let_go_physical(gone.physical);
 }
 
-void abandon_array_mappings() noexcept { mappings.abandon(); }
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { mappings.abandon(); });
 
 }  // namespace ration::shim
 

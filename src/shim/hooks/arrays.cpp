@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver/cuda_array_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/charged_handles.hpp"
 #include "shim/hooks/hooks.hpp"
 
@@ -105,7 +106,7 @@ void arrays_of_context_are_gone(std::uint64_t context) noexcept {
   });
 }
 
-void abandon_arrays() noexcept { arrays.abandon(); }
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { arrays.abandon(); });
 
 }  // namespace ration::shim
 

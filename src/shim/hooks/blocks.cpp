@@ -1,6 +1,7 @@
 // Plain device memory: linear, pitched and managed allocations, their release, and memory shared by IPC handle.
 #include "shim/hooks/blocks.hpp"
 
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/follow_context.hpp"
 #include "shim/hooks/gate.hpp"
 #include "shim/hooks/governor.hpp"
@@ -65,7 +66,7 @@ void undo(CUdeviceptr address) noexcept { real<cuMemFree_v2_t>(Symbol::cuMemFree
 /// A small block may fit between others in a granule that is paid for, although no further granule may be taken.
 template <typename Call>
 bool fits_in_a_shared_granule(std::uint64_t& size, const Place& place, CUdeviceptr& address, Call&& call) noexcept {
-  if (Bytes{size} > kLargestPiece || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
+  if (Bytes{size} > kMaxPiece || place.account == kNoAccount || place.kind != Kind::kHeap) return false;
   const Gate::Alone alone(taking_small);
   if (!granules.has_room(place.context, size)) return false;
   if (call(address) != CUDA_SUCCESS) return false;
@@ -89,7 +90,7 @@ CUresult call_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& a
 template <typename Call>
 CUresult take_and_settle(std::uint64_t& size, const Place& place, CUdeviceptr& address, Bytes entered, bool& fits,
                          Call&& call) noexcept {
-  if (Bytes{size} > kLargestPiece) return call_and_settle(size, place, address, entered, fits, call);
+  if (Bytes{size} > kMaxPiece) return call_and_settle(size, place, address, entered, fits, call);
   const Gate::Pass pass(taking_small);
   return call_and_settle(size, place, address, entered, fits, call);
 }
@@ -102,7 +103,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   if (size == 0 || place.context == 0) return call(address);  // the driver says what is wrong
   const Bytes entered = worst_case(size);
   ShareCharge share(place.kind == Kind::kHeap ? place.account : kNoAccount,
-                    Bytes{size} > kLargestPiece ? entered : Bytes{size});
+                    Bytes{size} > kMaxPiece ? entered : Bytes{size});
   if (!share.fits()) return share.deny(function);
   if (!admit_quietly(place.account, entered, place.kind)) [[unlikely]] {
     if (fits_in_a_shared_granule(size, place, address, call)) {
@@ -197,12 +198,12 @@ void blocks_of_context_are_gone(std::uint64_t context) noexcept {
   });
 }
 
-void abandon_blocks() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   blocks.abandon();
   granules.abandon();
   taking_small.abandon();
   exporting.unlock();
-}
+});
 
 }  // namespace ration::shim
 
@@ -255,7 +256,7 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
   // Small ones share granules, unless they have to stay on the host.
-  const bool is_piece = ration::Bytes{size} <= kLargestPiece &&
+  const bool is_piece = ration::Bytes{size} <= kMaxPiece &&
                         (policy == ManagedPolicy::kCharge || book().headroom(place.account) >= ration::kGranule);
   const CUresult result = is_piece ? take_block(
                                          taken, "cuMemAllocManaged", address,

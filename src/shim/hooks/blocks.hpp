@@ -9,7 +9,7 @@
 namespace ration::shim {
 
 /// Blocks up to this may share a granule; larger ones have granules of their own.
-inline constexpr Bytes kLargestPiece{512 << 10};
+inline constexpr Bytes kMaxPiece{512 << 10};
 
 /// Granules shared by small blocks, and the ends of large ones. Thread-safe.
 class Granules {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "driver/cuda_share_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -20,9 +21,9 @@ std::uint32_t accounts() noexcept { return book_usable() ? std::min(book().accou
 
 }  // namespace
 
-void abandon_checkpoint() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   for (Bytes& bytes : on_host) bytes = Bytes{0};
-}
+});
 
 }  // namespace ration::shim
 

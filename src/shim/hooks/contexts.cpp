@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "driver/cuda_copy_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
@@ -263,10 +264,10 @@ bool context_lives(std::uint64_t number) noexcept {
   return found;
 }
 
-void abandon_contexts() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   contexts.abandon();
   for (Primary& primary : primaries) ::new (&primary) Primary;
-}
+});
 
 }  // namespace ration::shim
 

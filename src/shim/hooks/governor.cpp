@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "shim/environment.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/graphs.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/shares.hpp"
@@ -49,18 +50,7 @@ State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_st
 void forget_parent() noexcept {
   state().book.forget_slot();
   forget_places();
-  abandon_blocks();
-  abandon_array_mappings();
-  abandon_arrays();
-  abandon_checkpoint();
-  abandon_contexts();
-  abandon_graphs();
-  abandon_images();
-  abandon_imports();
-  abandon_managed();
-  abandon_pools();
-  abandon_shares();
-  abandon_virtual_memory();
+  AfterFork::run();
 }
 
 void decide_again() noexcept {

@@ -7,10 +7,10 @@ namespace ration::shim {
 namespace {
 
 // The smallest piece: what CUDA aligns blocks to in a granule that they share is 512 bytes or a multiple of it.
-constexpr int kSmallestPieceBits = 9;
+constexpr int kMinPieceBits = 9;
 
 std::uint8_t piece_bits(std::uint64_t size) noexcept {
-  return static_cast<std::uint8_t>(std::max(kSmallestPieceBits, static_cast<int>(std::bit_width(size - 1))));
+  return static_cast<std::uint8_t>(std::max(kMinPieceBits, static_cast<int>(std::bit_width(size - 1))));
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ std::uint64_t Granules::exported_as(std::uint64_t address, std::uint64_t size) n
 }
 
 bool Granules::has_room(std::uint64_t context, std::uint64_t size) noexcept {
-  if (Bytes{size} > kLargestPiece) return false;
+  if (Bytes{size} > kMaxPiece) return false;
   const std::uint8_t bits = piece_bits(size);
   bool found = false;
   uses_.each([&](std::uint64_t, const Use& use) {

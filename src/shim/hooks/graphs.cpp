@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "driver/cuda_graph_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/table.hpp"
@@ -169,11 +170,11 @@ bool enter(const Executable& executable, Bytes growth) noexcept {
 /// What the executable's last launch left is freed as its next launch would free it: the driver counts it as used till
 /// then.
 void free_what_was_left(std::uint64_t key, CUstream stream) noexcept {
-  constexpr std::size_t kMost = 512;  // beyond these the launch may be denied although it would fit
-  CUdeviceptr addresses[kMost];
+  constexpr std::size_t kMaxAddresses = 512;  // beyond these the launch may be denied although it would fit
+  CUdeviceptr addresses[kMaxAddresses];
   std::size_t count = 0;
   left_by.each([&](std::uint64_t address, std::uint64_t owner) {
-    if (owner == key && count < kMost) addresses[count++] = address;
+    if (owner == key && count < kMaxAddresses) addresses[count++] = address;
   });
   for (std::size_t i = 0; i < count; ++i) real<cuMemFreeAsync_t>(Symbol::cuMemFreeAsync)(addresses[i], stream);
 }
@@ -297,7 +298,7 @@ void refresh_graph_pools() noexcept {
   }
 }
 
-void abandon_graphs() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   executables.abandon();
   left_by.abandon();
   for (int device = 0; device < kMaxDevices; ++device) {
@@ -305,7 +306,7 @@ void abandon_graphs() noexcept {
     ::pthread_mutex_init(&launching[device], nullptr);
     graph_pool_charged[device] = Bytes{0};
   }
-}
+});
 
 }  // namespace ration::shim
 

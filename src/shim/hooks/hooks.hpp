@@ -55,17 +55,4 @@ void let_go_physical(std::uint64_t number) noexcept;
 [[nodiscard]] std::uint64_t last_array_mapping() noexcept;
 void array_mappings_are_gone(std::uint64_t array, std::uint64_t last) noexcept;
 
-// In the child of a fork: forget, without refunding.
-void abandon_blocks() noexcept;
-void abandon_array_mappings() noexcept;
-void abandon_arrays() noexcept;
-void abandon_checkpoint() noexcept;
-void abandon_contexts() noexcept;
-void abandon_graphs() noexcept;
-void abandon_images() noexcept;
-void abandon_imports() noexcept;
-void abandon_managed() noexcept;
-void abandon_pools() noexcept;
-void abandon_virtual_memory() noexcept;
-
 }  // namespace ration::shim

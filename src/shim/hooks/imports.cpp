@@ -5,6 +5,7 @@
 
 #include "driver/cuda_copy_abi.hpp"
 #include "driver/cuda_share_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 
@@ -200,11 +201,11 @@ void ClosingImport::closed() noexcept {
   known_ = last_ = false;
 }
 
-void abandon_imports() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   opened.abandon();
   mappings.abandon();
   joined().abandon();
-}
+});
 
 }  // namespace ration::shim
 

@@ -14,6 +14,7 @@
 
 #include "driver/cuda_graph_abi.hpp"
 #include "driver/cuda_managed_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/blocks.hpp"
 #include "shim/hooks/follow_context.hpp"
 #include "shim/hooks/gate.hpp"
@@ -321,10 +322,10 @@ void managed_of_context_is_gone(std::uint64_t context) noexcept {
   });
 }
 
-void abandon_managed() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   managed.abandon();
   bringing.abandon();
-}
+});
 
 }  // namespace ration::shim
 

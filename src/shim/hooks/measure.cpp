@@ -69,11 +69,11 @@ BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept {
   BytesByDriver told;
   nvml::nvmlDevice_t handle{};
   if (!library().ready || !nvml_device(device, handle)) return told;
-  constexpr unsigned int kMost = 1024;
-  static nvml::nvmlProcessInfo_t processes[kMost];
+  constexpr unsigned int kMaxListed = 1024;
+  static nvml::nvmlProcessInfo_t processes[kMaxListed];
   static SpinLock reading;
   const SpinGuard guard(reading);
-  unsigned int count = kMost;
+  unsigned int count = kMaxListed;
   nvml::nvmlMemory_t memory{};
   if (library().list(handle, &count, processes) != nvml::NVML_SUCCESS ||
       library().memory(handle, &memory) != nvml::NVML_SUCCESS)
@@ -81,7 +81,7 @@ BytesByDriver bytes_by_driver(cuda::CUdevice device) noexcept {
   told.known = true;
   told.device = Bytes{memory.used};
   const auto self = static_cast<unsigned int>(::getpid());
-  for (unsigned int i = 0; i < count && i < kMost; ++i) {
+  for (unsigned int i = 0; i < count && i < kMaxListed; ++i) {
     if (processes[i].pid != self || processes[i].usedGpuMemory == ~0ULL) continue;  // NVML's "not available"
     told.own = Bytes{processes[i].usedGpuMemory};
     told.lists_itself = told.own > Bytes{0};
@@ -93,9 +93,9 @@ Bytes context_between(const BytesByDriver& before, const BytesByDriver& after) n
   if (!before.known || !after.known) return Bytes{0};
   if (after.lists_itself) return after.own > before.own ? after.own - before.own : Bytes{0};
   // Where others took or gave back so much meanwhile that no context can cost it: what one costs on most cards.
-  constexpr Bytes kLargest{std::uint64_t{1} << 30}, kUsual{std::uint64_t{256} << 20};
+  constexpr Bytes kMaxCost{std::uint64_t{1} << 30}, kUsual{std::uint64_t{256} << 20};
   const Bytes growth = after.device > before.device ? after.device - before.device : Bytes{0};
-  return growth > Bytes{0} && growth <= kLargest ? growth : kUsual;
+  return growth > Bytes{0} && growth <= kMaxCost ? growth : kUsual;
 }
 
 }  // namespace ration::shim

@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "driver/cuda_abi.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/charged_handles.hpp"
 #include "shim/hooks/hooks.hpp"
 
@@ -87,7 +88,7 @@ void images_of_context_are_gone(std::uint64_t context) noexcept {
   images.context_is_gone(context, [](std::uint64_t, Bytes) {});
 }
 
-void abandon_images() noexcept { images.abandon(); }
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept { images.abandon(); });
 
 }  // namespace ration::shim
 

@@ -36,7 +36,7 @@ void PoolMap::remove_gap(Region& region, std::uint32_t index) noexcept {
 
 // Where there is no place left the smallest gap is forgotten: it counts as taken until the whole region is free.
 void PoolMap::insert_gap(Region& region, std::uint32_t index, Gap gap) noexcept {
-  if (region.gaps == kMostGaps) {
+  if (region.gaps == kMaxGaps) {
     std::uint32_t smallest = 0;
     for (std::uint32_t i = 1; i < region.gaps; ++i) {
       if (region.gap[i].end - region.gap[i].begin < region.gap[smallest].end - region.gap[smallest].begin) smallest = i;

@@ -38,13 +38,13 @@ class PoolMap {
   struct Gap {
     std::uint32_t begin, end;
   };
-  static constexpr std::uint32_t kMostGaps = 62;
+  static constexpr std::uint32_t kMaxGaps = 62;
   struct Region {
     std::uint64_t begin;
     std::uint32_t units, held;  // size, and how much of it is handed out
     std::uint32_t largest;      // no gap is larger
     std::uint32_t gaps;
-    Gap gap[kMostGaps];
+    Gap gap[kMaxGaps];
   };
 
   Region* region_of(std::uint64_t address) noexcept;

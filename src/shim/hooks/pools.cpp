@@ -10,6 +10,7 @@
 
 #include "driver/cuda_share_abi.hpp"
 #include "ledger/descriptor_label.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
@@ -348,7 +349,7 @@ bool free_pool_pointer(CUdeviceptr address, CUresult& result) noexcept {
   return true;
 }
 
-void abandon_pools() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   loans.abandon();
   pieces.abandon();
   imported.abandon();
@@ -360,7 +361,7 @@ void abandon_pools() noexcept {
     pool.destroyed = false;
   }
   pool_count.store(0);
-}
+});
 
 }  // namespace ration::shim
 

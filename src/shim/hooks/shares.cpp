@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/table.hpp"
 
@@ -98,12 +99,13 @@ void leave_share_now(std::uint64_t key) noexcept {
   if (Amounts* amounts = amounts_of(gone.share, gone.account); amounts != nullptr) amounts->used.fetch_sub(gone.size);
 }
 
-void abandon_shares() noexcept {
+// A child holds nothing; the shares and their limits stay.
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   kept.abandon();
   naming.unlock();
   for (Share& share : shares)
     for (Amounts& amounts : share.of_account) amounts.used.store(0);
-}
+});
 
 }  // namespace ration::shim
 

@@ -48,7 +48,7 @@ class ShareCharge {
   bool fits_ = true;
 };
 
-/// Of physical memory by its own number, which is no address.
+/// Of physical memory by its own number, which is not an address.
 constexpr std::uint64_t physical_key(std::uint64_t number) noexcept { return number | std::uint64_t{1} << 63; }
 
 void leave_share_now(std::uint64_t key) noexcept;
@@ -57,8 +57,5 @@ inline void leave_share(std::uint64_t key) noexcept {
   if (any_share.load(std::memory_order_relaxed)) [[unlikely]]
     leave_share_now(key);
 }
-
-/// In a child of fork: it holds nothing; the shares and their limits stay.
-void abandon_shares() noexcept;
 
 }  // namespace ration::shim

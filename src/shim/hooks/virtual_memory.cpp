@@ -8,6 +8,7 @@
 
 #include "driver/cuda_share_abi.hpp"
 #include "ledger/descriptor_label.hpp"
+#include "shim/hooks/after_fork.hpp"
 #include "shim/hooks/governor.hpp"
 #include "shim/hooks/hooks.hpp"
 #include "shim/hooks/imports.hpp"
@@ -191,7 +192,7 @@ std::uint64_t hold_physical_of(CUmemGenericAllocationHandle handle) noexcept {
 void hold_physical(std::uint64_t number) noexcept { add_reference(number); }
 void let_go_physical(std::uint64_t number) noexcept { drop_reference(number); }
 
-void abandon_virtual_memory() noexcept {
+[[gnu::init_priority(101)]] const AfterFork forget([]() noexcept {
   physicals.abandon();
   handles.abandon();
   handle_references.abandon();
@@ -199,7 +200,7 @@ void abandon_virtual_memory() noexcept {
   shared.abandon();
   bound.abandon();
   sharing.unlock();
-}
+});
 
 }  // namespace ration::shim
 

@@ -31,7 +31,7 @@ def profiles(ration):
 
 
 def nearest(release, ration):
-    """The profile of the newest release that is no newer; else the oldest one."""
+    """The profile of the newest release that is not newer; else the oldest one."""
     known = sorted((number_of(read(path)["release"][0]), "-" in path.stem, path) for path in profiles(ration))
     older = [entry for entry in known if entry[0] <= number_of(release)] or known[:1]
     newest = max(entry[0] for entry in older)

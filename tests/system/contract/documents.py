@@ -7,7 +7,7 @@ import jsonschema
 
 from scene import SCHEMAS
 
-# Null without a reason says that there is none, where that is no lack of knowledge: an event that is about no tenant, a
+# Null without a reason says that there is none, where that is not a lack of knowledge: an event that is about no tenant, a
 # month that is not closed, a series of all devices together.
 NONE = {
     "events": {"workload", "tenant", "user", "gpu", "pid", "bytes", "denial", "by", "old", "new", "fix"},

@@ -233,7 +233,7 @@ class Explain(Faces):
         process = self.outsider("1GiB")
         self.stop()
         data = self.document("explain", process.pid, self.node)["data"]
-        self.assertEqual((data["user"], data["policy"], data["policy_na"]), ("root", None, "no daemon looks: ration serve"))
+        self.assertEqual((data["user"], data["policy"], data["policy_na"]), ("root", None, "no daemon runs: ration serve"))
 
     def test_each_of_two_equal_cards_has_its_number(self):
         both = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "both", "--limit", "2GiB", "--gpu", "0,1", "--", BIN / "ration-workload", "hold", "1GiB"],

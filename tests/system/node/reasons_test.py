@@ -69,7 +69,7 @@ idle = { after = "1s", action = "suspend" }
         self.assertRegex(self.why(event["id"]), "before   .*resized: ")
 
     def test_a_denial_is_counted_by_its_reason_whatever_its_fix_says(self):
-        # More than any device has: the fix is no limit, and what denied it was its own limit all the same.
+        # More than any device has: the fix is not a limit, and what denied it was its own limit all the same.
         self.ration("run", NODE, "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "40GiB")
         denied = self.event("denied")
         self.assertNotIn("ration set", denied["fix"])

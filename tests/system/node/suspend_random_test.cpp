@@ -98,7 +98,7 @@ class SuspendRandomTest : public ::testing::Test {
     char pattern[] = "/tmp/ration-random-XXXXXX";
     folder_ = ::mkdtemp(pattern);
     ASSERT_EQ(::mkdir((folder_ + "/books").c_str(), 0700), 0);
-    const auto machine = machine::look_at_machine(driver_folder);
+    const auto machine = machine::query_devices(driver_folder);
     ASSERT_TRUE(machine) << machine.error().what;
     device_ = machine->devices.front();
     if (shared_is_moved())  // as `ration doctor --try-suspend` finds it
@@ -158,7 +158,7 @@ class SuspendRandomTest : public ::testing::Test {
   void look() {
     (void)engine_->tick(unix_time_ns());
     for (const auto& [path, because] : std::exchange(engine_->state().residency_changes, {}).asking)
-      let_return(engine_->state(), path);
+      approve_resume(engine_->state(), path);
   }
 
   [[nodiscard]] std::string state(const Program& program) const {

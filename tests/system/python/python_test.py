@@ -172,7 +172,7 @@ class Package(unittest.TestCase):
             assert len(caught) == 1 and caught[0].category is ResourceWarning
             raises(KeyError, 'own', lambda: [ration.MemoryGuard('1GiB').__enter__(), {}['own']])
             raises(ValueError, 'action', ration.MemoryGuard, '1GiB', action='print')
-            raises(ValueError, 'no size', ration.MemoryGuard, '1024')
+            raises(ValueError, 'not a size', ration.MemoryGuard, '1024')
             raises(ValueError, 'any device', ration.MemoryGuard, 1 << 41)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter('always')

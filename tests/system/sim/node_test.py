@@ -121,6 +121,27 @@ class Node(unittest.TestCase):
     def names(self, **more):
         return [line.rsplit(" ", 1)[0] if line[0] != "e" else line for line in self.run_program(sys.executable, "-c", NAMES, **more).stdout.splitlines()]
 
+    def test_a_node_is_a_file_and_what_is_wrong_with_one_is_said(self):
+        node = self.folder / "node.toml"
+        self.environment.update(RATION_SIM=str(node))
+        node.write_text('driver = "535"\n[[device]]\nmodel = "T4"\nmemory = "2GiB"\ncount = 2\n[[device]]\nmodel = "A100-40"\nmig = ["3g.20gb"]\n')
+        self.assertEqual([device["total_bytes"] // MIB for device in self.truth()], [2048, 2048, 20166])
+        for text, wrong in (("", "it has no [[device]]"),
+                            ("size = 1\n", "unknown key 'size' (known: driver, [[device]])"),
+                            ("driver = 535\n", "'driver' is a text in quotes"),
+                            ('[[device]]\nmodle = "T4"\n', "unknown key 'modle' (known: model, memory,"),
+                            ('[[device]]\nmodel = "T4"\ncount = "2"\n', "'count' is a number"),
+                            ('[[device]]\nmodel = "T4"\nmemory_info = 1\n', "'memory_info' is true or false"),
+                            ('[[device]]\nmodel = "A100-40"\nmig = "3g.20gb"\n', "'mig' is a list of profiles"),
+                            ('[[device]]\nmodel = "T4"\nutilisation = 101\n', "utilisation 0 to 100"),
+                            ("[[device]]\nmodel = \n", "line 2: "),
+                            ("[[device]]\nmodel = '\udcff'\n", "line 2: ")):
+            with self.subTest(text=text):
+                node.write_text(text, errors="surrogateescape")
+                told = self.run_program(BIN / "ration-sim-truth")
+                self.assertNotEqual(told.returncode, 0)
+                self.assertIn(wrong, told.stderr)
+
     def test_a_measured_driver_is_a_file_and_says_what_a_context_costs_on_its_card(self):
         profile = self.folder / "measured.toml"
         measured = (SOURCE / "sim/drivers/580.toml").read_text() + 'contexts = { "Tesla T4" = "48MiB" }\n'

@@ -14,7 +14,7 @@ namespace {
 // CUpti_ActivityKind
 constexpr std::uint32_t kCopy = 1, kFill = 2, kDriver = 4, kKernel = 10, kExternal = 39, kMemory = 45, kMemory2 = 49;
 // CUptiResult
-constexpr int kMostReached = 12, kNotSupported = 27, kSubscribed = 39;
+constexpr int kMaxReached = 12, kNotSupported = 27, kSubscribed = 39;
 
 struct Record {
   std::vector<std::uint8_t> bytes;
@@ -50,7 +50,7 @@ void take_buffer(void*, std::uint32_t, std::uint8_t* buffer, std::size_t, std::s
     if (before != nullptr) records.push_back({{before, record}});
     before = record;
   }
-  EXPECT_EQ(next_record(buffer, used, &record), kMostReached);
+  EXPECT_EQ(next_record(buffer, used, &record), kMaxReached);
   if (before != nullptr) records.push_back({{before, buffer + used}});
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 Configuration configuration(const std::string& text) {
   Reading reading = parse_configuration({{"r.toml", text}});
-  for (const Problem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
+  for (const FileProblem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
   return std::move(reading.configuration);
 }
 

@@ -17,7 +17,7 @@ Reading read(const std::string& text) { return parse_configuration({{"r.toml", t
 /// Every problem as `line:column: what`.
 std::vector<std::string> problems(const std::string& text) {
   std::vector<std::string> all;
-  for (const Problem& problem : read(text).problems) {
+  for (const FileProblem& problem : read(text).problems) {
     EXPECT_FALSE(problem.fix.empty()) << problem.what;
     EXPECT_FALSE(problem.file.empty()) << problem.what;
     all.push_back(place_text(problem).substr(problem.file.size() + 1) + ": " + problem.what);
@@ -92,7 +92,7 @@ TEST(Configuration, TheWholeDeviceIsASize) {
 
 TEST(Configuration, EveryPartIsReadWithItsPlace) {
   const Reading reading = read(kWhole);
-  for (const Problem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
+  for (const FileProblem& problem : reading.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
   const Configuration& all = reading.configuration;
   EXPECT_EQ(all.daemon.listen.value, "[::1]:7077");
   EXPECT_EQ(all.daemon.listen.origin.text(), "r.toml:3");
@@ -151,8 +151,8 @@ TEST(Configuration, WhatIsWrongIsToldWithItsPlaceAndTheNearestName) {
       {"[defaults]\nlimit = 4096\n", "2:1: 'limit' is a text in quotes"},
       {"[defaults]\n  limit = \"4096\"\n", "2:3: '4096' has no unit."},
       {"[defaults]\ngrowth = \"yes\"\n", "2:1: 'growth' is true or false"},
-      {"[defaults]\non_deny = \"wait:soon\"\n", "2:1: 'wait:soon' is no answer to a denial"},
-      {"[defaults]\nungoverned = \"warm\"\n", "2:1: 'warm' is no ungoverned - did you mean 'warn'?"},
+      {"[defaults]\non_deny = \"wait:soon\"\n", "2:1: 'wait:soon' is not an answer to a denial"},
+      {"[defaults]\nungoverned = \"warm\"\n", "2:1: 'warm' is not a value of ungoverned - did you mean 'warn'?"},
       {"[defaults]\nguarantee = \"8GiB\"\nlimit = \"4GiB\"\n",
        "2:1: guarantee 8GiB is more than limit 4GiB (r.toml:3)"},
       {"[default]\n", "1:1: unknown key 'default' - did you mean 'defaults'?"},
@@ -180,10 +180,10 @@ TEST(Configuration, WhatIsWrongIsToldWithItsPlaceAndTheNearestName) {
        "4:1: tenant a: guarantee 50% is more than limit 40% (r.toml:3)"},
       {"[[tenant]]\nname = \"a\"\nguarantee = \"unlimited\"\n", "3:1: 'guarantee' has to be a size"},
       {"[[tenant]]\nname = \"a\"\nsoft = \"110%\"\n", "3:1: '110%' is not a percentage"},
-      {"[[tenant]]\nname = \"a\"\npriority = \"1\"\n", "3:1: 'priority' is a whole number"},
+      {"[[tenant]]\nname = \"a\"\npriority = \"1\"\n", "3:1: 'priority' is an integer"},
       {"[[tenant]]\nname = \"a\"\nprice = \"3 EUR\"\n", "3:1: '3 EUR' is not a price"},
-      {"[report]\ncurrency = \"\"\n", "2:1: '' is no currency"},
-      {"[report]\ncurrency = \"<b>\"\n", "2:1: '<b>' is no currency"},
+      {"[report]\ncurrency = \"\"\n", "2:1: '' is not a currency"},
+      {"[report]\ncurrency = \"<b>\"\n", "2:1: '<b>' is not a currency"},
       {"[[tenant]]\nname = \"a\"\nprice = \"1,5/GiBh\"\n", "3:1: '1,5/GiBh' is not a price"},
       {"[[tenant]]\nname = \"a\"\nprice = \"10001 EUR/GiBh\"\n", "3:1: '10001 EUR/GiBh' is not a price"},
       {"[[tenant]]\nname = \"a\"\nprice = \"3 USD/GiBh\"\n", "3:1: the price is in USD, the report in EUR (default)"},
@@ -221,7 +221,7 @@ TEST(Configuration, WhatIsNotTomlIsRefusedAtItsPlace) {
       {"[defaults]\nlimit = \"\xff\"\n", "2:10: this is not UTF-8 text"},
       {"[defaults]\nlimit = \"\xed\xa0\x80\"\n", "2:10: this is not UTF-8 text"},
       {"[defaults]\nlimit = 4GiB\n", "2:10: "},
-      {"[defaults]\nlimit = four\n", "2:9: this is no value"},
+      {"[defaults]\nlimit = four\n", "2:9: this is not a value"},
       {"[defaults]\nlimit \"4GiB\"\n", "2:6: "},
       {"[defaults]\nlimit = \"1GiB\"\nlimit = \"2GiB\"\n", "3:9: "},
       {"[defaults]\n[defaults]\n", "2:1: "},
@@ -301,7 +301,7 @@ TEST(Configuration, TheInitialFileSetsNothingAndEveryExampleInItIsGood) {
     all += line + "\n";
   }
   const Reading full = read(all);
-  for (const Problem& problem : full.problems)
+  for (const FileProblem& problem : full.problems)
     ADD_FAILURE() << place_text(problem) << ": " << problem.what << "\n" << all;
   std::size_t written = 0;
   for (const Row& row : full.configuration.rows) written += row.origin.is_default() ? 0 : 1;
@@ -328,7 +328,7 @@ TEST(Configuration, EveryExampleOfTheTableIsGood) {
 TEST(Configuration, WhatIsPrintedIsTheSameConfiguration) {
   const Configuration first = read(kWhole).configuration;
   const Reading again = read(printed(first));
-  for (const Problem& problem : again.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
+  for (const FileProblem& problem : again.problems) ADD_FAILURE() << place_text(problem) << ": " << problem.what;
   EXPECT_EQ(difference(first, again.configuration), std::vector<std::string>{});
   EXPECT_NE(printed(first).find("limit = \"16GiB\"                              # r.toml:22\n"), std::string::npos)
       << printed(first);

@@ -194,7 +194,7 @@ struct World {
       each.used += more;
   }
 
-  std::vector<Balanced> look() {
+  std::vector<Balanced> tick() {
     const auto result = balance(input);
     for (std::size_t i = 0; i < result.size(); ++i) {
       input.accounts[i].effective = result[i].effective;
@@ -259,10 +259,10 @@ World world(unsigned seed, bool guarantees) {
 TEST(BalanceRandom, AGuaranteedByteIsThereAtEveryMoment) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     World node = world(seed, true);
-    for (int look = 0; look < 60; ++look) {
-      const auto result = node.look();
+    for (int tick = 0; tick < 60; ++tick) {
+      const auto result = node.tick();
       node.check(result, true);
-      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " look " << look;
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " tick " << tick;
       for (int step = 0; step < 20; ++step) {
         node.act();
         ASSERT_LE(node.spoken_for(), node.input.capacity) << "somebody holds what was guaranteed; seed " << seed;
@@ -274,10 +274,10 @@ TEST(BalanceRandom, AGuaranteedByteIsThereAtEveryMoment) {
 TEST(BalanceRandom, WithoutGuaranteesLimitsAreTheConfiguredWithinTheTenants) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     World node = world(seed, false);
-    for (int look = 0; look < 40; ++look) {
-      const auto result = node.look();
+    for (int tick = 0; tick < 40; ++tick) {
+      const auto result = node.tick();
       node.check(result, true);
-      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " look " << look;
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " tick " << tick;
       for (std::size_t i = 0; i < result.size(); ++i) {
         const auto& each = node.input.accounts[i];
         ASSERT_TRUE(each.tenant == "t0" || result[i].effective == each.limit) << "seed " << seed;
@@ -290,17 +290,17 @@ TEST(BalanceRandom, WithoutGuaranteesLimitsAreTheConfiguredWithinTheTenants) {
 TEST(BalanceRandom, ANewGuaranteeIsFilledByWhatCooperatingProgramsGiveBack) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     World node = world(seed, false);
-    for (int look = 0; look < 30; ++look) {
-      node.look();
+    for (int tick = 0; tick < 30; ++tick) {
+      node.tick();
       for (int step = 0; step < 20; ++step) node.act();
     }
     auto fresh = account("fresh", kUnlimited, kGranule * 8'000, {});
     fresh.tenant = "fresh";
     fresh.effective = fresh.guarantee;
     node.input.accounts.push_back(fresh);
-    int looks = 0;
-    for (; node.input.accounts.back().used < fresh.guarantee; ++looks) {
-      ASSERT_LT(looks, 500) << "seed " << seed;
+    int ticks = 0;
+    for (; node.input.accounts.back().used < fresh.guarantee; ++ticks) {
+      ASSERT_LT(ticks, 500) << "seed " << seed;
       auto& holder = node.input.accounts.back();
       const Bytes free = node.input.capacity - node.used();
       const Bytes more = std::min(fresh.guarantee - holder.used, kGranule * 100);
@@ -308,7 +308,7 @@ TEST(BalanceRandom, ANewGuaranteeIsFilledByWhatCooperatingProgramsGiveBack) {
         holder.used += more;
       else
         holder.wants = more;
-      const auto result = node.look();
+      const auto result = node.tick();
       node.check(result, node.spoken_for() <= node.input.capacity);
       ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     }
@@ -319,9 +319,9 @@ TEST(BalanceRandom, TheSameLookTwiceChangesNothing) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     World node = world(seed, seed % 4 != 0);
     node.cooperate = false;
-    for (int look = 0; look < 20; ++look) {
+    for (int tick = 0; tick < 20; ++tick) {
       const BalanceInput before = node.input;
-      const auto first = node.look();
+      const auto first = node.tick();
       BalanceInput again = before;
       for (std::size_t i = 0; i < first.size(); ++i) again.accounts[i].effective = first[i].effective;
       const auto second = balance(again);
@@ -334,7 +334,7 @@ TEST(BalanceRandom, TheSameLookTwiceChangesNothing) {
 TEST(BalanceRandom, OfMoreCapacityNobodyGetsLess) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     World node = world(seed, true);
-    node.look();
+    node.tick();
     for (int step = 0; step < 200; ++step) node.act();
     for (auto& each : node.input.accounts) each.effective.reset();
     auto smaller = balance(node.input);

@@ -13,34 +13,34 @@ TEST(IdleWatch, AnswersOnceWhenNothingHappenedForLongEnough) {
   IdleWatch watch;
   const IdlePolicy policy{30 * kMinutes, 1, IdleAction::kTrim};
   const WorkloadFacts facts{"jup", 5_GiB, 10 * kMinutes, 0};
-  EXPECT_FALSE(watch.look(facts, policy, 39 * kMinutes));
-  const auto decision = watch.look(facts, policy, 57 * kMinutes);
+  EXPECT_FALSE(watch.decide(facts, policy, 39 * kMinutes));
+  const auto decision = watch.decide(facts, policy, 57 * kMinutes);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->action, IdleAction::kTrim);
   EXPECT_EQ(decision->reason, "no memory taken or given back and no computing for 47m 00s");
-  EXPECT_FALSE(watch.look(facts, policy, 58 * kMinutes)) << "answered already";
+  EXPECT_FALSE(watch.decide(facts, policy, 58 * kMinutes)) << "answered already";
   EXPECT_EQ(watch.idle_ns("jup", 58 * kMinutes), 48 * kMinutes);
   EXPECT_FALSE(watch.idle_ns("nobody", 0));
-  EXPECT_FALSE(watch.look({"jup", 5_GiB, 60 * kMinutes, 0}, policy, 60 * kMinutes));
-  EXPECT_TRUE(watch.look({"jup", 5_GiB, 60 * kMinutes, 0}, policy, 90 * kMinutes)) << "another idle time";
+  EXPECT_FALSE(watch.decide({"jup", 5_GiB, 60 * kMinutes, 0}, policy, 60 * kMinutes));
+  EXPECT_TRUE(watch.decide({"jup", 5_GiB, 60 * kMinutes, 0}, policy, 90 * kMinutes)) << "another idle time";
 }
 
 TEST(IdleWatch, WhoComputesIsNotIdleHoweverStillItsMemory) {
   IdleWatch watch;
   const IdlePolicy policy{30 * kMinutes, 1, IdleAction::kSuspend};
   for (std::uint64_t minute = 0; minute < 300; ++minute)
-    EXPECT_FALSE(watch.look({"train", 5_GiB, 0, minute % 20 == 0 ? 97 : 1}, policy, minute * kMinutes));
+    EXPECT_FALSE(watch.decide({"train", 5_GiB, 0, minute % 20 == 0 ? 97 : 1}, policy, minute * kMinutes));
 }
 
 TEST(IdleWatch, NobodyIsSuspendedWhoMayBeComputing) {
   IdleWatch watch;
   const IdlePolicy policy{30 * kMinutes, 1, IdleAction::kSuspend};
-  const auto unknown = watch.look({"a", 5_GiB, 0, std::nullopt}, policy, 31 * kMinutes);
+  const auto unknown = watch.decide({"a", 5_GiB, 0, std::nullopt}, policy, 31 * kMinutes);
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->action, IdleAction::kReport);
   EXPECT_NE(unknown->reason.find("not known, so it is not suspended"), std::string::npos);
-  EXPECT_EQ(watch.look({"b", 5_GiB, 0, 0}, policy, 31 * kMinutes)->action, IdleAction::kSuspend);
-  EXPECT_EQ(watch.look({"c", 0_GiB, 0, 0}, policy, 31 * kMinutes)->action, IdleAction::kReport);
+  EXPECT_EQ(watch.decide({"b", 5_GiB, 0, 0}, policy, 31 * kMinutes)->action, IdleAction::kSuspend);
+  EXPECT_EQ(watch.decide({"c", 0_GiB, 0, 0}, policy, 31 * kMinutes)->action, IdleAction::kReport);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ TEST(LimitMoves, WhateverHappensTheyFollowEachOtherAndCountEveryMove) {
         ASSERT_EQ(burst.from, told);
         ASSERT_NE(format_size(burst.from), format_size(burst.to));
         ASSERT_LE(burst.first_ns, burst.last_ns);
-        ASSERT_LT(burst.last_ns - burst.first_ns, LimitMoves::kLongest + 4 * kSecond) << "until it is looked at";
+        ASSERT_LT(burst.last_ns - burst.first_ns, LimitMoves::kMaxDelay + 4 * kSecond) << "until it is looked at";
         told = burst.to;
         counted += burst.count;
       }

@@ -54,16 +54,16 @@ TEST(RunLengths, WhoRanLongestAgoIsForgottenFirstAndTheTableStaysSmall) {
   RunLengthTable table;
   for (int i = 0; i < 5; ++i) table.add(kTrain, 100);
   Program other = kTrain;
-  for (std::size_t i = 1; i < RunLengthTable::kMostPrograms; ++i) {
+  for (std::size_t i = 1; i < RunLengthTable::kMaxPrograms; ++i) {
     other.name = "sweep-" + std::to_string(i);
     table.add(other, 1);
   }
   table.add(kTrain, 100);  // it is the newest now
   other.name = "one more";
   table.add(other, 1);
-  EXPECT_EQ(table.size(), RunLengthTable::kMostPrograms);
+  EXPECT_EQ(table.size(), RunLengthTable::kMaxPrograms);
   EXPECT_TRUE(table.expected(kTrain));
-  for (std::size_t i = 0; i < RunLengthTable::kMostPrograms; ++i) {
+  for (std::size_t i = 0; i < RunLengthTable::kMaxPrograms; ++i) {
     other.name = "later-" + std::to_string(i);
     table.add(other, 1);
   }

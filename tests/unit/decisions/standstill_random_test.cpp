@@ -17,7 +17,7 @@ using namespace ration::literals;
 
 constexpr std::uint64_t kStep = 100 * kMillisecond, kHour = 3600 * kSecond;
 constexpr Bytes kBlock = 64_MiB, kCard = 16_GiB;
-// Without any progress of anybody while somebody waits: a suspension or two of 16 GiB, and a few late looks.
+// Without any progress of anybody while somebody waits: a suspension or two of 16 GiB, and a few late ticks.
 constexpr std::uint64_t kNoStandstill = 60 * kSecond;
 
 struct Notebook {
@@ -49,14 +49,14 @@ class Hour {
 
   /// False: it came to a standstill.
   bool run() {
-    std::uint64_t next_look = kSecond;
+    std::uint64_t next_tick = kSecond;
     for (now_ = kStep; now_ < kHour; now_ += kStep) {
       std::shuffle(notebooks_.begin(), notebooks_.end(), random_);
       for (Notebook& notebook : notebooks_) live(notebook);
-      if (now_ >= next_look) {
-        look();
+      if (now_ >= next_tick) {
+        tick();
         // One in ten comes late.
-        next_look = now_ + (random_() % 10 == 0 ? random_() % (5 * kSecond) : 200 * kMillisecond);
+        next_tick = now_ + (random_() % 10 == 0 ? random_() % (5 * kSecond) : 200 * kMillisecond);
       }
       std::uint64_t used = 0;
       for (const Notebook& notebook : notebooks_) used += on_card(notebook).count();
@@ -157,12 +157,12 @@ class Hour {
     leased_.erase(notebook.id);
   }
 
-  void look() {
+  void tick() {
     for (Notebook& notebook : notebooks_) {
       const bool here = notebook.does == Does::kWorks || notebook.does == Does::kRests || notebook.does == Does::kGrows;
       if (!here) continue;
       const std::uint64_t active = notebook.does == Does::kRests ? notebook.touched_ns : now_;
-      if (idle_.look({notebook.id, notebook.used, active, 0}, {2 * kSecond, 1, IdleAction::kSuspend}, now_))
+      if (idle_.decide({notebook.id, notebook.used, active, 0}, {2 * kSecond, 1, IdleAction::kSuspend}, now_))
         suspend(notebook);
     }
     if (with_watch_) break_standstills();
@@ -180,7 +180,7 @@ class Hour {
       one.places = {{0, notebook.used, 0_GiB, seen ? WaitsFor::kDevice : WaitsFor::kNothing, {}, {}}};
       if (notebook.does != Does::kClosed) all.push_back(one);
     }
-    for (const StandstillDecision& decision : watch_.look(all, now_)) {
+    for (const StandstillDecision& decision : watch_.decide(all, now_)) {
       ++broken_;
       for (Notebook& notebook : notebooks_) {
         if (notebook.id != decision.leaves) continue;

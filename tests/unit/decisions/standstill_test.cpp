@@ -18,20 +18,20 @@ StandstillWorkload workload(std::string id, Bytes used, WaitsFor waits_for = Wai
 
 StandstillWorkload waiter(std::string id, Bytes used) { return workload(std::move(id), used, WaitsFor::kDevice); }
 
-/// Of looks at the same picture, one a second, until one decides.
+/// Of ticks with the same picture, one a second, until one decides.
 std::vector<StandstillDecision> decided(StandstillWatch& watch, const std::vector<StandstillWorkload>& all,
                                         std::uint64_t from, std::uint64_t to) {
   for (std::uint64_t second = from; second <= to; ++second)
-    if (auto decisions = watch.look(all, second * kSecond); !decisions.empty()) return decisions;
+    if (auto decisions = watch.decide(all, second * kSecond); !decisions.empty()) return decisions;
   return {};
 }
 
 TEST(Standstill, WhereEverybodyWaitsTheNewestWaitLeavesAtTheSecondLook) {
   StandstillWatch watch;
-  EXPECT_TRUE(watch.look({waiter("a", 8_GiB), workload("b", 8_GiB)}, 1 * kSecond).empty());
+  EXPECT_TRUE(watch.decide({waiter("a", 8_GiB), workload("b", 8_GiB)}, 1 * kSecond).empty());
   const std::vector<StandstillWorkload> both{waiter("a", 8_GiB), waiter("b", 8_GiB)};
-  EXPECT_TRUE(watch.look(both, 2 * kSecond).empty()) << "it may be over at once";
-  const auto decisions = watch.look(both, 3 * kSecond);
+  EXPECT_TRUE(watch.decide(both, 2 * kSecond).empty()) << "it may be over at once";
+  const auto decisions = watch.decide(both, 3 * kSecond);
   ASSERT_EQ(decisions.size(), 1U);
   EXPECT_EQ(decisions[0].leaves, "b");
   EXPECT_EQ(decisions[0].for_whom, "a");
@@ -41,13 +41,13 @@ TEST(Standstill, WhereEverybodyWaitsTheNewestWaitLeavesAtTheSecondLook) {
 
 TEST(Standstill, AWaitGoesOnBetweenTwoTriesAndWhileItsProgramIsAway) {
   StandstillWatch watch;
-  EXPECT_TRUE(watch.look({waiter("a", 8_GiB), waiter("b", 8_GiB)}, 1 * kSecond).empty());
+  EXPECT_TRUE(watch.decide({waiter("a", 8_GiB), waiter("b", 8_GiB)}, 1 * kSecond).empty());
   EXPECT_EQ(decided(watch, {workload("a", 12_GiB), waiter("b", 8_GiB)}, 2, 2).at(0).leaves, "b") << "it tries again";
   StandstillWorkload away = waiter("b", 8_GiB);
   away.here = false;
   for (const std::uint64_t second : {3U, 4U, 5U})
-    EXPECT_TRUE(watch.look({workload("a", 9_GiB), away}, second * kSecond).empty());
-  EXPECT_TRUE(watch.look({workload("a", 9_GiB), away}, 60 * kSecond).empty());
+    EXPECT_TRUE(watch.decide({workload("a", 9_GiB), away}, second * kSecond).empty());
+  EXPECT_TRUE(watch.decide({workload("a", 9_GiB), away}, 60 * kSecond).empty());
   EXPECT_EQ(decided(watch, {waiter("a", 8_GiB), waiter("b", 8_GiB)}, 61, 70).at(0).leaves, "a") << "b waited longer";
 }
 
@@ -63,7 +63,7 @@ TEST(Standstill, WhoWorksOrRestsIsNotTouchedAndMayStillEnd) {
 TEST(Standstill, ProgressOfAnybodyBeginsTheTimeAnew) {
   StandstillWatch watch;
   for (std::uint64_t second = 1; second < 60; ++second)
-    EXPECT_TRUE(watch.look({waiter("a", kGranule * second), waiter("b", 8_GiB)}, second * kSecond).empty());
+    EXPECT_TRUE(watch.decide({waiter("a", kGranule * second), waiter("b", 8_GiB)}, second * kSecond).empty());
 }
 
 TEST(Standstill, TheLowerPriorityLeavesAndAGuaranteeIsTakenLast) {
@@ -97,7 +97,7 @@ TEST(Standstill, InAPoolOnlyItsMembersLeave) {
                                       workload("other", 4_GiB)};
   for (std::size_t i : {0U, 1U}) all[i].places[0].pool = "tenant ml", all[i].places[0].pools = {"tenant ml"};
   all[2].places[0].pools = {"tenant web"};
-  EXPECT_EQ(decided(watch, all, 1, 2).at(0).leaves, "b") << "whoever is no member is not asked what it does";
+  EXPECT_EQ(decided(watch, all, 1, 2).at(0).leaves, "b") << "whoever is not a member is not asked what it does";
 }
 
 TEST(Standstill, NobodyLeavesWhileMemoryIsOnItsWayAndOneAtATime) {

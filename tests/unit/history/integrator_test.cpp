@@ -157,12 +157,12 @@ void compare(const Model& model, Reader reader) {
 }
 
 TEST_F(HistoryTest, RandomSamplesAgreeWithASimpleModel) {
-  constexpr TimeMs kLongest = 1500;
+  constexpr TimeMs kMaxStep = 1500;
   for (unsigned seed = 1; seed <= 8; ++seed) {
     std::filesystem::remove(path_), std::filesystem::remove(path_ + "-wal"), std::filesystem::remove(path_ + "-shm");
     std::mt19937 random(seed);
     Model model;
-    std::optional<History> history{open({kLongest, seed % 2 == 0})};
+    std::optional<History> history{open({kMaxStep, seed % 2 == 0})};
     // Just before an hour's end, so that borders are met.
     TimeMs time = kStart + kHourMs - 20'000;
     for (int step = 0; step < 300; ++step) {
@@ -174,7 +174,7 @@ TEST_F(HistoryTest, RandomSamplesAgreeWithASimpleModel) {
           time -= random() % 3000;  // the clock is set back
           break;
         default:
-          time += random() % kLongest;
+          time += random() % kMaxStep;
       }
       Sample sample;
       sample.time_ns = time * 1'000'000 + random() % 1'000'000;
@@ -193,14 +193,14 @@ TEST_F(HistoryTest, RandomSamplesAgreeWithASimpleModel) {
         sample.workloads.push_back(now);
       }
       ASSERT_TRUE(history->record(sample));
-      model.take(sample, kLongest);
+      model.take(sample, kMaxStep);
       if (random() % 5 == 0) {
         ASSERT_TRUE(history->commit());
       }
       if (random() % 40 == 0) {
         ASSERT_TRUE(history->commit());
         history.reset();
-        history.emplace(open({kLongest, seed % 2 == 0}));
+        history.emplace(open({kMaxStep, seed % 2 == 0}));
       }
     }
     ASSERT_TRUE(history->commit());

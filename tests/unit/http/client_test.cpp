@@ -108,7 +108,7 @@ TEST_F(HttpTest, TheClientFollowsTheStreamUntilItHasEnough) {
     loop->post([&] { server->stop(milliseconds{0}, [] {}); });
     return true;
   });
-  EXPECT_TRUE(ended) << "the daemon's end is no error";
+  EXPECT_TRUE(ended) << "the daemon's end is not an error";
 }
 
 TEST_F(HttpTest, AStreamThatIsRefusedIsAnError) {

@@ -251,7 +251,7 @@ TEST_F(BookTest, AStoppedProcessDelaysNobodysCharge) {
     ASSERT_EQ(book.charge(0, 3_MiB), Charged::kGranted);  // with a lock this hangs at the first stop inside it
     book.refund(0, 3_MiB);
     book.reap();
-    ASSERT_LE(book.used(0), 1_MiB) << "a stopped process is no dead one, and holds no more than it took";
+    ASSERT_LE(book.used(0), 1_MiB) << "a stopped process is not a dead one, and holds no more than it took";
     const std::uint64_t before = (*charges).load();
     ::kill(child, SIGCONT);
     wait_until(*charges, before + 1);

@@ -17,10 +17,10 @@ std::vector<Event> events_of(const std::string& user, const char* type, std::siz
 
 TEST(EventFlood, WhatIsTooMuchOfOneUserIsCountedAndTold) {
   EventFlood flood;
-  auto events = events_of("mallory", "started", EventFlood::kMost + 500);
+  auto events = events_of("mallory", "started", EventFlood::kMaxPerMinute + 500);
   for (const Event& event : events_of("alice", "started", 3)) events.push_back(event);
   flood.limit(events, 1'000);
-  EXPECT_EQ(events.size(), EventFlood::kMost + 3);
+  EXPECT_EQ(events.size(), EventFlood::kMaxPerMinute + 3);
   events = events_of("mallory", "ended", 7);
   flood.limit(events, 30'000);
   EXPECT_TRUE(events.empty());
@@ -39,9 +39,9 @@ TEST(EventFlood, WhatIsTooMuchOfOneUserIsCountedAndTold) {
 
 TEST(EventFlood, AClockSetBackEndsTheMinute) {
   EventFlood flood;
-  auto events = events_of("mallory", "denied", EventFlood::kMost + 1);
+  auto events = events_of("mallory", "denied", EventFlood::kMaxPerMinute + 1);
   flood.limit(events, 1'000'000);
-  EXPECT_EQ(events.size(), EventFlood::kMost);
+  EXPECT_EQ(events.size(), EventFlood::kMaxPerMinute);
   events.clear();
   flood.limit(events, 1'000);
   EXPECT_EQ(events.size(), 1U);

@@ -37,9 +37,9 @@ TEST(Forecast, ProgramsThatStartAreStepsAndNoTrend) {
 
 TEST(Forecast, GrowthThatRestsNowAndThenIsSteadyStill) {
   Forecast forecast;
-  for (std::uint64_t look = 0; look <= 24; ++look) {
-    const std::uint64_t steps = look - look / 4;  // three looks of four
-    forecast.note("a", Bytes{steps << 26}, look * 5 * kSecond);
+  for (std::uint64_t tick = 0; tick <= 24; ++tick) {
+    const std::uint64_t steps = tick - tick / 4;  // three ticks of four
+    forecast.note("a", Bytes{steps << 26}, tick * 5 * kSecond);
   }
   EXPECT_TRUE(forecast.seconds_to_full("a", 1_GiB));
 }

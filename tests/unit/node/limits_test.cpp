@@ -129,9 +129,9 @@ TEST_F(LimitsTest, WhateverLiesThereDoesNotHoldUpTheStart) {
     EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(file()))) << why;
   };
   std::filesystem::create_directory(file());
-  refused("it is no file");
+  refused("it is not a file");
   ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
-  refused("it is no file");
+  refused("it is not a file");
   std::ofstream(folder_ + "/elsewhere") << "{}";
   std::filesystem::create_symlink(folder_ + "/elsewhere", file());
   refused("it is a link");

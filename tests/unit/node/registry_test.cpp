@@ -261,7 +261,7 @@ TEST_F(RegistryTest, TheSnapshotAddsUpToTheDriversNumber) {
   device.free = 12_GiB;
   device.processes = {{governed, 1100_MiB}, {::getpid(), 2_GiB}, {1, std::nullopt}};
   machine.devices.push_back(device);
-  const Snapshot now = look(registry_, machine, {}, 1);
+  const Snapshot now = build_snapshot(registry_, machine, {}, 1);
   ASSERT_EQ(now.devices.size(), 1U);
   const DeviceView& view = now.devices.front();
   EXPECT_EQ(view.governed, 1_GiB);
@@ -287,9 +287,9 @@ TEST_F(RegistryTest, WhoEndedSinceTheDriverWasAskedIsNotUngoverned) {
   device.total = 16_GiB;
   device.processes = {{governed, 1_GiB}, {ended, 2_GiB}};
   machine.devices.push_back(device);
-  EXPECT_TRUE(look(registry_, machine, {}, 1).ungoverned.empty()) << "not yet waited for";
+  EXPECT_TRUE(build_snapshot(registry_, machine, {}, 1).ungoverned.empty()) << "not yet waited for";
   ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
-  EXPECT_TRUE(look(registry_, machine, {}, 1).ungoverned.empty());
+  EXPECT_TRUE(build_snapshot(registry_, machine, {}, 1).ungoverned.empty());
 }
 
 TEST_F(RegistryTest, AProcessFarOverItsBookIsAViolator) {
@@ -302,7 +302,8 @@ TEST_F(RegistryTest, AProcessFarOverItsBookIsAViolator) {
   device.total = 16_GiB;
   device.processes = {{governed, 3_GiB}};
   machine.devices.push_back(device);
-  EXPECT_EQ(look(registry_, machine, {}, 1).accounts.front().processes.front().state, ProcessState::kViolator);
+  EXPECT_EQ(build_snapshot(registry_, machine, {}, 1).accounts.front().processes.front().state,
+            ProcessState::kViolator);
 }
 
 TEST_F(RegistryTest, AFolderOfAnotherDaemonAndABookOfAnotherNodeAreLeftAlone) {

@@ -27,9 +27,9 @@ class NoDaemon final : public ApiHost {
   [[nodiscard]] const char* source() const override { return "sim"; }
   nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }
   void record(std::vector<history::Event>) override {}
-  void look_now() override {}
-  void look_if_stale() override {}
-  void look_soon() override {}
+  void tick_now() override {}
+  void tick_if_stale() override {}
+  void tick_soon() override {}
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
   void report_damage() override {}

@@ -17,7 +17,7 @@ namespace {
 using State = Suspension::State;
 using What = Suspension::Change::What;
 
-/// Jobs that end at the next look, as the test wants.
+/// Jobs that end at the next tick, as the test wants.
 class FakeJobs final : public CheckpointJobs {
  public:
   void start(const std::string& id, machine::CheckpointAction action, const std::vector<ProcessIdentity>&) override {
@@ -65,10 +65,10 @@ class SuspensionTest : public ::testing::Test {
       file >> pid >> name >> state;
     }
   }
-  /// What happened at the next look.
-  std::vector<What> look() {
+  /// What happened at the next tick.
+  std::vector<What> tick() {
     std::vector<What> what;
-    for (const auto& change : suspension_.look(now_ += kSecond)) what.push_back(change.what);
+    for (const auto& change : suspension_.update(now_ += kSecond)) what.push_back(change.what);
     return what;
   }
   /// Rests long enough for the kernel's counters to be still.
@@ -91,23 +91,23 @@ TEST_F(SuspensionTest, WhoRestsStaysAwayAndWhoStirsAsks) {
   suspend();
   EXPECT_EQ(suspension_.state_of("a"), State::kLeaving);
   EXPECT_FALSE(suspension_.is_away("a")) << "its bytes are still there";
-  EXPECT_EQ(look(), std::vector{What::kSuspended});
-  EXPECT_EQ(look(), std::vector<What>{});
+  EXPECT_EQ(tick(), std::vector{What::kSuspended});
+  EXPECT_EQ(tick(), std::vector<What>{});
   stir();
-  EXPECT_EQ(look(), std::vector{What::kAsks});
-  EXPECT_EQ(look(), std::vector<What>{}) << "it asks once";
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector<What>{}) << "it asks once";
   EXPECT_TRUE(suspension_.resume("a"));
-  EXPECT_EQ(look(), std::vector{What::kResumed});
+  EXPECT_EQ(tick(), std::vector{What::kResumed});
   EXPECT_EQ(suspension_.state_of("a"), State::kHere);
 }
 
 TEST_F(SuspensionTest, WhoStirsWhileItLeavesIsNotMissed) {
   jobs_->finish = false;
   suspend();
-  EXPECT_EQ(look(), std::vector<What>{});
+  EXPECT_EQ(tick(), std::vector<What>{});
   stir();
   jobs_->finish = true;
-  EXPECT_EQ(look(), (std::vector{What::kSuspended, What::kAsks}));
+  EXPECT_EQ(tick(), (std::vector{What::kSuspended, What::kAsks}));
 }
 
 TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
@@ -115,67 +115,67 @@ TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
   for (int tick = 0; tick < 8; ++tick) stir();
   ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
   stir();
-  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  EXPECT_EQ(tick(), std::vector{What::kSuspended});
   for (int second = 0; second < 5; ++second) {
     stir();
-    EXPECT_EQ(look(), std::vector<What>{}) << "it ticks as it did";
+    EXPECT_EQ(tick(), std::vector<What>{}) << "it ticks as it did";
   }
   std::vector<What> what;
-  for (int second = 0; second < 8 && what.empty(); ++second) what = look();
+  for (int second = 0; second < 8 && what.empty(); ++second) what = tick();
   EXPECT_EQ(what, std::vector{What::kAsks}) << "a call of the driver keeps it";
 }
 
 TEST_F(SuspensionTest, WhoseRestWasNotSeenDoesNotStayAwayForEver) {
   ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_));
-  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  EXPECT_EQ(tick(), std::vector{What::kSuspended});
   std::vector<What> what;
-  for (int second = 0; second < 12 && what.empty(); ++second) what = look();
+  for (int second = 0; second < 12 && what.empty(); ++second) what = tick();
   EXPECT_EQ(what, std::vector{What::kAsks});
 }
 
 TEST_F(SuspensionTest, WhoIsHeldComesBackWhenAPersonSaysSo) {
   suspend(true);
-  EXPECT_EQ(look(), std::vector{What::kSuspended});
+  EXPECT_EQ(tick(), std::vector{What::kSuspended});
   stir();
-  EXPECT_EQ(look(), std::vector<What>{});
+  EXPECT_EQ(tick(), std::vector<What>{});
   EXPECT_FALSE(suspension_.resume("a")) << "it has not asked";
   EXPECT_TRUE(suspension_.ask("a", "somebody wants it"));
-  EXPECT_EQ(look(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
 }
 
 TEST_F(SuspensionTest, FailuresLeaveItWhereItIs) {
   jobs_->problem = Error{"E1543", "busy", "wait", 1};
   suspend();
-  EXPECT_EQ(look(), std::vector{What::kNotSuspended});
+  EXPECT_EQ(tick(), std::vector{What::kNotSuspended});
   EXPECT_EQ(suspension_.state_of("a"), State::kHere);
   jobs_->problem.reset();
   suspend();
-  (void)look();
+  (void)tick();
   stir();
-  (void)look();
+  (void)tick();
   jobs_->problem = Error{"E1544", "no room", "wait", 4};
   ASSERT_TRUE(suspension_.resume("a"));
-  EXPECT_EQ(look(), (std::vector{What::kNotResumed, What::kAsks})) << "it asks again";
+  EXPECT_EQ(tick(), (std::vector{What::kNotResumed, What::kAsks})) << "it asks again";
   EXPECT_TRUE(suspension_.is_away("a"));
 }
 
 TEST_F(SuspensionTest, WhomTheDriverHasGivenUpDoesNotAskForEver) {
   suspend();
-  (void)look();
+  (void)tick();
   stir();
-  (void)look();
+  (void)tick();
   jobs_->problem = Error{"E1545", "error 304", "kill it", 1};
   ASSERT_TRUE(suspension_.resume("a"));
-  EXPECT_EQ(look(), std::vector{What::kNotResumed});
+  EXPECT_EQ(tick(), std::vector{What::kNotResumed});
   stir();
-  EXPECT_EQ(look(), std::vector<What>{});
+  EXPECT_EQ(tick(), std::vector<What>{});
   EXPECT_TRUE(suspension_.ask("a", "a person tries again"));
 }
 
 TEST_F(SuspensionTest, WhoWasAwayBeforeARestartAsksUnlessHeld) {
   suspension_.adopt("a", processes_, false);
   suspension_.adopt("b", processes_, true);
-  EXPECT_EQ(look(), std::vector{What::kAsks});
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
   EXPECT_EQ(suspension_.state_of("a"), State::kAsking);
   EXPECT_EQ(suspension_.state_of("b"), State::kAway);
   suspension_.forget("a");

@@ -39,7 +39,7 @@ TEST(Granules, ChargeExactlyTheGranulesThatSomeBlockTouches) {
   for (int step = 0; step < 5000; ++step) {
     if (blocks.size() < 40 && random() % 2 == 0) {
       // They may overlap, as a driver's blocks never do, and are counted all the same.
-      const Taken block{kBase + random() % 64 * (kGranule.count() / 4), 1 + random() % kLargestPiece.count()};
+      const Taken block{kBase + random() % 64 * (kGranule.count() / 4), 1 + random() % kMaxPiece.count()};
       charged += granules->occupy(block.address, block.size, 1);
       blocks.push_back(block);
     } else if (!blocks.empty()) {

@@ -42,7 +42,7 @@ TEST_F(FilterOf, AndBindsCloserThanOrAndNotClosest) {
 
 TEST_F(FilterOf, AWordIsLookedForInEveryText) {
   EXPECT_EQ(shown("carol"), (Names{"?/python"}));
-  EXPECT_EQ(shown("exp=42"), (Names{"refused: E1429"}));  // `exp` is no field
+  EXPECT_EQ(shown("exp=42"), (Names{"refused: E1429"}));  // `exp` is not a field
   EXPECT_EQ(shown("\"exp=42\""), (Names{"nlp/train", "vision/serve", "jup/kernel"}));
   EXPECT_EQ(shown(""), (Names{"nlp/train", "vision/serve", "jup/kernel", "?/python"}));
 }

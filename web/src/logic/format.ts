@@ -90,7 +90,7 @@ export function parseSize(text: string, deviceTotal: number): ParsedSize {
   return factor === undefined ? { problem: "unreadable" } : { bytes: Math.floor(number * factor) };
 }
 
-/** `500ms`, `30s`, `5m`, `2h`, `3d` in seconds; null where it is no duration. */
+/** `500ms`, `30s`, `5m`, `2h`, `3d` in seconds; null where it is not a duration. */
 export function parseDuration(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text.trim().toLowerCase());
   if (!match) return null;

@@ -18,7 +18,7 @@ test("an id holds until the next one", () => {
   assert.deepEqual(whole("id: 1\ndata: a\n\ndata: b\n\n").map((message) => message.id), ["1", "1"]);
 });
 
-test("retry is remembered, what is no number is not", () => {
+test("retry is remembered, what is not a number is not", () => {
   const parser = new SseParser();
   parser.push("retry: soon\n");
   assert.equal(parser.retryMs, null);

@@ -1,4 +1,4 @@
-#include "config/document.hpp"
+#include "base/toml_document.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <toml.hpp>
 
-namespace ration::config {
+namespace ration {
 namespace {
 
 // The library is toml11 3.7.1. Of the two packaged libraries that know lines and columns, toml++ 3.3 has undefined
@@ -17,15 +17,15 @@ namespace {
 // undefined-behaviour sanitizers found nothing.
 using Value = toml::basic_value<toml::discard_comments, std::map, std::vector>;
 
-constexpr std::size_t kDeepest = 16;   // brackets within brackets; the format itself needs 3
-constexpr std::size_t kMostDots = 16;  // dots on one line outside quotes: each may be a table within a table
+constexpr std::size_t kDeepest = 16;  // brackets within brackets; the format itself needs 3
+constexpr std::size_t kMaxDots = 16;  // dots on one line outside quotes: each may be a table within a table
 constexpr const char* kSee = "See: ration help config";
 
 struct Form {
   std::string_view text;
   std::size_t at = 0, line = 1, line_start = 0;
 
-  [[nodiscard]] Place place() const { return {line, at - line_start + 1}; }
+  [[nodiscard]] FilePlace place() const { return {line, at - line_start + 1}; }
   [[nodiscard]] unsigned byte(std::size_t ahead = 0) const {
     return at + ahead < text.size() ? static_cast<unsigned char>(text[at + ahead]) : 0;
   }
@@ -49,19 +49,19 @@ std::size_t letter_length(const Form& form) {
 
 /// What keeps the library from what it does not survive: other bytes than UTF-8, and nesting without end. Along the way
 /// quotes and brackets that are never closed are told where they begin, which the library does less well.
-tl::expected<void, Problem> check_form(std::string_view document, const std::string& file) {
+tl::expected<void, FileProblem> check_form(std::string_view document, const std::string& file) {
   struct Open {
     char bracket;
-    Place place;
+    FilePlace place;
   };
   Form form{document};
   std::vector<Open> open;
-  Place quoted_at;
+  FilePlace quoted_at;
   char quote = 0;
   bool comment = false;
   std::size_t dots = 0;
-  const auto wrong = [&](const Place& place, std::string what, std::string fix) {
-    return tl::unexpected(Problem{file, place, std::move(what), std::move(fix)});
+  const auto wrong = [&](const FilePlace& place, std::string what, std::string fix) {
+    return tl::unexpected(FileProblem{file, place, std::move(what), std::move(fix)});
   };
   while (form.at < document.size()) {
     const std::size_t length = letter_length(form);
@@ -95,7 +95,7 @@ tl::expected<void, Problem> check_form(std::string_view document, const std::str
       if (open.empty() || open.back().bracket != (letter == ']' ? '[' : '{'))
         return wrong(form.place(), fmt::format("'{}' closes nothing", letter), kSee);
       open.pop_back();
-    } else if (letter == '.' && ++dots > kMostDots) {
+    } else if (letter == '.' && ++dots > kMaxDots) {
       return wrong(form.place(), "too many dots on one line", kSee);
     }
     form.at += length;
@@ -116,7 +116,7 @@ class Lines {
 
   /// Where the key of the value at `place` begins. The library does not keep it: it stands before the `=` before the
   /// value. A table with a header of its own has no `=` there, its place is the header's.
-  [[nodiscard]] Place key_before(const Place& place) const {
+  [[nodiscard]] FilePlace key_before(const FilePlace& place) const {
     const std::size_t start = starts_[std::min(place.line, starts_.size()) - 1];
     std::size_t at = std::min(start + place.column - 1, text_.size());
     const auto skip_blanks = [&] {
@@ -144,31 +144,31 @@ class Lines {
   std::vector<std::size_t> starts_;
 };
 
-Node convert(const Value& value, std::string name, const Lines& lines) {
-  Node node;
+TomlValue convert(const Value& value, std::string name, const Lines& lines) {
+  TomlValue node;
   node.name = std::move(name);
   const auto location = value.location();
   node.place = {location.line(), location.column()};
   node.key = node.name.empty() ? node.place : lines.key_before(node.place);
   if (value.is_string()) {
-    node.kind = Node::Kind::kText;
+    node.kind = TomlValue::Kind::kText;
     node.text = value.as_string().str;
   } else if (value.is_integer()) {
-    node.kind = Node::Kind::kWhole;
+    node.kind = TomlValue::Kind::kWhole;
     node.text = std::to_string(value.as_integer());
   } else if (value.is_boolean()) {
-    node.kind = Node::Kind::kFlag;
+    node.kind = TomlValue::Kind::kFlag;
     node.text = value.as_boolean() ? "true" : "false";
   } else if (value.is_array()) {
-    node.kind = Node::Kind::kList;
+    node.kind = TomlValue::Kind::kList;
     for (const Value& item : value.as_array()) node.items.push_back(convert(item, {}, lines));
   } else if (value.is_table()) {
     for (const auto& [key, item] : value.as_table()) node.items.push_back(convert(item, key, lines));
-    std::stable_sort(node.items.begin(), node.items.end(), [](const Node& left, const Node& right) {
+    std::stable_sort(node.items.begin(), node.items.end(), [](const TomlValue& left, const TomlValue& right) {
       return std::pair{left.place.line, left.place.column} < std::pair{right.place.line, right.place.column};
     });
   } else {
-    node.kind = Node::Kind::kOther;
+    node.kind = TomlValue::Kind::kOther;
   }
   return node;
 }
@@ -184,8 +184,8 @@ std::string bare_sentence(std::string text) {
 ///     [error] toml::insert_value: value ("a") already exists.
 ///      2 | a = 2
 ///        |     ^--- value defined twice
-Problem problem_of(const toml::exception& error, const std::string& file) {
-  Problem problem{file, {error.location().line(), error.location().column()}, {}, kSee};
+FileProblem problem_of(const toml::exception& error, const std::string& file) {
+  FileProblem problem{file, {error.location().line(), error.location().column()}, {}, kSee};
   std::istringstream page{error.what()};
   std::string line, mark;
   std::getline(page, line);
@@ -213,7 +213,7 @@ Problem problem_of(const toml::exception& error, const std::string& file) {
   const bool nothing_said = problem.what.empty() || problem.what.find("next token") != std::string::npos ||
                             mark.find("next token") != std::string::npos;
   if (nothing_said) {
-    problem.what = "this is no value";
+    problem.what = "this is not a value";
     problem.fix = "A value is a text in quotes, a number, true, false, a list in [ ] or a table in { }.";
   } else if (!mark.empty() && mark != "here" && problem.what.find(mark) == std::string::npos) {
     problem.what += " (" + mark + ")";
@@ -223,23 +223,33 @@ Problem problem_of(const toml::exception& error, const std::string& file) {
 
 }  // namespace
 
-tl::expected<Node, Problem> read_document(std::string_view text, const std::string& file) {
+std::string place_text(const FileProblem& problem) {
+  return fmt::format("{}:{}:{}", problem.file, problem.place.line, problem.place.column);
+}
+
+const TomlValue* TomlValue::find(std::string_view wanted) const {
+  const auto found =
+      std::find_if(items.begin(), items.end(), [&](const TomlValue& item) { return item.name == wanted; });
+  return found != items.end() ? &*found : nullptr;
+}
+
+tl::expected<TomlValue, FileProblem> read_toml(std::string_view text, const std::string& file) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.substr(0, 3) == kByteOrderMark) text.remove_prefix(3);
-  if (text.size() > kLargestDocument) {
+  if (text.size() > kMaxDocument) {
     return tl::unexpected(
-        Problem{file, {}, fmt::format("the file is larger than {} KiB", kLargestDocument >> 10), kSee});
+        FileProblem{file, {}, fmt::format("the file is larger than {} KiB", kMaxDocument >> 10), kSee});
   }
   if (const auto good = check_form(text, file); !good) return tl::unexpected(good.error());
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return Node{};
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return TomlValue{};
   try {
     std::istringstream stream{std::string(text)};
     return convert(toml::parse<toml::discard_comments, std::map, std::vector>(stream, file), {}, Lines(text));
   } catch (const toml::exception& error) {
     return tl::unexpected(problem_of(error, file));
   } catch (const std::exception& error) {
-    return tl::unexpected(Problem{file, {}, fmt::format("the file cannot be read: {}", error.what()), kSee});
+    return tl::unexpected(FileProblem{file, {}, fmt::format("the file cannot be read: {}", error.what()), kSee});
   }
 }
 
-}  // namespace ration::config
+}  // namespace ration
