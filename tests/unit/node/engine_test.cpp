@@ -1,62 +1,13 @@
 // The engine with books, devices and a clock that this test invents: a day passes in a second.
-#include "node/engine.hpp"
-
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-
-#include "ledger/store.hpp"
+#include "invented_node.hpp"
 #include "node/commands/limits.hpp"
 
 namespace ration::node {
 namespace {
 
-using namespace literals;
+constexpr std::uint64_t kDay = 24 * 3600 * kSecond;
 
-constexpr std::uint64_t kTick = 1'000'000'000, kDay = 24 * 3600 * kTick;  // nanoseconds
-
-class EngineTest : public testing::Test {
- protected:
-  EngineTest() {
-    char pattern[] = "/tmp/ration-engine-XXXXXX";
-    folder_ = ::mkdtemp(pattern);
-    device_.uuid = "GPU-01000000-0000-0000-0000-000000000000";
-    device_.bytes = {1};
-    device_.name = "invented";
-    device_.total = 16_GiB;
-    device_.free = 16_GiB;
-    device_.reserved = Bytes{0};
-    device_.processes.emplace();
-  }
-  ~EngineTest() override { std::filesystem::remove_all(folder_); }
-
-  void start(config::Configuration configuration = {}) {
-    NodeOptions options;
-    options.simulated = true;
-    options.query_devices = [this] {
-      machine::Machine machine;
-      machine.devices.push_back(device_);
-      return is_lost_ ? Result<machine::Machine>(fail("E1403", "the driver does not answer.")) : machine;
-    };
-    engine_ = std::make_unique<Engine>(std::move(options), std::move(configuration));
-    ASSERT_TRUE(engine_->adopt(folder_, ::getuid()));
-  }
-
-  std::vector<history::Event> tick() { return engine_->tick(now_ns_ += kTick); }
-
-  static std::size_t count(const std::vector<history::Event>& events, const std::string& type) {
-    return static_cast<std::size_t>(
-        std::count_if(events.begin(), events.end(), [&](const history::Event& event) { return event.type == type; }));
-  }
-
-  std::string folder_;
-  machine::Device device_;
-  bool is_lost_ = false;
-  std::uint64_t now_ns_ = 1'700'000'000 * kTick;
-  std::unique_ptr<Engine> engine_;
-};
+class EngineTest : public InventedNode {};
 
 TEST_F(EngineTest, DevicesThatAreLostAreToldOnceAndOnceMoreAfterTheyWereBack) {
   start();

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "invented_node.hpp"
 #include "node/decisions/queue.hpp"
 
 namespace ration::node {
@@ -16,24 +17,6 @@ namespace {
 
 using State = Suspension::State;
 using What = Suspension::Change::What;
-
-/// Jobs that end at the next tick, as the test wants.
-class FakeJobs final : public CheckpointJobs {
- public:
-  void start(const std::string& id, machine::CheckpointAction action, const std::vector<ProcessIdentity>&) override {
-    started.push_back({id, action, machine::CheckpointOutcome{}});
-  }
-  std::vector<Finished> take_finished() override {
-    if (!finish) return {};
-    std::vector<Finished> done = std::exchange(started, {});
-    for (Finished& each : done)
-      if (problem) each.outcome = tl::unexpected(*problem);
-    return done;
-  }
-  std::vector<Finished> started;
-  bool finish = true;
-  std::optional<Error> problem;
-};
 
 class SuspensionTest : public ::testing::Test {
  protected:

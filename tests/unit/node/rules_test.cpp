@@ -1,0 +1,301 @@
+// Each rule of the daemon, in a node that this test invents: what it tells, when, and what it changes.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "invented_node.hpp"
+#include "machine/cgroup_limits.hpp"
+#include "node/state/residency.hpp"
+
+namespace ration::node {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class RulesTest : public InventedNode {};
+
+TEST_F(RulesTest, LifecycleTellsTheStartOnceAndTheEndWithItsStatusAndItsPeak) {
+  start();
+  Program& train = run("train", 4_GiB);
+  EXPECT_EQ(told("started", 3).size(), 1U);
+  ASSERT_TRUE(train.take(3_GiB));
+  train.end(7);
+  EXPECT_EQ(told("ended", 3), Texts{"nlp/train ended with 7, its peak was 3.00 GiB"});
+  EXPECT_TRUE(engine_->snapshot().accounts.empty());
+}
+
+TEST_F(RulesTest, DenialsAreToldOnceEachWithWhatWasInTheWay) {
+  start();
+  Program& train = run("train", 4_GiB);
+  (void)tick();
+  ASSERT_TRUE(train.take(3_GiB));
+  ASSERT_FALSE(train.take(2_GiB));
+  train.deny(2_GiB);
+  const Texts denied = told("denied", 3);
+  ASSERT_EQ(denied.size(), 1U);
+  EXPECT_NE(denied.front().find("2.00 GiB"), std::string::npos) << denied.front();
+  EXPECT_NE(denied.front().find("4.00 GiB"), std::string::npos) << denied.front();
+}
+
+TEST_F(RulesTest, WaitsThatEndWellAreToldWithHowLong) {
+  start();
+  Program& train = run("train", 4_GiB, 0_GiB, ledger::OnDeny::kWait);
+  ASSERT_TRUE(train.take(3_GiB));
+  (void)tick();
+  train.begin_waiting(2_GiB);
+  EXPECT_EQ(told("waited", 4), Texts{});
+  train.end_waiting(true);
+  EXPECT_EQ(told("waited", 3),
+            Texts{"nlp/train waited about 4.0s for 2.00 GiB and got it: it held 3.00 GiB of its limit 4.00 GiB"});
+  train.begin_waiting(2_GiB);
+  (void)tick();
+  train.end_waiting(false);
+  EXPECT_EQ(told("waited", 3), Texts{}) << "it gave up, or was denied";
+}
+
+TEST_F(RulesTest, TamperPutsALimitBackThatTheProgramChangedAndTellsIt) {
+  start();
+  Program& train = run("train", 4_GiB);
+  (void)tick();
+  train.book.set_limit(0, 12_GiB);
+  EXPECT_EQ(told("violation"), Texts{"nlp/train changed its own limit to 12.0 GiB; it was put back to 4.00 GiB"});
+  EXPECT_EQ(train.book.limit(0), 4_GiB);
+  EXPECT_EQ(told("violation", 5), Texts{});
+}
+
+TEST_F(RulesTest, BalancingKeepsAGuaranteeFreeAndNeverGivesMoreThanTheDeviceHas) {
+  start();
+  Program& burst = run("burst", 16_GiB);
+  Program& guaranteed = run("guaranteed", 16_GiB, 6_GiB);
+  (void)tick();
+  (void)tick();
+  Bytes held;
+  for (int round = 0; round < 60; ++round) {
+    if (burst.take(512_MiB))
+      held += 512_MiB;
+    else
+      burst.deny(512_MiB);
+    driver_sees({{&burst, held}});
+    (void)tick();
+    EXPECT_LE(burst.book.used(0) + 6_GiB, 16_GiB) << "round " << round;
+    EXPECT_LE(std::max(burst.book.used(0), limit_of(burst).effective) + std::max(6_GiB, guaranteed.book.used(0)),
+              16_GiB)
+        << "round " << round;
+  }
+  EXPECT_GE(burst.book.used(0), 9_GiB) << "what is not guaranteed is there to be used";
+  EXPECT_TRUE(guaranteed.take(6_GiB)) << "at once";
+}
+
+TEST_F(RulesTest, DriverLimitsHoldAWorkloadsCgroupToItsLimitAndGoWithIt) {
+  const std::string group = folder_ + "/group";
+  std::filesystem::create_directory(group);
+  std::ofstream(group + "/cgroup.procs") << ::getpid() << "\n";
+  ::setenv("RATION_SIM", "T4:16GiB,driver=615", 1);
+  ::setenv("RATION_SIM_DIR", (folder_ + "/node").c_str(), 1);
+  options_.driver_folder = SIMULATED_DRIVER;
+  options_.cgroup_of = [&](std::int32_t) { return group; };
+  start();
+  Program& train = run("train", 4_GiB);
+  (void)tick();
+  const auto held = [&] { return machine::cgroup_limit(SIMULATED_DRIVER, 0, group).value_or(std::nullopt); };
+  EXPECT_EQ(held(), 4_GiB);
+  EXPECT_TRUE(engine_->state().running[train.path].held_by_driver);
+  train.end(0);
+  (void)tick();
+  EXPECT_EQ(held(), std::nullopt);
+}
+
+TEST_F(RulesTest, ShrinkingIsToldOnceForEachLimitAndItsEnd) {
+  start();
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(6_GiB));
+  driver_sees({{&train, 6_GiB}});
+  (void)tick();
+  engine_->state().limits.find(train.path)->accounts[0].configured = 4_GiB;
+  const Texts over = told("shrinking", 4);
+  ASSERT_EQ(over.size(), 1U);
+  EXPECT_EQ(over.front().rfind("nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB", 0), 0U)
+      << over.front();
+  train.give_back(3_GiB);
+  driver_sees({{&train, 3_GiB}});
+  EXPECT_EQ(told("shrinking", 4), Texts{"nlp/train is under its limit again"});
+}
+
+TEST_F(RulesTest, UnrequestedMemoryIsEnteredOnceSeveralTicksAgree) {
+  start();
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(2_GiB));
+  const auto entered = [&] {
+    ledger::BookSnapshot book;
+    EXPECT_EQ(ledger::Book::read(train.path.c_str(), book), ledger::BookStatus::kOk);
+    return book.accounts.front().unrequested;
+  };
+  driver_sees({{&train, 2_GiB}});
+  for (int round = 0; round < 10; ++round) (void)tick();
+  EXPECT_EQ(entered(), 0_MiB);
+  driver_sees({{&train, 2_GiB + 300_MiB}});
+  (void)tick();
+  EXPECT_EQ(entered(), 0_MiB) << "it may be a charge that was read too early";
+  for (int round = 0; round < 10; ++round) (void)tick();
+  EXPECT_EQ(entered(), 300_MiB);
+  driver_sees({{&train, 2_GiB}});
+  for (int round = 0; round < 10; ++round) (void)tick();
+  EXPECT_EQ(entered(), 0_MiB);
+}
+
+TEST_F(RulesTest, OveruseIsAViolationAtTheThirdTick) {
+  start();
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(1_GiB));
+  driver_sees({{&train, 1_GiB}});
+  (void)tick();
+  driver_sees({{&train, 4_GiB}});
+  EXPECT_EQ(told("violation", 2), Texts{});
+  EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kManaged);
+  EXPECT_EQ(told("violation", 1).size(), 1U);
+  EXPECT_EQ(engine_->snapshot().accounts.front().processes.front().state, ProcessState::kViolator);
+  EXPECT_EQ(told("violation", 10), Texts{}) << "told once";
+}
+
+TEST_F(RulesTest, ASoftLimitIsToldWhenItIsPassedAndAgainAfterItWasNot) {
+  start("[[tenant]]\nname = \"nlp\"\nlimit = \"8GiB\"\nsoft = \"50%\"\n");
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(4_GiB));
+  EXPECT_EQ(told("alert", 3), Texts{});
+  ASSERT_TRUE(train.take(2_MiB));
+  EXPECT_EQ(told("alert", 3), Texts{"tenant nlp holds 4.00 GiB on GPU 0: more than 50% of its limit 8.00 GiB"});
+  train.give_back(1_GiB);
+  EXPECT_EQ(told("alert", 3), Texts{});
+  ASSERT_TRUE(train.take(2_GiB));
+  EXPECT_EQ(told("alert", 3).size(), 1U);
+}
+
+TEST_F(RulesTest, UngovernedPolicyWarnsThenAsksThenEndsTheProcessItSaw) {
+  start("[defaults]\nungoverned = \"terminate\"\ngrace = \"10s\"\n");
+  (void)tick();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGTERM, SIG_IGN);
+    (void)!::write(ready[1], "y", 1);
+    for (;;) ::pause();
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  ::close(ready[0]);
+  ::close(ready[1]);
+  device_.processes = {{child, 2_GiB}};
+  device_.free = 14_GiB;
+  const Texts warned = told("alert", 9);
+  ASSERT_EQ(warned.size(), 1U);
+  EXPECT_NE(warned.front().find("is under no limit on GPU 0: it is ended in 10s"), std::string::npos) << warned.front();
+  const Texts ended = told("alert", 20);
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_NE(ended[0].find("SIGTERM was sent"), std::string::npos) << ended[0];
+  EXPECT_NE(ended[1].find("SIGKILL was sent"), std::string::npos) << ended[1];
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST_F(RulesTest, ATrimTellsWhatCameBackWhenItsTimeIsOver) {
+  start();
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(4_GiB));
+  (void)tick();
+  begin_trim(engine_->state(), engine_->state().registry.workloads().at(train.path), "root");
+  EXPECT_EQ(told("trimmed"), Texts{});
+  train.give_back(3_GiB);
+  EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 3.00 GiB of 4.00 GiB"});
+  begin_trim(engine_->state(), engine_->state().registry.workloads().at(train.path), "root");
+  EXPECT_EQ(told("trimmed", 5),
+            Texts{"nlp/train gave back nothing of 1.00 GiB: it uses all of it, or nothing in it co-operates"});
+}
+
+constexpr const char* kSuspendIdle =
+    "[[policy]]\nmatch = { users = [\"*\"] }\nidle = { after = \"10s\", action = \"suspend\" }\n";
+
+TEST_F(RulesTest, WhoIsIdleIsSuspendedAndComesBackWhenThereIsRoomForItAndAMargin) {
+  start(kSuspendIdle);
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(4_GiB));
+  driver_sees({{&train, 4_GiB}});
+  device_.utilisation = 0;
+  EXPECT_EQ(told("idle", 10), Texts{});
+  EXPECT_EQ(told("idle", 3).size(), 1U);
+  EXPECT_EQ(told("suspended", 0), Texts{});
+  NodeState& state = engine_->state();
+  for (int ticks = 0; ticks < 5 && !state.suspension.is_away(train.path); ++ticks) (void)tick();
+  ASSERT_TRUE(state.suspension.is_away(train.path));
+  EXPECT_EQ(state.residency_changes.left, Texts{train.path});
+  ASSERT_TRUE(state.suspension.ask(train.path, "it works again"));
+  approve_resume(state, train.path);
+  const auto others_hold = [&](Bytes bytes) {
+    device_.processes = {{1, bytes}};
+    device_.free = device_.total - bytes;
+  };
+  others_hold(12_GiB - 128_MiB);
+  EXPECT_EQ(told("resumed", 5), Texts{}) << "a restore without a margin is the last one that driver makes";
+  others_hold(12_GiB - 256_MiB);
+  EXPECT_EQ(told("resumed", 3), Texts{"nlp/train is back on its device"});
+}
+
+TEST_F(RulesTest, WhoCannotBeSuspendedIsToldSoAndStays) {
+  start(kSuspendIdle);
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(4_GiB));
+  driver_sees({{&train, 4_GiB}});
+  device_.utilisation = 0;
+  jobs_->problem = Error{"E1543", "the driver said no", "ration doctor", 1};
+  EXPECT_EQ(told("suspend_failed", 16), Texts{"nlp/train was not suspended: the driver said no"});
+  EXPECT_FALSE(engine_->state().suspension.is_away(train.path));
+}
+
+TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
+  start();
+  Program& first = run("first", 16_GiB, 0_GiB, ledger::OnDeny::kWait);
+  Program& second = run("second", 16_GiB, 0_GiB, ledger::OnDeny::kWait);
+  (void)tick();
+  ASSERT_TRUE(first.take(8_GiB));
+  (void)tick();
+  ASSERT_TRUE(second.take(limit_of(second).effective));
+  driver_sees({{&first, first.book.used(0)}, {&second, second.book.used(0)}});
+  (void)tick();
+  first.begin_waiting(4_GiB);
+  EXPECT_EQ(told("suspending", 10), Texts{}) << "the other goes on";
+  second.begin_waiting(4_GiB);
+  const Texts suspending = told("suspending", 10);
+  ASSERT_EQ(suspending.size(), 1U);
+  EXPECT_NE(suspending.front().find("2 workloads on GPU 0 hold memory and wait for more"), std::string::npos)
+      << suspending.front();
+  EXPECT_NE(engine_->state().suspension.is_away(first.path), engine_->state().suspension.is_away(second.path));
+}
+
+TEST_F(RulesTest, AlertsAreRaisedAndCleared) {
+  start("[alerts]\nrules = [\"device.used > 90% for 5s\"]\n");
+  device_.free = 1_GiB;
+  EXPECT_EQ(told("alert", 4), Texts{});
+  EXPECT_EQ(told("alert", 10), Texts{"GPU 0: raised (device.used > 90% for 5s)"});
+  device_.free = 8_GiB;
+  EXPECT_EQ(told("alert", 10), Texts{"GPU 0: cleared (device.used > 90% for 5s)"});
+}
+
+TEST_F(RulesTest, SchedulesChangeATenantsLimitTwiceADay) {
+  start(
+      "[[tenant]]\nname = \"nlp\"\nlimit = \"8GiB\"\n[[schedule]]\nwhen = \"22:00-07:00\"\nset = { nlp = \"14GiB\" "
+      "}\n");
+  (void)tick();
+  std::size_t changes = 0;
+  for (int minute = 0; minute < 3 * 24 * 60; ++minute) {
+    now_ns_ += 59 * kTick;
+    changes += count(tick(), "resized");
+  }
+  EXPECT_EQ(changes, 6U) << "in three days";
+}
+
+}  // namespace
+}  // namespace ration::node
