@@ -111,17 +111,19 @@ bool is_of_another(const json& snapshot, const machine::Machine& machine) {
 
 }  // namespace
 
-std::string snapshot_path(std::size_t most_processes) {
-  return most_processes == node::kAllProcesses ? "/api/v1/snapshot"
-                                               : fmt::format("/api/v1/snapshot?processes={}", most_processes);
+std::string snapshot_path(std::size_t most_processes, const std::string& filter) {
+  std::string query;
+  if (most_processes != node::kAllProcesses) query += fmt::format("&processes={}", most_processes);
+  if (!filter.empty()) query += "&filter=" + percent_encoded(filter);
+  return query.empty() ? "/api/v1/snapshot" : "/api/v1/snapshot?" + query.substr(1);
 }
 
 Result<json> node_snapshot(const Session& session, std::size_t most_processes,
-                           std::span<const std::string_view> passed_over) {
+                           std::span<const std::string_view> passed_over, const std::string& filter) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return tl::unexpected(daemon.error());
   if (*daemon) {
-    auto told = (*daemon)->get(snapshot_path(most_processes), passed_over);
+    auto told = (*daemon)->get(snapshot_path(most_processes, filter), passed_over);
     if (!told || !session.simulated || (*daemon)->was_named()) return told;
     if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*told, *asked_for)) return told;
   }
@@ -129,7 +131,7 @@ Result<json> node_snapshot(const Session& session, std::size_t most_processes,
     if (const auto machine = session.machine(); !machine) return tl::unexpected(machine.error());
   auto local = LocalAccess::open(session);
   if (!local) return tl::unexpected(local.error());
-  return (*local)->get(snapshot_path(most_processes), passed_over);
+  return (*local)->get(snapshot_path(most_processes, filter), passed_over);
 }
 
 }  // namespace ration::cli

@@ -52,10 +52,11 @@ class NodeClient final : public NodeAccess {
 /// The snapshot of the node that was asked for: from the daemon, or, without one or where that governs another
 /// simulated node, from the books and the driver.
 /// `most_processes`: named of each workload; of thousands they are most of what is said. `passed_over`: fields that
-/// nobody will look at.
+/// nobody will look at. `filter`: only the workloads that match (rows/filter.hpp); empty: all. E1429.
 [[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
                                                    std::size_t most_processes = node::kAllProcesses,
-                                                   std::span<const std::string_view> passed_over = {});
-[[nodiscard]] std::string snapshot_path(std::size_t most_processes);
+                                                   std::span<const std::string_view> passed_over = {},
+                                                   const std::string& filter = {});
+[[nodiscard]] std::string snapshot_path(std::size_t most_processes, const std::string& filter = {});
 
 }  // namespace ration::cli

@@ -218,6 +218,8 @@ Result<void> sort_rows(json& rows, const std::string& text) {
 
 /// Where there is no row: why, and what to type. `all`: rows before they were chosen from.
 std::string nothing_runs(const Session& session, const PsOptions& options, const json& snapshot, std::size_t all) {
+  if (!options.filter.empty())
+    return fmt::format("nothing here is as the filter wants it: {}  {}", options.filter, session.hint("ration ps"));
   if (!options.tenant.empty() || !options.user.empty())
     return fmt::format("nothing of{}{} is here, {} of others {}.  {}",
                        options.tenant.empty() ? "" : fmt::format(" tenant '{}'", options.tenant),
@@ -263,7 +265,8 @@ void print_rows(const Session& session, const json& rows, bool of_one_node, cons
 Result<int> ps_once(const Session& session, const PsOptions& options) {
   const std::string& gpu = options.gpu;
   const bool as_json = session.format() == Format::kJson;
-  auto snapshot = as_json ? node_snapshot(session) : node_snapshot(session, 1, kNotShown);
+  auto snapshot = as_json ? node_snapshot(session, node::kAllProcesses, {}, options.filter)
+                          : node_snapshot(session, 1, kNotShown, options.filter);
   if (!snapshot) return tl::unexpected(snapshot.error());
   json devices = snapshot->at("devices"), rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {

@@ -138,6 +138,7 @@ void add_views(CommandLine& line) {
   option(ps, "--tenant", to_list.tenant, "TENANT", "only of this tenant");
   option(ps, "--user", to_list.user, "USER", "only of this user");
   option(ps, "--gpu", to_list.gpu, "GPU", "only this GPU");
+  option(ps, "--filter", to_list.filter, "FILTER", "only what matches: used>4GiB & denied>0, tenant~=nlp, idle>30m");
   line.add_output(ps, true, true);
 
   auto [top, to_show] = line.add<TopOptions>("top", cli::top);

@@ -46,6 +46,7 @@ Result<int> simulation(const Session& session, const SimulationOptions& options,
 
 struct PsOptions {
   std::string name, gpu, tenant, user;  ///< only of these; empty: of all
+  std::string filter;                   ///< as rows/filter.hpp reads it; empty: everything
   std::string sort;                     ///< `-used,name`; empty: as they started
   std::string every;                    ///< --watch: again each time that so long has passed; empty: once
 };

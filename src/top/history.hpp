@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "top/model.hpp"
+#include "rows/rows.hpp"
 
 namespace ration::top {
+
+using namespace rows;  // what the live view shows
 
 class History {
  public:

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "top/fields.hpp"
+#include "rows/fields.hpp"
 
 namespace ration::top {
+
+using namespace rows;  // what the live view shows
 
 class Order {
  public:

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "top/filter.hpp"
+#include "rows/filter.hpp"
+#include "rows/rows.hpp"
 #include "top/history.hpp"
-#include "top/model.hpp"
 #include "top/order.hpp"
 
 namespace ration::top {

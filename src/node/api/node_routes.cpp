@@ -8,6 +8,7 @@
 #include "base/strings.hpp"
 #include "http/problem.hpp"
 #include "node/api/explain.hpp"
+#include "node/api/row_filter.hpp"
 #include "node/commands/limits.hpp"
 
 namespace ration::node {
@@ -142,6 +143,10 @@ json NodeRoutes::tenants() {
 }
 
 std::string NodeRoutes::snapshot(const Viewer& viewer, std::size_t most_processes) {
+  return snapshot_text(host_.state().snapshot, viewer, most_processes);
+}
+
+std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
   const NodeState& state = host_.state();
   json devices = json::array();
   for (const DeviceView& device : state.snapshot.devices) devices.push_back(device_json(device));
@@ -154,7 +159,7 @@ std::string NodeRoutes::snapshot(const Viewer& viewer, std::size_t most_processe
                          {"fix", state.machine.error().fix}}};
   std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();
-  return text + R"(,"workloads":)" + rows_text(state.snapshot, viewer, most_processes) + "}";
+  return text + R"(,"workloads":)" + rows_text(snapshot, viewer, most_processes) + "}";
 }
 
 Response NodeRoutes::reply(const char* schema, const json& data) const { return answer(host_.source(), schema, data); }
@@ -168,13 +173,19 @@ void NodeRoutes::install(const AddRoute& add) {
     host_.tick_if_stale();
     const auto most = most_processes(request);
     if (!most) return http::problem(most.error());
-    return reply_text("snapshot", snapshot(viewer_of(request.peer), *most));
+    const Viewer viewer = viewer_of(request.peer);
+    const auto some = filtered(host_.state().snapshot, request, viewer);
+    if (!some) return http::problem(some.error());
+    return reply_text("snapshot", snapshot_text(*some ? **some : host_.state().snapshot, viewer, *most));
   });
   add("GET", "/api/v1/workloads", [this](const Request& request) {
     host_.tick_if_stale();
     const auto most = most_processes(request);
     if (!most) return http::problem(most.error());
-    return reply_text("workloads", rows_text(host_.state().snapshot, viewer_of(request.peer), *most));
+    const Viewer viewer = viewer_of(request.peer);
+    const auto some = filtered(host_.state().snapshot, request, viewer);
+    if (!some) return http::problem(some.error());
+    return reply_text("workloads", rows_text(*some ? **some : host_.state().snapshot, viewer, *most));
   });
   add("GET", "/api/v1/devices", [this](const Request&) {
     host_.tick_if_stale();

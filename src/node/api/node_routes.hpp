@@ -46,6 +46,7 @@ class NodeRoutes {
   [[nodiscard]] std::string snapshot(const Viewer& viewer, std::size_t most_processes = kAllProcesses);
 
  private:
+  [[nodiscard]] std::string snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes);
   void install_changes(const AddRoute& add);
   [[nodiscard]] nlohmann::json tenants();
   [[nodiscard]] http::Response reply(const char* schema, const nlohmann::json& data) const;

@@ -9,6 +9,7 @@
 #include "node/api/api.hpp"
 #include "node/api/login_token.hpp"
 #include "node/api/openapi.hpp"
+#include "node/api/row_filter.hpp"
 
 namespace ration::node {
 namespace {
@@ -32,14 +33,16 @@ void Api::install_now(http::Server& server) {
     if (host_.engine().snapshot().time_ns != 0) return plain("ok\n");
     return http::problem({"E1522", "the first tick is not over yet.", "Try again in a second.", 1}, 503);
   });
-  server.route("GET", "/metrics", [this](const Request&) {
+  server.route("GET", "/metrics", [this](const Request& request) {
     host_.tick_if_stale();
+    const auto some = filtered(host_.engine().snapshot(), request, viewer_of(request.peer));
+    if (!some) return http::problem(some.error());
     MetricsOptions options;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().waiting();
     options.stream_clients = host_.stream().subscribers();
     options.queue_waits = host_.leases().waits();
-    return plain(metrics_text(host_.engine().snapshot(), host_.counters(), options),
+    return plain(metrics_text(*some ? **some : host_.engine().snapshot(), host_.counters(), options),
                  "text/plain; version=0.0.4; charset=utf-8");
   });
   const http::Asset contract = http::make_asset("application/json", openapi_gzip(), true);

@@ -63,6 +63,8 @@ def called():
         ("PATCH", "/api/v1/tenants/nlp?dry_run=1", {"limit": "11GiB"}, {"If-Match": '"0"'}, 200), ("PATCH", "/api/v1/tenants/nlp", {"limit": "11GiB"}, {"If-Match": '"9"'}, 412),
         ("PATCH", "/api/v1/tenants/none", {"limit": "11GiB"}, {}, 404), ("PATCH", "/api/v1/tenants/nlp", {}, {}, 400),
         ("GET", "/api/v1/snapshot?processes=1", None, {}, 200), ("GET", "/api/v1/workloads?processes=0", None, {}, 200), ("GET", "/api/v1/snapshot?processes=x", None, {}, 400),
+        *(("GET", f"{path}?filter={text}", None, {}, status) for path in ("/api/v1/snapshot", "/api/v1/workloads", "/metrics")
+          for text, status in (("used%3E1MiB", 200), ("governed=no", 200), ("usd=1", 400), ("used%3E4", 400), ("idle%3Esoon", 400), ("used%3Emany", 400), ("%21", 400))),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "tenant": "nlp", "labels": "a=b"}, {}, 200),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "tenant": "nlq"}, {}, 404),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "lease": "q-99", "book": f"{scene.folder}/books/x"}, {}, 409),

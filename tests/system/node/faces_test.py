@@ -7,12 +7,13 @@ import signal
 import subprocess
 import tempfile
 import unittest
+import urllib.parse
 
 import jsonschema
 
 from node_case import BIN, NOBODY, NODE, SOURCE, Case
 from book_layout import OFFSET
-from node_client import GIB, MIB, of_any_node
+from node_client import GIB, MIB, UnixConnection, of_any_node
 
 CONTEXT = 64 * MIB
 
@@ -60,7 +61,8 @@ class OnePath(Faces):
         texts = (("ps",), ("explain", "serve"), ("explain", "--gpu", "0"), ("explain", "nobody"), ("fits", "1GiB"), ("fits", "15GiB"), ("fits", "20GiB"), ("why", number),
                  ("why", "eager"), ("set", "serve", "--limit", "3GiB", "--dry-run"), ("set", "serve", "--limit", "512MiB"),
                  ("set", "serve", "--guarantee", "5GiB"), ("set", "serve", "--limit", "1GiB", "--gpu", "7"), ("set", "nobody", "--limit", "1GiB"),
-                 ("split", "0", "--sizes", "15GiB"), ("split", "0", "--into", "4", "--dry-run"))
+                 ("split", "0", "--sizes", "15GiB"), ("split", "0", "--into", "4", "--dry-run"),
+                 ("ps", "--filter", "used>1GiB & full=no"), ("ps", "--filter", "used>50%"), ("ps", "--filter", "usd>1GiB"))
         documents = (("explain", "serve"), ("explain", "--gpu", "0"), ("fits", "1GiB"), ("why", number), ("set", "serve", "--limit", "3GiB", "--dry-run"))
 
         def everything():
@@ -73,6 +75,40 @@ class OnePath(Faces):
         self.maxDiff = None
         self.assertEqual(with_daemon, without)
         self.assertEqual(shapes, shapes_without)
+
+
+class Filtered(Faces):
+    """One filter language, evaluated by the daemon."""
+    configuration = "metrics_processes = true\n"
+
+    def metrics(self, query):
+        connection = UnixConnection(self.folder / "ration.sock")
+        self.addCleanup(connection.close)
+        connection.request("GET", f"/metrics?{query}")
+        return connection.getresponse().read().decode()
+
+    def test_ps_the_snapshot_the_workloads_and_the_metrics_show_the_same(self):
+        self.holding("big", "3GiB", "--limit", "4GiB")
+        self.holding("small", "1GiB", "--limit", "2GiB")
+        self.outsider("1GiB")
+        self.until(lambda: len(self.get("/api/v1/workloads")) == 3, "all are there")
+        everything = self.get("/api/v1/snapshot")
+        for text, names in (("used>2GiB", ["big"]), ("governed=no", [None]), ("name=big | used<2GiB governed=yes", ["big", "small"]), ("!governed=yes", [None]),
+                            ("small", ["small"]), ("used>90%", []), ("denied=n/a", [None]), ("used>0", ["big", "small", None])):
+            with self.subTest(text=text):
+                query = "filter=" + urllib.parse.quote(text)
+                snapshot = self.get(f"/api/v1/snapshot?{query}")
+                self.assertEqual([row["workload"] for row in snapshot["workloads"]], names)
+                self.assertEqual([(device["gpu"], device["total_bytes"]) for device in snapshot["devices"]],
+                                 [(device["gpu"], device["total_bytes"]) for device in everything["devices"]])
+                self.assertEqual([row["workload"] for row in self.get(f"/api/v1/workloads?{query}&processes=1")], names)
+                listed = self.document("ps", "--filter", text, self.node)["data"]
+                self.assertEqual([row["workload"] for row in listed], names)
+                metrics = self.metrics(query)
+                self.assertEqual(sorted(set(re.findall(r'ration_process_memory_bytes\{[^}]*workload="(\w+)"', metrics))), [name for name in names if name])
+        for path in ("/api/v1/snapshot", "/api/v1/workloads", "/metrics"):
+            status, answer = self.ask("GET", f"{path}?filter=usd%3E4GiB")
+            self.assertEqual((status, answer["id"], "Did you mean 'used'?" in answer["detail"]), (400, "E1429", True), answer)
 
 
 class Doctor(Faces):

@@ -1,4 +1,4 @@
-#include "top/filter.hpp"
+#include "rows/filter.hpp"
 
 #include <random>
 
@@ -57,6 +57,19 @@ TEST_F(FilterOf, AShareIsOfTheRowsDevice) {
 TEST_F(FilterOf, WhatIsUnknownIsNeitherMoreNorLess) {
   EXPECT_EQ(shown("denied=0 | denied!=0"), (Names{"nlp/train", "vision/serve", "jup/kernel"}));
   EXPECT_EQ(shown("limit>0 | limit<=0"), (Names{"nlp/train", "vision/serve", "jup/kernel"}));
+}
+
+TEST_F(FilterOf, WhatIsUnknownIsFoundByName) {
+  EXPECT_EQ(shown("denied==n/a"), (Names{"?/python"}));
+  EXPECT_EQ(shown("denied!=n/a"), (Names{"nlp/train", "vision/serve", "jup/kernel"}));
+  EXPECT_EQ(shown("workload=n/a"), (Names{"?/python"}));
+  EXPECT_EQ(shown("denied>n/a"), (Names{"refused: E1429"}));
+}
+
+TEST_F(FilterOf, TwoThatFollowEachOtherAreBothWanted) {
+  EXPECT_EQ(shown("tenant==vision denied>0"), (Names{"vision/serve"}));
+  EXPECT_EQ(shown("tenant==vision denied>0 | tenant=nlp"), (Names{"nlp/train", "vision/serve"}));
+  EXPECT_EQ(shown("governed=yes !tenant=nlp (denied>0)"), (Names{"vision/serve"}));
 }
 
 TEST_F(FilterOf, IdleIsADuration) {

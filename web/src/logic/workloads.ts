@@ -1,7 +1,6 @@
-// What can be asked of a row of workloads: the fields of the filter, the name that people use for it.
+// What is told of a row of workloads: its name, its processes, its share.
 
 import type { Device, WorkloadRow } from "../api/types";
-import type { Fields } from "./filter";
 
 /** `train`, or `python` for what was not started through ration. */
 export function nameOf(row: WorkloadRow): string {
@@ -24,29 +23,3 @@ export const shareOf = (row: WorkloadRow): number | null =>
 export function atLimit(row: WorkloadRow): boolean {
   return (shareOf(row) ?? 0) >= 1;
 }
-
-export const workloadFields: Fields<WorkloadRow> = {
-  workload: { kind: "text", read: (row) => row.workload },
-  name: { kind: "text", read: nameOf },
-  tenant: { kind: "text", read: (row) => row.tenant },
-  user: { kind: "text", read: (row) => row.user },
-  gpu: { kind: "count", read: (row) => row.gpu },
-  device: { kind: "text", read: (row) => row.device },
-  state: { kind: "text", read: (row) => row.state },
-  governed: { kind: "flag", read: (row) => row.governed },
-  slice: { kind: "text", read: (row) => row.slice },
-  label: { kind: "text", read: (row) => row.labels },
-  command: { kind: "text", read: (row) => row.command ?? row.processes?.[0]?.command },
-  container: { kind: "text", read: (row) => row.container },
-  pid: { kind: "text", read: pidsOf },
-  run: { kind: "count", read: (row) => row.run },
-  used: { kind: "size", read: (row) => row.used_bytes },
-  limit: { kind: "size", read: (row) => row.limit_bytes },
-  guarantee: { kind: "size", read: (row) => row.guarantee_bytes },
-  peak: { kind: "size", read: (row) => row.peak_bytes },
-  context: { kind: "size", read: (row) => row.context_bytes },
-  pooled: { kind: "size", read: (row) => row.pooled_bytes },
-  denied: { kind: "count", read: (row) => row.denials },
-  changes: { kind: "count", read: (row) => row.limit_changes },
-  idle: { kind: "duration", read: (row) => row.idle_seconds },
-};

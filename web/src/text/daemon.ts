@@ -287,6 +287,23 @@ export const sentences: [string, string][] = [
     "超出上限 {1} 达 {2}：下一次申请会把同样多的托管内存移到主机"],
   ["   (what does not fit stays on the host)", "   （放不下的留在主机）"],
   ["in the program: ration.share(NAME, '{}')", "在程序中：ration.share(NAME, '{1}')"],
+  // Filters.
+  ["'{}' is one too many in the filter.", "筛选中多了“{1}”。"],
+  ["the filter has too many parentheses within each other.", "筛选的括号嵌套过深。"],
+  ["a ')' is missing in the filter.", "筛选缺少“)”。"],
+  ["a '\"' is missing in the filter.", "筛选缺少引号。"],
+  ["there is no '{}' to filter by.{} There are {}.", "没有可筛选的字段“{1}”。{2!}可用字段：{3}。"],
+  [" Did you mean '{}'?", "是否指“{1}”？"],
+  ["a field or a word", "字段或词语"],
+  ["a value behind '{}'", "“{1}”后的值"],
+  ["the filter wants {} at its end.", "筛选末尾缺少{1!}。"],
+  ["the filter wants {} instead of '{}'.", "筛选中“{2}”处应为{1!}。"],
+  ["'{}' is a text: compare it with =, !=, ~= or !~.", "“{1}”是文本：请用 =、!=、~= 或 !~ 比较。"],
+  ["'{}' is yes or no: compare it with = or !=.", "“{1}”是是或否：请用 = 或 != 比较。"],
+  ["'{}' is a number: compare it with >, >=, <, <=, = or !=.", "“{1}”是数字：请用 >、>=、<、<=、= 或 != 比较。"],
+  ["'{}' is yes or no, not '{}'.", "“{1}”应为是或否，而不是“{2}”。"],
+  ["'{}' is a number, not '{}'.", "“{1}”应为数字，而不是“{2}”。"],
+  ["a filter has at most {} letters.", "筛选最多 {1} 个字符。"],
 ];
 
 interface Known {

@@ -1,14 +1,15 @@
-// The table of workloads: sorted by its heads, narrowed by the filter language, both in the URL.
+// The table of workloads: sorted by its heads, narrowed by a filter that the daemon evaluates, both in the URL.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { withQuery } from "../api/client";
 import type { WorkloadRow } from "../api/types";
-import { compileFilter, type FilterError } from "../logic/filter";
 import { formatDuration, shortCommand } from "../logic/format";
 import { lookOf } from "../logic/palette";
-import { nameOf, pidsOf, shareOf, workloadFields } from "../logic/workloads";
+import { nameOf, pidsOf, shareOf } from "../logic/workloads";
 import { setQuery, workloadPath } from "../state/route";
 import { daemonText, t } from "../text";
 import { Amount, Badge, Link, Meter, NotKnown, Panel, Swatch } from "./basics";
+import { useLoaded } from "./load";
 import { DataTable, TableCopy, type Column } from "./table";
 
 function WorkloadName({ row }: { row: WorkloadRow }) {
@@ -84,7 +85,7 @@ function CommandCell({ row, others }: { row: WorkloadRow; others: string[] }) {
 }
 
 /** A text that the URL keeps. */
-export function FilterField({ value, problem, label, example }: { value: string; problem: FilterError | null; label: string; example: string }) {
+export function FilterField({ value, problem, label, example }: { value: string; problem: string | null; label: string; example: string }) {
   const [text, setText] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   // While somebody types, the field is ahead of the URL and must not be set back to it.
@@ -99,15 +100,16 @@ export function FilterField({ value, problem, label, example }: { value: string;
     <div class="filter">
       <label class="hidden" for="filter">{label}</label>
       <input id="filter" ref={input} type="search" value={text} placeholder={example} spellcheck={false} autocomplete="off" aria-invalid={Boolean(problem)} aria-describedby="filter-problem" onInput={(event) => type(event.currentTarget.value)} />
-      <p id="filter-problem" class="remark error" role="status">{problem ? t(`filter.${problem.kind}`, { text: problem.text, hint: problem.hint }) : ""}</p>
+      <p id="filter-problem" class="remark error" role="status">{problem ?? ""}</p>
     </div>
   );
 }
 
 export function WorkloadPanel({ rows, filter, sort, gpus }: { rows: WorkloadRow[]; filter: string; sort: string | null; gpus: number }) {
-  const compiled = compileFilter(filter, workloadFields);
-  const problem = "error" in compiled ? compiled.error : null;
-  const shown = "matches" in compiled ? rows.filter(compiled.matches) : rows;
+  const filters = filter.trim() !== "";
+  const matching = useLoaded<WorkloadRow[]>(filters ? withQuery("/api/v1/workloads", { filter, processes: 1 }) : null, 1000);
+  const problem = filters ? matching.problem : null;
+  const shown = filters && !problem && matching.data ? matching.data : rows;
   const columns = workloadColumns(rows).filter((column) => column.id !== "gpu" || gpus > 1);
   const tools = (
     <>

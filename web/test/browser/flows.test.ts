@@ -104,7 +104,7 @@ test("a filter and a sorting are in the URL and come back with it", async () => 
   assert.equal((await rows.first().innerText()).split("\n")[0], first.split("\n")[0]);
   assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "Limit\n▼");
   await page.locator("#filter").fill("usd>4GiB");
-  await page.getByText("Did you mean ‘used’?").waitFor();
+  await page.getByText("Did you mean 'used'?").waitFor();
   await close();
 });
 

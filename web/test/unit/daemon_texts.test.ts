@@ -42,7 +42,7 @@ const source = "../src";
 const told = [
   ...["rules", "state", "events", "commands"].flatMap((room) => readdirSync(`${source}/node/${room}`).filter((file) => file.endsWith(".cpp") && !/^(webhook|folder_claims)\.cpp$/.test(file)).map((file) => `node/${room}/${file}`)),
   "node/engine.cpp", "node/leases/leases.cpp", "node/api/snapshot_json.cpp", "node/api/explain.cpp",
-  "node/daemon.cpp", "node/decisions/balance.cpp", "node/decisions/idle.cpp", "node/decisions/queue.cpp", "policy/denials.cpp", "policy/configured_slices.cpp",
+  "node/daemon.cpp", "rows/filter.cpp", "node/decisions/balance.cpp", "node/decisions/idle.cpp", "node/decisions/queue.cpp", "policy/denials.cpp", "policy/configured_slices.cpp",
 ];
 /** Of these the sentences that stand in an event or a reason; most of what they say is the answer to a request. */
 const partly: Record<string, RegExp> = {
@@ -51,7 +51,7 @@ const partly: Record<string, RegExp> = {
 };
 /** Refusals that an event quotes. */
 const quoted = /^(E1304|E1411|E1541|E1542|E1543|E1544|E1545|E1547)$/;
-const withQuoted = ["node/state/residency.cpp", "node/state/promises.cpp", "node/state/limits.cpp", "machine/checkpoint.cpp"];
+const withQuoted = ["node/state/residency.cpp", "policy/promises.cpp", "node/state/limits.cpp", "machine/checkpoint.cpp"];
 
 /** Said on the terminal of whoever starts the daemon, or in a refusal; or no sentence. */
 const notShown = [
@@ -84,7 +84,7 @@ test("every sentence that the daemon may say of an event, a reason or a finding 
 });
 
 test("no sentence is there that the daemon does not say", () => {
-  const everything = ["node", "history", "policy", "machine", "config", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`, { recursive: true, encoding: "utf8" }).filter((file) => /\.[ch]pp$/.test(file))
+  const everything = ["base", "node", "rows", "history", "policy", "machine", "config", "ledger"].flatMap((room) => readdirSync(`${source}/${room}`, { recursive: true, encoding: "utf8" }).filter((file) => /\.[ch]pp$/.test(file))
     .flatMap((file) => textsOf(readFileSync(`${source}/${room}/${file}`, "utf8")).map(({ text }) => places(text)))).join("\n");
   const left: string[] = [];
   for (const [english] of sentences) for (const part of english.split("{}").map((piece) => piece.replace(/^[:;, (]+|[:;, (.)]+$/g, ""))) if (part.length > 3 && !everything.includes(part)) left.push(`${english}: '${part}'`);

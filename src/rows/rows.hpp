@@ -1,6 +1,6 @@
-// What the live view knows of the node: the snapshot and the events of the HTTP interface as plain values. Used by the
-// frame, the filter and the order. Promises: any JSON may be given, a field that is missing or of another type is
-// unknown, never 0; texts are kept as they came (grid.hpp makes them harmless).
+// The rows of a node as plain values: the snapshot and the events of the HTTP interface. Used by filters and by the
+// live view. Promises: any JSON may be given, a field that is missing or of another type is unknown, never 0; texts are
+// kept as they came.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "base/bytes.hpp"
 
-namespace ration::top {
+namespace ration::rows {
 
 struct Process {
   std::optional<std::int64_t> pid;
@@ -24,7 +24,7 @@ struct Row {
   bool governed = false;
   std::string tenant, name, user, command, labels, state, slice, where, enforced_by, held_back_by, last_denial, device;
   std::optional<int> gpu;
-  std::optional<Bytes> used, limit, configured_limit, guarantee, peak;
+  std::optional<Bytes> used, limit, configured_limit, guarantee, peak, context, pooled;
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;
   std::vector<Process> processes;   ///< the first, or all
   std::uint64_t process_count = 0;  ///< how many there are
@@ -82,4 +82,4 @@ struct Model {
 [[nodiscard]] std::optional<Bytes> bytes_in(const nlohmann::json& row, const char* field);
 [[nodiscard]] std::string text_in(const nlohmann::json& row, const char* field);
 
-}  // namespace ration::top
+}  // namespace ration::rows

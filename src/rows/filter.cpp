@@ -1,4 +1,4 @@
-#include "top/filter.hpp"
+#include "rows/filter.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 
-namespace ration::top {
+namespace ration::rows {
 namespace {
 
 constexpr std::size_t kMaxLength = 1000;  // letters of a filter
@@ -80,9 +80,15 @@ class FilterParser {
     return left;
   }
 
+  /// `tenant=nlp used>4GiB`: both.
+  bool begins_another() {
+    skip_blanks();
+    return !rest_.empty() && std::string_view("|)&").find(rest_.front()) == std::string_view::npos;
+  }
+
   Result<std::size_t> every(int depth) {
     auto left = one(depth);
-    while (left && (take("&&") || take("&"))) {
+    while (left && (take("&&") || take("&") || begins_another())) {
       const auto right = one(depth);
       if (!right) return right;
       left = join(Filter::Kind::kAnd, *left, *right);
@@ -125,6 +131,8 @@ class FilterParser {
     const auto given = value(fmt::format("a value behind '{}'", node.field->name));
     if (!given) return tl::unexpected(given.error());
     node.text = lower(*given);
+    node.unknown = node.text == "n/a" && (*compare == Operator::kEqual || *compare == Operator::kUnequal);
+    if (node.unknown) return add(node);
     if (auto good = read_number(node, *given); !good) return tl::unexpected(good.error());
     return add(node);
   }
@@ -156,9 +164,9 @@ class FilterParser {
     std::size_t end = 0;
     while (end < rest_.size() && !ends_word(rest_[end])) ++end;
     if (end == 0) {
-      return not_understood(
-          fmt::format("the filter wants {}{}.", what,
-                      rest_.empty() ? " at its end" : fmt::format(" instead of '{}'", rest_.substr(0, 20))));
+      return not_understood(rest_.empty()
+                                ? fmt::format("the filter wants {} at its end.", what)
+                                : fmt::format("the filter wants {} instead of '{}'.", what, rest_.substr(0, 20)));
     }
     std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end);
@@ -174,9 +182,10 @@ class FilterParser {
       return not_understood(fmt::format("'{}' is a text: compare it with =, !=, ~= or !~.", node.field->name));
     }
     if (of_text || (kind == FieldKind::kYesNo && !equality)) {
-      return not_understood(fmt::format("'{}' is {}.", node.field->name,
-                                        kind == FieldKind::kYesNo ? "yes or no: compare it with = or !="
-                                                                  : "a number: compare it with >, >=, <, <=, = or !="));
+      return not_understood(
+          kind == FieldKind::kYesNo
+              ? fmt::format("'{}' is yes or no: compare it with = or !=.", node.field->name)
+              : fmt::format("'{}' is a number: compare it with >, >=, <, <=, = or !=.", node.field->name));
     }
     if (kind == FieldKind::kYesNo) {
       const auto answer = yes_or_no(node.text);
@@ -239,6 +248,11 @@ bool Filter::holds(std::size_t node, const Row& row, const Device* device) const
 }
 
 bool Filter::compared(const Node& node, const Row& row, const Device* device) {
+  if (node.unknown) {
+    const bool known =
+        node.field->kind == FieldKind::kText ? !node.field->text(row).empty() : node.field->number(row).has_value();
+    return known == (node.compare == Operator::kUnequal);
+  }
   if (node.field->kind == FieldKind::kText) {
     const std::string text = node.field->text(row);
     switch (node.compare) {
@@ -277,4 +291,4 @@ bool Filter::compared(const Node& node, const Row& row, const Device* device) {
   }
 }
 
-}  // namespace ration::top
+}  // namespace ration::rows

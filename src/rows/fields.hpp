@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "top/model.hpp"
+#include "rows/rows.hpp"
 
-namespace ration::top {
+namespace ration::rows {
 
 enum class FieldKind { kSize, kCount, kDuration, kText, kYesNo };
 
@@ -26,4 +26,4 @@ struct Field {
 /// `used, limit, …`: for an error's text.
 [[nodiscard]] std::string field_names();
 
-}  // namespace ration::top
+}  // namespace ration::rows

@@ -1,10 +1,10 @@
-#include "top/model.hpp"
+#include "rows/rows.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace ration::top {
+namespace ration::rows {
 namespace {
 
 using nlohmann::json;
@@ -59,6 +59,8 @@ Row read_row(const json& from) {
   row.configured_limit = bytes_in(from, "configured_limit_bytes");
   row.guarantee = bytes_in(from, "guarantee_bytes");
   row.peak = bytes_in(from, "peak_bytes");
+  row.context = bytes_in(from, "context_bytes");
+  row.pooled = bytes_in(from, "pooled_bytes");
   row.run = number_in(from, "run");
   row.denials = number_in(from, "denials");
   row.idle_seconds = number_in(from, "idle_seconds");
@@ -158,4 +160,4 @@ Event read_event(const json& from) {
           text_in(from, "fix")};
 }
 
-}  // namespace ration::top
+}  // namespace ration::rows

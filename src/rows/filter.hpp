@@ -1,8 +1,10 @@
 // Which rows to show, as a person types it: `used>4GiB & denied>0`, `tenant~=nlp`, `governed==no`, `idle>30m`,
-// `!(gpu=0 | gpu=1)`, or a bare word that is looked for in every text. Used by the live view.
-// Promises: any text may be given; a comparison with what is unknown is false, and so is its opposite (`!` aside).
+// `!(gpu=0 | gpu=1)`, or a bare word that is looked for in every text. The only filter language: `ration top --filter`,
+// `ration ps --filter`, the dashboard and `?filter=` of the HTTP interface. Its grammar for people: docs/http-api.md.
+// Promises: any text may be given; a comparison with what is unknown is false, and so is its opposite (`!` aside), but
+// for `=n/a` and `!=n/a`.
 //
-//   all   = every {"|" every}      every = one {"&" one}      one = "!" one | "(" all ")" | FIELD OP VALUE | WORD
+//   all   = every {"|" every}      every = one {["&"] one}    one = "!" one | "(" all ")" | FIELD OP VALUE | WORD
 //   OP    = > >= < <= = == != ~= (holds, in whatever case) !~ (does not)
 #pragma once
 
@@ -11,9 +13,9 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "top/fields.hpp"
+#include "rows/fields.hpp"
 
-namespace ration::top {
+namespace ration::rows {
 
 class Filter {
  public:
@@ -38,6 +40,7 @@ class Filter {
     std::string text;          ///< in small letters
     std::uint64_t number = 0;  ///< the value, unless it is a share
     bool share_of_device = false;
+    bool unknown = false;  ///< the value is n/a
   };
 
   [[nodiscard]] bool holds(std::size_t node, const Row& row, const Device* device) const;
@@ -46,4 +49,4 @@ class Filter {
   std::vector<Node> nodes_;  ///< the last one is the whole
 };
 
-}  // namespace ration::top
+}  // namespace ration::rows

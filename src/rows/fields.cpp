@@ -1,8 +1,8 @@
-#include "top/fields.hpp"
+#include "rows/fields.hpp"
 
 #include <algorithm>
 
-namespace ration::top {
+namespace ration::rows {
 namespace {
 
 using Number = std::optional<std::uint64_t>;
@@ -36,16 +36,21 @@ const std::vector<Field>& fields() {
       size("limit", [](const Row& row) { return row.limited() ? count(row.limit) : std::nullopt; }),
       size("guarantee", [](const Row& row) { return count(row.guarantee); }),
       size("peak", [](const Row& row) { return count(row.peak); }),
+      size("context", [](const Row& row) { return count(row.context); }),
+      size("pooled", [](const Row& row) { return count(row.pooled); }),
       size("left", left),
       {"denied", FieldKind::kCount, [](const Row& row) { return row.denials; }, nullptr},
       {"pid", FieldKind::kCount, first_pid, nullptr},
       {"gpu", FieldKind::kCount,
        [](const Row& row) { return row.gpu ? Number(static_cast<std::uint64_t>(*row.gpu)) : std::nullopt; }, nullptr},
       {"run", FieldKind::kCount, [](const Row& row) { return row.run; }, nullptr},
+      {"changes", FieldKind::kCount, [](const Row& row) { return row.limit_changes; }, nullptr},
       {"idle", FieldKind::kDuration, [](const Row& row) { return row.idle_seconds; }, nullptr},
       {"governed", FieldKind::kYesNo, [](const Row& row) { return Number(row.governed ? 1 : 0); }, nullptr},
       {"full", FieldKind::kYesNo, [](const Row& row) { return Number(row.full() ? 1 : 0); }, nullptr},
       text("name", [](const Row& row) { return row.governed ? row.name : row.title().substr(2); }),
+      text("workload", [](const Row& row) { return row.name; }),
+      text("device", [](const Row& row) { return row.device; }),
       text("tenant", [](const Row& row) { return row.tenant; }),
       text("user", [](const Row& row) { return row.user; }),
       text("state", [](const Row& row) { return row.state; }),
@@ -68,4 +73,4 @@ std::string field_names() {
   return names;
 }
 
-}  // namespace ration::top
+}  // namespace ration::rows
