@@ -9,7 +9,7 @@ using namespace ration::config;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Reading reading = parse_configuration({{"fuzz.toml", std::string(reinterpret_cast<const char*>(data), size)}});
-  for (const FileProblem& problem : reading.problems) {
+  for (const ration::FileProblem& problem : reading.problems) {
     if (problem.what.empty() || problem.fix.empty() || problem.file.empty()) __builtin_trap();
   }
   if (!reading.problems.empty()) return 0;
