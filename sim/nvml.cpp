@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "driver/nvml_abi.hpp"
+#include "host_pid.hpp"
 #include "node.hpp"
 
 #define RATION_NVML extern "C" [[gnu::visibility("default")]] ration::nvml::nvmlReturn_t
@@ -110,6 +111,7 @@ std::vector<std::pair<int, ration::sim::ProcessUse>> listed(nvmlDevice_t device)
   for (const int each : devices_of(device)) {
     for (auto use : Node::get()->uses(each)) {
       if (!told && use.pid_namespace != own_namespace) continue;
+      use.pid = ration::sim::pid_here(use.pid, use.pid_namespace);
       use.held = told ? use.held - use.managed : ration::Bytes{0};  // managed: pynvml issue 63, rmm issue 2259
       uses.emplace_back(each, use);
     }

@@ -1,5 +1,6 @@
 // `ration run`: one program, and all that it starts, under one limit.
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,12 +15,15 @@
 #include "base/command.hpp"
 #include "base/printable.hpp"
 #include "cli/admission.hpp"
+#include "cli/container_edits.hpp"
 #include "cli/guarded.hpp"
 #include "cli/launch.hpp"
 #include "cli/standard_streams.hpp"
 #include "cli/stray_watch.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
+#include "engine/wrapper.hpp"
+#include "ledger/workload_book.hpp"
 #include "machine/process_origin.hpp"
 
 namespace ration::cli {
@@ -32,9 +36,9 @@ using policy::Plan;
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-/// The workload that this process runs in, by its environment, or, where that was dropped, by its ancestors.
+/// The workload that this process runs in, by its container or its environment, or, where that was dropped, by its ancestors.
 std::optional<std::string> workload_around(const ledger::Store& store) {
-  const char* book = std::getenv("RATION_BOOK");
+  const char* book = ledger::workload_book();
   BookSnapshot outer;
   if (book != nullptr && Book::read(book, outer) == BookStatus::kOk && outer.ended_ns == 0) return outer.name;
   const std::uint64_t own_namespace = current_process().pid_namespace;
@@ -201,6 +205,15 @@ Result<std::string> queue_up(const Session& session, RunOptions& options, const 
   return lease->id;
 }
 
+/// What `engine` is started with, its container's book being at `book`.
+Result<std::vector<std::string>> program_of(const Session& session, const RunOptions& options,
+                                            const ledger::Store& store, const std::string& book) {
+  if (options.engine.empty()) return options.program;
+  const auto edits = container_edits(session, store);
+  if (!edits) return tl::unexpected(edits.error());
+  return engine::with_options(options.engine, options.program, engine::options_of(options.engine, *edits, book));
+}
+
 /// What came of one start of the program.
 struct Outcome {
   int exit_code = 0;
@@ -248,6 +261,9 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   if (session.dry_run) {
     const auto plan = resolve(session, options, store);
     if (!plan) return tl::unexpected(plan.error());
+    auto program = program_of(session, options, store, "BOOK");
+    if (!program) return tl::unexpected(program.error());
+    options.program = std::move(*program);
     show_plan(session, options, *plan, examine(options, *plan));
     return Outcome{};
   }
@@ -259,15 +275,24 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   auto started = start_workload(session, options, store, lease, daemon);
   if (!started) return tl::unexpected(started.error());
   auto& [path, plan] = *started;
-  for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
-  ::setenv("RATION_BOOK", path.c_str(), 1);
+  const auto program = program_of(session, options, store, path);
+  if (!program) {
+    ::unlink(path.c_str());
+    return tl::unexpected(program.error());
+  }
+  if (options.engine.empty()) {
+    for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
+    ::setenv("RATION_BOOK", path.c_str(), 1);
+  } else {
+    ::chmod(path.c_str(), 0666);  // whoever its program runs as; nobody else reaches the folder
+  }
 
   std::optional<StrayWatch> watch;
-  const Ended ended = launch(options.program, [&] { watch.emplace(session, name_in(path)); });
+  const Ended ended = launch(*program, [&] { watch.emplace(session, name_in(path)); });
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     ::unlink(path.c_str());  // nothing ran, so nothing is left behind
-    tell([&] { explain_start_failure(session, options.program.front(), ended.start_error); });
+    tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};

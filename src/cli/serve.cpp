@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/container_edits.hpp"
 #include "cli/context.hpp"
 #include "cli/stage.hpp"
 #include "cli/verbs.hpp"
@@ -81,6 +82,29 @@ Result<Context> context_elsewhere(const Session& session, const ledger::Store& s
   return context;
 }
 
+/// Where container engines look for what this node has; empty: nowhere.
+std::string devices_folder(const std::string& configured, const ledger::Store& store) {
+  if (configured == "none") return {};
+  if (configured != "auto") return configured;
+  return ::getuid() == 0 && store.folder() == "/run/ration" ? engine::cdi::kFolder : "";
+}
+
+node::PublishDevices publisher(Session session, const ledger::Store& store, const std::string& folder,
+                               const std::string& socket) {
+  session.socket = socket;
+  return [session, store, folder](const node::ContainerDevices& devices) -> Result<void> {
+    const auto edits = container_edits(session, store);
+    if (!edits) return tl::unexpected(edits.error());
+    for (const auto& [kind, names] : devices) {
+      if (names.empty())
+        engine::cdi::remove(folder, kind);
+      else if (auto good = engine::cdi::write(folder, kind, engine::cdi::specification(kind, names, *edits)); !good)
+        return good;
+    }
+    return {};
+  };
+}
+
 }  // namespace
 
 Result<int> serve(const Session& session, const ServeOptions& options) {
@@ -100,6 +124,10 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
     for (auto& folder : folders_of_others())
       if (folder.first != store->folder()) daemon.folders.push_back(std::move(folder));
   }
+  const auto configuration = config::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  if (const std::string folder = devices_folder(configuration->containers.cdi.value, *store); !folder.empty())
+    daemon.publish_devices = [&, folder](const std::string& socket) { return publisher(session, *store, folder, socket); };
   const auto context = context_elsewhere(session, *store);
   if (!context) return tl::unexpected(context.error());
   daemon.command_options = command_options(*context);

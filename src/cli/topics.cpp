@@ -164,6 +164,15 @@ const std::vector<ErrorText>& error_texts() {
       {"E1609", "how to split was not said, or said twice", "ration split 0 --into 4"},
       {"E1610", "there is a configuration file already", "ration config init --force replaces it"},
       {"E1611", "the configuration file cannot be written", "ration config init FILE"},
+      {"E1701", "a container's runtime did not describe the container to ration's hook", "ration help containers"},
+      {"E1702", "a container's image is one that the guard cannot be loaded in",
+       "use an image with glibc 2.17 or newer; alpine and busybox have another C library"},
+      {"E1703", "a container's book cannot be mounted in it", "hooks have to run as root: ration help containers"},
+      {"E1704", "the devices of this node cannot be written where container engines look",
+       "[containers] cdi in the configuration names the folder"},
+      {"E1705", "another file specifies a device of that name", "remove that file"},
+      {"E1706", "no such device of containers", "--device ration.sh/tenant=NAME, /gpu=SLICE or /limit=4GiB-gpu0"},
+      {"E1707", "what follows ration inject cannot be put under a limit", "the message shows a command that can"},
       {"E1802", "several running workloads have that name",
        "USER/NAME, TENANT/NAME or the number of its run; ration ps"},
       {"E1801", "no running workload or process, or no tenant, of that name", "ration ps"},
@@ -303,6 +312,21 @@ const std::vector<Topic>& topics() {
        "what the workload holds is used). Since release 535 it reads the\n"
        "list of processes, and some figures, through a private table of NVML that nothing may stand in front of: these "
        "are the machine's.\n"},
+      {"containers", "limits for containers",
+       "The daemon (as root) describes each tenant and each slice of this node to container engines as a device, in "
+       "/var/run/cdi. A container is\nput under the limit by one option of its own engine, beside NVIDIA's:\n\n"
+       "  docker run --device nvidia.com/gpu=0 --device ration.sh/tenant=nlp IMAGE\n"
+       "  podman run --device nvidia.com/gpu=0 --device ration.sh/gpu=0.2 IMAGE     a slice, of one container at a time\n"
+       "  ration inject docker --limit 4GiB -- run --gpus all IMAGE                 a limit of its own\n\n"
+       "Docker 25 and newer, Podman 4, containerd 1.7 and CRI-O read these descriptions (the Container Device "
+       "Interface). For others: --without-cdi.\n"
+       "The container gets the guard and /etc/ld.so.preload, which its own root cannot change without CAP_SYS_ADMIN, "
+       "and its book. No variable holds the limit.\n"
+       "It does not start where the limit would not hold: without the daemon, with musl, with a glibc older than 2.17. "
+       "What is statically linked\nin it is not held: the daemon shows it as UNGOVERNED where it takes memory of a GPU.\n"
+       "Not held either: containers with --privileged or CAP_SYS_ADMIN whose root unmounts the guard, and containers "
+       "started inside a container.\n"
+       "ration ps names containers as their engine does; their image and engine are labels.\n"},
       {"schema", "JSON output",
        "ration help schema VERB prints the JSON schema of ration VERB -o json; the daemon's answers have theirs, too.\n"
        "Every document has schema, time, host, source, data, warnings. Bytes are integers named *_bytes. Unknown is "

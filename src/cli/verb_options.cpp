@@ -4,6 +4,7 @@
 #include "cli/command_line.hpp"
 #include "cli/reference.hpp"
 #include "cli/verbs.hpp"
+#include "engine/wrapper.hpp"
 
 namespace ration::cli {
 namespace {
@@ -54,6 +55,23 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
   verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start it although the limit would not hold for it");
   option(verb, "--summary", typed.summary, "KIND", "auto | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);
+}
+
+void add_inject(CommandLine& line) {
+  auto [inject, typed] =
+      line.add<InjectOptions>("inject", [&line](const Session& session, InjectOptions options) -> Result<int> {
+        options.run.program = line.words.program;
+        options.run.summary = "never";
+        return cli::inject(session, options);
+      });
+  word(inject, "engine", typed.engine, "ENGINE")->required()->check(CLI::IsMember(engine::wrapper_names()));
+  policy::Wish& wish = typed.run.wish;
+  option(inject, "-l,--limit", wish.limit, "SIZE", "bytes the container can never exceed: 4GiB, 512MiB, 50%");
+  option(inject, "--gpu", wish.gpu, "GPU", "with --limit: index or UUID");
+  option(inject, "--slice", wish.slice, "SLICE", "a slice made by ration split");
+  option(inject, "--tenant", wish.tenant, "TENANT", "who is charged, and whose limit holds");
+  inject->add_flag("--without-cdi", typed.without_cdi,
+                   "mounts and variables in place of a device: for engines without CDI");
 }
 
 void add_run(CommandLine& line) {
@@ -290,6 +308,11 @@ void add_hidden_verbs(CommandLine& line) {
   auto [activate, of_activate] = line.add_hidden<RunOptions>("activate", kSim | kSocket, cli::activate);
   add_plan_options(activate, of_activate);
 
+  auto [hook, of_container] =
+      line.add_hidden<ContainerHookOptions>("container-hook", kSim | kSocket, cli::container_hook);
+  action(hook, of_container.action, {"start", "stop"});
+  word(hook, "device", of_container.device, "DEVICE")->required();
+
   auto [checkpoint, typed] = line.add_hidden<CheckpointOptions>(
       "checkpoint-processes", 0,
       [](const Session&, const CheckpointOptions& options) { return checkpoint_processes(options); });
@@ -304,6 +327,7 @@ void add_hidden_verbs(CommandLine& line) {
 
 void add_verbs(CommandLine& line) {
   add_run(line);
+  add_inject(line);
   add_views(line);
   add_workload_verbs(line);
   add_planning(line);

@@ -25,6 +25,20 @@ const std::vector<VerbText>& verb_texts() {
         {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
         {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py", "again with more if it was denied"},
         {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "without any GPU"}}},
+      {"inject",
+       Task::kRun,
+       kSim | kSocket,
+       "*",
+       "start a container under a GPU memory limit",
+       "ENGINE [OPTIONS] -- ARGUMENTS OF THE ENGINE",
+       "Runs docker, podman, bwrap or apptainer with what follows --, and with what puts the container under the limit "
+       "typed into it. Docker and Podman get a device of the Container Device Interface, which may also be typed, or "
+       "written into a file, without this command: --device ration.sh/tenant=nlp. It needs the daemon. bwrap, apptainer "
+       "and engines without CDI get mounts, and work without one. --dry-run prints the command.",
+       {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
+        {"ration inject podman --tenant nlp -- run --rm IMAGE", "under the limit of a tenant"},
+        {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
+        {"ration inject --dry-run docker --slice 0.2 -- run IMAGE", "what would be run"}}},
       {"ps",
        Task::kLook,
        kSim | kSocket,

@@ -27,6 +27,7 @@ struct RunOptions {
   int retries = 0;                   ///< starts again that often, with more, after a denial ended the program
   std::string retry_limit = "+25%";  ///< how much more: of the limit, or +SIZE
   int denied_exit = 0;               ///< the exit code then; 0: the program's own
+  std::string engine;  ///< of containers: `program` is typed behind its name; empty: a program of this system
   std::vector<std::string> program;
 };
 Result<int> run(const Session& session, RunOptions options);
@@ -153,6 +154,20 @@ struct CheckpointOptions {
   std::vector<std::string> processes;             ///< words of node/state/checkpoint_jobs.hpp
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
+
+struct InjectOptions {
+  std::string engine;  ///< docker | podman | bwrap | apptainer
+  bool without_cdi = false;
+  RunOptions run;
+};
+/// Runs somebody else's command that starts a container, under a limit.
+Result<int> inject(const Session& session, const InjectOptions& options);
+
+struct ContainerHookOptions {
+  std::string action, device;  ///< start | stop; tenant=nlp, gpu=0.2, limit=4GiB-gpu0
+};
+/// The runtime's state of the container stands on standard input.
+Result<int> container_hook(const Session& session, const ContainerHookOptions& options);
 
 struct DemoOptions {
   std::string scenario = "demo";  ///< a name, or a file

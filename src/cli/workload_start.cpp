@@ -66,8 +66,8 @@ void prepend(std::map<std::string, std::string>& sets, const char* variable, con
   sets[variable] = rest.empty() ? value : value + ":" + rest;
 }
 
-/// The folder of the guard (`shim`) or the simulator (`sim`) as LD_PRELOAD can name it: a path with a space or a colon
-/// goes through a link in the runtime folder.
+}  // namespace
+
 Result<std::string> preloadable_folder(const ledger::Store& store, const std::string& kind) {
   const auto folder = library_folder(kind);
   const auto carried = [](const std::string& path) { return path.find_first_of(" :\t\n") == std::string::npos; };
@@ -88,8 +88,6 @@ Result<std::string> preloadable_folder(const ledger::Store& store, const std::st
                           *folder),
               "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
 }
-
-}  // namespace
 
 Result<void> add_simulation(const Session& session, const ledger::Store& store, const std::string& program,
                             const std::string& versions, Plan& plan) {
@@ -216,7 +214,8 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   auto alone = std::optional(store.lock());
   auto plan = resolve(session, options, store);
   if (!plan) return tl::unexpected(plan.error());
-  if (!creator) {  // a program that asks from inside has put the guard in front itself
+  // A program that asks from inside has put the guard in front itself; what starts a container needs none.
+  if (!creator && options.engine.empty()) {
     if (auto good = refuse_ungoverned(options, examine(options, *plan)); !good) return tl::unexpected(good.error());
   }
   const auto number = store.next_run();

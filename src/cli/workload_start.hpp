@@ -17,6 +17,10 @@ namespace ration::cli {
 /// guard and of the simulated node. Changes nothing.
 [[nodiscard]] Result<policy::Plan> resolve(const Session& session, RunOptions& options, const ledger::Store& store);
 
+/// The folder of the guard (`shim`) or the simulator (`sim`) as LD_PRELOAD can name it: a path with a space or a colon
+/// goes through a link in the runtime folder. E1424.
+[[nodiscard]] Result<std::string> preloadable_folder(const ledger::Store& store, const std::string& kind);
+
 /// What its workload is called; one that was given no name gets its number behind that (`python-17`).
 [[nodiscard]] std::string workload_name(const RunOptions& options);
 

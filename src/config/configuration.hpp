@@ -120,8 +120,13 @@ struct Row {
   Origin origin;
 };
 
+struct Containers {
+  Given<std::string> cdi;  ///< a folder; `auto`; `none`
+};
+
 struct Configuration {
   Daemon daemon;
+  Containers containers;
   Defaults defaults;
   std::vector<DeviceRule> devices;
   std::vector<Tenant> tenants;

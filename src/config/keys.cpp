@@ -22,6 +22,7 @@ const std::vector<Section>& sections() {
        "first holds."},
       {"alerts", nullptr, false, "What the daemon raises an alert for."},
       {"report", nullptr, false, "How use is counted and charged."},
+      {"containers", nullptr, false, "How container engines are told of this node."},
       {"compat", nullptr, false, "Habits of other programs."},
   };
   return all;
@@ -150,6 +151,11 @@ const std::vector<Key>& keys() {
         {"report", "retention", Shape::kDuration, "400d", "How long use is kept.", "\"400d\""},
         {"report", "price", Shape::kPrice, "", "What a GiB costs for an hour where the tenant has no price of its own.",
          "\"0.031 EUR/GiB·h\""},
+
+        {"containers", "cdi", Shape::kText, "auto",
+         "Folder of the CDI specifications that name each tenant and slice as a device of containers; auto: "
+         "/var/run/cdi, where the daemon runs as root with the books in /run/ration; none.",
+         "\"/var/run/cdi\""},
 
         {"compat", "hami", Shape::kFlag, "false", "Read CUDA_DEVICE_MEMORY_LIMIT as a limit.", "false"},
     };

@@ -200,6 +200,7 @@ Configuration to_configuration(const std::vector<Item>& items) {
       if (name == "alerts") values.read("rules", all.alerts.rules), values.read("webhook", all.alerts.webhook);
       if (name == "report") read_report(values, all.report);
       if (name == "compat") values.read("hami", all.compat_hami);
+      if (name == "containers") values.read("cdi", all.containers.cdi);
       ++number;
       add_rows(item,
                section.identity != nullptr ? item.identity

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
 #include "ledger/layout.hpp"
 
@@ -28,10 +29,14 @@ std::string unusable_for_books(const std::string& folder) {
   return make_own_folder(folder + "/books", 0700);
 }
 
-bool is_live(const BookSnapshot& book) {
+bool is_live(const std::string& path, const BookSnapshot& book) {
   if (book.ended_ns == 0 && liveness(book.creator) != Liveness::kDead) return true;
-  return std::any_of(book.processes.begin(), book.processes.end(),
-                     [](const ProcessSnapshot& process) { return liveness(process.identity) != Liveness::kDead; });
+  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  return std::any_of(book.processes.begin(), book.processes.end(), [&](const ProcessSnapshot& process) {
+    const Liveness known = liveness(process.identity);
+    // Of another pid namespace, its lock on the book tells.
+    return known == Liveness::kAlive || (known == Liveness::kUnknown && byte_is_locked(file.get(), process.slot));
+  });
 }
 
 }  // namespace
@@ -105,7 +110,7 @@ std::vector<StoredBook> Store::list() const {
     StoredBook book;
     book.path = entry.path();
     if (Book::read(book.path.c_str(), book.contents) != BookStatus::kOk) continue;
-    book.live = is_live(book.contents);
+    book.live = is_live(book.path, book.contents);
     books.push_back(std::move(book));
   }
   std::sort(books.begin(), books.end(), [](const StoredBook& left, const StoredBook& right) {

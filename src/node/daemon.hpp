@@ -19,6 +19,7 @@
 #include "node/api/api.hpp"
 #include "node/api/login_token.hpp"
 #include "node/api/metrics.hpp"
+#include "node/device_publisher.hpp"
 #include "node/engine.hpp"
 #include "node/events/event_flood.hpp"
 #include "node/events/webhook.hpp"
@@ -34,6 +35,8 @@ struct DaemonOptions {
   std::optional<std::string> listen;  ///< over what is configured
   std::string state;                  ///< folder of the database; empty: as configured, or the user's own
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< of books, and whose they are
+  /// Given the daemon's socket. Empty: engines are told of nothing.
+  std::function<PublishDevices(const std::string& socket)> publish_devices;
   CommandOptions command_options;  ///< of the commands in its answers: how a terminal elsewhere finds this daemon
 };
 
@@ -102,6 +105,7 @@ class Daemon final : private ApiHost {
   Leases leases_;
   EventFlood flood_;
   Webhook webhook_;
+  DevicePublisher device_publisher_;
   Counters counters_;
   http::EventLoop loop_;
   http::EventStream stream_;

@@ -152,6 +152,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
       history_(std::move(history)),
       engine_(node_options(options_, state_, database_), std::move(configuration)),
       leases_(state_ + "/leases.json"),
+      device_publisher_(options_.publish_devices ? options_.publish_devices(socket_) : PublishDevices()),
       stream_(loop_, stream_options(database_)),
       api_(*this),
       server_(loop_, server_options(places, options_.command_options)),

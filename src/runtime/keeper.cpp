@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/units.hpp"
+#include "ledger/workload_book.hpp"
 
 namespace ration::runtime {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::chrono::milliseconds kLookEvery{100};
 std::unique_ptr<Keeper> Keeper::start(std::function<void()> pressure, std::function<void()> trim,
                                       std::function<std::uint64_t()> requests) {
   std::unique_ptr<Keeper> keeper(new Keeper(std::move(pressure), std::move(trim), std::move(requests)));
-  if (const char* path = std::getenv("RATION_BOOK"); path != nullptr && *path != '\0') {
+  if (const char* path = ledger::workload_book(); path != nullptr) {
     if (ledger::Book::open(path, keeper->book_) == ledger::BookStatus::kOk) {
       keeper->denials_seen_ = keeper->book_.denial_count();
       keeper->trims_seen_ = keeper->book_.trim_requests();

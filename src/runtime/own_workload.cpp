@@ -20,6 +20,7 @@
 #include "base/file.hpp"
 #include "base/system_calls.hpp"
 #include "base/units.hpp"
+#include "ledger/workload_book.hpp"
 #include "ration/runtime.hpp"
 #include "runtime/physical.hpp"
 
@@ -142,7 +143,7 @@ std::mutex activating;
 
 void activate() {
   const std::lock_guard alone(activating);
-  const bool has_book = !environment_text("RATION_BOOK").empty();
+  const bool has_book = ledger::workload_book() != nullptr;
   switch (loaded_driver()) {
     case Driver::kGuarded:
       if (has_book) return;
@@ -165,7 +166,7 @@ void activate() {
 
 void prepare_restart() {
   const std::lock_guard alone(activating);
-  if (loaded_driver() != Driver::kGuarded && environment_text("RATION_BOOK").empty()) take_book();
+  if (loaded_driver() != Driver::kGuarded && ledger::workload_book() == nullptr) take_book();
 }
 
 ledger::Book* own_book() {
@@ -173,11 +174,11 @@ ledger::Book* own_book() {
   static ledger::Book* book = nullptr;  // never closed: callers may be in their own atexit handlers
   static std::string opened;
   const std::lock_guard alone(opening);
-  const std::string path = environment_text("RATION_BOOK");
-  if (path.empty()) return nullptr;
+  const char* path = ledger::workload_book();
+  if (path == nullptr) return nullptr;
   if (book != nullptr && path == opened) return book;
   auto* found = new ledger::Book;
-  if (ledger::Book::open(path.c_str(), *found) != ledger::BookStatus::kOk) {
+  if (ledger::Book::open(path, *found) != ledger::BookStatus::kOk) {
     delete found;
     return nullptr;
   }

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ledger/workload_book.hpp"
+
 namespace ration::shim {
 namespace {
 
@@ -11,8 +13,7 @@ Environment captured;
 std::atomic<bool> is_captured{false};
 
 // A value too long to be a path is kept empty: the book then cannot be opened, which is said where it is opened.
-bool copy_variable(const char* name, char (&out)[PATH_MAX]) noexcept {
-  const char* value = ::getenv(name);
+bool copy_path(const char* value, char (&out)[PATH_MAX]) noexcept {
   if (value == nullptr || *value == '\0') return false;
   const std::size_t length = std::strlen(value);
   if (length < PATH_MAX) std::memcpy(out, value, length + 1);
@@ -23,8 +24,8 @@ bool copy_variable(const char* name, char (&out)[PATH_MAX]) noexcept {
 // time, and writes the same.
 [[gnu::constructor]] void capture() noexcept {
   if (is_captured.load(std::memory_order_acquire)) return;
-  captured.governed = copy_variable("RATION_BOOK", captured.book);
-  copy_variable("RATION_DRIVER_PATH", captured.driver_path);
+  captured.governed = copy_path(ledger::workload_book(), captured.book);
+  copy_path(::getenv("RATION_DRIVER_PATH"), captured.driver_path);
   const char* folders = ::getenv("LD_LIBRARY_PATH");
   char* copy = folders != nullptr && *folders != '\0' ? ::strdup(folders) : nullptr;
   captured.library_path = copy != nullptr ? copy : "";

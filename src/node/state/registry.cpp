@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "base/byte_lock.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "base/strings.hpp"
@@ -38,6 +39,13 @@ bool is_older_than_a_moment(const struct stat& status) {
 bool is_being_made(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && !is_older_than_a_moment(status);
+}
+
+/// Of a container's process, which this namespace does not number, its lock on the book tells.
+bool is_dead(const ledger::ProcessSnapshot& process, const BookReader& book, std::uint64_t own_namespace) {
+  if (process.identity.pid_namespace == own_namespace)
+    return liveness(process.identity, own_namespace) == Liveness::kDead;
+  return !byte_is_locked(book.descriptor(), process.slot);
 }
 
 Damaged damaged(const Workload& workload, std::string_view why) {
@@ -316,7 +324,7 @@ void Registry::examine_processes() {
     const BookSnapshot& book = each->second.book;
     source.creator_dead = liveness(book.creator, own_namespace) == Liveness::kDead;
     for (const auto& process : book.processes) {
-      if (!contains(source.dead, process.identity) && liveness(process.identity, own_namespace) == Liveness::kDead)
+      if (!contains(source.dead, process.identity) && is_dead(process, source.reader, own_namespace))
         source.dead.push_back(process.identity);
     }
     examined += 1 + book.processes.size();

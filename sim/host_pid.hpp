@@ -1,0 +1,12 @@
+// A process of a container by the number that this process's namespace has for it, as the kernel driver knows it.
+// Used by the simulated NVML.
+#pragma once
+
+#include <cstdint>
+
+namespace ration::sim {
+
+/// `pid` of the pid namespace with that inode; the same number where that namespace cannot be seen from here.
+[[nodiscard]] std::int32_t pid_here(std::int32_t pid, std::uint64_t pid_namespace);
+
+}  // namespace ration::sim

@@ -1,0 +1,85 @@
+#include "cli/container_edits.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/own_folder.hpp"
+#include "cli/context.hpp"
+#include "cli/guarded.hpp"
+#include "cli/reference.hpp"
+#include "cli/workload_start.hpp"
+#include "ledger/workload_book.hpp"
+
+namespace ration::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::cdi::Edits;
+
+/// What the hooks need of this process's environment, to find the same node.
+constexpr const char* kHandedOn[] = {"RATION_CONFIG",     "RATION_RUNTIME_DIR", "RATION_SIM_DIR",
+                                     "RATION_SIM_DRIVER", "XDG_CONFIG_HOME",    "HOME",
+                                     "PATH"};
+
+/// A file of the runtime folder that every container mounts and none may write.
+Result<std::string> shared_file(const ledger::Store& store, const char* name, const std::string& content) {
+  const std::string path = fmt::format("{}/for-containers/{}", store.folder(), name);
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  const std::string fresh = path + ".new";
+  if (std::ofstream(fresh) << content) {
+    ::chmod(fresh.c_str(), 0644);
+    fs::rename(fresh, path, error);
+    if (!error) return path;
+  }
+  return fail("E1405", fmt::format("{} cannot be written.", path),
+              "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
+}
+
+/// The simulated driver, its CUDA runtimes and the state that programs of the node share.
+Result<void> add_simulated_node(const Session& session, const ledger::Store& store, Edits& edits) {
+  policy::Plan plan;
+  if (auto good = add_simulation(session, store, "", "auto", plan); !good) return good;
+  const auto folder = preloadable_folder(store, "sim");
+  if (!folder) return tl::unexpected(folder.error());
+  const auto node = simulated_node_folder(plan.sets["RATION_SIM"]);
+  const std::string nodes = fs::path(node.path).parent_path().string();
+  edits.mounts.push_back({*folder, *folder});
+  edits.mounts.push_back({nodes, nodes, true});
+  edits.variables = plan.sets;
+  edits.variables["RATION_SIM_DIR"] = nodes;
+  edits.variables["RATION_DRIVER_PATH"] = *session.driver_folder();
+  edits.hook_words.push_back("--sim=" + plan.sets["RATION_SIM"]);
+  return {};
+}
+
+}  // namespace
+
+Result<Edits> container_edits(const Session& session, const ledger::Store& store) {
+  const auto guard = preloadable_folder(store, "shim");
+  if (!guard) return tl::unexpected(guard.error());
+  if (auto good = check_guard_files(*guard, false); !good) return tl::unexpected(good.error());
+  const auto preload = shared_file(
+      store, "ld.so.preload", fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", *guard));
+  if (!preload) return tl::unexpected(preload.error());
+  // What is there until the hook has mounted the container's own book: the guard denies everything then.
+  const auto book = shared_file(store, "book", "");
+  if (!book) return tl::unexpected(book.error());
+  Edits edits;
+  edits.mounts = {{*guard, *guard},
+                  {*preload, "/etc/ld.so.preload"},
+                  {*book, ledger::kContainerBook}};
+  edits.hook = companion("ration");
+  if (session.simulated)
+    if (auto good = add_simulated_node(session, store, edits); !good) return tl::unexpected(good.error());
+  if (!session.socket.empty()) edits.hook_words.insert(edits.hook_words.end(), {"--socket", session.socket});
+  for (const char* name : kHandedOn)
+    if (const char* value = std::getenv(name); value != nullptr) edits.hook_variables[name] = value;
+  return edits;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,20 @@
+// What a container gets so that its limit holds, whichever engine starts it: the guard, the file that has the dynamic
+// linker load it, and a place for its book. Used by the daemon's CDI specifications, `ration inject` and `ration
+// snippet`, so that they cannot differ.
+#pragma once
+
+#include "cli/session.hpp"
+#include "engine/cdi.hpp"
+
+namespace ration::cli {
+
+// Classes of devices, as in ration.sh/tenant=nlp.
+inline constexpr const char* kSliceDevice = "gpu";
+inline constexpr const char* kTenantDevice = "tenant";
+inline constexpr const char* kLimitDevice = "limit";
+inline constexpr const char* kOnGpu = "-gpu";  ///< limit=4GiB-gpu0
+
+/// Writes into the runtime folder what is mounted from there. E1406: the guard's files are not whole; E1405.
+[[nodiscard]] Result<engine::cdi::Edits> container_edits(const Session& session, const ledger::Store& store);
+
+}  // namespace ration::cli

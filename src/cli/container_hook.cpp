@@ -1,0 +1,129 @@
+// `ration container-hook start|stop DEVICE`: what container runtimes run, as the CDI specifications of ration say,
+// before a container's program starts and after it has ended. Not for people.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+
+#include "base/printable.hpp"
+#include "cli/admission.hpp"
+#include "cli/container_edits.hpp"
+#include "cli/verbs.hpp"
+#include "cli/workload_start.hpp"
+#include "engine/container_files.hpp"
+#include "engine/image.hpp"
+#include "engine/oci.hpp"
+#include "ledger/workload_book.hpp"
+
+namespace ration::cli {
+namespace {
+
+constexpr std::size_t kShortId = 12;
+
+/// A value of a label: a comma would begin the next one.
+std::string label(const char* key, std::string value) {
+  value = printable(std::move(value), '_');
+  std::replace(value.begin(), value.end(), ',', '_');
+  return fmt::format("{}={}", key, value);
+}
+
+std::string id_label(const engine::Container& container) {
+  return label("container_id", container.id.substr(0, kShortId));
+}
+
+bool has_label(const std::string& labels, const std::string& wanted) {
+  return ("," + labels + ",").find("," + wanted + ",") != std::string::npos;
+}
+
+/// Its own name, or, where a running workload has that, with the beginning of its id.
+std::string free_name(const ledger::Store& store, const engine::Container& container) {
+  const auto books = store.list();
+  const bool taken = std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
+    return book.live && book.contents.name == container.name;
+  });
+  return taken ? container.name + "-" + container.id.substr(0, 4) : container.name;
+}
+
+/// As `tenant=nlp`, `gpu=0.2`, `limit=4GiB-gpu0` say it. E1706: none of these.
+Result<policy::Wish> wish_of(const std::string& device, const machine::Machine& machine) {
+  policy::Wish wish;
+  const std::size_t equals = std::min(device.find('='), device.size());
+  const std::string kind = device.substr(0, equals), name = device.substr(std::min(equals + 1, device.size()));
+  std::string every;  // the container's visible devices choose among them
+  for (const machine::Device& each : machine.devices)
+    every += fmt::format("{}{}", every.empty() ? "" : ",", each.index);
+  if (kind == kSliceDevice) {
+    wish.slice = name;
+  } else if (kind == kTenantDevice) {
+    wish.tenant = name;
+    wish.gpu = every;
+  } else if (kind == kLimitDevice) {
+    const std::size_t gpu = name.rfind(kOnGpu);
+    wish.limit = name.substr(0, gpu);
+    wish.gpu = gpu == std::string::npos ? every : name.substr(gpu + std::string_view(kOnGpu).size());
+  }
+  if (name.empty() || (wish.slice.empty() && wish.tenant.empty() && wish.limit.empty()))
+    return fail("E1706", fmt::format("there is no device ration.sh/{}.", device), "ration help containers", 2);
+  return wish;
+}
+
+Result<int> start(const Session& session, const std::string& device, const engine::Container& container) {
+  if (const std::string why = engine::why_not_held(container); !why.empty())
+    return fail("E1702", fmt::format("container {} would not be held to its limit: {}.", container.name, why),
+                "Use an image with glibc 2.17 or newer: most that are not alpine or busybox.", 6);
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  auto wish = wish_of(device, *machine);
+  if (!wish) return tl::unexpected(wish.error());
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  auto daemon = NodeClient::require(session);
+  if (!daemon) return tl::unexpected(daemon.error());
+  const auto first = identity_of(container.pid);
+  if (!first)
+    return fail("E1701", fmt::format("container {} has ended already.", container.name), "Start it again.", 1);
+  RunOptions options;
+  options.wish = std::move(*wish);
+  options.wish.name = free_name(*store, container);
+  options.wish.labels = {label("container", container.name), id_label(container), label("engine", container.engine)};
+  if (!container.image.empty()) options.wish.labels.push_back(label("image", container.image));
+  options.program = container.program;
+  std::optional<NodeClient> governor(std::move(*daemon));
+  auto started = start_workload(session, options, *store, "", governor, first);
+  if (!started) return tl::unexpected(started.error());
+  // Whoever its program runs as may write its own book; beside the container nobody but root reaches the folder.
+  ::chmod(started->book.c_str(), 0666);
+  if (auto mounted = engine::mount_in(container.pid, container.root, started->book, ledger::kContainerBook); !mounted) {
+    ::unlink(started->book.c_str());
+    show_book(*governor, store->folder(), options.wish.tenant, "");
+    return tl::unexpected(mounted.error());
+  }
+  return 0;
+}
+
+Result<int> stop(const Session& session, const engine::Container& container) {
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  for (const ledger::StoredBook& stored : store->list()) {
+    ledger::Book book;
+    if (!has_label(stored.contents.labels, id_label(container)) || stored.contents.ended_ns != 0 ||
+        ledger::Book::open(stored.path.c_str(), book) != ledger::BookStatus::kOk)
+      continue;
+    book.reap();
+    book.mark_ended(0);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<int> container_hook(const Session& session, const ContainerHookOptions& options) {
+  const auto container = engine::read_container({std::istreambuf_iterator<char>(std::cin), {}});
+  if (!container) return tl::unexpected(container.error());
+  return options.action == "start" ? start(session, options.device, *container) : stop(session, *container);
+}
+
+}  // namespace ration::cli

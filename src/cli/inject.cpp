@@ -1,0 +1,91 @@
+// `ration inject`: somebody else's command that starts a container, with what a limit takes typed into it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/command.hpp"
+#include "cli/container_edits.hpp"
+#include "cli/verbs.hpp"
+#include "cli/workload_start.hpp"
+#include "config/configuration.hpp"
+#include "engine/wrapper.hpp"
+
+namespace ration::cli {
+namespace {
+
+using engine::cdi::Device;
+
+/// The device that means what was typed. E1707: together they mean none.
+Result<Device> device_of(const Session& session, const RunOptions& typed, const ledger::Store& store) {
+  const policy::Wish& wish = typed.wish;
+  const int named = !wish.tenant.empty() + !wish.slice.empty() + !wish.limit.empty();
+  if (named != 1 || (wish.limit.empty() && !wish.gpu.empty()))
+    return fail("E1707", "a container gets a --limit (with or without --gpu), a --slice or a --tenant.",
+                "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
+  if (!wish.tenant.empty()) return Device{kTenantDevice, wish.tenant};
+  RunOptions options = typed;
+  const auto plan = resolve(session, options, store);
+  if (!plan) return tl::unexpected(plan.error());
+  if (!wish.slice.empty()) return Device{kSliceDevice, wish.slice};
+  const policy::PlannedAccount& account = plan->accounts.front();
+  if (plan->accounts.size() > 1)
+    return fail("E1707", "a device of containers is of one GPU.",
+                "--gpu 0, and a device of each further one: ration help containers", 2);
+  return Device{kLimitDevice, fmt::format("{}{}{}", exact_size(account.limit), kOnGpu, account.device.index)};
+}
+
+/// Where the engine looks for it. The daemon writes those of tenants and slices.
+Result<void> publish(const Session& session, const ledger::Store& store, const Device& device) {
+  const auto configuration = config::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  const std::string configured = configuration->containers.cdi.value;
+  const std::string folder = configured == "auto" || configured == "none" ? engine::cdi::kFolder : configured;
+  const std::string file = device.kind == kLimitDevice ? device.kind + "-" + device.name : device.kind;
+  if (auto good = engine::cdi::check_unique({folder, "/etc/cdi"}, file, device); !good) return good;
+  if (device.kind != kLimitDevice || session.dry_run) return {};
+  const auto edits = container_edits(session, store);
+  if (!edits) return tl::unexpected(edits.error());
+  return engine::cdi::write(folder, file, engine::cdi::specification(device.kind, {device.name}, *edits));
+}
+
+Result<int> become(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  return fail("E1419", fmt::format("'{}' cannot be started: {}.", words.front(), std::strerror(errno)),
+              "Install it, or look at PATH: command -v " + words.front(), 127);
+}
+
+}  // namespace
+
+Result<int> inject(const Session& session, const InjectOptions& typed) {
+  RunOptions options = typed.run;
+  if (options.program.empty())
+    return fail("E1402", fmt::format("no command for {}.", typed.engine),
+                "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
+  if (typed.without_cdi || !engine::takes_devices(typed.engine)) {
+    if (auto good = engine::check_foreground(typed.engine, options.program); !good) return tl::unexpected(good.error());
+    options.engine = typed.engine;
+    return run(session, std::move(options));
+  }
+  const auto store = session.store();
+  if (!store) return tl::unexpected(store.error());
+  const auto daemon = NodeClient::require(session);  // the hook needs it; said here, where there is room to say it
+  if (!daemon) return tl::unexpected(daemon.error());
+  Session governed = session;
+  governed.socket = daemon->socket();
+  const auto device = device_of(governed, options, *store);
+  if (!device) return tl::unexpected(device.error());
+  auto words = engine::with_options(typed.engine, options.program, {"--device", device->qualified()});
+  if (!words) return tl::unexpected(words.error());
+  if (auto good = publish(governed, *store, *device); !good) return tl::unexpected(good.error());
+  if (!session.dry_run) return become(*words);
+  for (std::string& word : *words) word = shell_word(word);
+  fmt::print("{}\n", fmt::join(*words, " "));
+  return 0;
+}
+
+}  // namespace ration::cli

@@ -1,0 +1,121 @@
+#include "engine/cdi.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "machine/process_origin.hpp"
+
+#include <fcntl.h>
+
+namespace ration::engine::cdi {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr const char* kVersion = "0.5.0";  // the oldest with hooks and mounts as they are used here
+
+ordered_json variables_of(const std::map<std::string, std::string>& variables) {
+  auto list = ordered_json::array();
+  for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
+  return list;
+}
+
+ordered_json hook_of(const char* when, const char* action, const std::string& device, const Edits& edits) {
+  std::vector<std::string> words{"ration", "container-hook"};
+  words.insert(words.end(), edits.hook_words.begin(), edits.hook_words.end());
+  words.insert(words.end(), {action, device});
+  return {{"hookName", when}, {"path", edits.hook}, {"args", words}, {"env", variables_of(edits.hook_variables)}};
+}
+
+bool is_alphanumeric(unsigned char letter) { return letter < 0x80 && std::isalnum(letter) != 0; }
+
+std::string path_of(const std::string& folder, const std::string& file) { return folder + "/ration-" + file + ".json"; }
+
+tl::unexpected<Error> not_written(const std::string& path) {
+  return fail("E1704", fmt::format("{} cannot be written: {}. No container engine learns of these devices.", path,
+                                   std::strerror(errno)),
+              "Give the daemon another folder, and the engine too: [containers] cdi = \"/etc/cdi\"", 1);
+}
+
+}  // namespace
+
+bool is_device_name(const std::string& name) {
+  return !name.empty() && is_alphanumeric(name.front()) && is_alphanumeric(name.back()) &&
+         std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+           return is_alphanumeric(letter) || std::strchr("_-.:", letter) != nullptr;
+         });
+}
+
+std::string specification(const std::string& kind, const std::vector<std::string>& names, const Edits& edits) {
+  auto mounts = ordered_json::array();
+  for (const Mount& mount : edits.mounts)
+    mounts.push_back({{"hostPath", mount.from},
+                      {"containerPath", mount.to},
+                      {"options", {mount.writable ? "rw" : "ro", "nosuid", "nodev", "rbind", "rprivate"}}});
+  auto devices = ordered_json::array();
+  for (const std::string& name : names) {
+    if (!is_device_name(name)) continue;
+    const std::string device = kind + "=" + name;
+    devices.push_back({{"name", name},
+                       {"containerEdits",
+                        {{"hooks", {hook_of("createRuntime", "start", device, edits),
+                                    hook_of("poststop", "stop", device, edits)}}}}});
+  }
+  return ordered_json{{"cdiVersion", kVersion},
+                      {"kind", std::string(kVendor) + "/" + kind},
+                      {"devices", devices},
+                      {"containerEdits", {{"env", variables_of(edits.variables)}, {"mounts", mounts}}}}
+             .dump(2) +
+         "\n";
+}
+
+Result<void> write(const std::string& folder, const std::string& file, const std::string& specification) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const std::string path = path_of(folder, file), fresh = path + ".new";  // engines read *.json and *.yaml alone
+  FileDescriptor out{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)};
+  if (!out) return not_written(path);
+  const bool whole = ::write(out.get(), specification.data(), specification.size()) ==
+                     static_cast<ssize_t>(specification.size());
+  if (!whole || ::fchmod(out.get(), 0644) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
+    const auto problem = not_written(path);
+    ::unlink(fresh.c_str());
+    return problem;
+  }
+  return {};
+}
+
+void remove(const std::string& folder, const std::string& file) { ::unlink(path_of(folder, file).c_str()); }
+
+Result<void> check_unique(const std::vector<std::string>& folders, const std::string& file, const Device& device) {
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+      const std::string path = each->path().string();
+      if (each->path().extension() != ".json" || path == path_of(folder, file)) continue;
+      const auto other = nlohmann::json::parse(machine::content_of(path), nullptr, false);
+      if (!other.is_object() || other.value("kind", nlohmann::json()) != std::string(kVendor) + "/" + device.kind)
+        continue;
+      const auto devices = other.value("devices", nlohmann::json());
+      const bool same = std::any_of(devices.begin(), devices.end(), [&](const auto& known) {
+        return known.is_object() && known.value("name", nlohmann::json()) == device.name;
+      });
+      if (same)
+        return fail("E1705", fmt::format("{} specifies {}, too: engines refuse a device that two files specify.", path,
+                                         device.qualified()),
+                    "rm " + path, 1);
+    }
+  }
+  return {};
+}
+
+}  // namespace ration::engine::cdi

@@ -1,0 +1,58 @@
+// Specifications of the Container Device Interface (CNCF CDI 0.5.0: read by Docker 25 and newer, Podman 4, containerd
+// 1.7, CRI-O), through which an engine's own `--device ration.sh/tenant=nlp` puts a container under a limit. Used by
+// the daemon, which writes those of its tenants and slices, and by `ration inject`. Promises: a specification is there
+// whole or not at all; only files that begin with ration- are replaced or removed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace ration::engine::cdi {
+
+inline constexpr const char* kVendor = "ration.sh";
+inline constexpr const char* kFolder = "/var/run/cdi";  ///< where engines look for what changes while they run
+
+/// A file or folder of this system that the container gets at the same path.
+struct Mount {
+  std::string from, to;
+  bool writable = false;
+};
+
+/// What every container under a limit gets.
+struct Edits {
+  std::vector<Mount> mounts;
+  std::map<std::string, std::string> variables;
+  /// How the hooks are started: the program, its words before what the hook is to do, and its variables.
+  std::string hook;
+  std::vector<std::string> hook_words;
+  std::map<std::string, std::string> hook_variables;
+};
+
+/// `ration.sh/CLASS=NAME`.
+struct Device {
+  std::string kind;  ///< class: gpu, tenant, limit
+  std::string name;
+
+  [[nodiscard]] std::string qualified() const { return std::string(kVendor) + "/" + kind + "=" + name; }
+};
+
+/// Whether CDI takes the name: letters, digits and `_-.:`, a letter or digit at both ends.
+[[nodiscard]] bool is_device_name(const std::string& name);
+
+/// The specification of one class as JSON. A name that CDI does not take is left out.
+[[nodiscard]] std::string specification(const std::string& kind, const std::vector<std::string>& names,
+                                        const Edits& edits);
+
+/// Writes `ration-FILE.json` in `folder`, which is made where it is not there. E1704: it cannot be written.
+[[nodiscard]] Result<void> write(const std::string& folder, const std::string& file, const std::string& specification);
+/// Removes it; fine where it is not there.
+void remove(const std::string& folder, const std::string& file);
+
+/// E1705 where a file that is not `ration-FILE.json` specifies the same device: engines refuse it then.
+[[nodiscard]] Result<void> check_unique(const std::vector<std::string>& folders, const std::string& file,
+                                        const Device& device);
+
+}  // namespace ration::engine::cdi

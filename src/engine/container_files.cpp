@@ -1,0 +1,62 @@
+#include "engine/container_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.hpp"
+
+namespace ration::engine {
+namespace {
+
+/// The place below `root`, without following a link. Invalid: it is not there, or there is a link on the way.
+FileDescriptor open_below(const std::string& root, const std::string& inside) {
+  FileDescriptor at{::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  for (const auto& part : std::filesystem::path(inside).relative_path())
+    if (at) at = FileDescriptor{::openat(at.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC)};
+  return at;
+}
+
+constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3;
+
+// In a child of its own: this process stays where it is.
+int mount_as_child(int space, const std::string& root, const std::string& file, const std::string& inside) {
+  if (::setns(space, CLONE_NEWNS) != 0) return kNoNamespace;
+  const FileDescriptor place = open_below(root, inside);
+  if (!place) return kNoPlace;
+  const std::string target = fmt::format("/proc/self/fd/{}", place.get());
+  if (::mount(file.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) != 0) return kNoMount;
+  const FileDescriptor mounted = open_below(root, inside);  // what lies on top now
+  const std::string again = fmt::format("/proc/self/fd/{}", mounted.get());
+  constexpr unsigned long kFlags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  return mounted && ::mount(nullptr, again.c_str(), nullptr, kFlags, nullptr) == 0 ? 0 : kNoMount;
+}
+
+}  // namespace
+
+Result<void> mount_in(std::int32_t pid, const std::string& root, const std::string& file, const std::string& inside) {
+  const auto failed = [&](const char* why) {
+    return fail("E1703", fmt::format("the book cannot be mounted at {} of the container: {}.", inside, why),
+                "Hooks have to run as root, as Docker, containerd and Podman as root run them: ration help containers", 1);
+  };
+  const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!space) return failed("its process has ended, or this user may not see it");
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(mount_as_child(space.get(), root, file, inside));
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const int code = child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kNoMount;
+  if (code == kNoNamespace) return failed("its mount namespace cannot be entered");
+  if (code == kNoPlace) return failed("there is no such file, or a link on the way to it");
+  if (code != 0) return failed("the kernel refused the mount");
+  return {};
+}
+
+}  // namespace ration::engine

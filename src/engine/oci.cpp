@@ -1,0 +1,112 @@
+#include "engine/oci.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "machine/process_origin.hpp"
+
+namespace ration::engine {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kShortId = 12;
+
+json read_document(const std::string& path) { return json::parse(machine::content_of(path), nullptr, false); }
+
+/// A text of an object; empty: there is none.
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+const json& part_of(const json& object, const char* key) {
+  static const json none = json::object();
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() ? *found : none;
+}
+
+void name_by_annotations(const json& notes, Container& container) {
+  if (const std::string pod = text_of(notes, "io.kubernetes.cri.sandbox-name"); !pod.empty()) {
+    container.engine = "kubernetes";
+    container.name = fmt::format("{}/{}/{}", text_of(notes, "io.kubernetes.cri.sandbox-namespace"), pod,
+                                 text_of(notes, "io.kubernetes.cri.container-name"));
+    container.image = text_of(notes, "io.kubernetes.cri.image-name");
+  } else if (const std::string name = text_of(notes, "nerdctl/name"); !name.empty()) {
+    container.engine = "nerdctl";
+    container.name = name;
+  }
+}
+
+/// Podman: the bundle is STORAGE/…-containers/ID/userdata, beside a list of all containers of that storage.
+void name_by_podman(const std::string& bundle, const json& notes, Container& container) {
+  if (text_of(notes, "io.container.manager") != "libpod") return;
+  container.engine = "podman";
+  const json all = read_document((fs::path(bundle).parent_path().parent_path() / "containers.json").string());
+  for (const json& each : all.is_array() ? all : json::array()) {
+    if (text_of(each, "id") != container.id) continue;
+    if (const json& names = part_of(each, "names"); names.is_array() && !names.empty() && names[0].is_string())
+      container.name = names[0];
+    const json described = json::parse(text_of(each, "metadata"), nullptr, false);
+    container.image = text_of(described, "image-name");
+  }
+}
+
+/// Docker: /etc/hostname of the container is DATA/containers/ID/hostname, beside what Docker knows of it.
+void name_by_docker(const json& mounts, Container& container) {
+  for (const json& mount : mounts.is_array() ? mounts : json::array()) {
+    if (text_of(mount, "destination") != "/etc/hostname") continue;
+    const fs::path folder = fs::path(text_of(mount, "source")).parent_path();
+    if (folder.filename() != container.id) return;
+    const json known = read_document((folder / "config.v2.json").string());
+    const std::string name = text_of(known, "Name");  // `/web`
+    if (name.size() < 2) return;
+    container.engine = "docker";
+    container.name = name.substr(1);
+    container.image = text_of(part_of(known, "Config"), "Image");
+  }
+}
+
+std::vector<std::string> texts_of(const json& list) {
+  std::vector<std::string> texts;
+  for (const json& each : list.is_array() ? list : json::array())
+    if (each.is_string()) texts.push_back(each);
+  return texts;
+}
+
+}  // namespace
+
+Result<Container> read_container(const std::string& state) {
+  const auto wrong = [](const std::string& what) {
+    return fail("E1701", fmt::format("the container's runtime did not describe it to this hook: {}.", what),
+                "This verb is for container runtimes; people start containers: ration help containers", 1);
+  };
+  const json said = json::parse(state, nullptr, false);
+  Container container;
+  container.id = text_of(said, "id");
+  const std::string bundle = text_of(said, "bundle");
+  if (container.id.empty() || bundle.empty()) return wrong("standard input is not the state of a container");
+  if (const json& pid = part_of(said, "pid"); pid.is_number_unsigned() && pid.get<std::uint64_t>() <= INT32_MAX)
+    container.pid = pid.get<std::int32_t>();
+  const json configured = read_document(bundle + "/config.json");
+  const std::string root = text_of(part_of(configured, "root"), "path");
+  if (root.empty()) return wrong(fmt::format("{}/config.json cannot be read", bundle));
+  container.root = (fs::path(bundle) / root).lexically_normal().string();
+  const json& process = part_of(configured, "process");
+  container.program = texts_of(part_of(process, "args"));
+  container.working_folder = text_of(process, "cwd");
+  for (const std::string& variable : texts_of(part_of(process, "env")))
+    if (variable.starts_with("PATH=")) container.path = variable.substr(5);
+  container.engine = "container";
+  container.name = container.id.substr(0, kShortId);
+  const json& notes = part_of(configured, "annotations");
+  name_by_annotations(notes, container);
+  name_by_podman(bundle, notes, container);
+  name_by_docker(part_of(configured, "mounts"), container);
+  return container;
+}
+
+}  // namespace ration::engine

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""Containers under a limit by one option of their own engine, on the simulated GPU: Podman with runc, and bubblewrap."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from containers.engines import Podman, in_own_mounts, own_mounts, root_file_system  # noqa: E402
+from node.node_case import Case  # noqa: E402
+from node_client import BIN, GIB, MIB  # noqa: E402
+
+IMAGE = "localhost/ration-test:1"
+KILLS = int(os.environ.get("RATION_TEST_KILLS", "20"))
+MANY = 6  # containers at once
+
+
+class Containers(Case):
+    node = "--sim=T4:16GiB:context=64MiB"
+    configuration = """
+[containers]
+cdi = "/run/cdi"
+[[tenant]]
+name = "nlp"
+limit = "4GiB"
+[[tenant]]
+name = "vision"
+limit = "2GiB"
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        import tempfile
+        cls.shared = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.shared, True)
+        cls.engine = Podman(cls.shared)
+        cls.addClassCleanup(cls.engine.end)
+        cls.root = root_file_system(cls.shared / "root")
+        cls.engine.make_image(cls.root, IMAGE)
+
+    def setUp(self):
+        super().setUp()
+        self.until(lambda: pathlib.Path("/run/cdi/ration-tenant.json").exists(), "the devices are published")
+
+    def open_node(self):
+        """Programs of every user share the simulated node, as they share a card."""
+        self.run_in("ration-workload", "total")
+        for folder, _, files in os.walk(self.folder / "sim"):
+            for path in [folder, *(os.path.join(folder, name) for name in files)]:
+                os.chmod(path, 0o777)
+
+    def start(self, *options):
+        (self.folder / "sim").mkdir(exist_ok=True)
+        self.environment["RATION_SIM_DIR"] = str(self.folder / "sim")
+        super().start(*options)
+
+    def governed(self):
+        return [row for row in self.get("/api/v1/workloads") if row["governed"]]
+
+    def run_in(self, *words, device="ration.sh/tenant=nlp", options=(), image=IMAGE, **more):
+        return self.engine.call("run", "--rm", *options, "--device", device, image, *words, **more)
+
+    def start_in(self, name, *words, device="ration.sh/tenant=nlp", options=()):
+        done = self.engine.call("run", "--detach", "--name", name, *options, "--device", device, IMAGE, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(self.engine.call, "rm", "--force", "--time", "0", name)
+
+    def truth(self):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node.removeprefix("--sim=")),
+                              capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["devices"][0]
+
+    def refused(self, done, *texts):
+        self.assertNotEqual(done.returncode, 0)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    # ------------------------------------------------------------------------------------------------------ the limit holds
+
+    def test_a_tenants_device_is_its_limit(self):
+        done = self.run_in("ration-workload", "total")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, str(4 * GIB)), done.stderr)
+
+    def test_every_way_of_the_probe_is_held(self):
+        done = self.run_in("ration-workload", "probe", "64", device="ration.sh/tenant=vision")
+        self.assertGreaterEqual(len(done.stdout.splitlines()), 28, done.stdout + done.stderr)
+        self.assertLessEqual(self.truth()["peak_bytes"], 2 * GIB)
+        self.assertGreater(self.truth()["peak_bytes"], 2 * GIB - 128 * MIB)
+
+    def test_no_environment_leads_round_it(self):
+        for words in (["env", "-i", "/usr/bin/ration-workload", "total"], ["sh", "-c", "unset LD_PRELOAD; exec ration-workload total"]):
+            options = () if words[0] == "sh" else ()
+            done = self.run_in(*words, options=(*options, "-e", "RATION_BOOK=/tmp/none", "-e", "LD_PRELOAD="))
+            if words[0] == "env":  # the simulated driver is found by variables, which are gone: nothing at all is taken
+                self.assertNotIn(str(16 * GIB), done.stdout)
+            else:
+                self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_another_user_of_the_container_is_held(self):
+        self.open_node()
+        done = self.run_in("ration-workload", "total", options=("--user", "1000:1000"))
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+        done = self.run_in("su", "alice", "-p", "-c", "ration-workload total")
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_root_of_the_container_cannot_take_the_guard_away(self):
+        for words in ("umount /etc/ld.so.preload", "echo > /etc/ld.so.preload", "rm /etc/ld.so.preload", "mv /etc/ld.so.preload /tmp/x",
+                      "umount /run/ration/container/book", "rm /run/ration/container/book"):
+            done = self.run_in("sh", "-c", words)
+            self.assertNotEqual(done.returncode, 0, words)
+        done = self.run_in("sh", "-c", "umount /etc/ld.so.preload; umount /run/ration/container/book; ration-workload total")
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_a_book_that_is_overwritten_gives_nothing(self):
+        done = self.run_in("sh", "-c", "cat /bin/busybox > /run/ration/container/book; ration-workload total; ration-workload hold 1MiB")
+        self.assertNotIn("holding", done.stdout)
+
+    def test_a_read_only_root_is_no_hindrance(self):
+        done = self.run_in("ration-workload", "total", options=("--read-only",))
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    # ------------------------------------------------------------------------------------------------------- who it is
+
+    def test_the_node_knows_it_by_its_name(self):
+        self.start_in("web", "ration-workload", "hold", "1GiB")
+        row = self.until(lambda: next((row for row in self.governed() if row["used_bytes"] > GIB), None), "it holds memory")
+        self.assertEqual((row["workload"], row["tenant"], row["used_bytes"]), ("web", "nlp", GIB + 64 * MIB))
+        labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
+        self.assertEqual((labels["container"], labels["engine"], labels["image"]), ("web", "podman", IMAGE))
+        explained = self.get("/api/v1/workloads/web/explain")[0]["rows"]
+        self.assertEqual(sum(part["bytes"] or 0 for part in explained), GIB + 64 * MIB)
+
+    def test_two_of_one_name_or_tenant_have_books_of_their_own(self):
+        self.start_in("one", "ration-workload", "hold", "1GiB")
+        self.start_in("two", "ration-workload", "hold", "1GiB")
+        self.until(lambda: sorted(row["workload"] for row in self.governed() if row["used_bytes"]) == ["one", "two"], "both are there")
+        done = self.run_in("ration-workload", "hold", "3GiB")
+        self.assertNotIn("holding", done.stdout)  # the tenant's limit is for all of its containers together
+
+    # ---------------------------------------------------------------------------------------------------------- its end
+
+    def gone(self):
+        return self.get("/api/v1/workloads") == [] and all(process["bytes"] == 0 for process in self.truth()["processes"])
+
+    def test_nothing_is_left_of_containers_that_are_killed(self):
+        for number in range(KILLS):
+            name = f"killed-{number}"
+            self.start_in(name, "ration-workload", "steps", "--repeat", "--via", ["malloc", "async", "vmm"][number % 3], "--block", "16MiB", "1GiB:1ms", "0GiB:1ms")
+            pid = int(self.engine.call("inspect", "--format", "{{.State.Pid}}", name).stdout)
+            conmon = self.engine.call("inspect", "--format", "{{.ConmonPidFile}}", name).stdout.strip()
+            for victim in (int(pathlib.Path(conmon).read_text()), pid) if number % 2 else (pid,):
+                os.kill(victim, signal.SIGKILL)
+            self.until(self.gone, "nothing is left")
+            self.engine.call("rm", "--force", "--time", "0", name)
+
+    def test_limits_hold_while_the_daemon_is_started_again(self):
+        for number in range(MANY):
+            self.start_in(f"c{number}", "ration-workload", "hold", "256MiB")
+        held = lambda: sum(row["used_bytes"] for row in self.get("/api/v1/workloads"))  # noqa: E731
+        self.until(lambda: held() == MANY * (256 + 64) * MIB, "all hold memory")
+        self.stop(signal.SIGKILL)
+        self.start()
+        self.until(lambda: held() == MANY * (256 + 64) * MIB, "all are known again")
+        self.assertEqual(sorted(self.rows()), [f"c{number}" for number in range(MANY)])
+
+    # -------------------------------------------------------------------------------------------------------- bad input
+
+    def test_without_the_daemon_no_container_starts(self):
+        self.stop()
+        self.refused(self.run_in("ration-workload", "total"), "E1501")
+
+    def test_a_device_that_is_not_there(self):
+        self.refused(self.run_in("ration-workload", "total", device="ration.sh/tenant=nobody"), "ration.sh/tenant=nobody")
+        self.refused(self.run_in("ration-workload", "total", device="ration.sh/gpu=0.2"), "ration.sh/gpu=0.2")
+
+    def test_a_slice_holds_one_container(self):
+        self.assertEqual(self.ration("split", self.node, "0", "--sizes", "2GiB,3GiB", "--yes").returncode, 0)
+        self.until(lambda: pathlib.Path("/run/cdi/ration-gpu.json").exists(), "its devices are published")
+        self.start_in("first", "ration-workload", "hold", "1GiB", device="ration.sh/gpu=0.1")
+        self.refused(self.run_in("ration-workload", "total", device="ration.sh/gpu=0.1"), "E1604", "first")
+        done = self.run_in("ration-workload", "total", device="ration.sh/gpu=0.0")
+        self.assertEqual(done.stdout.strip(), str(2 * GIB), done.stderr)
+        self.engine.call("rm", "--force", "--time", "0", "first")
+        self.assertEqual(self.ration("split", self.node, "0", "--off", "--yes").returncode, 0)
+        self.until(lambda: not pathlib.Path("/run/cdi/ration-gpu.json").exists(), "its devices are gone")
+
+    def image_with(self, name, change):
+        root = self.folder / name
+        shutil.copytree(self.root, root, symlinks=True)
+        change(root)
+        self.engine.make_image(root, f"localhost/{name}:1")
+        return f"localhost/{name}:1"
+
+    def test_images_that_the_guard_does_not_reach_are_refused(self):
+        def musl(root):
+            library = b"/lib/ld-linux-x86-64.so.2", b"/lib/ld-musl-x86_64.so.1\0"
+            program = root / "usr/bin/ration-workload"
+            content = program.read_bytes()
+            at = content.index(b"/lib64/ld-linux-x86-64.so.2\0")
+            program.write_bytes(content[:at] + library[1].ljust(28, b"\0") + content[at + 28:])
+
+        def old(root):
+            library = root / "lib/x86_64-linux-gnu/libc.so.6"
+            library.write_bytes(library.read_bytes().replace(b"GLIBC_2.17", b"GLIBC_2.07"))
+
+        def static(root):
+            shutil.rmtree(root / "lib")
+
+        self.refused(self.run_in("ration-workload", "total", image=self.image_with("musl", musl)), "E1702", "musl")
+        self.refused(self.run_in("ration-workload", "total", image=self.image_with("old", old)), "E1702", "2.17")
+        self.refused(self.run_in("sh", "-c", "true", image=self.image_with("static", static)), "E1702", "no glibc")
+        self.assertEqual(self.get("/api/v1/workloads"), [])
+
+    # ----------------------------------------------------------------------------------------------------- ration inject
+
+    def inject(self, *arguments):
+        return self.ration("inject", self.node, *arguments, env=self.engine.environment)
+
+    def test_inject_makes_a_device_of_a_size(self):
+        done = self.inject("podman", "--limit", "3GiB", "--", "run", "--rm", IMAGE, "ration-workload", "total")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, str(3 * GIB)), done.stderr)
+        self.assertTrue(pathlib.Path("/run/cdi/ration-limit-3GiB-gpu0.json").exists())
+        shown = self.inject("--dry-run", "podman", "--limit", "3GiB", "--", "run", "--rm", IMAGE, "ration-workload", "total")
+        self.assertEqual(shown.stdout, f"podman run --device ration.sh/limit=3GiB-gpu0 --rm {IMAGE} ration-workload total\n")
+        again = subprocess.run(shown.stdout, shell=True, env=dict(os.environ, **self.engine.environment), capture_output=True, text=True)
+        self.assertEqual(again.stdout.strip(), str(3 * GIB), again.stderr)
+
+    def test_inject_without_devices_needs_no_hook(self):
+        done = self.inject("podman", "--without-cdi", "--limit", "3GiB", "--", "run", "--rm", IMAGE, "ration-workload", "total")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, str(3 * GIB)), done.stderr)
+        self.refused(self.inject("podman", "--without-cdi", "--limit", "3GiB", "--", "run", "-d", IMAGE), "E1707", "-d")
+
+    def test_inject_says_what_is_wrong(self):
+        self.refused(self.inject("podman", "--limit", "20GiB", "--", "run", IMAGE), "E1104")
+        self.refused(self.inject("podman", "--limit", "1GiB", "--tenant", "nlp", "--", "run", IMAGE), "E1707")
+        self.refused(self.inject("podman", "--limit", "1GiB", "--", IMAGE), "E1707", "run")
+        self.refused(self.inject("podman", "--limit", "1GiB"), "E1402")
+        self.refused(self.inject("bwrap", "--limit", "1GiB", "--", "--bind", "/", "/", "true"), "E1707", "--")
+        other = pathlib.Path("/run/cdi/other.json")
+        other.write_text('{"cdiVersion":"0.5.0","kind":"ration.sh/limit","devices":[{"name":"1GiB-gpu0","containerEdits":{}}]}')
+        self.addCleanup(other.unlink)
+        self.refused(self.inject("podman", "--limit", "1GiB", "--", "run", IMAGE), "E1705", "other.json")
+
+    @unittest.skipIf(shutil.which("bwrap") is None, "bubblewrap is not installed")
+    def test_a_sandbox_without_a_daemon(self):
+        self.stop()
+        done = self.inject("bwrap", "--limit", "3GiB", "--", "--bind", self.root, "/", "--tmpfs", "/run", "--proc", "/proc", "--dev", "/dev", "--unshare-pid", "--",
+                           "ration-workload", "total")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, str(3 * GIB)), done.stderr)
+
+
+class Folder(Case):
+    configuration = '[containers]\ncdi = "/proc/none"\n[[tenant]]\nname = "nlp"\n'
+
+    def test_a_folder_that_cannot_be_written_is_told_once(self):
+        told = self.until(lambda: [event["text"] for event in self.events("daemon") if "E1704" in event["text"] or "/proc/none" in event["text"]], "it is told")
+        self.assertEqual(len(told), 1)
+
+
+if __name__ == "__main__":
+    if Podman.missing() or not own_mounts():
+        print("skipped: containers need root and " + ", ".join(Podman.missing() or ["a mount namespace"]))
+        sys.exit(77)
+    if "RATION_TEST_OWN_MOUNTS" not in os.environ:
+        os.environ["RATION_TEST_OWN_MOUNTS"] = "1"
+        in_own_mounts([sys.executable, *sys.argv])
+    unittest.main()
