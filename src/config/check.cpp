@@ -142,9 +142,9 @@ bool always_more(const Amount& part, const Amount& whole) {
   return true;
 }
 
-class Together {
+class ConsistencyCheck {
  public:
-  Together(const Configuration& configuration, std::vector<FileProblem>& problems)
+  ConsistencyCheck(const Configuration& configuration, std::vector<FileProblem>& problems)
       : all_(configuration), problems_(problems) {}
 
   void check() {
@@ -182,7 +182,7 @@ class Together {
     }
   }
 
-  void guarantee_below(const Given<Amount>& guarantee, const Given<Amount>& limit, const std::string& who) {
+  void guarantee_below(const Sourced<Amount>& guarantee, const Sourced<Amount>& limit, const std::string& who) {
     if (!always_more(guarantee.value, limit.value)) return;
     wrong(guarantee.origin,
           fmt::format("{}guarantee {} is more than limit {} ({})", who.empty() ? "" : who + ": ", guarantee.value.text,
@@ -190,7 +190,7 @@ class Together {
           "Raise the limit or lower the guarantee.");
   }
 
-  void check_currency(const Given<std::optional<Price>>& price) {
+  void check_currency(const Sourced<std::optional<Price>>& price) {
     if (!price.value || price.value->currency.empty() || price.value->currency == all_.report.currency.value) return;
     wrong(price.origin,
           fmt::format("the price is in {}, the report in {} ({})", price.value->currency, all_.report.currency.value,
@@ -223,7 +223,7 @@ class Together {
     }
   }
 
-  void guarantee_at(const Given<Amount>& limit, const Tenant& tenant) {
+  void guarantee_at(const Sourced<Amount>& limit, const Tenant& tenant) {
     if (!always_more(tenant.guarantee.value, limit.value)) return;
     wrong(limit.origin,
           fmt::format("tenant {}: {} is less than its guarantee {} ({})", tenant.name.value, limit.value.text,
@@ -281,7 +281,7 @@ void check_items(const std::vector<Item>& items, std::vector<FileProblem>& probl
 }
 
 void check_consistency(const Configuration& configuration, std::vector<FileProblem>& problems) {
-  Together(configuration, problems).check();
+  ConsistencyCheck(configuration, problems).check();
 }
 
 }  // namespace ration::config

@@ -11,20 +11,20 @@ class Values {
  public:
   explicit Values(const Item& item) : item_(item) {}
 
-  void read(const std::string& name, Given<std::string>& out) const {
+  void read(const std::string& name, Sourced<std::string>& out) const {
     take(name, out, [](const Leaf& leaf) { return Result<std::string>(leaf.value.text); });
   }
-  void read(const std::string& name, Given<bool>& out) const {
+  void read(const std::string& name, Sourced<bool>& out) const {
     take(name, out, [](const Leaf& leaf) { return Result<bool>(leaf.value.text == "true"); });
   }
-  void read(const std::string& name, Given<std::int64_t>& out) const {
+  void read(const std::string& name, Sourced<std::int64_t>& out) const {
     take(name, out,
          [](const Leaf& leaf) { return Result<std::int64_t>(std::strtoll(leaf.value.text.c_str(), nullptr, 10)); });
   }
-  void read(const std::string& name, Given<Amount>& out) const {
+  void read(const std::string& name, Sourced<Amount>& out) const {
     take(name, out, [](const Leaf& leaf) { return Result<Amount>(Amount{leaf.value.text}); });
   }
-  void read(const std::string& name, Given<std::vector<std::string>>& out) const {
+  void read(const std::string& name, Sourced<std::vector<std::string>>& out) const {
     take(name, out, [](const Leaf& leaf) {
       std::vector<std::string> texts;
       for (const TomlValue& item : leaf.value.items) texts.push_back(item.text);
@@ -32,7 +32,7 @@ class Values {
       return Result<std::vector<std::string>>(texts);
     });
   }
-  void read(const std::string& name, Given<std::vector<AlertRule>>& out) const {
+  void read(const std::string& name, Sourced<std::vector<AlertRule>>& out) const {
     take(name, out, [](const Leaf& leaf) {
       std::vector<AlertRule> rules;
       for (const TomlValue& item : leaf.value.items) {
@@ -41,19 +41,19 @@ class Values {
       return Result<std::vector<AlertRule>>(rules);
     });
   }
-  void read(const std::string& name, Given<std::chrono::nanoseconds>& out) const { parsed(name, out, parse_span); }
-  void read(const std::string& name, Given<std::optional<std::chrono::nanoseconds>>& out) const {
+  void read(const std::string& name, Sourced<std::chrono::nanoseconds>& out) const { parsed(name, out, parse_span); }
+  void read(const std::string& name, Sourced<std::optional<std::chrono::nanoseconds>>& out) const {
     parsed(name, out, parse_span);
   }
-  void read(const std::string& name, Given<std::optional<double>>& out) const { parsed(name, out, parse_share); }
-  void read(const std::string& name, Given<double>& out) const { parsed(name, out, parse_activity); }
-  void read(const std::string& name, Given<std::optional<Price>>& out) const { parsed(name, out, parse_price); }
-  void read(const std::string& name, Given<Hours>& out) const { parsed(name, out, parse_hours); }
-  void read(const std::string& name, Given<Days>& out) const { parsed(name, out, parse_days); }
+  void read(const std::string& name, Sourced<std::optional<double>>& out) const { parsed(name, out, parse_share); }
+  void read(const std::string& name, Sourced<double>& out) const { parsed(name, out, parse_activity); }
+  void read(const std::string& name, Sourced<std::optional<Price>>& out) const { parsed(name, out, parse_price); }
+  void read(const std::string& name, Sourced<Hours>& out) const { parsed(name, out, parse_hours); }
+  void read(const std::string& name, Sourced<Days>& out) const { parsed(name, out, parse_days); }
 
   /// An enumeration whose values stand in the order of the key's choices.
   template <typename Choice>
-  void choose(const std::string& name, Given<Choice>& out) const {
+  void choose(const std::string& name, Sourced<Choice>& out) const {
     take(name, out, [](const Leaf& leaf) -> Result<Choice> {
       const auto& choices = leaf.key->choices;
       const auto found = std::find(choices.begin(), choices.end(), leaf.value.text);
@@ -64,7 +64,7 @@ class Values {
 
   /// Everything below `set.` by its own name.
   template <typename Value>
-  void read_family(const std::string& prefix, std::map<std::string, Given<Value>>& out) const {
+  void read_family(const std::string& prefix, std::map<std::string, Sourced<Value>>& out) const {
     for (const auto& [name, leaf] : item_.leaves) {
       if (name.rfind(prefix, 0) == 0) read(name, out[name.substr(prefix.size())]);
     }
@@ -72,14 +72,14 @@ class Values {
 
  private:
   template <typename Value, typename Read>
-  void take(const std::string& name, Given<Value>& out, Read how) const {
+  void take(const std::string& name, Sourced<Value>& out, Read how) const {
     const auto found = item_.leaves.find(name);
     if (found == item_.leaves.end()) return;
     out.origin = found->second.origin;
     if (auto value = how(found->second)) out.value = std::move(*value);
   }
   template <typename Value, typename Parse>
-  void parsed(const std::string& name, Given<Value>& out, Parse parse) const {
+  void parsed(const std::string& name, Sourced<Value>& out, Parse parse) const {
     take(name, out, [&](const Leaf& leaf) { return parse(leaf.value.text); });
   }
 
