@@ -41,7 +41,7 @@ struct Daemon {
   Sourced<bool> metrics_processes;
 };
 
-// The enumerators below stand in the order of the choices in keys.cpp.
+// The enumerators below stand in the order of their choices in keys.cpp.
 enum class Ungoverned { kReport, kWarn, kTerminate };
 enum class Per { kWorkload, kUser, kAll };
 enum class IdleAction { kReport, kTrim, kSuspend };
@@ -134,6 +134,11 @@ struct Configuration {
   std::vector<Row> rows;  ///< every value that is set, defaults too, section by section
 };
 
+struct Section;
+using Table = std::vector<Section>;
+/// What a file may say: the table of keys.cpp.
+[[nodiscard]] const Table& sections();
+
 /// One file: its name for messages and its content.
 struct Layer {
   std::string name, text;
@@ -147,7 +152,7 @@ struct Reading {
 /// Defaults, then each layer over what is before it: single keys replace single keys; a tenant of the same name, a
 /// device of the same match is the same one; tenants, devices, policies and schedules that are new stand in front of
 /// those of the layers before, so that the first that fits is the last layer's; lists are replaced whole.
-[[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers);
+[[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers, const Table& table = sections());
 
 /// The first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
 [[nodiscard]] Error refused(const std::vector<FileProblem>& problems);
