@@ -1,7 +1,9 @@
 // The table of keys: what is promised of every row of it, and that a row is all that a key needs.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "config/shapes.hpp"
@@ -10,6 +12,7 @@
 using namespace ration;
 using namespace ration::config;
 using namespace std::chrono_literals;
+using nlohmann::ordered_json;
 
 namespace {
 
@@ -91,7 +94,62 @@ std::map<std::string, bool> fields(const Configuration& all) {
   return set;
 }
 
+ordered_json schema_of(const Key& key) {
+  const ordered_json text{{"type", "string"}}, list{{"type", "array"}, {"items", text}};
+  ordered_json schema = text;
+  if (key.field.shape->kind == TomlValue::Kind::kList) schema = list;
+  if (key.field.shape->kind == TomlValue::Kind::kFlag) schema = {{"type", "boolean"}};
+  if (key.field.shape->kind == TomlValue::Kind::kWhole) schema = {{"type", "integer"}};
+  if (key.field.shape == &shapes::kTexts) schema = {{"anyOf", {text, list}}};
+  if (!key.choices.empty()) schema = {{"enum", key.choices}};
+  schema["description"] = key.meaning;
+  return schema;
+}
+
+ordered_json open_table() { return {{"type", "object"}, {"properties", ordered_json::object()}}; }
+
+/// The JSON schema of a configuration file.
+ordered_json schema_of(const Table& table) {
+  ordered_json all = open_table();
+  all["properties"]["schema"] = {{"const", 1}};
+  for (const Section& section : table) {
+    ordered_json made = open_table();
+    made["description"] = section.meaning;
+    for (const Key& key : section.keys) {
+      std::string name = key.name;
+      ordered_json* level = &made;
+      for (std::size_t dot; (dot = name.find('.')) != std::string::npos; name.erase(0, dot + 1)) {
+        ordered_json& below = (*level)["properties"][name.substr(0, dot)];
+        if (below.is_null()) below = open_table();
+        level = &below;
+      }
+      key.any_names() ? (*level)["additionalProperties"] = schema_of(key)
+                      : (*level)["properties"][name] = schema_of(key);
+    }
+    if (section.identity != nullptr) made["required"] = {section.identity};
+    all["properties"][section.name] = section.several() ? ordered_json{{"type", "array"}, {"items", made}} : made;
+  }
+  const auto close = [](const auto& self, ordered_json& part) -> void {
+    if (part.contains("properties") && !part.contains("additionalProperties")) part["additionalProperties"] = false;
+    for (ordered_json& below : part)
+      if (below.is_object()) self(self, below);
+  };
+  close(close, all);
+  ordered_json document{{"$schema", "http://json-schema.org/draft-07/schema#"},
+                        {"$id", "ration.configuration/1"},
+                        {"title", "the configuration file, as JSON"}};
+  document.update(all);
+  return document;
+}
+
 }  // namespace
+
+TEST(KeyTable, TheShippedSchemaIsTheTables) {
+  const std::string wanted = schema_of(sections()).dump(1) + "\n";
+  if (std::getenv("UPDATE_SCHEMA") != nullptr) std::ofstream(CONFIGURATION_SCHEMA) << wanted;
+  std::ifstream file(CONFIGURATION_SCHEMA);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), wanted) << "UPDATE_SCHEMA=1 writes it";
+}
 
 TEST(KeyTable, EveryExampleIsReadIntoTheFieldOfItsName) {
   std::set<std::string> known;
