@@ -1,4 +1,4 @@
-// What may stand in a configuration: value by value, then what has to fit together.
+// What a configuration cannot do without, and what has to fit together.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,127 +8,6 @@
 
 namespace ration::config {
 namespace {
-
-using Complaint = std::optional<Error>;
-
-Error complaint(std::string what, std::string fix) { return {"E1601", std::move(what), std::move(fix), 2}; }
-
-template <typename Value>
-Complaint error_of(const Result<Value>& result) {
-  return result ? Complaint{} : Complaint{result.error()};
-}
-
-Complaint check_choice(const Key& key, const std::string& name, const std::string& text) {
-  if (std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end()) return {};
-  const std::string meant = nearest(text, key.choices);
-  return complaint(fmt::format("'{}' is not a value of {}{}", text, name,
-                               meant.empty() ? "" : fmt::format(" - did you mean '{}'?", meant)),
-                   fmt::format("One of: {}", fmt::join(key.choices, ", ")));
-}
-
-Complaint check_size(const std::string& name, const std::string& text) {
-  // Against a large device: only the form is checked here.
-  constexpr Bytes kLarge{std::uint64_t{1} << 50};
-  if (const auto size = parse_size(text, kLarge, kLarge); !size) return size.error();
-  if (text == "unlimited" && (name == "guarantee" || name == "keep_free"))
-    return complaint(fmt::format("'{}' has to be a size", name), fmt::format("{} = \"2GiB\"", name));
-  return {};
-}
-
-Complaint check_on_deny(const std::string& text) {
-  if (text == "fail" || text == "wait") return {};
-  if (text.rfind("wait:", 0) == 0 && parse_duration(text.substr(5))) return {};
-  return complaint(fmt::format("'{}' is not an answer to a denial", text),
-                   "on_deny = \"fail\", \"wait\" or \"wait:30s\"");
-}
-
-Complaint check_summary(const std::string& text) {
-  if (text == "auto" || text == "always" || text == "never" || text.rfind("json:", 0) == 0) return {};
-  return complaint(fmt::format("summary '{}' is unknown", text), "\"auto\", \"always\", \"never\" or \"json:FILE\"");
-}
-
-Complaint check_url(const std::string& text) {
-  const bool secure = text.rfind("https://", 0) == 0, plain = text.rfind("http://", 0) == 0;
-  const std::size_t host = secure ? 8 : 7;
-  const bool good = (secure || plain) && text.size() > host && text[host] != '/' &&
-                    text.find_first_of(" \t\n\"<>") == std::string::npos;
-  if (text.empty() || good) return {};
-  return complaint(fmt::format("'{}' is not a URL", text), "https://hooks.example.org/ration");
-}
-
-Complaint check_text(const Key& key, const std::string& name, const std::string& text) {
-  switch (key.shape) {
-    case Shape::kName:
-      if (is_name(text)) return {};
-      return complaint(fmt::format("'{}' cannot be a name", text),
-                       "Use up to 59 letters without spaces, commas, quotes or slashes.");
-    case Shape::kChoice:
-      return check_choice(key, name, text);
-    case Shape::kSize:
-      return check_size(name, text);
-    case Shape::kShare:
-      return error_of(parse_share(text));
-    case Shape::kDuration:
-      return error_of(parse_span(text));
-    case Shape::kOnDeny:
-      return check_on_deny(text);
-    case Shape::kSummary:
-      return check_summary(text);
-    case Shape::kListen:
-      return text.empty() ? Complaint{} : error_of(parse_listen(text));
-    case Shape::kUrl:
-      return check_url(text);
-    case Shape::kPrice:
-      return error_of(parse_price(text));
-    case Shape::kActivity:
-      return error_of(parse_activity(text));
-    case Shape::kHours:
-      return error_of(parse_hours(text));
-    case Shape::kDays:
-      return error_of(parse_days(text));
-    case Shape::kText:
-    case Shape::kTexts:
-    case Shape::kFlag:
-    case Shape::kWhole:
-    case Shape::kSizes:
-    case Shape::kRules:
-      return {};
-  }
-  return {};
-}
-
-class ListCheck {
- public:
-  explicit ListCheck(std::vector<FileProblem>& problems) : problems_(problems) {}
-
-  void add(const TomlValue& at, const Complaint& found) {
-    if (found) problems_.push_back({{}, at.place, found->what, found->fix});
-  }
-
-  void check(const Key& key, const TomlValue& list) {
-    std::vector<std::string> seen;
-    for (const TomlValue& item : list.items) {
-      if (item.kind != TomlValue::Kind::kText) {
-        add(item, complaint("a text in quotes is wanted here", key.example));
-        continue;
-      }
-      const bool before = std::find(seen.begin(), seen.end(), item.text) != seen.end();
-      seen.push_back(item.text);
-      if (key.shape == Shape::kRules) {
-        add(item, error_of(parse_rule(item.text)));
-        if (before) add(item, complaint(fmt::format("the rule '{}' is there twice", item.text), "Remove one."));
-      } else if (key.shape == Shape::kSizes) {
-        if (item.text != "rest")
-          add(item, check_size("slice", item.text));
-        else if (before)
-          add(item, complaint("'rest' can be there once", key.example));
-      }
-    }
-  }
-
- private:
-  std::vector<FileProblem>& problems_;
-};
 
 /// Whether `part` is more than `whole` on a device of any size. What is a share of the device on one side only can be
 /// decided on a device alone.
@@ -142,9 +21,9 @@ bool always_more(const Amount& part, const Amount& whole) {
   return true;
 }
 
-class Together {
+class ConsistencyCheck {
  public:
-  Together(const Configuration& configuration, std::vector<FileProblem>& problems)
+  ConsistencyCheck(const Configuration& configuration, std::vector<FileProblem>& problems)
       : all_(configuration), problems_(problems) {}
 
   void check() {
@@ -182,7 +61,7 @@ class Together {
     }
   }
 
-  void guarantee_below(const Given<Amount>& guarantee, const Given<Amount>& limit, const std::string& who) {
+  void guarantee_below(const Sourced<Amount>& guarantee, const Sourced<Amount>& limit, const std::string& who) {
     if (!always_more(guarantee.value, limit.value)) return;
     wrong(guarantee.origin,
           fmt::format("{}guarantee {} is more than limit {} ({})", who.empty() ? "" : who + ": ", guarantee.value.text,
@@ -190,7 +69,7 @@ class Together {
           "Raise the limit or lower the guarantee.");
   }
 
-  void check_currency(const Given<std::optional<Price>>& price) {
+  void check_currency(const Sourced<std::optional<Price>>& price) {
     if (!price.value || price.value->currency.empty() || price.value->currency == all_.report.currency.value) return;
     wrong(price.origin,
           fmt::format("the price is in {}, the report in {} ({})", price.value->currency, all_.report.currency.value,
@@ -223,7 +102,7 @@ class Together {
     }
   }
 
-  void guarantee_at(const Given<Amount>& limit, const Tenant& tenant) {
+  void guarantee_at(const Sourced<Amount>& limit, const Tenant& tenant) {
     if (!always_more(tenant.guarantee.value, limit.value)) return;
     wrong(limit.origin,
           fmt::format("tenant {}: {} is less than its guarantee {} ({})", tenant.name.value, limit.value.text,
@@ -251,37 +130,12 @@ void check_needed(const Item& item, std::vector<FileProblem>& problems) {
 
 }  // namespace
 
-std::vector<FileProblem> check_value(const Key& key, const std::string& name, const TomlValue& value) {
-  std::vector<FileProblem> problems;
-  const auto wrong = [&](std::string what, std::string fix) {
-    problems.push_back({{}, value.key, std::move(what), std::move(fix)});
-  };
-  const bool list = value.kind == TomlValue::Kind::kList;
-  if (key.shape == Shape::kFlag) {
-    if (value.kind != TomlValue::Kind::kFlag)
-      wrong(fmt::format("'{}' is true or false", name), fmt::format("{} = true", name));
-  } else if (key.shape == Shape::kWhole) {
-    if (value.kind != TomlValue::Kind::kWhole)
-      wrong(fmt::format("'{}' is an integer", name), fmt::format("{} = {}", name, key.example));
-  } else if (key.shape == Shape::kSizes || key.shape == Shape::kRules) {
-    if (!list) wrong(fmt::format("'{}' is a list of texts", name), fmt::format("{} = {}", name, key.example));
-    ListCheck(problems).check(key, list ? value : TomlValue{});
-  } else if (list && key.shape == Shape::kTexts) {
-    ListCheck(problems).check(key, value);
-  } else if (value.kind != TomlValue::Kind::kText) {
-    wrong(fmt::format("'{}' is a text in quotes", name), fmt::format("{} = \"…\"", name));
-  } else if (const auto found = check_text(key, name, value.text)) {
-    wrong(found->what, found->fix);
-  }
-  return problems;
-}
-
 void check_items(const std::vector<Item>& items, std::vector<FileProblem>& problems) {
   for (const Item& item : items) check_needed(item, problems);
 }
 
 void check_consistency(const Configuration& configuration, std::vector<FileProblem>& problems) {
-  Together(configuration, problems).check();
+  ConsistencyCheck(configuration, problems).check();
 }
 
 }  // namespace ration::config

@@ -11,7 +11,7 @@
 
 namespace ration::config {
 
-Reading parse_configuration(const std::vector<Layer>& layers) {
+Reading parse_configuration(const std::vector<Layer>& layers, const Table& table) {
   Reading reading;
   std::vector<Item> items;
   for (const Layer& layer : layers) {
@@ -20,12 +20,12 @@ Reading parse_configuration(const std::vector<Layer>& layers) {
       reading.problems.push_back(document.error());
       continue;
     }
-    auto read = read_items(*document, layer.name, reading.problems);
+    auto read = read_items(table, *document, layer.name, reading.problems);
     check_items(read, reading.problems);
     merge(items, std::move(read));
   }
-  add_defaults(items);
-  reading.configuration = to_configuration(items);
+  add_defaults(table, items);
+  reading.configuration = to_configuration(table, items);
   // Values that are wrong by themselves would be told again as not fitting the others.
   if (reading.problems.empty()) check_consistency(reading.configuration, reading.problems);
   return reading;

@@ -30,18 +30,18 @@ struct Origin {
 };
 
 template <typename Value>
-struct Given {
+struct Sourced {
   Value value{};
   Origin origin;
 };
 
 struct Daemon {
-  Given<std::string> socket, listen, token_file, state;
-  Given<std::chrono::nanoseconds> sample, sample_idle;
-  Given<bool> metrics_processes;
+  Sourced<std::string> socket, listen, token_file, state;
+  Sourced<std::chrono::nanoseconds> sample, sample_idle;
+  Sourced<bool> metrics_processes;
 };
 
-// The enumerators below stand in the order of the choices in keys.cpp.
+// The enumerators below stand in the order of their choices in keys.cpp.
 enum class Ungoverned { kReport, kWarn, kTerminate };
 enum class Per { kWorkload, kUser, kAll };
 enum class IdleAction { kReport, kTrim, kSuspend };
@@ -49,65 +49,65 @@ enum class Basis { kUsed, kLimit, kUsedOrGuarantee, kPeak };
 enum class ShareIdle { kNone, kEven, kWeighted };
 
 struct Defaults {
-  Given<Amount> limit, guarantee;
-  Given<std::string> gpu, on_deny, account, managed, tenant, summary;
-  Given<bool> growth, framework_hints, require_enforced;
-  Given<Ungoverned> ungoverned;
-  Given<std::chrono::nanoseconds> grace;
+  Sourced<Amount> limit, guarantee;
+  Sourced<std::string> gpu, on_deny, account, managed, tenant, summary;
+  Sourced<bool> growth, framework_hints, require_enforced;
+  Sourced<Ungoverned> ungoverned;
+  Sourced<std::chrono::nanoseconds> grace;
 };
 
 struct DeviceRule {
-  Given<std::string> match;  ///< index, UUID or name
-  Given<Amount> keep_free;
-  Given<std::vector<std::string>> slices;  ///< sizes as parse_sizes() of slices.hpp reads them
+  Sourced<std::string> match;  ///< index, UUID or name
+  Sourced<Amount> keep_free;
+  Sourced<std::vector<std::string>> slices;  ///< sizes as parse_sizes() of slices.hpp reads them
 };
 
 /// Which workloads. Of each kind that is written one pattern has to fit; all kinds, or with `any` one.
 struct Match {
-  Given<std::vector<std::string>> users, groups, cgroup, service, image;
-  std::map<std::string, Given<std::vector<std::string>>> labels;
-  Given<bool> any;
+  Sourced<std::vector<std::string>> users, groups, cgroup, service, image;
+  std::map<std::string, Sourced<std::vector<std::string>>> labels;
+  Sourced<bool> any;
 };
 
 struct Tenant {
-  Given<std::string> name;
+  Sourced<std::string> name;
   Match match;
-  Given<Amount> guarantee, limit;
-  Given<std::optional<double>> soft;  ///< per cent of the limit
-  Given<std::int64_t> priority;
-  Given<std::optional<Price>> price;
+  Sourced<Amount> guarantee, limit;
+  Sourced<std::optional<double>> soft;  ///< per cent of the limit
+  Sourced<std::int64_t> priority;
+  Sourced<std::optional<Price>> price;
 };
 
 struct Idle {
-  Given<std::optional<std::chrono::nanoseconds>> after;  ///< not set: never
-  Given<double> below;                                   ///< per cent of activity
-  Given<IdleAction> action;
+  Sourced<std::optional<std::chrono::nanoseconds>> after;  ///< not set: never
+  Sourced<double> below;                                   ///< per cent of activity
+  Sourced<IdleAction> action;
 };
 
 struct Policy {
   Match match;
-  Given<Per> per;
-  Given<Amount> limit;
+  Sourced<Per> per;
+  Sourced<Amount> limit;
   Idle idle;
 };
 
 struct Schedule {
-  Given<Hours> when;
-  Given<Days> days;
-  std::map<std::string, Given<Amount>> set;  ///< limits of tenants
+  Sourced<Hours> when;
+  Sourced<Days> days;
+  std::map<std::string, Sourced<Amount>> set;  ///< limits of tenants
 };
 
 struct AlertSettings {
-  Given<std::vector<AlertRule>> rules;
-  Given<std::string> webhook;
+  Sourced<std::vector<AlertRule>> rules;
+  Sourced<std::string> webhook;
 };
 
 struct Report {
-  Given<Basis> basis;
-  Given<std::string> currency;
-  Given<ShareIdle> share_idle;
-  Given<std::chrono::nanoseconds> retention;
-  Given<std::optional<Price>> price;
+  Sourced<Basis> basis;
+  Sourced<std::string> currency;
+  Sourced<ShareIdle> share_idle;
+  Sourced<std::chrono::nanoseconds> retention;
+  Sourced<std::optional<Price>> price;
 };
 
 /// One value, for whoever shows them all.
@@ -121,7 +121,7 @@ struct Row {
 };
 
 struct Containers {
-  Given<std::string> cdi;  ///< a folder; `auto`; `none`
+  Sourced<std::string> cdi;  ///< a folder; `auto`; `none`
 };
 
 struct Configuration {
@@ -134,10 +134,15 @@ struct Configuration {
   std::vector<Schedule> schedules;
   AlertSettings alerts;
   Report report;
-  Given<bool> compat_hami;
+  Sourced<bool> compat_hami;
 
   std::vector<Row> rows;  ///< every value that is set, defaults too, section by section
 };
+
+struct Section;
+using Table = std::vector<Section>;
+/// What a file may say: the table of keys.cpp.
+[[nodiscard]] const Table& sections();
 
 /// One file: its name for messages and its content.
 struct Layer {
@@ -152,7 +157,7 @@ struct Reading {
 /// Defaults, then each layer over what is before it: single keys replace single keys; a tenant of the same name, a
 /// device of the same match is the same one; tenants, devices, policies and schedules that are new stand in front of
 /// those of the layers before, so that the first that fits is the last layer's; lists are replaced whole.
-[[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers);
+[[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers, const Table& table = sections());
 
 /// The first problem as E1601: `file:line:column: what (nothing was applied)`, and how many more there are.
 [[nodiscard]] Error refused(const std::vector<FileProblem>& problems);

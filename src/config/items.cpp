@@ -11,20 +11,21 @@ namespace {
 
 class Reader {
  public:
-  Reader(const std::string& file, std::vector<FileProblem>& problems) : file_(file), problems_(problems) {}
+  Reader(const Table& table, const std::string& file, Problems& problems)
+      : table_(table), file_(file), problems_(problems) {}
 
   std::vector<Item> read(const TomlValue& document) {
     std::vector<Item> items;
     for (const TomlValue& node : document.items) {
-      const Section* section = find_section(node.name);
+      const Section* section = find_section(table_, node.name);
       if (node.name == "schema") {
         if (node.kind != TomlValue::Kind::kWhole || node.text != "1")
           wrong(node.place, "schema must be 1", "schema = 1");
       } else if (section == nullptr) {
         std::vector<std::string> names{"schema"};
-        for (const Section& known : sections()) names.emplace_back(known.name);
+        for (const Section& known : table_) names.emplace_back(known.name);
         unknown(node, names);
-      } else if (!section->several) {
+      } else if (!section->several()) {
         if (node.kind == TomlValue::Kind::kTable)
           items.push_back(item(*section, node));
         else
@@ -65,7 +66,7 @@ class Reader {
         const auto leaf = made.leaves.find(section.identity);
         if (leaf == made.leaves.end()) {
           wrong(entry.place, fmt::format("a {} needs a {}", section.name, section.identity),
-                fmt::format("{} = {}", section.identity, find_key(section.name, section.identity)->example));
+                fmt::format("{} = {}", section.identity, find_key(section, section.identity)->example));
           continue;
         }
         made.identity = leaf->second.value.text;
@@ -89,16 +90,18 @@ class Reader {
   void walk(Item& item, const std::string& prefix, const TomlValue& table) {
     for (const TomlValue& node : table.items) {
       const std::string name = prefix + node.name;
-      const Key* key = find_key(item.section->name, name);
-      const bool free_name = key != nullptr && std::string_view(key->name).back() == '*';
-      const auto below = known_below(item.section->name, name + ".");
+      const Key* key = find_key(*item.section, name);
+      const bool free_name = key != nullptr && key->any_names();
+      const auto below = known_below(*item.section, name + ".");
       if (node.name.find('.') != std::string::npos && !free_name) {
-        unknown(node, known_below(item.section->name, prefix));
+        unknown(node, known_below(*item.section, prefix));
       } else if (key != nullptr) {
-        for (FileProblem& problem : check_value(*key, node.name, node)) wrong(problem.place, problem.what, problem.fix);
+        Problems found;
+        key->field.check(*key, node, found);
+        for (FileProblem& problem : found) wrong(problem.place, std::move(problem.what), std::move(problem.fix));
         item.leaves[name] = {key, node, {file_, node.key}};
       } else if (below.empty()) {
-        unknown(node, known_below(item.section->name, prefix));
+        unknown(node, known_below(*item.section, prefix));
       } else if (node.kind != TomlValue::Kind::kTable) {
         wrong(node.key, fmt::format("'{}' is a table", node.name),
               below.front() == "*" ? fmt::format("{} = {{ NAME = … }}", node.name)
@@ -109,22 +112,26 @@ class Reader {
     }
   }
 
+  const Table& table_;
   const std::string& file_;
-  std::vector<FileProblem>& problems_;
+  Problems& problems_;
 };
 
-TomlValue::Kind kind_of(Shape shape) {
-  return shape == Shape::kFlag                              ? TomlValue::Kind::kFlag
-         : shape == Shape::kWhole                           ? TomlValue::Kind::kWhole
-         : shape == Shape::kSizes || shape == Shape::kRules ? TomlValue::Kind::kList
-                                                            : TomlValue::Kind::kText;
+void add_rows(const Item& item, const std::string& name, std::vector<Row>& rows) {
+  for (const Key& key : item.section->keys) {
+    for (const auto& [leaf_name, leaf] : item.leaves) {
+      if (leaf.key == &key)
+        rows.push_back({item.section->name, name, leaf_name, leaf.value.text, as_toml(leaf.value), leaf.origin});
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<Item> read_items(const TomlValue& document, const std::string& file, std::vector<FileProblem>& problems) {
-  std::vector<FileProblem> found;
-  auto items = Reader(file, found).read(document);
+std::vector<Item> read_items(const Table& table, const TomlValue& document, const std::string& file,
+                             Problems& problems) {
+  Problems found;
+  auto items = Reader(table, file, found).read(document);
   std::stable_sort(found.begin(), found.end(), [](const FileProblem& left, const FileProblem& right) {
     return std::pair{left.place.line, left.place.column} < std::pair{right.place.line, right.place.column};
   });
@@ -135,7 +142,7 @@ std::vector<Item> read_items(const TomlValue& document, const std::string& file,
 void merge(std::vector<Item>& items, std::vector<Item> later) {
   std::vector<Item> added;
   for (Item& item : later) {
-    const bool one_of_many = item.section->several && item.section->identity == nullptr;
+    const bool one_of_many = item.section->several() && item.section->identity == nullptr;
     const auto same = std::find_if(items.begin(), items.end(), [&](const Item& there) {
       return !one_of_many && there.section == item.section && there.identity == item.identity;
     });
@@ -148,21 +155,37 @@ void merge(std::vector<Item>& items, std::vector<Item> later) {
   items.insert(items.begin(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
 }
 
-void add_defaults(std::vector<Item>& items) {
-  for (const Section& section : sections()) {
+void add_defaults(const Table& table, std::vector<Item>& items) {
+  for (const Section& section : table) {
     const bool there =
         std::any_of(items.begin(), items.end(), [&](const Item& item) { return item.section == &section; });
-    if (!section.several && !there) items.push_back({&section, {}, {}, {}});
+    if (!section.several() && !there) items.push_back({&section, {}, {}, {}});
   }
   for (Item& item : items) {
-    for (const Key& key : keys()) {
-      if (std::string_view(item.section->name) != key.section || *key.standard == '\0') continue;
+    for (const Key& key : item.section->keys) {
+      if (*key.standard == '\0') continue;
       TomlValue value;
-      value.kind = kind_of(key.shape);
+      value.kind = key.field.shape->kind;
       value.text = key.standard;
       item.leaves.try_emplace(key.name, Leaf{&key, value, {}});
     }
   }
+}
+
+Configuration to_configuration(const Table& table, const std::vector<Item>& items) {
+  Configuration all;
+  for (const Section& section : table) {
+    std::size_t number = 0;
+    for (const Item& item : items) {
+      if (item.section != &section) continue;
+      if (section.several()) section.add(all);
+      for (const auto& [name, leaf] : item.leaves) leaf.key->field.store(*leaf.key, leaf.value, leaf.origin, all);
+      ++number;
+      const bool numbered = section.several() && section.identity == nullptr;
+      add_rows(item, numbered ? std::to_string(number) : item.identity, all.rows);
+    }
+  }
+  return all;
 }
 
 }  // namespace ration::config

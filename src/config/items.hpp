@@ -26,22 +26,22 @@ struct Item {
 };
 
 /// What a document says. Everything that is wrong with single keys and values is added to `problems`.
-[[nodiscard]] std::vector<Item> read_items(const TomlValue& document, const std::string& file,
-                                           std::vector<FileProblem>& problems);
+[[nodiscard]] std::vector<Item> read_items(const Table& table, const TomlValue& document, const std::string& file,
+                                           Problems& problems);
 
 /// Puts a later layer over what is there.
 void merge(std::vector<Item>& items, std::vector<Item> later);
 
 /// What an item cannot do without. Defaults are no part of it: look before add_defaults().
-void check_items(const std::vector<Item>& items, std::vector<FileProblem>& problems);
+void check_items(const std::vector<Item>& items, Problems& problems);
 
 /// What nobody wrote.
-void add_defaults(std::vector<Item>& items);
+void add_defaults(const Table& table, std::vector<Item>& items);
 
 /// The same with types. Values that did not pass the check are left out.
-[[nodiscard]] Configuration to_configuration(const std::vector<Item>& items);
+[[nodiscard]] Configuration to_configuration(const Table& table, const std::vector<Item>& items);
 
 /// What does not fit together.
-void check_consistency(const Configuration& configuration, std::vector<FileProblem>& problems);
+void check_consistency(const Configuration& configuration, Problems& problems);
 
 }  // namespace ration::config

@@ -9,7 +9,7 @@
 namespace ration::config {
 namespace {
 
-using Patterns = Given<std::vector<std::string>>;
+using Patterns = Sourced<std::vector<std::string>>;
 
 bool any_fits(const Patterns& patterns, const std::string& text) {
   return !text.empty() && std::any_of(patterns.value.begin(), patterns.value.end(),

@@ -34,8 +34,8 @@ int minute_of_week(const LocalTime& now) { return now.weekday * kDay + now.hour 
 
 bool holds_at(const Schedule& schedule, const LocalTime& now) { return holds(schedule, minute_of_week(now)); }
 
-std::map<std::string, Given<Amount>> limits_at(const Configuration& configuration, const LocalTime& now) {
-  std::map<std::string, Given<Amount>> limits;
+std::map<std::string, Sourced<Amount>> limits_at(const Configuration& configuration, const LocalTime& now) {
+  std::map<std::string, Sourced<Amount>> limits;
   for (const Schedule& schedule : configuration.schedules)
     if (holds_at(schedule, now)) limits.insert(schedule.set.begin(), schedule.set.end());
   return limits;

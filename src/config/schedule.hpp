@@ -18,7 +18,8 @@ struct LocalTime {
 /// Limits of tenants, as of now; who is not here has the limit of its own. Days are those on which a schedule begins:
 /// what begins on Friday at 22:00 holds on Saturday at 06:00. Of several schedules that hold at once the first says
 /// what a tenant has.
-[[nodiscard]] std::map<std::string, Given<Amount>> limits_at(const Configuration& configuration, const LocalTime& now);
+[[nodiscard]] std::map<std::string, Sourced<Amount>> limits_at(const Configuration& configuration,
+                                                               const LocalTime& now);
 
 [[nodiscard]] bool holds_at(const Schedule& schedule, const LocalTime& now);
 

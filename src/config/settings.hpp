@@ -19,7 +19,7 @@ struct Setting {
 /// The keys of [defaults] that somebody wrote, with their values as text: limit, guarantee, gpu, on_deny, …
 using Settings = std::map<std::string, Setting>;
 
-/// From all configuration files. E1601.
+/// From all configuration files and, with [compat] hami, the variable by which HAMi limits a container. E1601.
 [[nodiscard]] Result<Settings> read_settings();
 
 }  // namespace ration::config

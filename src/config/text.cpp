@@ -13,23 +13,22 @@ namespace ration::config {
 namespace {
 
 std::string header_of(const Section& section) {
-  return section.several ? fmt::format("[[{}]]", section.name) : fmt::format("[{}]", section.name);
+  return section.several() ? fmt::format("[[{}]]", section.name) : fmt::format("[{}]", section.name);
 }
 
 /// `standard` of the table as a file has it.
 std::string standard_text(const Key& key) {
   const std::string text = key.standard;
-  return text.empty() || key.shape == Shape::kFlag || key.shape == Shape::kWhole ? text : quoted(text);
+  return text.empty() || key.field.shape->kind != TomlValue::Kind::kText ? text : quoted(text);
 }
 
 std::string form_of(const Key& key) {
-  if (key.shape == Shape::kChoice) return fmt::format("{}", fmt::join(key.choices, " | "));
-  return shape_name(key.shape);
+  return key.choices.empty() ? key.field.shape->name : fmt::format("{}", fmt::join(key.choices, " | "));
 }
 
 std::string example_name(const Key& key) {
   std::string name = key.name;
-  if (name.back() == '*') name.replace(name.size() - 1, 1, name == "set.*" ? "nlp" : "team");
+  if (key.any_names()) name.replace(name.size() - 1, 1, name == "set.*" ? "nlp" : "team");
   return name;
 }
 
@@ -98,9 +97,10 @@ std::string as_toml(const TomlValue& value) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-std::string written_key(const std::string& section, const std::string& key) {
-  const Key* known = find_key(section, key);
-  if (known == nullptr || std::string_view(known->name).back() != '*') return key;
+std::string written_key(const std::string& section, const std::string& key, const Table& table) {
+  const Section* known_section = find_section(table, section);
+  const Key* known = known_section == nullptr ? nullptr : find_key(*known_section, key);
+  if (known == nullptr || !known->any_names()) return key;
   const std::size_t prefix = std::string_view(known->name).size() - 1;
   const std::string rest = key.substr(prefix);
   const bool bare = std::all_of(rest.begin(), rest.end(), [](char letter) {
@@ -110,33 +110,32 @@ std::string written_key(const std::string& section, const std::string& key) {
   return key.substr(0, prefix) + (bare ? rest : quoted(rest));
 }
 
-std::string initial_configuration() {
+std::string initial_configuration(const Table& table) {
   std::string text =
       "# ration.toml - see: man ration.toml, ration help config, ration config validate\n"
       "# Every key stands here with an example, or with its default; take the # away from what you need.\n"
       "schema = 1\n";
-  for (const Section& section : sections()) {
-    text += fmt::format("\n# {}\n{}{}\n", section.meaning, section.several ? "# " : "", header_of(section));
-    for (const Key& key : keys()) {
-      if (std::string_view(section.name) != key.section) continue;
+  for (const Section& section : table) {
+    text += fmt::format("\n# {}\n{}{}\n", section.meaning, section.several() ? "# " : "", header_of(section));
+    for (const Key& key : section.keys) {
       const std::string standard = standard_text(key);
       // An example where there is one to give; else what holds anyway.
-      const std::string value = section.several || standard.empty() ? key.example : standard;
-      std::string note = key.shape == Shape::kChoice ? fmt::format("  [{}]", form_of(key)) : "";
-      if (section.several && !standard.empty()) note += fmt::format("  [default: {}]", key.standard);
+      const std::string value = section.several() || standard.empty() ? key.example : standard;
+      std::string note = !key.choices.empty() ? fmt::format("  [{}]", form_of(key)) : "";
+      if (section.several() && !standard.empty()) note += fmt::format("  [default: {}]", key.standard);
       text += fmt::format("# {:<44} # {}{}\n", fmt::format("{} = {}", example_name(key), value), key.meaning, note);
     }
   }
   return text;
 }
 
-std::string printed(const Configuration& configuration) {
+std::string printed(const Configuration& configuration, const Table& table) {
   std::string text = "schema = 1\n", last;
   for (const Row& row : configuration.rows) {
     const std::string subject = subject_of(row);
-    if (subject != last) text += fmt::format("\n{}\n", header_of(*find_section(row.section)));
+    if (subject != last) text += fmt::format("\n{}\n", header_of(*find_section(table, row.section)));
     last = subject;
-    text += fmt::format("{:<44} # {}\n", fmt::format("{} = {}", written_key(row.section, row.key), row.value),
+    text += fmt::format("{:<44} # {}\n", fmt::format("{} = {}", written_key(row.section, row.key, table), row.value),
                         row.origin.text());
   }
   return text;
@@ -173,14 +172,13 @@ std::vector<std::string> difference(const Configuration& before, const Configura
   return lines;
 }
 
-std::vector<SectionText> reference() {
+std::vector<SectionText> reference(const Table& table) {
   std::vector<SectionText> all;
-  for (const Section& section : sections()) {
+  for (const Section& section : table) {
     SectionText text{header_of(section), section.meaning, {}};
-    for (const Key& key : keys()) {
-      if (std::string_view(section.name) == key.section)
-        text.keys.push_back({key.name, form_of(key), standard_text(key), key.meaning,
-                             fmt::format("{} = {}", example_name(key), key.example)});
+    for (const Key& key : section.keys) {
+      text.keys.push_back({key.name, form_of(key), standard_text(key), key.meaning,
+                           fmt::format("{} = {}", example_name(key), key.example)});
     }
     all.push_back(std::move(text));
   }

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import tempfile
+import tomllib
 import unittest
 
 import jsonschema
@@ -180,7 +181,7 @@ class Contract(unittest.TestCase):
             text = path.read_text()
             made |= set(re.findall(r'(?:print_json\(|(?:answer|reply)(?:_text)?\(|ask_history\(\s*responder, |\btell\(session, |\bmove\(session, [^"]*)"(\w+)"', text)) | set(re.findall(r'"ration\.(\w+)/1"', text))
         refusals = {"explain", "set"}  # what these verbs do has the schemas of HTTP
-        self.assertEqual(made | refusals | {"problem", "event_line"}, {path.stem for path in SCHEMAS.glob("*.json")})
+        self.assertEqual(made | refusals | {"problem", "event_line", "configuration"}, {path.stem for path in SCHEMAS.glob("*.json")})
 
     def test_schemas_are_schemas_and_say_the_same_of_the_same(self):
         parts = {}
@@ -197,6 +198,15 @@ class Contract(unittest.TestCase):
         self.assertEqual(item("tenants"), now["tenants"]["items"])
         self.assertEqual([item("leases"), parts["lease"]["data"], parts["ps"]["queue"]["items"]], [now["queue"]["items"]] * 3)
         self.assertEqual(item("events"), parts["event"]["data"])
+
+    def test_a_configuration_file_with_every_key_is_as_its_schema_says(self):
+        path = scene.folder / "every.toml"
+        scene.ration("config", "init", path)
+        text = re.sub(r"^# (\[\[.*|.* = .*)", r"\1", path.read_text(), flags=re.M)
+        validator = jsonschema.Draft7Validator(json.loads((SCHEMAS / "configuration.json").read_text()))
+        validator.validate(tomllib.loads(text))
+        for line in ('growth = "yes"', "limitt = '1GiB'", "account = 'heep'"):
+            self.assertFalse(validator.is_valid(tomllib.loads(f"[defaults]\n{line}")), line)
 
     def test_a_field_that_nobody_described_is_found(self):
         document = scene.get("/api/v1/devices")

@@ -2,8 +2,13 @@
 #include "config/configuration.hpp"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "config/keys.hpp"
+#include "config/settings.hpp"
 #include "config/text.hpp"
 
 using namespace ration;
@@ -305,24 +310,9 @@ TEST(Configuration, TheInitialFileSetsNothingAndEveryExampleInItIsGood) {
     ADD_FAILURE() << place_text(problem) << ": " << problem.what << "\n" << all;
   std::size_t written = 0;
   for (const Row& row : full.configuration.rows) written += row.origin.is_default() ? 0 : 1;
-  EXPECT_EQ(written, keys().size());
-}
-
-TEST(Configuration, EveryExampleOfTheTableIsGood) {
-  for (const Key& key : keys()) {
-    std::string name = key.name;
-    if (name.back() == '*') name.replace(name.size() - 1, 1, "a");
-    const bool several = find_section(key.section)->several;
-    std::string text = several ? std::string("[[") + key.section + "]]\n" : std::string("[") + key.section + "]\n";
-    if (std::string(key.section) == "tenant" && name != "name") text += "name = \"a\"\n";
-    if (std::string(key.section) == "device" && name != "match") text += "match = \"*\"\n";
-    if (std::string(key.section) == "schedule" && name != "when") text += "when = \"1:00-2:00\"\n";
-    if (std::string(key.section) == "schedule" && name != "set.a") text += "set.a = \"1GiB\"\n";
-    if (name == "idle.action") text += "idle.after = \"1m\"\n";
-    text += name + " = " + key.example + "\n";
-    if (std::string(key.section) == "schedule") text += "[[tenant]]\nname = \"a\"\n";
-    EXPECT_EQ(problems(text), std::vector<std::string>{}) << text;
-  }
+  std::size_t known = 0;
+  for (const Section& section : sections()) known += section.keys.size();
+  EXPECT_EQ(written, known);
 }
 
 TEST(Configuration, WhatIsPrintedIsTheSameConfiguration) {
@@ -352,4 +342,19 @@ TEST(Configuration, ADifferenceNamesTheTenantTheValuesAndThePlace) {
   EXPECT_EQ(changed(nlp + vision, vision), Lines{"tenant nlp: removed"});
   EXPECT_EQ(changed(nlp + vision, vision + nlp),
             Lines{"order: tenant vision, tenant nlp (was: tenant nlp, tenant vision)"});
+}
+
+TEST(Configuration, HamisVariableIsALimitWhereTheFileSaysSo) {
+  const auto file = std::filesystem::temp_directory_path() / ("ration-hami-" + std::to_string(::getpid()) + ".toml");
+  ::setenv("RATION_CONFIG", file.c_str(), 1);
+  ::setenv("CUDA_DEVICE_MEMORY_LIMIT_0", "3000m", 1);
+  for (const bool reads : {false, true}) {
+    std::ofstream(file) << "[defaults]\nlimit = \"1GiB\"\n[compat]\nhami = " << (reads ? "true" : "false") << "\n";
+    const auto settings = read_settings();
+    ASSERT_TRUE(settings) << settings.error().what;
+    EXPECT_EQ(settings->at("limit").value, reads ? "3000m" : "1GiB");
+  }
+  ::unsetenv("CUDA_DEVICE_MEMORY_LIMIT_0");
+  ::unsetenv("RATION_CONFIG");
+  std::filesystem::remove(file);
 }
