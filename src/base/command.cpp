@@ -25,10 +25,10 @@ bool begins_command(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::string shell_word(std::string_view word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), needs_no_quotes)) return printable(std::string(word));
+  std::string shown = printable(std::string(word));  // whose question marks a shell would take for a pattern
+  if (!shown.empty() && std::all_of(shown.begin(), shown.end(), needs_no_quotes)) return shown;
   std::string quoted = "'";
-  for (const char letter : printable(std::string(word)))
-    quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  for (const char letter : shown) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return quoted + "'";
 }
 
@@ -56,7 +56,7 @@ std::string exact_size(Bytes size) {
   if (bytes % kMiB != 0) return fmt::format("{}B", bytes);
   // Quarters have two digits; an eighth is easier to read in MiB.
   if (bytes >= kGiB && bytes % (kGiB / 4) == 0)
-    return fmt::format("{:g}GiB", static_cast<double>(bytes / (kGiB / 4)) / 4);
+    return fmt::format("{}GiB", static_cast<double>(bytes / (kGiB / 4)) / 4);
   return fmt::format("{}MiB", bytes / kMiB);
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <cstring>
 
 #include "base/read_json.hpp"
 #include "base/strings.hpp"
@@ -65,7 +64,7 @@ std::string percent_encoded(const std::string& text) {
   std::string encoded;
   for (const char letter : text) {
     const auto byte = static_cast<unsigned char>(letter);
-    if (std::isalnum(byte) != 0 || std::strchr("-._~", letter) != nullptr)
+    if (std::isalnum(byte) != 0 || std::string_view("-._~").find(letter) != std::string_view::npos)
       encoded += letter;
     else
       encoded += fmt::format("%{:02X}", byte);

@@ -63,10 +63,12 @@ std::string roff(const std::string& text) {
       out += "\\e";
     else if (letter == '-')
       out += "\\-";
-    else if (letter == '\xc2')
-      continue;  // the first byte of what follows
+    else if (letter == '\xc2' || letter == '\xe2' || letter == '\x80')
+      continue;  // what begins the two letters beyond ASCII in these texts
     else if (letter == '\xb7')
-      out += "\\[pc]";  // the point of GiB·h, the only letter beyond ASCII in these texts
+      out += "\\[pc]";  // the point of GiB·h
+    else if (letter == '\xa6')
+      out += "\\[u2026]";  // …
     else
       out += letter;
     start = letter == '\n';

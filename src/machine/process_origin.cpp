@@ -30,18 +30,25 @@ bool is_identifier(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char letter) { return std::isxdigit(letter) != 0; });
 }
 
-// Scopes are named ENGINE-ID by Docker, containerd, CRI-O and Podman under systemd; without it the id is a folder of
-// its own below one named after the engine.
+/// Of one part of the path; empty: it names no container. `above`: the part before it.
+std::string container_named(const std::string& part, const std::string& above) {
+  const std::size_t mark = part.find_last_of("-:");
+  const std::string id = mark == std::string::npos ? part : part.substr(mark + 1);
+  if (!is_identifier(id)) return {};
+  std::string engine = mark == std::string::npos ? above : part.substr(0, mark);
+  engine = engine.substr(engine.rfind(':') + 1);
+  return fmt::format("{}:{}", engine.empty() ? "container" : engine, id.substr(0, 12));
+}
+
+// Scopes are named ENGINE-ID by Docker, containerd, CRI-O and Podman under systemd. Without it a folder is: ENGINE-ID
+// by Podman, SLICE:ENGINE:ID by containerd, else ID below a folder named after the engine.
 std::string container_in(const std::string& cgroup) {
-  const std::string scope = part_ending(cgroup, ".scope");
-  const std::size_t dash = scope.rfind('-');
-  if (dash != std::string::npos && is_identifier(scope.substr(dash + 1)))
-    return fmt::format("{}:{}", scope.substr(0, dash), scope.substr(dash + 1, 12));
-  std::string part, before;
+  if (std::string named = container_named(part_ending(cgroup, ".scope"), ""); !named.empty()) return named;
+  std::string part, above;
   std::istringstream parts(cgroup);
   while (std::getline(parts, part, '/')) {
-    if (is_identifier(part)) return fmt::format("{}:{}", before.empty() ? "container" : before, part.substr(0, 12));
-    before = part;
+    if (std::string named = container_named(part, above); !named.empty()) return named;
+    above = part;
   }
   return {};
 }

@@ -103,6 +103,23 @@ Result<void> enter_slice(const Wish& wish, const machine::Machine& machine, cons
   return {};
 }
 
+/// `asked` in whole granules of the device; `text`: as it was typed. Errors of size_on().
+Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std::string& text, const char* what) {
+  if (asked > device.total && asked < kUnlimited) {
+    return fail("E1104",
+                fmt::format("{} {} is more than GPU {} has ({}).", what, text, device.index, format_size(device.total)),
+                fmt::format("Use --{} max, or another --gpu (ration ps shows them)", what), 2);
+  }
+  const Bytes size = round_down(std::min(asked, device.total), kGranule);
+  if (size == Bytes{0}) {
+    return fail("E1105",
+                fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would deny everything.",
+                            what, text),
+                "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
+  }
+  return size;
+}
+
 Result<void> enter_devices(const Wish& wish, const machine::Machine& machine, const ledger::Store& store, Plan& plan) {
   const auto devices = machine::choose_devices(machine.devices, devices_asked_for(wish, machine));
   if (!devices) return tl::unexpected(devices.error());
@@ -116,11 +133,12 @@ Result<void> enter_devices(const Wish& wish, const machine::Machine& machine, co
   for (const machine::Device& device : *devices) {
     PlannedAccount account{device, {}, {}, std::nullopt, std::nullopt};
     const std::string limit_text = wish.limit.empty() ? "max" : wish.limit;
-    const auto limit = size_on(device, limit_text);
+    const auto typed = parse_size(limit_text, device.total, device.room());
+    if (!typed) return tl::unexpected(typed.error());
+    const auto limit = granules_on(device, *typed, limit_text, "limit");
     if (!limit) return tl::unexpected(limit.error());
     account.limit = *limit;
-    const auto typed = parse_size(limit_text, device.total, device.room());
-    if (typed && *typed < kUnlimited && *typed != *limit && !wish.limit.empty()) account.typed = *typed;
+    if (*typed < kUnlimited && *typed != *limit && !wish.limit.empty()) account.typed = *typed;
     if (!wish.guarantee.empty()) {
       const auto guarantee = guarantee_on(device, wish.guarantee);
       if (!guarantee) return tl::unexpected(guarantee.error());
@@ -142,20 +160,7 @@ Result<void> enter_devices(const Wish& wish, const machine::Machine& machine, co
 
 Result<Bytes> size_on(const machine::Device& device, const std::string& text, const char* what) {
   const Result<Bytes> asked = parse_size(text, device.total, device.room());
-  if (!asked) return asked;
-  if (*asked > device.total && *asked < kUnlimited) {
-    return fail("E1104",
-                fmt::format("{} {} is more than GPU {} has ({}).", what, text, device.index, format_size(device.total)),
-                fmt::format("Use --{} max, or another --gpu (ration ps shows them)", what), 2);
-  }
-  const Bytes size = round_down(std::min(*asked, device.total), kGranule);
-  if (size == Bytes{0}) {
-    return fail("E1105",
-                fmt::format("{} {} is less than one granule of device memory (2.00 MiB): it would deny everything.",
-                            what, text),
-                "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
-  }
-  return size;
+  return asked ? granules_on(device, *asked, text, what) : asked;
 }
 
 Result<Bytes> changed_limit(const machine::Device& device, const std::string& text, Bytes now) {

@@ -17,17 +17,20 @@ namespace {
 
 std::string slices_file(const ledger::Store& store) { return store.folder() + "/slices.json"; }
 
+/// Each may be unlimited, so that a plain sum would not fit its type.
+Bytes add(Bytes sum, Bytes share) { return std::min(sum + share, kUnlimited); }
+
 Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<Bytes> shares) {
-  Bytes sum;
+  Bytes before, sum;
   for (Bytes& share : shares) {
     share = round_down(share, kGranule);
     if (share == Bytes{0})
       return fail("E1602", "a slice of nothing.",
                   "Give each slice more than a CUDA context takes, such as 1GiB, or make fewer of them.", 2);
-    sum += share;
+    before = sum;
+    sum = add(sum, share);
   }
   if (sum > device.total) {
-    const Bytes before = sum - shares.back();
     return fail(
         "E1602",
         fmt::format("the slices need {}, GPU {} has {}.", format_size(sum), device.index, format_size(device.total)),
@@ -119,7 +122,7 @@ Result<std::vector<Bytes>> parse_shares(const machine::Device& device, const std
         rest ? Result<Bytes>(device.total - sum) : parse_size(entry, device.total, device.room());
     if (!share) return tl::unexpected(share.error());
     shares.push_back(*share);
-    sum += round_down(*share, kGranule);
+    sum = add(sum, round_down(*share, kGranule));
   }
   return fitting(device, shares);
 }

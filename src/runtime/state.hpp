@@ -67,12 +67,9 @@ struct Runtime::State {
   [[nodiscard]] Bytes total_of(const PhysicalDevice& device);
   runtime::PrimaryContext& context_of(std::size_t gpu);
   std::vector<std::size_t> visible_gpus() const;
-  bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;
   /// What was configured, as session options. Throws where TensorFlow does at this point.
   GpuOptions options_from_configuration() const;
   void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
-  std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, bool managed,
-                                               const GpuOptions& options, const runtime::Environment& environment);
   /// Shares the device's limit out among its logical devices, by what they were configured with.
   void apply_limit(std::size_t gpu);
   /// Absent: this process is charged to no book, or that device is not in it.
@@ -82,6 +79,11 @@ struct Runtime::State {
   /// Of `GPU:0` in any of its forms. `for_cpu`: what to say of a CPU.
   runtime::LogicalGpu& gpu_named(const std::string& device, const char* for_cpu);
   runtime::LogicalGpu& gpu_at(int index);
+
+ private:
+  bool grows(std::size_t gpu, const GpuOptions& options, const runtime::Environment& environment) const;
+  std::unique_ptr<pool::Allocator> make_memory(std::size_t gpu, Bytes limit, bool growth, bool managed,
+                                               const GpuOptions& options, const runtime::Environment& environment);
 };
 
 }  // namespace ration

@@ -32,22 +32,3 @@ TEST(Context, WhatSaysItsNodeAndWhatIsNoCommandStays) {
     EXPECT_EQ(cli::in_context(text, demo), text);
   EXPECT_EQ(cli::in_context("ration set nlp --limit 8GiB", {}), "ration set nlp --limit 8GiB");
 }
-
-TEST(Command, AWordIsOnlyAWord) {
-  EXPECT_EQ(command({"set", "nlp", "--limit", "8GiB"}), "ration set nlp --limit 8GiB");
-  EXPECT_EQ(command({"set", "$(reboot)", "", "--limit", "8GiB"}), "ration set '$(reboot)' --limit 8GiB");
-  EXPECT_EQ(shell_word("it's;"), "'it'\\''s;'");
-  EXPECT_EQ(shell_word(""), "''");
-  EXPECT_EQ(shell_word("训练"), "训练");
-  EXPECT_EQ(shell_word("a\033[2Jb"), "'a?[2Jb'");
-  EXPECT_EQ(quoted_words("python x.py  --a=b;reboot"), "python x.py '--a=b;reboot'");
-}
-
-TEST(Command, ASizeIsExactAndShort) {
-  EXPECT_EQ(exact_size(8_GiB), "8GiB");
-  EXPECT_EQ(exact_size(10_GiB + 512_MiB), "10.5GiB");
-  EXPECT_EQ(exact_size(1_GiB + 256_MiB), "1.25GiB");
-  EXPECT_EQ(exact_size(1_GiB + 128_MiB), "1152MiB");
-  EXPECT_EQ(exact_size(300_MiB), "300MiB");
-  EXPECT_EQ(exact_size(3_B), "3B");
-}

@@ -1,0 +1,124 @@
+// Why a charge was denied, and something to type that would have admitted it.
+#include "policy/denials.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/command.hpp"
+
+namespace ration::policy {
+namespace {
+
+using namespace literals;
+using ledger::DenialReason;
+
+class DenialsTest : public ::testing::Test {
+ protected:
+  DenialsTest() {
+    book_.name = "nlp";
+    book_.command = "python train.py --name 'x;y'";
+    book_.run_number = 17;
+    book_.accounts.resize(1);
+    book_.accounts[0].device = {1};
+    book_.accounts[0].device_total = 16_GiB;
+    book_.accounts[0].limit = 4_GiB;
+    denial_.sequence = 3;
+    denial_.requested = 1_GiB;
+    denial_.used = 4_GiB;
+    denial_.limit = 4_GiB;
+    denial_.device = {1};
+    denial_.device_free = (9_GiB).count();
+    denial_.function = "cuMemAlloc_v2";
+  }
+  DenialExplained explain(bool running = true, const std::optional<LimitRoom>& room = {}) const {
+    return explain_denial(denial_, book_, running, room, [](const ledger::DeviceUuid& device) {
+      return device == ledger::DeviceUuid{1} ? std::optional(0) : std::nullopt;
+    });
+  }
+
+  ledger::BookSnapshot book_;
+  ledger::Denial denial_;
+};
+
+TEST_F(DenialsTest, ALimitIsNamedWithWhatWasHeldAndWhatWasAsked) {
+  const DenialExplained explained = explain();
+  EXPECT_EQ(explained.id, "d-17-3");
+  EXPECT_EQ(explained.reason, "limit");
+  EXPECT_EQ(explained.because, "nlp held 4.00 GiB of its limit 4.00 GiB, and 1.00 GiB more would not fit");
+  EXPECT_EQ(explained.not_because, "the GPU was full: 9.00 GiB were free");
+  EXPECT_EQ(explained.fix, "ration set nlp --limit 6GiB");
+}
+
+TEST_F(DenialsTest, WhatHasEndedIsStartedAgainWithMore) {
+  EXPECT_EQ(explain(false).fix, "ration run --gpu 0 --limit 6GiB -- python train.py --name ''\\''x;y'\\'''");
+}
+
+TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {
+  EXPECT_EQ(explain(true, LimitRoom{5_GiB, {}, 0, false}).fix, "ration set nlp --limit 5GiB");
+}
+
+TEST_F(DenialsTest, WhereNoDeviceHasThatMuchNoneIsProposed) {
+  denial_.requested = 20_GiB;
+  EXPECT_EQ(explain().fix, "ration ps   (no device of that size: 24.0 GiB are needed)");
+}
+
+TEST_F(DenialsTest, AFullDeviceIsNotTheLimitsFault) {
+  denial_.reason = DenialReason::kDeviceFull;
+  EXPECT_EQ(explain().reason, "device_full");
+  EXPECT_EQ(explain().because, "the GPU itself was full: 9.00 GiB were free; the limit would have allowed 1.00 GiB");
+  EXPECT_EQ(explain().not_because, "");
+  denial_.device_free = ledger::kUnknownBytes;
+  EXPECT_EQ(explain().because, "the GPU itself was full; the limit would have allowed it");
+  EXPECT_NE(explain().fix.find("--on-deny wait"), std::string::npos);
+  denial_.waited_ns = 1;
+  EXPECT_EQ(explain().fix.find("--on-deny wait"), std::string::npos) << "it did wait";
+}
+
+TEST_F(DenialsTest, ADeviceThatWasNotGrantedIsAddedInTheFix) {
+  denial_.reason = DenialReason::kNoAccount;
+  denial_.device = {9};
+  const DenialExplained explained = explain();
+  EXPECT_EQ(explained.reason, "not_granted");
+  EXPECT_EQ(explained.because.rfind("GPU GPU-09", 0), 0U) << explained.because;
+  EXPECT_EQ(explained.fix.rfind("ration run --gpu 0,GPU-0900", 0), 0U) << explained.fix;
+  denial_.device = {};
+  EXPECT_EQ(explain().because, "it was asked for on a GPU that was not granted to nlp");
+}
+
+TEST_F(DenialsTest, AShareIsChangedInTheProgram) {
+  denial_.reason = DenialReason::kShare;
+  EXPECT_EQ(explain().reason, "share");
+  EXPECT_EQ(explain().fix, "in the program: ration.share(NAME, '5GiB')");
+}
+
+TEST_F(DenialsTest, ManagedMemoryThatIsChargedWholeCouldStayOnTheHost) {
+  denial_.function = "cuMemAllocManaged";
+  book_.managed = ledger::ManagedPolicy::kCharge;
+  EXPECT_NE(explain().fix.find("--managed resident"), std::string::npos);
+}
+
+TEST(DenialId, IsReadAsItIsWrittenAndNothingElseIs) {
+  std::mt19937_64 random(13);
+  for (int round = 0; round < 10'000; ++round) {
+    const DenialId id{random() >> (random() % 64), random() >> (random() % 64)};
+    const std::string text = "d-" + std::to_string(id.run) + "-" + std::to_string(id.number);
+    const auto read = parse_denial_id(text);
+    ASSERT_TRUE(read) << text;
+    EXPECT_EQ(read->run, id.run);
+    EXPECT_EQ(read->number, id.number);
+    EXPECT_TRUE(is_number_of_something(text));
+  }
+  for (const char* text : {"", "d-", "d--", "d-1", "d-1-", "d-1-2x", "d--1-2", "d-1--2", "D-1-2", "e-1-2", "d-1-2-3",
+                           "d 1 2", "d-99999999999999999999-1"})
+    EXPECT_FALSE(parse_denial_id(text)) << text;
+}
+
+TEST(DenialId, ANumberOfSomethingIsNoName) {
+  for (const char* text : {"42", "0", "e-42", "q-5", "d-1-2"}) EXPECT_TRUE(is_number_of_something(text)) << text;
+  for (const char* text : {"", "e-", "q-x", "d-1", "42a", "job-42", "-42"})
+    EXPECT_FALSE(is_number_of_something(text)) << text;
+}
+
+}  // namespace
+}  // namespace ration::policy
