@@ -13,6 +13,7 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "base/time.hpp"
 #include "cli/admission.hpp"
 #include "cli/guarded.hpp"
 #include "cli/launch.hpp"

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
+#include "base/time.hpp"
 #include "config/text.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
