@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "cli/context.hpp"
-#include "cli/stage.hpp"
+#include "cli/demo_node.hpp"
 #include "cli/verbs.hpp"
 #include "config/configuration.hpp"
 #include "node/daemon.hpp"

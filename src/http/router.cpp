@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "base/strings.hpp"
-#include "http/text.hpp"
+#include "http/grammar.hpp"
 
 namespace ration::http {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "http/grammar.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/keys.hpp"
-#include "config/text.hpp"
+#include "config/printer.hpp"
 
 using namespace ration;
 using namespace ration::config;
