@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "base/strings.hpp"
 #include "capture.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
@@ -81,11 +82,8 @@ std::vector<int> chosen_devices(const Node& node) {
   const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
   if (given == nullptr) return order;
   std::vector<int> visible;
-  const std::string list = given;
-  for (std::size_t at = 0; at < list.size();) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    const std::string entry = list.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string_view part : split(given, ',')) {
+    const std::string entry(part);
     int found = -1;
     if (entry.rfind("GPU-", 0) == 0 || entry.rfind("MIG-", 0) == 0) {
       for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/strings.hpp"
 #include "base/units.hpp"
 
 extern "C" int ration_sim_knows(const char* base);
@@ -50,12 +51,8 @@ std::string_view base_of(std::string_view name) {
 
 template <typename Each>
 bool each_part(std::string_view text, char separator, Each&& each) {
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, at), text.size());
-    if (!each(text.substr(at, end - at))) return false;
-    at = end + 1;
-  }
-  return true;
+  const auto parts = split(text, separator);
+  return std::all_of(parts.begin(), parts.end(), each);
 }
 
 bool known(std::string_view name) {
@@ -63,9 +60,9 @@ bool known(std::string_view name) {
 }
 
 bool read_latency(std::string_view part) {
-  const auto equals = part.find('=');
-  if (equals == std::string_view::npos || !known(part.substr(0, equals))) return false;
-  const std::string_view time = part.substr(equals + 1);
+  const auto setting = split_once(part, '=');
+  if (!setting || !known(setting->first)) return false;
+  const std::string_view time = setting->second;
   std::uint64_t nanoseconds = 0;
   if (time == "0") {
   } else if (time.ends_with("us") || time.ends_with("ns")) {
@@ -77,7 +74,7 @@ bool read_latency(std::string_view part) {
   } else {
     return false;
   }
-  latencies()[std::string(part.substr(0, equals))] = nanoseconds;
+  latencies()[std::string(setting->first)] = nanoseconds;
   return true;
 }
 
@@ -89,9 +86,9 @@ bool read_fault(std::string_view part) {
       fault = &faults()[std::string(word)];
       return true;
     }
-    const auto equals = word.find('=');
-    if (equals == std::string_view::npos) return false;
-    const std::string_view key = word.substr(0, equals), value = word.substr(equals + 1);
+    const auto setting = split_once(word, '=');
+    if (!setting) return false;
+    const std::string_view key = setting->first, value = setting->second;
     const auto number = [&](auto& out) {
       const auto parsed = std::from_chars(value.data(), value.data() + value.size(), out);
       return parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size();

@@ -8,6 +8,7 @@
 
 #include "base/gpu_models.hpp"
 #include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "base/toml_document.hpp"
 #include "base/units.hpp"
 #include "node.hpp"
@@ -306,14 +307,12 @@ bool read_node(const std::string& spec, NodeSpec& out, std::string& problem) {
   std::string driver;
   if (spec.ends_with(".toml") && spec.find("driver=") == std::string::npos)
     return read_file(spec, driver, out, problem) && set_driver(driver, out, problem);
-  for (std::size_t at = 0; at <= spec.size();) {
-    const std::size_t comma = std::min(spec.find(',', at), spec.size());
-    const std::string entry = spec.substr(at, comma - at);
+  for (const std::string_view part : split(spec, ',')) {
+    const std::string entry(part);
     if (entry.rfind("driver=", 0) == 0)
       driver = entry.substr(7);
     else if (!add_entry(entry, out.devices, problem))
       return false;
-    at = comma + 1;
   }
   if (out.devices.empty()) return problem = "it has no device", false;
   return set_driver(driver, out, problem);

@@ -1,8 +1,10 @@
 // Small things done to text. Used wherever a person or a client types it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ration {
@@ -12,6 +14,12 @@ namespace ration {
 
 /// With ASCII's letters in lower case.
 [[nodiscard]] std::string lower(std::string_view text);
+
+/// The parts between the separators, empty ones too: `a,,b` has three, an empty text one. They point into `text`.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// What stands before the first `mark` and all that stands behind it: `key=value`. Absent: there is none.
+[[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> split_once(std::string_view text, char mark);
 
 /// Letters to add, remove, change or swap to turn one word into the other.
 [[nodiscard]] std::size_t distance(std::string_view left, std::string_view right);

@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "base/strings.hpp"
+#include "cli/demo_node.hpp"
 #include "cli/reference.hpp"
-#include "cli/stage.hpp"
 #include "policy/plan.hpp"
 
 namespace ration::cli {
@@ -34,7 +34,7 @@ Result<void> check_sizes(const CLI::App& verb) {
 
 }  // namespace
 
-CommandLine::CommandLine(Words typed) : words(std::move(typed)) {
+CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
   app.name("ration");
   app.set_help_flag();
   app.require_subcommand(1);

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "cli/arguments.hpp"
 #include "cli/session.hpp"
-#include "cli/words.hpp"
 
 namespace ration::cli {
 
@@ -18,13 +18,13 @@ struct Nothing {};
 
 class CommandLine {
  public:
-  explicit CommandLine(Words typed);
+  explicit CommandLine(Arguments typed);
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
   CLI::App app;
   Session session;
-  Words words;
+  Arguments words;
 
   /// A verb of the table of verbs. `perform` gets the session and what was typed into the options.
   template <class Options, class Perform>

@@ -12,7 +12,7 @@
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "config/configuration.hpp"
-#include "config/text.hpp"
+#include "config/printer.hpp"
 #include "policy/configured_promises.hpp"
 
 namespace ration::cli {

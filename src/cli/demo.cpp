@@ -12,9 +12,9 @@
 #include <set>
 #include <thread>
 
+#include "cli/demo_node.hpp"
 #include "cli/launch.hpp"
 #include "cli/node_client.hpp"
-#include "cli/stage.hpp"
 #include "cli/verbs.hpp"
 
 namespace ration::cli {
@@ -53,14 +53,14 @@ std::string moments_text(const Scenario& scenario) {
 
 /// A command as it can be typed in another terminal.
 std::vector<std::string> of_demo(std::vector<std::string> words) {
-  words.emplace_back("--sim=" + Stage::name());
+  words.emplace_back("--sim=" + DemoNode::name());
   return words;
 }
 
 class Play {
  public:
-  Play(const Session& session, const DemoOptions& options, const Scenario& scenario, Stage& stage, NodeClient& daemon)
-      : session_(session), options_(options), scenario_(scenario), stage_(stage), daemon_(daemon) {}
+  Play(const Session& session, const DemoOptions& options, const Scenario& scenario, DemoNode& node, NodeClient& daemon)
+      : session_(session), options_(options), scenario_(scenario), node_(node), daemon_(daemon) {}
 
   void introduce() {
     const auto snapshot = daemon_.get("/api/v1/snapshot");
@@ -70,11 +70,11 @@ class Play {
         snapshot ? devices_text(*snapshot) : scenario_.node, counted(tenants.size(), "tenant"),
         counted(scenario_.programs.size(), "program"), options_.seed);
     say("  {}: {}", scenario_.name, scenario_.about);
-    say("  dashboard  {}", stage_.link());
-    say("             (that link works once; to change limits in another browser: token {})", stage_.token());
-    say("  terminal   ration ps --sim={}", Stage::name());
+    say("  dashboard  {}", node_.link());
+    say("             (that link works once; to change limits in another browser: token {})", node_.token());
+    say("  terminal   ration ps --sim={}", DemoNode::name());
     if (!scenario_.moments.empty()) say("  {}", moments_text(scenario_));
-    if (!scenario_.try_this.empty()) say("  try:  {} --sim={}", scenario_.try_this, Stage::name());
+    if (!scenario_.try_this.empty()) say("  try:  {} --sim={}", scenario_.try_this, DemoNode::name());
     say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed, fmt::join(scenario_names(), "|"));
   }
 
@@ -84,16 +84,16 @@ class Play {
     int outcome = 0;
     while (interrupted == 0 && (!end || elapsed() < *end)) {
       while (next_program_ < scenario_.programs.size() && scenario_.programs[next_program_].start <= elapsed()) {
-        stage_.start(scenario_.programs[next_program_], options_.speed,
-                     options_.seed + static_cast<unsigned>(next_program_));
+        node_.start(scenario_.programs[next_program_], options_.speed,
+                    options_.seed + static_cast<unsigned>(next_program_));
         ++next_program_;
       }
       for (std::size_t number = 0; number < scenario_.commands.size(); ++number) step(number);
       tell_events();
       note_who_waits();
-      for (const auto& [name, code] : stage_.take_ended()) {
+      for (const auto& [name, code] : node_.take_ended()) {
         if (code < 125 || code > 127) continue;  // its own end is an event
-        say("{}  {} could not be run: {}", clock_text(), name, stage_.last_words(name));
+        say("{}  {} could not be run: {}", clock_text(), name, node_.last_words(name));
         outcome = 1;
       }
       std::this_thread::sleep_for(kBeat);
@@ -186,7 +186,7 @@ class Play {
   const Session& session_;
   const DemoOptions& options_;
   const Scenario& scenario_;
-  Stage& stage_;
+  DemoNode& node_;
   NodeClient& daemon_;
   Clock::time_point begun_;
   Clock::time_point next_try_;
@@ -218,15 +218,15 @@ Result<int> demo(const Session& outer, const DemoOptions& options) {
   }
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, [](int) { interrupted = 1; });
   ::signal(SIGPIPE, SIG_IGN);
-  const auto stage = Stage::open(*scenario);
-  if (!stage) return tl::unexpected(stage.error());
+  const auto node = DemoNode::open(*scenario);
+  if (!node) return tl::unexpected(node.error());
   Session session = outer;
   session.simulated = true;
   session.simulated_node = scenario->node;
-  session.socket = (*stage)->socket();
+  session.socket = (*node)->socket();
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
-  Play play(session, options, *scenario, **stage, *daemon);
+  Play play(session, options, *scenario, **node, *daemon);
   play.introduce();
   const int outcome = play.play(end);
   if (interrupted == 0) play.show({"ps"});

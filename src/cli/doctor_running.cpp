@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <ctime>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/time.hpp"
 #include "cli/doctor_findings.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -20,11 +19,9 @@ namespace {
 
 /// Seconds since a time such as 2026-01-14T12:03:58.214Z; absent: it is none.
 std::optional<double> seconds_since(const std::string& text) {
-  std::tm time{};
-  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
-  if (rest == nullptr) return std::nullopt;
-  const double then = static_cast<double>(::timegm(&time)) + std::strtod(rest, nullptr);
-  return static_cast<double>(unix_time_ns()) / 1e9 - then;
+  const auto then = parse_time(text);
+  if (!then) return std::nullopt;
+  return static_cast<double>(unix_time_ns()) / 1e9 - static_cast<double>(*then) / 1e3;
 }
 
 }  // namespace

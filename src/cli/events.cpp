@@ -12,6 +12,7 @@
 #include "base/command.hpp"
 #include "base/command_json.hpp"
 #include "base/strings.hpp"
+#include "base/time.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 

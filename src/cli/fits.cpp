@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/command.hpp"
+#include "base/utf8.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
@@ -43,8 +44,8 @@ std::string holders_on(const Session& session, const json& snapshot, int gpu) {
     if (!row.at("workload").is_string()) {
       const json& process = row.at("processes").at(0);
       const std::string command = process.at("command").is_string() ? " " + process["command"].get<std::string>() : "";
-      parts.push_back(fmt::format("not governed: pid {}{} ({}) {}", process.at("pid").get<int>(), command.substr(0, 61),
-                                  row.value("user", "n/a"),
+      parts.push_back(fmt::format("not governed: pid {}{} ({}) {}", process.at("pid").get<int>(),
+                                  shortened(command, 61), row.value("user", "n/a"),
                                   session.size(known_bytes(row, "used_bytes"), "the driver does not say")));
       continue;
     }

@@ -45,7 +45,7 @@ namespace {
 
 Result<json> read_answer(http::Response response, std::span<const std::string_view> passed_over = {}) {
   if (response.status >= 200 && response.status < 300) return data_of(std::move(response.body), passed_over);
-  return tl::unexpected(http::error_of({response.status, std::move(response.body), {}}));
+  return tl::unexpected(http::error_of({response.status, std::move(response.body)}));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <iterator>
 #include <map>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -18,6 +18,7 @@
 #include "cli/other_versions.hpp"
 #include "cli/verbs.hpp"
 #include "node/api/explain.hpp"
+#include "rows/order.hpp"
 
 namespace ration::cli {
 namespace {
@@ -187,32 +188,17 @@ bool is_named(const json& row, const std::string& name) {
 }
 
 /// E1431. `-used,name`: the largest first, then by name.
-Result<void> sort_rows(json& rows, const std::string& text) {
-  constexpr std::pair<std::string_view, const char*> kFields[] = {
-      {"name", "workload"},   {"tenant", "tenant"},     {"user", "user"},       {"gpu", "gpu"},
-      {"used", "used_bytes"}, {"limit", "limit_bytes"}, {"peak", "peak_bytes"}, {"denied", "denials"}};
-  std::vector<std::pair<const char*, bool>> keys;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string_view word = std::string_view(text).substr(at, end - at);
-    const bool down = word.starts_with('-');
-    if (down) word.remove_prefix(1);
-    const auto* const field =
-        std::find_if(std::begin(kFields), std::end(kFields), [&](const auto& each) { return each.first == word; });
-    if (field == std::end(kFields))
-      return fail("E1431", fmt::format("nothing can be sorted by '{}'.", word),
-                  "ration ps --sort=-used,name   of name, tenant, user, gpu, used, limit, peak, denied", 2);
-    keys.emplace_back(field->second, down);
-    at = end + 1;
-  }
-  auto& list = rows.get_ref<json::array_t&>();
-  std::stable_sort(list.begin(), list.end(), [&](const json& left, const json& right) {
-    for (const auto& [field, down] : keys) {
-      const json one = left.value(field, json()), other = right.value(field, json());
-      if (one != other) return down ? other < one : one < other;
-    }
-    return false;
-  });
+Result<void> sort_rows(json& list, const std::string& text) {
+  if (text.empty()) return {};
+  const auto order = rows::Order::parse(text);
+  if (!order) return tl::unexpected(order.error());
+  const std::vector<rows::Row> all = rows::read_snapshot({{"workloads", list}}).rows;
+  std::vector<const rows::Row*> sorted;
+  for (const rows::Row& row : all) sorted.push_back(&row);
+  order->sort(sorted);
+  json result = json::array();
+  for (const rows::Row* row : sorted) result.push_back(std::move(list[static_cast<std::size_t>(row - all.data())]));
+  list = std::move(result);
   return {};
 }
 
@@ -265,8 +251,9 @@ void print_rows(const Session& session, const json& rows, bool of_one_node, cons
 Result<int> ps_once(const Session& session, const PsOptions& options) {
   const std::string& gpu = options.gpu;
   const bool as_json = session.format() == Format::kJson;
-  auto snapshot = as_json ? node_snapshot(session, node::kAllProcesses, {}, options.filter)
-                          : node_snapshot(session, 1, kNotShown, options.filter);
+  std::span<const std::string_view> not_shown = kNotShown;
+  if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
+  auto snapshot = node_snapshot(session, as_json ? node::kAllProcesses : 1, not_shown, options.filter);
   if (!snapshot) return tl::unexpected(snapshot.error());
   json devices = snapshot->at("devices"), rows = std::move(snapshot->at("workloads"));
   if (!gpu.empty()) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/text.hpp"
+#include "config/printer.hpp"
 
 namespace ration::cli {
 namespace {

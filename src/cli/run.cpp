@@ -14,6 +14,7 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "base/time.hpp"
 #include "cli/admission.hpp"
 #include "cli/container_edits.hpp"
 #include "cli/guarded.hpp"

@@ -1,6 +1,7 @@
 // `ration set --schedule`: limits of tenants that change with the hour.
 #include <fmt/format.h>
 
+#include "base/strings.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 
@@ -22,10 +23,10 @@ tl::unexpected<Error> unreadable(const std::string& text) {
 
 /// `NAME=[DAYS ]FROM-TO:TENANT=SIZE,…` or `NAME=off`. What the parts mean, the daemon checks.
 Result<Typed> parse(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return unreadable(text);
-  Typed typed{text.substr(0, equals), nullptr};
-  std::string rest = text.substr(equals + 1);
+  const auto named = split_once(text, '=');
+  if (!named || named->first.empty()) return unreadable(text);
+  Typed typed{std::string(named->first), nullptr};
+  std::string rest(named->second);
   if (rest == "off") return typed;
   std::string days;
   if (const std::size_t space = rest.find(' '); space != std::string::npos) {
@@ -39,13 +40,10 @@ Result<Typed> parse(const std::string& text) {
     if (colon == std::string::npos) return unreadable(text);
   }
   json set = json::object();
-  for (std::size_t at = colon + 1; at <= rest.size();) {
-    const std::size_t end = std::min(rest.find(',', at), rest.size());
-    const std::string part = rest.substr(at, end - at);
-    const std::size_t is = part.find('=');
-    if (is == std::string::npos || is == 0 || is + 1 == part.size()) return unreadable(text);
-    if (!set.emplace(part.substr(0, is), part.substr(is + 1)).second) return unreadable(text);
-    at = end + 1;
+  for (const std::string_view part : ration::split(std::string_view(rest).substr(colon + 1), ',')) {
+    const auto limit = split_once(part, '=');
+    if (!limit || limit->first.empty() || limit->second.empty()) return unreadable(text);
+    if (!set.emplace(limit->first, limit->second).second) return unreadable(text);
   }
   typed.wish = {{"when", rest.substr(0, colon)}, {"days", days}, {"set", std::move(set)}};
   return typed;

@@ -10,7 +10,7 @@
 
 #include "cli/container_edits.hpp"
 #include "cli/context.hpp"
-#include "cli/stage.hpp"
+#include "cli/demo_node.hpp"
 #include "cli/verbs.hpp"
 #include "config/configuration.hpp"
 #include "node/daemon.hpp"

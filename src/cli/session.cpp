@@ -1,6 +1,5 @@
 #include "cli/session.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 
 #include "base/clock.hpp"
@@ -17,17 +15,13 @@
 #include "base/gpu_models.hpp"
 #include "base/own_folder.hpp"
 #include "base/printable.hpp"
+#include "base/time.hpp"
+#include "base/utf8.hpp"
 #include "cli/simulated.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::cli {
 namespace {
-
-// Letters, not bytes: `·` and `→` take one column.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char letter) { return (letter & 0xc0) != 0x80; }));
-}
 
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -155,15 +149,15 @@ void Table::print(Format format) const {
   }
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t most = width(columns_[i].title);
-    for (const auto& row : rows_) most = std::max(most, width(row[i]));
+    std::size_t most = count_characters(columns_[i].title);
+    for (const auto& row : rows_) most = std::max(most, count_characters(row[i]));
     widths.push_back(most);
   }
   const auto line = [&](const auto& cell_of) {
     std::string text;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const std::string cell = cell_of(i);
-      const std::string pad(widths[i] - width(cell), ' ');
+      const std::string pad(widths[i] - count_characters(cell), ' ');
       text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);
     }
     text.erase(text.find_last_not_of(' ') + 1);
@@ -171,11 +165,6 @@ void Table::print(Format format) const {
   };
   line([&](std::size_t i) { return columns_[i].title; });
   for (const auto& row : rows_) line([&](std::size_t i) { return row[i]; });
-}
-
-std::string utc(std::uint64_t nanoseconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(nanoseconds / 1'000'000'000U)),
-                     nanoseconds / 1'000'000U % 1000);
 }
 
 Result<std::string> library_folder(const std::string& kind) {

@@ -81,9 +81,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// `2026-01-14T12:03:58.214Z`.
-[[nodiscard]] std::string utc(std::uint64_t nanoseconds);
-
 /// Folder of the guard (`shim`) or the simulator (`sim`), beside this program. E1406.
 [[nodiscard]] Result<std::string> library_folder(const std::string& kind);
 /// A program that comes with ration, beside this one.

@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 
+#include "base/strings.hpp"
 #include "machine/enforcement.hpp"
 
 namespace ration::cli {
@@ -141,14 +142,11 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
   std::set<int> wanted = around.versions;
   if (!automatic) {
     wanted.clear();
-    for (std::size_t begin = 0; begin <= versions.size();) {
-      const std::size_t comma = std::min(versions.find(',', begin), versions.size());
-      const std::string one = versions.substr(begin, comma - begin);
-      begin = comma + 1;
-      if (one.empty() || one.size() > 3 || one.find_first_not_of("0123456789") != std::string::npos)
+    for (const std::string_view one : ration::split(versions, ',')) {
+      if (one.empty() || one.size() > 3 || one.find_first_not_of("0123456789") != std::string_view::npos)
         return fail("E1426", fmt::format("'{}' is not a CUDA version.", versions), "--sim-cuda 12, 13, auto or none",
                     2);
-      wanted.insert(std::stoi(one));
+      wanted.insert(std::stoi(std::string(one)));
     }
   }
   const std::set<int> simulated = simulated_versions(driver_folder);

@@ -5,6 +5,7 @@
 
 #include "base/command.hpp"
 #include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "cli/fields.hpp"
 #include "cli/node_access.hpp"
 #include "cli/verbs.hpp"
@@ -15,22 +16,13 @@
 namespace ration::cli {
 namespace {
 
-std::vector<std::string> split_words(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    words.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return words;
-}
-
 Result<std::vector<policy::Slice>> named(const machine::Device& device, const std::vector<Bytes>& shares,
                                          const SplitOptions& options) {
-  auto names = split_words(options.names);
-  if (names.empty()) {
+  std::vector<std::string> names;
+  if (options.names.empty())
     for (std::size_t i = 0; i < shares.size(); ++i) names.push_back(fmt::format("{}.{}", device.index, i));
-  }
+  else
+    for (const std::string_view name : ration::split(options.names, ',')) names.emplace_back(name);
   if (names.size() != shares.size()) {
     return fail("E1607", fmt::format("{} for {}.", counted(names.size(), "name"), counted(shares.size(), "slice")),
                 "Give one name a slice: --names a,b", 2);

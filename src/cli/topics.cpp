@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/reference.hpp"
-#include "config/text.hpp"
+#include "config/printer.hpp"
 #include "config/variables.hpp"
 
 namespace ration::cli {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/time.hpp"
 #include "cli/admission.hpp"
 #include "cli/node_client.hpp"
 #include "cli/other_versions.hpp"

@@ -10,6 +10,7 @@
 #include "base/command.hpp"
 #include "base/printable.hpp"
 #include "base/stable_hash.hpp"
+#include "base/utf8.hpp"
 #include "cli/admission.hpp"
 #include "cli/guarded.hpp"
 #include "cli/simulated.hpp"
@@ -157,8 +158,8 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
 }
 
 std::string workload_name(const RunOptions& options) {
-  const std::string base = std::filesystem::path(options.program.front()).filename().string().substr(0, 40);
-  std::string name = !options.wish.name.empty() ? options.wish.name : base.empty() ? "run" : base;
+  const std::string base = std::filesystem::path(options.program.front()).filename();
+  std::string name(!options.wish.name.empty() ? options.wish.name : base.empty() ? "run" : shortened(base, 40));
   name = printable(std::move(name), '_');
   std::replace_if(
       name.begin(), name.end(), [](char letter) { return static_cast<unsigned char>(letter) <= 0x20 || letter == ','; },

@@ -18,13 +18,10 @@ bool any_fits(const Patterns& patterns, const std::string& text) {
 
 /// Units are the folders of a control group's path: `jupyterhub` fits /system.slice/jupyterhub.service/x.
 bool service_fits(const Patterns& patterns, const std::string& cgroup) {
-  for (std::size_t at = 0; at < cgroup.size();) {
-    const std::size_t end = std::min(cgroup.find('/', at), cgroup.size());
-    const std::string unit = cgroup.substr(at, end - at);
-    at = end + 1;
-    if (any_fits(patterns, unit) || any_fits(patterns, unit.substr(0, unit.rfind('.')))) return true;
-  }
-  return false;
+  const auto parts = split(cgroup, '/');
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view unit) {
+    return any_fits(patterns, std::string(unit)) || any_fits(patterns, std::string(unit.substr(0, unit.rfind('.'))));
+  });
 }
 
 std::vector<bool> answers(const Match& match, const Subject& subject) {

@@ -32,9 +32,9 @@ int digits(std::string_view text, std::size_t longest) {
 
 /// `07:30` in minutes, -1: something else.
 int minute_of_day(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos || text.size() != colon + 3) return -1;
-  const int hour = digits(text.substr(0, colon), 2), minute = digits(text.substr(colon + 1), 2);
+  const auto parts = split_once(text, ':');
+  if (!parts || parts->second.size() != 2) return -1;
+  const int hour = digits(parts->first, 2), minute = digits(parts->second, 2);
   if (hour < 0 || minute < 0 || minute > 59 || hour * 60 + minute > 24 * 60) return -1;
   return hour * 60 + minute;
 }
@@ -84,12 +84,11 @@ bool is_currency(std::string_view text) {
 
 Result<Price> parse_price(std::string_view text) {
   const auto no_price = [&] { return wrong(text, "a price", "Prices look like 0.031 EUR/GiB·h."); };
-  const std::size_t slash = text.find('/');
-  if (slash == std::string_view::npos) return no_price();
-  const std::string_view unit = text.substr(slash + 1);
+  const auto parts = split_once(text, '/');
+  if (!parts) return no_price();
   constexpr std::array<std::string_view, 4> kUnits{"GiB·h", "GiB*h", "GiB-h", "GiBh"};
-  if (std::find(kUnits.begin(), kUnits.end(), unit) == kUnits.end()) return no_price();
-  const std::string_view left = trimmed(text.substr(0, slash));
+  if (std::find(kUnits.begin(), kUnits.end(), parts->second) == kUnits.end()) return no_price();
+  const std::string_view left = trimmed(parts->first);
   const std::size_t number_end = std::min(left.find_first_not_of("0123456789."), left.size());
   const std::string_view number = left.substr(0, number_end);
   const std::size_t point = std::min(number.find('.'), number.size());
@@ -105,9 +104,8 @@ Result<Price> parse_price(std::string_view text) {
 }
 
 Result<Hours> parse_hours(std::string_view text) {
-  const std::size_t dash = text.find('-');
-  if (dash != std::string_view::npos) {
-    const Hours hours{minute_of_day(text.substr(0, dash)), minute_of_day(text.substr(dash + 1))};
+  if (const auto parts = split_once(text, '-')) {
+    const Hours hours{minute_of_day(parts->first), minute_of_day(parts->second)};
     if (hours.from >= 0 && hours.from < 24 * 60 && hours.to >= 0 && hours.from != hours.to) return hours;
   }
   return wrong(text, "a time of the day", "Write 22:00-07:00; the whole day is 00:00-24:00.");
@@ -115,13 +113,10 @@ Result<Hours> parse_hours(std::string_view text) {
 
 Result<Days> parse_days(std::string_view text) {
   Days days;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view part = trimmed(text.substr(at, end - at));
-    at = end + 1;
-    const std::size_t dash = part.find('-');
-    const int first = weekday(part.substr(0, dash));
-    const int last = dash == std::string_view::npos ? first : weekday(part.substr(dash + 1));
+  for (const std::string_view part : split(text, ',')) {
+    const std::string_view entry = trimmed(part);
+    const auto ends = split_once(entry, '-');
+    const int first = weekday(ends ? ends->first : entry), last = ends ? weekday(ends->second) : first;
     if (first < 0 || last < 0) return wrong(text, "days of the week", "Write mon-fri, or sat,sun.");
     for (int day = first;; day = (day + 1) % 7) {
       days.set(static_cast<std::size_t>(day));

@@ -53,16 +53,6 @@ ByteTime parse_byte_seconds(const std::string& text) {
 
 double gib_hours(ByteTime amount) { return static_cast<double>(amount.byte_ms()) / kGibHour; }
 
-std::string rfc3339(TimeMs time) {
-  const std::chrono::sys_time<std::chrono::milliseconds> instant{std::chrono::milliseconds{time}};
-  const auto day = std::chrono::floor<std::chrono::days>(instant);
-  const std::chrono::year_month_day date{day};
-  const auto ms = (instant - day).count();
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), ms / kHourMs,
-                     ms / kMinuteMs % 60, ms / kSecondMs % 60, ms % kSecondMs);
-}
-
 TimeMs month_start(int year, int month) {
   year += (month - 1) / 12;
   month = (month - 1) % 12 + 1;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.hpp"
+#include "base/time.hpp"
 
 namespace ration::history {
 
@@ -62,8 +63,7 @@ class ByteTime {
 /// For people and for prices per GiB·h; rounded to a double.
 [[nodiscard]] double gib_hours(ByteTime amount);
 
-/// `2026-01-14T12:03:58.214Z`.
-[[nodiscard]] std::string rfc3339(TimeMs time);
+using ration::rfc3339;
 
 /// First millisecond of a UTC month; `month` may be 13 (January of the next year).
 [[nodiscard]] TimeMs month_start(int year, int month);

@@ -92,9 +92,6 @@ class History {
   /// Seals a month (`2026-01`, UTC). E1914: no month, or not over and recorded; E1915: closed already.
   [[nodiscard]] Result<ClosedPeriod> close_period(const std::string& name, TimeMs now);
 
-  /// A correction of a closed month: a line of its own. E1914 when the month is not closed.
-  [[nodiscard]] Result<Adjustment> adjust(Adjustment adjustment);
-
   /// Reads the whole file and sets it aside if it contradicts itself; false then. For a Reader that met damage.
   [[nodiscard]] bool check();
   /// The same, where the file was changed by anybody but this.

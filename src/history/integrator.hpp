@@ -105,7 +105,6 @@ class Integrator {
   [[nodiscard]] Pending& pending() noexcept { return pending_; }
   /// The last sample; its time is the mark up to which everything is counted.
   [[nodiscard]] const Instant& last() const noexcept { return last_; }
-  [[nodiscard]] bool started() const noexcept { return started_; }
 
  private:
   void hold(TimeMs from, TimeMs to, const Instant& now);

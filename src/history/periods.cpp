@@ -120,23 +120,4 @@ Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) 
   return period;
 }
 
-Result<Adjustment> History::adjust(Adjustment adjustment) {
-  if (auto month = month_of(adjustment.period); !month) return tl::unexpected(month.error());
-  if (!read_period(database_, adjustment.period)) {
-    if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-    return fail("E1914", fmt::format("{} is not closed, there is nothing to correct.", adjustment.period),
-                command({"report", "close", adjustment.period}));
-  }
-  {
-    Statement insert(database_,
-                     "INSERT INTO adjustments(period, made, tenant, workload, byte_seconds, reason, actor) "
-                     "VALUES(?, ?, ?, ?, ?, ?, ?) RETURNING id");
-    insert.with(adjustment.period, adjustment.made, adjustment.tenant, adjustment.workload,
-                byte_seconds(adjustment.amount), adjustment.reason, adjustment.by);
-    if (insert.row()) adjustment.id = insert.integer(0);
-  }
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  return adjustment;
-}
-
 }  // namespace ration::history

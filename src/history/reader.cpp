@@ -158,23 +158,4 @@ Result<std::vector<PastRun>> Reader::past_runs(std::size_t runs) {
   return past;
 }
 
-Result<ClosedPeriod> Reader::period(const std::string& name) {
-  auto period = read_period(database_, name);
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  if (!period) return fail("E1914", fmt::format("{} is not closed.", name), command({"report", "close", name}));
-  return *period;
-}
-
-Result<std::vector<Adjustment>> Reader::adjustments(const std::string& period) {
-  auto adjustments = read_adjustments(database_, period, period);
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  return adjustments;
-}
-
-Result<TimeMs> Reader::recorded_to() {
-  const TimeMs time = read_mark(database_, "recorded_to");
-  if (auto good = database_.outcome(); !good) return tl::unexpected(good.error());
-  return time;
-}
-
 }  // namespace ration::history

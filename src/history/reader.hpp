@@ -69,13 +69,6 @@ class Reader {
   /// Those among the newest `runs` that ended with 0, in the order in which they ended.
   [[nodiscard]] Result<std::vector<PastRun>> past_runs(std::size_t runs);
 
-  /// E1914 when the month is not closed.
-  [[nodiscard]] Result<ClosedPeriod> period(const std::string& name);
-  [[nodiscard]] Result<std::vector<Adjustment>> adjustments(const std::string& period);
-
-  /// Up to where everything is counted.
-  [[nodiscard]] Result<TimeMs> recorded_to();
-
  private:
   explicit Reader(Database database) : database_(std::move(database)) {}
   template <typename Answer>

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/labels.hpp"
 #include "history/periods.hpp"
 
 namespace ration::history {
@@ -15,14 +16,9 @@ namespace {
 constexpr __int128 kCent = kByteMsPerGibHour * 10'000'000;
 
 std::string label_value(const std::string& labels, const std::string& key) {
-  std::size_t at = 0;
-  while (at < labels.size()) {
-    const std::size_t end = std::min(labels.find(',', at), labels.size());
-    if (labels.compare(at, key.size(), key) == 0 && at + key.size() < end && labels[at + key.size()] == '=')
-      return labels.substr(at + key.size() + 1, end - at - key.size() - 1);
-    at = end + 1;
-  }
-  return fmt::format("(without {})", key);
+  const auto all = parse_labels(labels);
+  const auto found = all.find(key);
+  return found != all.end() ? found->second : fmt::format("(without {})", key);
 }
 
 std::string device_of(const Charges& charges, const ChargeLine& line) {

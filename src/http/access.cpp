@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "http/grammar.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 namespace {

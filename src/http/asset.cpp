@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "http/grammar.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 namespace {

@@ -14,8 +14,6 @@
 #include <random>
 #include <utility>
 
-#include "base/strings.hpp"
-
 namespace ration::http {
 namespace {
 
@@ -73,18 +71,11 @@ struct Client::Exchange {
   int interruption = -1;
   http_parser parser{};
   Answer answer;
-  std::string name, value;
-  bool value_begun = false, complete = false, stopped = false, too_large = false;
+  bool complete = false, stopped = false, too_large = false;
   const std::function<bool(const StreamEvent&)>* taken = nullptr;
   EventReader reader;
 
   static Exchange& self(http_parser* parser) { return *static_cast<Exchange*>(parser->data); }
-
-  void finish_header() {
-    if (!value_begun) return;
-    answer.headers.emplace_back(lower(std::exchange(name, {})), std::exchange(value, {}));
-    value_begun = false;
-  }
 
   int on_body(std::string_view part) {
     if (taken != nullptr && answer.status == 200) {
@@ -100,18 +91,7 @@ struct Client::Exchange {
 
   static http_parser_settings settings() {
     http_parser_settings calls{};
-    calls.on_header_field = [](http_parser* parser, const char* at, std::size_t size) {
-      self(parser).finish_header();
-      self(parser).name.append(at, size);
-      return 0;
-    };
-    calls.on_header_value = [](http_parser* parser, const char* at, std::size_t size) {
-      self(parser).value_begun = true;
-      self(parser).value.append(at, size);
-      return 0;
-    };
     calls.on_headers_complete = [](http_parser* parser) {
-      self(parser).finish_header();
       self(parser).answer.status = static_cast<int>(parser->status_code);
       return 0;
     };
@@ -152,12 +132,6 @@ struct Client::Exchange {
     return {};
   }
 };
-
-std::string_view Answer::header(std::string_view name) const noexcept {
-  for (const auto& [key, value] : headers)
-    if (key == name) return value;
-  return {};
-}
 
 Error error_of(const Answer& answer) {
   Error error{"E1508", fmt::format("the daemon answered with status {}", answer.status), "",

@@ -20,10 +20,8 @@ namespace ration::http {
 struct Answer {
   int status = 0;
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
 
   [[nodiscard]] bool ok() const noexcept { return status >= 200 && status < 300; }
-  [[nodiscard]] std::string_view header(std::string_view name) const noexcept;
 };
 
 using ExtraHeaders = std::vector<std::pair<std::string, std::string>>;

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/strings.hpp"
+#include "http/grammar.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "base/file_lock.hpp"
 #include "base/strings.hpp"
-#include "http/text.hpp"
+#include "http/grammar.hpp"
 
 namespace ration::http {
 namespace {

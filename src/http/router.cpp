@@ -3,21 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "http/text.hpp"
+#include "base/strings.hpp"
+#include "http/grammar.hpp"
 
 namespace ration::http {
 namespace {
-
-std::vector<std::string_view> split(std::string_view path) {
-  std::vector<std::string_view> parts;
-  path.remove_prefix(1);
-  for (;;) {
-    const std::size_t end = path.find('/');
-    parts.push_back(path.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    path.remove_prefix(end + 1);
-  }
-}
 
 bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
@@ -26,7 +16,7 @@ bool starts_with(std::string_view text, std::string_view start) { return text.su
 Pattern::Pattern(std::string_view text) {
   const auto wrong = [&] { return std::invalid_argument("no route pattern: " + std::string(text)); };
   if (!starts_with(text, "/")) throw wrong();
-  for (const std::string_view part : split(text)) {
+  for (const std::string_view part : split(text.substr(1), '/')) {
     if (!rest_.empty()) throw wrong();
     const std::size_t open = part.find('{'), close = part.find('}');
     if (open == std::string_view::npos) {
@@ -51,7 +41,7 @@ Pattern::Pattern(std::string_view text) {
 
 std::optional<Captures> Pattern::match(std::string_view path) const {
   if (!starts_with(path, "/")) return {};
-  const auto parts = split(path);
+  const auto parts = split(path.substr(1), '/');
   if (parts.size() < segments_.size() || (rest_.empty() && parts.size() != segments_.size())) return {};
   Captures captures;
   for (std::size_t i = 0; i < segments_.size(); ++i) {

@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.hpp"
 #include "base/units.hpp"
+#include "http/grammar.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 namespace {
@@ -27,22 +28,14 @@ tl::unexpected<Error> not_understood(const std::string& what, const std::string&
   return fail("E1510", what, fix, 2);
 }
 
-std::vector<std::string> parts(std::string_view list) {
-  std::vector<std::string> found;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    if (end > 0) found.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return found;
-}
-
 Result<Wish> read_wish(const Request& request, const StreamOptions& options) {
   Wish wish;
   std::string known;
   for (const auto& [topic, kind] : options.topics) known += (known.empty() ? "" : ",") + topic;
   const std::string* topics = request.parameter("topics");
-  for (const std::string& topic : parts(topics == nullptr ? known : *topics)) {
+  for (const std::string_view part : split(topics == nullptr ? known : *topics, ',')) {
+    if (part.empty()) continue;
+    const std::string topic(part);
     if (options.topics.count(topic) == 0)
       return not_understood(fmt::format("there is no topic '{}'", topic), "topics=" + known);
     wish.topics.insert(topic);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "base/strings.hpp"
 #include "driver/cuda_abi.hpp"
 #include "driver/nvml_abi.hpp"
 #include "machine/driver_library.hpp"
@@ -309,10 +310,8 @@ Result<Machine> query_devices(const std::string& driver_folder) {
 
 Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted) {
   std::vector<Device> chosen;
-  for (std::size_t at = 0; at <= wanted.size();) {
-    const std::size_t comma = std::min(wanted.find(',', at), wanted.size());
-    const std::string entry = wanted.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string_view word : split(wanted, ',')) {
+    const std::string entry(word);
     const auto by_name = [&](const Device& device) { return device.is_named(entry); };
     const auto found =
         entry == "auto"

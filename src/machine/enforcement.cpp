@@ -21,6 +21,7 @@
 #include <system_error>
 
 #include "base/file.hpp"
+#include "base/strings.hpp"
 #include "base/system_calls.hpp"
 #include "machine/elf_file.hpp"
 
@@ -39,12 +40,10 @@ std::string in_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* variable = std::getenv("PATH");
   const std::string path = variable != nullptr ? variable : "/bin:/usr/bin";
-  for (std::size_t at = 0; at <= path.size() && !program.empty();) {
-    const std::size_t colon = std::min(path.find(':', at), path.size());
-    const std::string folder = path.substr(at, colon - at);
-    at = colon + 1;
-    if (std::string candidate = (folder.empty() ? "." : folder) + "/" + program; can_start(candidate)) return candidate;
-  }
+  if (program.empty()) return "";
+  for (const std::string_view folder : split(path, ':'))
+    if (std::string candidate = std::string(folder.empty() ? "." : folder) + "/" + program; can_start(candidate))
+      return candidate;
   return "";
 }
 
@@ -303,8 +302,7 @@ std::string why_not_preloaded(const std::string& loader, const std::string& prog
   if (!listed) return fmt::format("its loader {} cannot be started", loader);
   for (const char* library : {"/libcuda.so.1", "/libnvidia-ml.so.1"}) {
     std::string entry;
-    std::istringstream entries(preload->second);
-    for (std::string each; std::getline(entries, each, ':');)
+    for (const std::string_view each : split(preload->second, ':'))
       if (entry.empty() && each.ends_with(library)) entry = each;
     if (entry.empty()) continue;
     if (const std::string missing = line_with(*listed, "not found", entry); !missing.empty())

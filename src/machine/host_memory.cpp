@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/strings.hpp"
+
 namespace ration::machine {
 namespace {
 
@@ -53,10 +55,11 @@ std::optional<GroupRoom> room_in_memory_group(const std::string& listed, const s
   std::optional<GroupRoom> room;
   std::istringstream lines(listed);
   for (std::string line; std::getline(lines, line);) {  // NUMBER:CONTROLLERS:PATH
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos || line[second + 1] != '/') continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string group = line.substr(second + 1);
+    const auto number = split_once(line, ':');
+    const auto parts = number ? split_once(number->second, ':') : std::nullopt;
+    if (!parts || !parts->second.starts_with('/')) continue;
+    const std::string controllers = "," + std::string(parts->first) + ",";
+    std::string group(parts->second);
     if (group == "/") group.clear();
     if (controllers == ",,")
       look_upwards(root, {"", "memory.max", "memory.current", "inactive_file"}, group, room);

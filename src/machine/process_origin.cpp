@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/utf8.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::machine {
@@ -103,7 +104,8 @@ Origin origin_of(std::int32_t pid) {
   Origin origin = origin_of_cgroup(cgroup);
   origin.command = content_of(folder + "/cmdline");
   std::replace(origin.command.begin(), origin.command.end(), '\0', ' ');
-  origin.command = origin.command.substr(0, origin.command.find_last_not_of(' ') + 1).substr(0, 200);
+  origin.command.resize(origin.command.find_last_not_of(' ') + 1);
+  origin.command = shortened(origin.command, 200);
   struct stat status {};
   if (::stat(folder.c_str(), &status) == 0) origin.user = user_name(status.st_uid);
   return origin;

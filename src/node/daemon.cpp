@@ -9,7 +9,8 @@
 
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
-#include "config/text.hpp"
+#include "base/time.hpp"
+#include "config/printer.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/state/promises.hpp"

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/labels.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/rules/alerts.hpp"
@@ -137,7 +138,7 @@ std::string Engine::tenant_of(const Workload& workload) {
   subject.user = workload.user;
   subject.uid = workload.owner;
   subject.groups = machine::groups_of(workload.owner);
-  subject.labels = labels_of(workload.book.labels);
+  subject.labels = parse_labels(workload.book.labels);
   // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
   const auto& tenants = state_.configuration.tenants;
   const bool names_a_tenant =

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "http/grammar.hpp"
 #include "http/problem.hpp"
-#include "http/text.hpp"
 #include "machine/user_names.hpp"
 #include "node/api/event_view.hpp"
 #include "node/events/workload_events.hpp"

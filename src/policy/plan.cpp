@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/command.hpp"
+#include "base/labels.hpp"
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
@@ -34,10 +35,8 @@ Result<void> parse_on_deny(const std::string& text, Plan& plan) {
 
 Result<void> join_labels(const std::vector<std::string>& labels, std::string& out) {
   for (const std::string& label : labels) {
-    const auto equals = label.find('=');
-    if (equals == 0 || equals == std::string::npos || label.find(',') != std::string::npos || !is_printable(label)) {
+    if (!is_label(label))
       return fail("E1415", fmt::format("'{}' is not a label.", printable(label)), "Write --label key=value.", 2);
-    }
     out += (out.empty() ? "" : ",") + label;
   }
   if (out.size() > 255) return fail("E1415", "the labels are longer than 255 letters together.", "Shorten them.", 2);

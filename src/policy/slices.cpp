@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/command.hpp"
+#include "base/strings.hpp"
 #include "base/units.hpp"
 
 namespace ration::policy {
@@ -106,12 +107,9 @@ const ledger::StoredBook* occupant(const std::vector<ledger::StoredBook>& books,
 Result<std::vector<Bytes>> parse_shares(const machine::Device& device, const std::string& text) {
   std::vector<Bytes> shares;
   Bytes sum;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string entry = text.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string_view entry : split(text, ',')) {
     const bool rest = entry == "rest";
-    if (rest && at <= text.size())
+    if (rest && entry.end() != std::string_view(text).end())
       return fail("E1602", "'rest' can only be the last slice.", "--sizes 6GiB,6GiB,rest", 2);
     if (rest && sum >= device.total)
       return fail("E1602",
@@ -137,14 +135,11 @@ Result<std::vector<Bytes>> equal_shares(const machine::Device& device, int into)
 Result<std::vector<Bytes>> ratio_shares(const machine::Device& device, const std::string& text) {
   std::vector<std::uint64_t> parts;
   std::uint64_t sum = 0;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t colon = std::min(text.find(':', at), text.size());
-    const std::string entry = text.substr(at, colon - at);
-    at = colon + 1;
-    if (entry.empty() || entry.size() > 6 || entry.find_first_not_of("0123456789") != std::string::npos) {
+  for (const std::string_view entry : split(text, ':')) {
+    if (entry.empty() || entry.size() > 6 || entry.find_first_not_of("0123456789") != std::string_view::npos) {
       return fail("E1602", fmt::format("'{}' is not a ratio.", text), "--ratio 40:60", 2);
     }
-    parts.push_back(std::stoull(entry));
+    parts.push_back(std::stoull(std::string(entry)));
     sum += parts.back();
   }
   if (sum == 0) return fail("E1602", fmt::format("'{}' is not a ratio.", text), "--ratio 40:60", 2);

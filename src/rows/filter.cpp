@@ -8,6 +8,7 @@
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/utf8.hpp"
 
 namespace ration::rows {
 namespace {
@@ -40,7 +41,7 @@ class FilterParser {
     const auto whole = either(0);
     if (!whole) return tl::unexpected(whole.error());
     skip_blanks();
-    if (!rest_.empty()) return not_understood(fmt::format("'{}' is one too many in the filter.", rest_.substr(0, 20)));
+    if (!rest_.empty()) return not_understood(fmt::format("'{}' is one too many in the filter.", shortened(rest_, 20)));
     return std::move(filter_);
   }
 
@@ -166,7 +167,7 @@ class FilterParser {
     if (end == 0) {
       return not_understood(rest_.empty()
                                 ? fmt::format("the filter wants {} at its end.", what)
-                                : fmt::format("the filter wants {} instead of '{}'.", what, rest_.substr(0, 20)));
+                                : fmt::format("the filter wants {} instead of '{}'.", what, shortened(rest_, 20)));
     }
     std::string text(rest_.substr(0, end));
     rest_.remove_prefix(end);

@@ -18,6 +18,7 @@
 
 #include "base/command.hpp"
 #include "base/file.hpp"
+#include "base/strings.hpp"
 #include "base/system_calls.hpp"
 #include "base/units.hpp"
 #include "ledger/workload_book.hpp"
@@ -110,12 +111,9 @@ std::string ask_for_book() {
 /// Sets what the command said.
 void take_book() {
   const std::string variables = ask_for_book();
-  for (std::size_t at = 0; at < variables.size();) {
-    const std::string entry = variables.c_str() + at;
-    at += entry.size() + 1;
-    const std::size_t equals = entry.find('=');
-    if (equals != std::string::npos) ::setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
-  }
+  for (const std::string_view entry : split(variables, '\0'))
+    if (const auto parts = split_once(entry, '='))
+      ::setenv(std::string(parts->first).c_str(), std::string(parts->second).c_str(), 1);
 }
 
 pid_t activated_by = 0;  // the process that has the book's end to tell
@@ -192,11 +190,9 @@ std::optional<std::uint32_t> account_of_gpu(const ledger::Book& book, std::size_
   };
   const std::string visible = environment_text("CUDA_VISIBLE_DEVICES");
   if (visible.empty()) return known(number);
-  std::size_t begin = 0;
-  for (std::size_t skipped = 0; skipped < number && begin != std::string::npos; ++skipped)
-    if ((begin = visible.find(',', begin)) != std::string::npos) ++begin;
-  if (begin == std::string::npos) return std::nullopt;
-  const std::string entry = visible.substr(begin, visible.find(',', begin) - begin);
+  const auto entries = split(visible, ',');
+  if (number >= entries.size()) return std::nullopt;
+  const std::string entry(entries[number]);
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
   if (error == std::errc{} && end == entry.data() + entry.size()) return known(index);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <sstream>
 #include <string_view>
 
+#include "base/strings.hpp"
 #include "base/units.hpp"
 
 namespace ration::runtime {
@@ -39,12 +39,11 @@ void Environment::read_pytorch() {
   auto text = variable("PYTORCH_ALLOC_CONF");
   if (!text) text = variable("PYTORCH_CUDA_ALLOC_CONF");
   if (!text) return;
-  std::istringstream entries(*text);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    const std::size_t colon = entry.find(':');
-    if (colon == std::string::npos) continue;
-    const std::string key = entry.substr(0, colon), value = entry.substr(colon + 1);
-    const auto share = number(value);
+  for (const std::string_view entry : split(*text, ',')) {
+    const auto setting = split_once(entry, ':');
+    if (!setting) continue;
+    const auto [key, value] = *setting;
+    const auto share = number(std::string(value));
     const bool is_share = share && *share > 0 && *share <= 1;
     if (key == "backend" && value == "cudaMallocAsync") async = true;
     if (key == "garbage_collection_threshold" && is_share) reclaim_above = *share;
@@ -87,10 +86,7 @@ std::vector<std::size_t> parse_visible_list(const std::string& list, std::size_t
     for (std::size_t gpu = 0; gpu < count; ++gpu) result.push_back(gpu);
     return result;
   }
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', begin), list.size());
-    const std::string_view entry(list.data() + begin, comma - begin);
-    begin = comma + 1;
+  for (const std::string_view entry : split(list, ',')) {
     int id = -1;
     const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), id);
     if (error != std::errc() || end != entry.data() + entry.size()) {

@@ -362,7 +362,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
   for (std::size_t gpu = 0; gpu < logical_gpus.size(); ++gpu)
     logical_devices.push_back({"/device:GPU:" + std::to_string(gpu), "GPU"});
   initialized = true;
-  keeper = Keeper::start(
+  reclaimer = Reclaimer::start(
       [this] {
         try {
           (void)pressure.tell(0);

@@ -11,11 +11,11 @@
 
 #include "pool/allocator.hpp"
 #include "ration/runtime.hpp"
-#include "runtime/keeper.hpp"
 #include "runtime/own_workload.hpp"
 #include "runtime/physical.hpp"
 #include "runtime/plan.hpp"
 #include "runtime/pressure.hpp"
+#include "runtime/reclaimer.hpp"
 #include "runtime/recorded_streams.hpp"
 #include "runtime/tags.hpp"
 
@@ -54,7 +54,7 @@ struct Runtime::State {
   std::vector<runtime::LogicalGpu> logical_gpus;
   runtime::RecordedStreams recorded_streams;
   runtime::Pressure pressure;
-  std::unique_ptr<runtime::Keeper> keeper;  // ends before what it looks after
+  std::unique_ptr<runtime::Reclaimer> reclaimer;  // ends before what it looks after
 
   State();
   /// Locks it. RuntimeError in the child of a fork, once the driver was asked anything: neither its memory nor, maybe,

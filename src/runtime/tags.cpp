@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.hpp"
 #include "runtime/shares.hpp"
 
 namespace ration::runtime {
@@ -14,22 +15,7 @@ thread_local std::string own_tag;
 
 bool is_tag(const std::string& text) {
   constexpr std::size_t kMaxLength = 256;
-  if (text.size() > kMaxLength) return false;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const std::size_t length = first < 0x80   ? 1
-                               : first < 0xc2 ? 0
-                               : first < 0xe0 ? 2
-                               : first < 0xf0 ? 3
-                               : first < 0xf5 ? 4
-                                              : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    i += length;
-  }
-  return true;
+  return text.size() <= kMaxLength && is_utf8(text);
 }
 
 std::string exchange_tag(std::string tag) { return std::exchange(own_tag, std::move(tag)); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/utf8.hpp"
 #include "top/grid.hpp"
 
 namespace ration::top {
@@ -142,14 +143,13 @@ Pressed press_on_prompt(View& view, const Key& key) {
       view.prompt.reset();
       break;
     case Key::Kind::kBackspace:
-      while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0U) == 0x80U) text.pop_back();
-      if (!text.empty()) text.pop_back();
+      if (!text.empty()) text = shortened(text, text.size() - 1);
       break;
     case Key::Kind::kLetter:
       if (key.letter == 0x15)  // Ctrl-U, as in a shell
         text.clear();
       else if (key.letter >= 0x20 && key.letter != 0x7f && text.size() < kMaxInput)
-        text += utf8_of(key.letter);
+        text += to_utf8(key.letter);
       break;
     default:
       break;

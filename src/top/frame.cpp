@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/utf8.hpp"
 #include "top/frame_parts.hpp"
 
 namespace ration::top {
@@ -85,12 +86,8 @@ void draw_keys(Grid& grid, int row, const View& view) {
   if (view.prompt) {
     const int at = grid.put(row, 0, view.prompt->question, kBold);
     // The end of what is typed is what one looks at.
-    std::string text = view.prompt->text;
-    while (width_of(text) > std::max(1, grid.columns() - at - 1)) {
-      std::size_t letter = 1;
-      while (letter < text.size() && (static_cast<unsigned char>(text[letter]) & 0xc0U) == 0x80U) ++letter;
-      text.erase(0, letter);
-    }
+    std::string_view text = view.prompt->text;
+    while (width_of(text) > std::max(1, grid.columns() - at - 1)) take_character(text);
     const int behind = at + grid.put(row, at, text);
     grid.put(row, behind, " ", {Colour::kDefault, false, false, true});
     return;

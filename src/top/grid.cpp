@@ -7,6 +7,8 @@
 #include <cwchar>
 #include <utility>
 
+#include "base/utf8.hpp"
+
 namespace ration::top {
 namespace {
 
@@ -19,25 +21,6 @@ constexpr std::array<std::pair<char32_t, char>, 32> kInAscii{
      {U'▄', '-'}, {U'▅', '='}, {U'▆', '+'}, {U'▇', '*'}, {U'─', '-'}, {U'│', '|'},       {U'…', '~'}, {U'→', '>'},
      {U'—', '-'}, {U'–', '-'}, {U'×', 'x'}, {U'°', ' '}, {U'›', '>'}, {U'\u2019', '\''}, {U'↑', '^'}, {U'↓', 'v'}}};
 
-/// Takes one code point off the front of `text`; a byte that begins none is kUnreadable.
-char32_t next_letter(std::string_view& text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  text.remove_prefix(1);
-  if (first < 0x80) return first;
-  const std::size_t more = first >= 0xf0 && first < 0xf5 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
-  if (more == 0 || first >= 0xf5 || text.size() < more) return kUnreadable;
-  char32_t letter = first & (0x3fU >> more);
-  for (std::size_t i = 0; i < more; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xc0U) != 0x80U) return kUnreadable;
-    letter = letter << 6U | (byte & 0x3fU);
-  }
-  constexpr std::array<char32_t, 4> kSmallest{0, 0x80, 0x800, 0x10000};
-  if (letter < kSmallest[more] || letter > 0x10ffff || (letter >= 0xd800 && letter < 0xe000)) return kUnreadable;
-  text.remove_prefix(more);
-  return letter;
-}
-
 struct Shown {
   char32_t glyph;
   int width;  ///< 0: shows nothing
@@ -45,6 +28,7 @@ struct Shown {
 
 // Marks that change the direction of writing, and all else without a width, are left out: a cell holds one letter.
 Shown shown(char32_t letter, bool utf8) {
+  if (letter == kNoCharacter) letter = kUnreadable;
   if (letter >= 0x20 && letter < 0x7f) return {letter, 1};
   if (letter == U'\t' || letter == U'\n') return {U' ', 1};
   if (letter < 0x20 || (letter >= 0x7f && letter < 0xa0)) return {utf8 ? kUnreadable : U'?', 1};
@@ -88,7 +72,7 @@ int Grid::put(int row, int column, std::string_view text, Style style, int width
   };
   int taken = 0, last = 0;
   while (!text.empty()) {
-    const Shown letter = shown(next_letter(text), utf8_);
+    const Shown letter = shown(take_character(text), utf8_);
     if (letter.width == 0) continue;
     if (taken + letter.width > room) {
       if (room <= 0) return 0;
@@ -133,7 +117,7 @@ std::string Grid::text(bool colour) const {
       if (cell.glyph == 0) continue;
       const bool seen = cell.glyph != U' ' || (colour && cell.style.reverse);
       if (colour && seen && !(cell.style == now)) line += sgr(now = cell.style);
-      line += utf8_of(cell.glyph);
+      line += to_utf8(cell.glyph);
       if (seen) end = line.size();
     }
     line.resize(end);
@@ -145,18 +129,8 @@ std::string Grid::text(bool colour) const {
 
 int width_of(std::string_view text, bool utf8) {
   int width = 0;
-  while (!text.empty()) width += shown(next_letter(text), utf8).width;
+  while (!text.empty()) width += shown(take_character(text), utf8).width;
   return width;
-}
-
-std::string utf8_of(char32_t letter) {
-  const auto byte = [](char32_t value) { return static_cast<char>(static_cast<unsigned char>(value)); };
-  if (letter < 0x80) return {byte(letter)};
-  if (letter < 0x800) return {byte(0xc0U | letter >> 6U), byte(0x80U | (letter & 0x3fU))};
-  if (letter < 0x10000)
-    return {byte(0xe0U | letter >> 12U), byte(0x80U | (letter >> 6U & 0x3fU)), byte(0x80U | (letter & 0x3fU))};
-  return {byte(0xf0U | letter >> 18U), byte(0x80U | (letter >> 12U & 0x3fU)), byte(0x80U | (letter >> 6U & 0x3fU)),
-          byte(0x80U | (letter & 0x3fU))};
 }
 
 std::vector<std::string> wrapped(std::string_view text, int width) {
@@ -166,7 +140,7 @@ std::vector<std::string> wrapped(std::string_view text, int width) {
   std::size_t blank = std::string::npos;  // the last place to break at
   while (!text.empty()) {
     const std::string_view before = text;
-    const char32_t letter = next_letter(text);
+    const char32_t letter = take_character(text);
     if (letter == U'\n') {
       lines.push_back(std::exchange(line, {}));
       taken = 0, blank = std::string::npos;

@@ -60,9 +60,6 @@ class Grid {
 /// Columns that `text` takes in a grid.
 [[nodiscard]] int width_of(std::string_view text, bool utf8 = true);
 
-/// One code point as UTF-8.
-[[nodiscard]] std::string utf8_of(char32_t letter);
-
 /// `text` cut into lines of at most `width` columns, at blanks where there are some.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, int width);
 

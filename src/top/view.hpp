@@ -9,11 +9,13 @@
 
 #include "base/units.hpp"
 #include "rows/filter.hpp"
+#include "rows/order.hpp"
 #include "rows/rows.hpp"
 #include "top/history.hpp"
-#include "top/order.hpp"
 
 namespace ration::top {
+
+using namespace rows;  // what the live view shows
 
 /// What somebody has to be asked: the daemon, or the books.
 struct Request {

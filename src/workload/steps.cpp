@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/strings.hpp"
 #include "base/units.hpp"
 #include "workload/driver_calls.hpp"
 
@@ -113,13 +114,12 @@ Result<std::vector<Step>> read_steps(const std::vector<std::string>& words) {
   std::vector<Step> steps;
   for (const std::string& word : words) {
     Step step;
-    const std::size_t first = word.find(':'), second = word.find(':', first + 1);
-    if (first == std::string::npos) return tl::unexpected(not_a_step(word));
+    const auto parts = split(word, ':');
+    step.idle = parts.size() == 3 && parts[2] == "idle";
+    const auto time = parts.size() == 2 || step.idle ? parse_duration(parts[1]) : tl::unexpected(not_a_step(word));
+    if (!time) return tl::unexpected(not_a_step(word));
     step.more = word.front() == '+';
-    step.size = word.substr(step.more ? 1 : 0, first - (step.more ? 1 : 0));
-    const auto time = parse_duration(word.substr(first + 1, second == std::string::npos ? second : second - first - 1));
-    step.idle = second != std::string::npos;
-    if (!time || (step.idle && word.substr(second + 1) != "idle")) return tl::unexpected(not_a_step(word));
+    step.size = parts[0].substr(step.more ? 1 : 0);
     const Bytes some{std::uint64_t{1} << 40};
     if (const auto size = parse_size(step.size, some, some); !size && step.size != "0")
       return tl::unexpected(not_a_step(word));

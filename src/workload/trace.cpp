@@ -9,6 +9,8 @@
 #include <random>
 #include <unordered_map>
 
+#include "base/strings.hpp"
+
 namespace ration::workload {
 namespace {
 
@@ -51,12 +53,7 @@ Result<Trace> read_trace(const std::string& file) {
   std::string line;
   for (std::size_t number = 1; std::getline(stream, line); ++number) {
     if (number == 1 && line.rfind("t_us,", 0) == 0) continue;
-    std::vector<std::string> cells;
-    for (std::size_t at = 0; at <= line.size();) {
-      const std::size_t comma = std::min(line.find(',', at), line.size());
-      cells.push_back(line.substr(at, comma - at));
-      at = comma + 1;
-    }
+    const auto cells = split(line, ',');
     Event event;
     if (cells.size() < 4 || cells[1].size() != 1 || !read_number(cells[3], event.size)) {
       return fail("E1901", fmt::format("{}:{} is not `t_us,op,id,size,stream`.", path.string(), number),
@@ -64,8 +61,8 @@ Result<Trace> read_trace(const std::string& file) {
     }
     if (cells[1] == "a" && event.size > 0) {
       event.allocate = true;
-      event.id = live[cells[2]] = trace.blocks++;
-    } else if (const auto block = live.find(cells[2]); cells[1] == "f" && block != live.end()) {
+      event.id = live[std::string(cells[2])] = trace.blocks++;
+    } else if (const auto block = live.find(std::string(cells[2])); cells[1] == "f" && block != live.end()) {
       event.id = block->second;
       live.erase(block);
     } else {

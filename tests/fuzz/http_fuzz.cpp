@@ -7,10 +7,10 @@
 
 #include "http/access.hpp"
 #include "http/event_reader.hpp"
+#include "http/grammar.hpp"
 #include "http/parser.hpp"
 #include "http/router.hpp"
 #include "http/stream.hpp"
-#include "http/text.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "config/configuration.hpp"
-#include "config/text.hpp"
+#include "config/printer.hpp"
 
 using namespace ration::config;
 

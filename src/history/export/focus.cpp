@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/labels.hpp"
 #include "history/export/cells.hpp"
 #include "history/export/writers.hpp"
 #include "history/periods.hpp"
@@ -30,14 +31,7 @@ using Cell = std::function<void(CsvRow&, const Line&)>;
 std::string instant(TimeMs time) { return rfc3339(time).substr(0, 19) + "Z"; }
 
 std::string tags(const std::string& labels) {
-  nlohmann::json all = nlohmann::json::object();
-  for (std::size_t at = 0; at < labels.size();) {
-    const std::size_t end = std::min(labels.find(',', at), labels.size());
-    const std::string label = labels.substr(at, end - at);
-    if (const auto equals = label.find('='); equals != std::string::npos)
-      all[label.substr(0, equals)] = label.substr(equals + 1);
-    at = end + 1;
-  }
+  const nlohmann::json all = parse_labels(labels);
   return all.empty() ? std::string() : all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

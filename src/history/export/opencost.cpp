@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/labels.hpp"
 #include "history/export/writers.hpp"
 
 namespace ration::history {
@@ -34,13 +35,7 @@ nlohmann::json properties_of(const ExportFacts& facts, const RunFacts* run) {
   properties["controller"] = run->workload;
   properties["controllerKind"] = "workload";
   nlohmann::json labels = {{"user", run->user}};
-  for (std::size_t at = 0; at < run->labels.size();) {
-    const std::size_t end = std::min(run->labels.find(',', at), run->labels.size());
-    const std::string label = run->labels.substr(at, end - at);
-    if (const auto equals = label.find('='); equals != std::string::npos)
-      labels[label.substr(0, equals)] = label.substr(equals + 1);
-    at = end + 1;
-  }
+  for (const auto& [name, value] : parse_labels(run->labels)) labels[name] = value;
   properties["labels"] = std::move(labels);
   return properties;
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "http/text.hpp"
+#include "http/grammar.hpp"
 
 namespace ration::node {
 

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <ctime>
 
+#include "base/strings.hpp"
+#include "base/time.hpp"
 #include "base/units.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
@@ -45,32 +47,16 @@ Result<TimeMs> moment(const Request& request, const std::string& name, TimeMs st
     if (!span) return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
     return history::now_ms() - std::chrono::duration_cast<std::chrono::milliseconds>(*span).count();
   }
-  std::tm parts{};
-  const char* end = ::strptime(text->c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (end == nullptr) {
-    parts = {};
-    end = ::strptime(text->c_str(), "%Y-%m-%d", &parts);
-  }
-  if (end != nullptr && *end == '.')
-    for (++end; *end >= '0' && *end <= '9'; ++end) {
-    }
-  if (end == nullptr || (*end != '\0' && std::string(end) != "Z"))
-    return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
-  std::tm noon = parts;  // of that day, whatever a leap second does to the next
-  noon.tm_hour = 12;
-  (void)::timegm(&noon);
-  if (noon.tm_mday != parts.tm_mday)  // February 30 became March 2
-    return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
-  return static_cast<TimeMs>(::timegm(&parts)) * history::kSecondMs;
+  const auto time = parse_time(*text);
+  if (!time) return bad_parameter(name, *text, name + "=-6h, or 2026-01-14T12:00:00Z");
+  return *time;
 }
 
 std::vector<std::string> words(const std::string* text) {
   std::vector<std::string> list;
-  for (std::size_t at = 0; text != nullptr && at < text->size();) {
-    const std::size_t comma = std::min(text->find(',', at), text->size());
-    if (comma > at) list.push_back(text->substr(at, comma - at));
-    at = comma + 1;
-  }
+  if (text == nullptr) return list;
+  for (const std::string_view part : split(*text, ','))
+    if (!part.empty()) list.emplace_back(part);
   return list;
 }
 

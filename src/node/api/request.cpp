@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/time.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::node {

@@ -1,11 +1,12 @@
 #include "node/api/snapshot_json.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
 #include <algorithm>
+
+#include "base/time.hpp"
 
 namespace ration::node {
 namespace {
@@ -206,11 +207,6 @@ std::string array_text(const WriteRows& write_rows) {
 }
 
 }  // namespace
-
-std::string utc(std::uint64_t nanoseconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(nanoseconds / 1'000'000'000U)),
-                     nanoseconds / 1'000'000U % 1000);
-}
 
 json device_json(const DeviceView& view) {
   json row{{"gpu", view.device.index},

@@ -34,7 +34,4 @@ inline constexpr std::size_t kAllProcesses = ~std::size_t{0};
 /// The same of one workload, by the path of its book.
 [[nodiscard]] std::string rows_text_of(const std::string& path, const Snapshot& snapshot, const Viewer& viewer);
 
-/// `2026-01-14T12:03:58.214Z`.
-[[nodiscard]] std::string utc(std::uint64_t nanoseconds);
-
 }  // namespace ration::node

@@ -7,6 +7,7 @@
 #include "base/command.hpp"
 #include "base/gpu_models.hpp"
 #include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "base/units.hpp"
 #include "node/decisions/placement.hpp"
 
@@ -45,11 +46,9 @@ tl::unexpected<Error> no_device(const std::string& text) {
 
 Result<std::vector<PlanDevice>> parse_plan_devices(const std::string& text) {
   std::vector<PlanDevice> devices;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string entry = text.substr(at, comma - at);
+  for (const std::string_view part : split(text, ',')) {
+    const std::string entry(part);
     std::string rest = entry;
-    at = comma + 1;
     auto count = take_count(rest, '*');
     if (!count) return no_device(entry);
     const std::size_t colon = rest.find(':');

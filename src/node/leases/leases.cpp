@@ -7,6 +7,8 @@
 #include <iterator>
 #include <set>
 
+#include "base/strings.hpp"
+#include "base/time.hpp"
 #include "node/state/state_file.hpp"
 #include "node/state/whole_file.hpp"
 
@@ -19,15 +21,14 @@ using nlohmann::json;
 Result<std::vector<int>> parse_gpus(const std::string& text) {
   std::vector<int> gpus;
   if (text.empty() || text == "auto") return gpus;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
+  for (const std::string_view part : split(text, ',')) {
     int number = 0;
-    const auto read = std::from_chars(text.data() + at, text.data() + comma, number);
-    if (read.ec != std::errc{} || read.ptr != text.data() + comma || number < 0) {
+    const char* const end = part.data() + part.size();
+    const auto read = std::from_chars(part.data(), end, number);
+    if (read.ec != std::errc{} || read.ptr != end || number < 0) {
       return fail("E1407", fmt::format("'{}' is not a GPU to wait for.", text), "--gpu auto, --gpu 0 or --gpu 0,1", 2);
     }
     gpus.push_back(number);
-    at = comma + 1;
   }
   return gpus;
 }

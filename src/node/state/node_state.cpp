@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "base/labels.hpp"
 #include "machine/user_names.hpp"
 #include "node/state/subject.hpp"
 
@@ -62,7 +63,7 @@ const config::Policy* policy_of(NodeState& state, const Workload& workload) {
   subject.user = workload.user;
   subject.uid = workload.owner;
   subject.groups = machine::groups_of(workload.owner);
-  subject.labels = labels_of(workload.book.labels);
+  subject.labels = parse_labels(workload.book.labels);
   subject.asked_tenant = workload.book.tenant;
   if (const auto creator = creator_of(workload)) subject.cgroup = cgroup_of(*creator);
   return *(known = config::policy_for(state.configuration, subject));

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 
+#include "base/labels.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::node {
@@ -20,18 +20,6 @@ std::string cgroup_folder_of(std::int32_t pid) {
   return cgroup.empty() || cgroup == "/" ? "" : "/sys/fs/cgroup" + cgroup;
 }
 
-std::map<std::string, std::string> labels_of(const std::string& text) {
-  std::map<std::string, std::string> labels;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string label = text.substr(at, comma - at);
-    if (const std::size_t equals = label.find('='); equals != std::string::npos)
-      labels[label.substr(0, equals)] = label.substr(equals + 1);
-    at = comma + 1;
-  }
-  return labels;
-}
-
 config::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant, const std::string& labels) {
   config::Subject subject;
   subject.uid = *peer.uid;
@@ -41,7 +29,7 @@ config::Subject subject_of(const http::Peer& peer, const std::string& asked_tena
   subject.asked_tenant = asked_tenant;
   subject.asks_for_another = machine::names_another_user(asked_tenant, subject.uid);
   subject.is_operator = machine::is_operator(subject.uid);
-  subject.labels = labels_of(labels);
+  subject.labels = parse_labels(labels);
   return subject;
 }
 

@@ -1,7 +1,6 @@
 // Who asks, as the configuration's rules want to know them. Used where workloads register and leases are asked for.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "config/match.hpp"
@@ -12,9 +11,6 @@ namespace ration::node {
 /// Of a peer on the socket (its uid is known). `labels`: `k=v,k=v`.
 [[nodiscard]] config::Subject subject_of(const http::Peer& peer, const std::string& asked_tenant,
                                          const std::string& labels);
-
-/// `k=v,k=v` in parts.
-[[nodiscard]] std::map<std::string, std::string> labels_of(const std::string& text);
 
 /// The path of its cgroup (v2); empty: it has none, or cannot be seen.
 [[nodiscard]] std::string cgroup_of(std::int32_t pid);

@@ -235,6 +235,8 @@ class SafeToPaste(Denied):
         rows = [json.loads(line) for line in self.ration("ps", "-o", "jsonl", "--sort=-used").stdout.splitlines()]
         self.assertEqual([row["workload"] for row in rows], ["other", "held"])
         self.assertEqual(self.ration("ps", "--sort", "colour").returncode, 2)
+        by_what_is_not_shown = self.ration("ps", "-o", "csv", "--sort=-run").stdout.splitlines()
+        self.assertEqual([line.split(",")[0].split("/")[1] for line in by_what_is_not_shown[1:]], ["other", "held"])
         self.assertEqual(self.ration("set", "held", "-l", "4GiB").returncode, 0)
         for step, limit in (("+1GiB", 5), ("-2GiB", 3)):
             self.assertEqual(self.ration("set", "held", f"--limit={step}", "--yes").returncode, 0)

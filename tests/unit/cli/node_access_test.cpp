@@ -6,7 +6,7 @@
 #include <random>
 
 #include "../temporary.hpp"
-#include "http/text.hpp"
+#include "http/grammar.hpp"
 
 namespace ration::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "config/keys.hpp"
+#include "config/printer.hpp"
 #include "config/settings.hpp"
-#include "config/text.hpp"
 
 using namespace ration;
 using namespace ration::config;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "config/shapes.hpp"
-#include "config/text.hpp"
+#include "config/printer.hpp"
 
 using namespace ration;
 using namespace ration::config;

@@ -19,9 +19,9 @@
 #include <thread>
 
 #include "base/strings.hpp"
+#include "http/grammar.hpp"
 #include "http/server.hpp"
 #include "http/stream.hpp"
-#include "http/text.hpp"
 
 namespace ration::http {
 

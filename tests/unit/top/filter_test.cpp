@@ -3,7 +3,7 @@
 #include <random>
 
 #include "node.hpp"
-#include "top/order.hpp"
+#include "rows/order.hpp"
 
 namespace ration::top::testing {
 namespace {

@@ -1,4 +1,5 @@
-// In which order rows are shown: `-used,name` is the largest first, then by name. Used by the live view.
+// In which order rows are shown: `-used,name` is the largest first, then by name. Used by the live view and by
+// `ration ps`.
 // Promise: what is unknown comes last either way; rows that compare alike keep a fixed order.
 #pragma once
 
@@ -9,9 +10,7 @@
 #include "base/result.hpp"
 #include "rows/fields.hpp"
 
-namespace ration::top {
-
-using namespace rows;  // what the live view shows
+namespace ration::rows {
 
 class Order {
  public:
@@ -32,4 +31,4 @@ class Order {
   std::string text_;
 };
 
-}  // namespace ration::top
+}  // namespace ration::rows

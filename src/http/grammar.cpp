@@ -1,4 +1,4 @@
-#include "http/text.hpp"
+#include "http/grammar.hpp"
 
 #include <algorithm>
 #include <charconv>

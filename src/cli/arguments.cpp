@@ -1,4 +1,4 @@
-#include "cli/words.hpp"
+#include "cli/arguments.hpp"
 
 #include <fmt/format.h>
 
@@ -26,8 +26,8 @@ std::vector<std::string> node_options(const std::vector<std::string>& line) {
 
 }  // namespace
 
-Words words_typed(int argc, char** argv) {
-  Words words;
+Arguments split_arguments(int argc, char** argv) {
+  Arguments words;
   words.all.assign(argv + 1, argv + argc);
   if (const std::string name = argv[0]; name.substr(name.rfind('/') + 1) == "rationd")
     words.all.insert(words.all.begin(), "serve");
@@ -43,9 +43,9 @@ Words words_typed(int argc, char** argv) {
   return words;
 }
 
-std::size_t surely_ours(const Words& words) { return words.verb == "run" && !words.marked ? 0 : words.all.size(); }
+std::size_t surely_ours(const Arguments& words) { return words.verb == "run" && !words.marked ? 0 : words.all.size(); }
 
-Result<void> check_values(const Words& words, std::size_t count) {
+Result<void> check_values(const Arguments& words, std::size_t count) {
   const bool of_service = words.verb == "serve";
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& word = words.all[i];
@@ -65,7 +65,7 @@ Result<void> check_values(const Words& words, std::size_t count) {
   return {};
 }
 
-Result<void> check_before_program(const Words& words, const std::vector<std::string>& before,
+Result<void> check_before_program(const Arguments& words, const std::vector<std::string>& before,
                                   const std::vector<std::string>& options) {
   if (before.empty()) return {};
   const std::string& first = before.front();

@@ -1,4 +1,4 @@
-#include "top/order.hpp"
+#include "rows/order.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/strings.hpp"
 
-namespace ration::top {
+namespace ration::rows {
 namespace {
 
 /// -1, 0 or 1, with what is unknown last.
@@ -31,10 +31,8 @@ Result<Order> Order::parse(std::string_view text) {
   Order order;
   order.keys_.clear();
   order.text_ = text;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    std::string name(text.substr(begin, comma - begin));
-    begin = comma + 1;
+  for (const std::string_view part : split(text, ',')) {
+    std::string name(part);
     std::erase(name, ' ');
     const bool descending = !name.empty() && name.front() == '-';
     if (descending) name.erase(0, 1);
@@ -60,4 +58,4 @@ void Order::sort(std::vector<const Row*>& rows) const {
   });
 }
 
-}  // namespace ration::top
+}  // namespace ration::rows

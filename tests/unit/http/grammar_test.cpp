@@ -1,5 +1,5 @@
-// The small grammars: http/text.hpp, router.hpp, event_reader.hpp.
-#include "http/text.hpp"
+// The small grammars: http/grammar.hpp, router.hpp, event_reader.hpp.
+#include "http/grammar.hpp"
 
 #include <gtest/gtest.h>
 

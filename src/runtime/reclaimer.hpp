@@ -16,18 +16,18 @@ namespace ration::runtime {
 
 /// A thread that looks ten times a second. Made only where there is something to look at: a workload's book
 /// (RATION_BOOK, which `ration run` sets) or an idle time (RATION_IDLE_TRIM=30s).
-class Keeper {
+class Reclaimer {
  public:
   /// `pressure` is told when somebody needs memory, before `trim` gives back what is free; `requests` counts what was
   /// asked for so far. All are called from the thread. Null: there is nothing to look at.
-  static std::unique_ptr<Keeper> start(std::function<void()> pressure, std::function<void()> trim,
-                                       std::function<std::uint64_t()> requests);
-  ~Keeper();
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
+  static std::unique_ptr<Reclaimer> start(std::function<void()> pressure, std::function<void()> trim,
+                                          std::function<std::uint64_t()> requests);
+  ~Reclaimer();
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
 
  private:
-  Keeper(std::function<void()> pressure, std::function<void()> trim, std::function<std::uint64_t()> requests);
+  Reclaimer(std::function<void()> pressure, std::function<void()> trim, std::function<std::uint64_t()> requests);
   void look_after();
   [[nodiscard]] bool somebody_needs_memory();
 

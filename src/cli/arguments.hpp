@@ -8,7 +8,7 @@
 
 namespace ration::cli {
 
-struct Words {
+struct Arguments {
   std::string verb;                  ///< empty: nothing was typed
   std::vector<std::string> all;      ///< the verb and everything that is for it
   std::vector<std::string> program;  ///< of `run`, `inject`, `sim` and `candidates`: what stands behind `--`
@@ -16,18 +16,18 @@ struct Words {
 };
 
 /// As `rationd` it is `ration serve`. `candidates` is about the node that its words name.
-[[nodiscard]] Words words_typed(int argc, char** argv);
+[[nodiscard]] Arguments split_arguments(int argc, char** argv);
 
 /// E1001 for an empty word among those that are for ration, the first `count` of all: `--limit "$UNSET"` is not the
 /// same as no limit, and of `--tenant=` the parser would take the next word for the tenant. Only `serve --listen ""`
 /// means something.
-[[nodiscard]] Result<void> check_values(const Words& words, std::size_t count);
+[[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
 /// How many words are surely for ration before they are parsed: where `run` has no `--`, none.
-[[nodiscard]] std::size_t surely_ours(const Words& words);
+[[nodiscard]] std::size_t surely_ours(const Arguments& words);
 
 /// E1402 where what was typed before the program of `run` would be taken for it: `before` is what no option took.
-[[nodiscard]] Result<void> check_before_program(const Words& words, const std::vector<std::string>& before,
+[[nodiscard]] Result<void> check_before_program(const Arguments& words, const std::vector<std::string>& before,
                                                 const std::vector<std::string>& options);
 
 }  // namespace ration::cli

@@ -1,4 +1,4 @@
-// Where `ration demo` plays: a private folder, a daemon on a port of its own, and programs under `ration run`.
+// The node of `ration demo`: a private folder, a daemon on a port of its own, and programs under `ration run`.
 // Promise: when the owner ends, however it ends (SIGKILL too), every process that was started here is ended and the
 // folder is removed: a sweeper process waits for nothing else.
 #pragma once
@@ -18,20 +18,19 @@
 
 namespace ration::cli {
 
-class Stage {
+class DemoNode {
  public:
   /// Makes the folder and starts the daemon; from then on this process's environment is the demo's. E1405: no folder;
   /// E1443: the daemon did not start.
-  [[nodiscard]] static Result<std::unique_ptr<Stage>> open(const Scenario& scenario);
-  ~Stage();
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
+  [[nodiscard]] static Result<std::unique_ptr<DemoNode>> open(const Scenario& scenario);
+  ~DemoNode();
+  DemoNode(const DemoNode&) = delete;
+  DemoNode& operator=(const DemoNode&) = delete;
 
   void start(const ScenarioProgram& program, double speed, unsigned seed);
 
   /// Programs that have ended since the last question, and their exit codes.
   [[nodiscard]] std::vector<std::pair<std::string, int>> take_ended();
-  [[nodiscard]] bool anybody() const { return !running_.empty(); }
   /// What a program said, the last line of it.
   [[nodiscard]] std::string last_words(const std::string& name) const;
 
@@ -44,7 +43,7 @@ class Stage {
   [[nodiscard]] const std::string& token() const { return token_; }
 
  private:
-  Stage() = default;
+  DemoNode() = default;
   Result<void> make_folder(const Scenario& scenario);
   Result<void> start_sweeper();
   Result<void> start_daemon();

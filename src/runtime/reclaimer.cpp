@@ -1,4 +1,4 @@
-#include "runtime/keeper.hpp"
+#include "runtime/reclaimer.hpp"
 
 #include <unistd.h>
 
@@ -15,27 +15,28 @@ constexpr std::chrono::milliseconds kLookEvery{100};
 
 }  // namespace
 
-std::unique_ptr<Keeper> Keeper::start(std::function<void()> pressure, std::function<void()> trim,
-                                      std::function<std::uint64_t()> requests) {
-  std::unique_ptr<Keeper> keeper(new Keeper(std::move(pressure), std::move(trim), std::move(requests)));
+std::unique_ptr<Reclaimer> Reclaimer::start(std::function<void()> pressure, std::function<void()> trim,
+                                            std::function<std::uint64_t()> requests) {
+  std::unique_ptr<Reclaimer> reclaimer(new Reclaimer(std::move(pressure), std::move(trim), std::move(requests)));
   if (const char* path = ledger::workload_book(); path != nullptr) {
-    if (ledger::Book::open(path, keeper->book_) == ledger::BookStatus::kOk) {
-      keeper->denials_seen_ = keeper->book_.denial_count();
-      keeper->trims_seen_ = keeper->book_.trim_requests();
+    if (ledger::Book::open(path, reclaimer->book_) == ledger::BookStatus::kOk) {
+      reclaimer->denials_seen_ = reclaimer->book_.denial_count();
+      reclaimer->trims_seen_ = reclaimer->book_.trim_requests();
     }
   }
   if (const char* text = std::getenv("RATION_IDLE_TRIM"); text != nullptr && *text != '\0') {
-    if (const auto parsed = parse_duration(text)) keeper->idle_ns_ = *parsed;
+    if (const auto parsed = parse_duration(text)) reclaimer->idle_ns_ = *parsed;
   }
-  if (!keeper->book_.is_open() && !keeper->idle_ns_) return nullptr;
-  keeper->thread_ = std::thread([raw = keeper.get()] { raw->look_after(); });
-  return keeper;
+  if (!reclaimer->book_.is_open() && !reclaimer->idle_ns_) return nullptr;
+  reclaimer->thread_ = std::thread([raw = reclaimer.get()] { raw->look_after(); });
+  return reclaimer;
 }
 
-Keeper::Keeper(std::function<void()> pressure, std::function<void()> trim, std::function<std::uint64_t()> requests)
+Reclaimer::Reclaimer(std::function<void()> pressure, std::function<void()> trim,
+                     std::function<std::uint64_t()> requests)
     : pressure_(std::move(pressure)), trim_(std::move(trim)), requests_(std::move(requests)), process_(::getpid()) {}
 
-Keeper::~Keeper() {
+Reclaimer::~Reclaimer() {
   if (!thread_.joinable()) return;
   if (process_ != ::getpid()) {
     thread_.detach();
@@ -49,7 +50,7 @@ Keeper::~Keeper() {
   thread_.join();
 }
 
-bool Keeper::somebody_needs_memory() {
+bool Reclaimer::somebody_needs_memory() {
   if (!book_.is_open()) return false;
   const std::uint64_t denials = book_.denial_count(), trims = book_.trim_requests();
   bool needed = denials != denials_seen_ || trims != trims_seen_ || book_.somebody_waits();
@@ -60,7 +61,7 @@ bool Keeper::somebody_needs_memory() {
   return needed;
 }
 
-void Keeper::look_after() {
+void Reclaimer::look_after() {
   using Clock = std::chrono::steady_clock;
   std::uint64_t requests = requests_();
   auto busy_at = Clock::now();

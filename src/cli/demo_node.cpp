@@ -1,4 +1,4 @@
-#include "cli/stage.hpp"
+#include "cli/demo_node.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -122,18 +122,18 @@ void enter(const std::string& folder, const std::string& node) {
 
 }  // namespace
 
-Result<std::unique_ptr<Stage>> Stage::open(const Scenario& scenario) {
-  std::unique_ptr<Stage> stage(new Stage);
-  if (auto good = stage->make_folder(scenario); !good) return tl::unexpected(good.error());
-  if (auto good = stage->start_sweeper(); !good) return tl::unexpected(good.error());
-  enter(stage->folder_, stage->node_);
-  if (auto good = stage->start_daemon(); !good) return tl::unexpected(good.error());
-  return stage;
+Result<std::unique_ptr<DemoNode>> DemoNode::open(const Scenario& scenario) {
+  std::unique_ptr<DemoNode> node(new DemoNode);
+  if (auto good = node->make_folder(scenario); !good) return tl::unexpected(good.error());
+  if (auto good = node->start_sweeper(); !good) return tl::unexpected(good.error());
+  enter(node->folder_, node->node_);
+  if (auto good = node->start_daemon(); !good) return tl::unexpected(good.error());
+  return node;
 }
 
-std::string Stage::name() { return fmt::format("demo:{}", ::getpid()); }
+std::string DemoNode::name() { return fmt::format("demo:{}", ::getpid()); }
 
-Result<void> Stage::make_folder(const Scenario& scenario) {
+Result<void> DemoNode::make_folder(const Scenario& scenario) {
   std::string pattern = base_folder() + "/" + kPrefix + "XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr)
     return fail("E1405", fmt::format("no folder for the demo could be made in {}.", base_folder()),
@@ -147,7 +147,7 @@ Result<void> Stage::make_folder(const Scenario& scenario) {
   return {};
 }
 
-Result<void> Stage::start_sweeper() {
+Result<void> DemoNode::start_sweeper() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) == 0) sweeper_ = ::fork();
   if (sweeper_ == 0) {
@@ -165,7 +165,7 @@ Result<void> Stage::start_sweeper() {
   return {};
 }
 
-Result<void> Stage::start_daemon() {
+Result<void> DemoNode::start_daemon() {
   for (port_ = kFirstPort; !is_free(port_) && port_ < kFirstPort + kPortsTried;) ++port_;
   daemon_ = start_in_background({companion("ration"), "serve", "--sim=" + node_, "--state", folder_ + "/state",
                                  "--listen", fmt::format("127.0.0.1:{}", port_)},
@@ -188,12 +188,12 @@ Result<void> Stage::start_daemon() {
               1);
 }
 
-Stage::~Stage() {
+DemoNode::~DemoNode() {
   alive_ = FileDescriptor();
   if (sweeper_ > 0) ::waitpid(sweeper_, nullptr, 0);
 }
 
-void Stage::start(const ScenarioProgram& program, double speed, unsigned seed) {
+void DemoNode::start(const ScenarioProgram& program, double speed, unsigned seed) {
   std::vector<std::string> words{companion("ration"), "run",       "--sim=" + node_, "--name",
                                  program.name,        "--summary", "always"};
   const auto option = [&](const char* name, const std::string& value) {
@@ -223,7 +223,7 @@ void Stage::start(const ScenarioProgram& program, double speed, unsigned seed) {
   running_[program.name] = start_in_background(words, log(program.name), sweeper_);
 }
 
-std::vector<std::pair<std::string, int>> Stage::take_ended() {
+std::vector<std::pair<std::string, int>> DemoNode::take_ended() {
   std::vector<std::pair<std::string, int>> ended;
   for (auto each = running_.begin(); each != running_.end();) {
     int status = 0;
@@ -237,12 +237,12 @@ std::vector<std::pair<std::string, int>> Stage::take_ended() {
   return ended;
 }
 
-std::string Stage::text_of(const std::string& name) const {
+std::string DemoNode::text_of(const std::string& name) const {
   std::ifstream file(log(name));
   return {(std::istreambuf_iterator<char>(file)), {}};
 }
 
-std::string Stage::last_words(const std::string& name) const {
+std::string DemoNode::last_words(const std::string& name) const {
   std::string text = text_of(name);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text.substr(text.rfind('\n') + 1);

@@ -1,4 +1,4 @@
-#include "config/text.hpp"
+#include "config/printer.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,58 @@
+#include "base/utf8.hpp"
+
+namespace ration {
+
+char32_t take_character(std::string_view& text) noexcept {
+  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
+  const char32_t lead = byte(0);
+  const std::size_t size = lead < 0x80                   ? 1
+                           : lead >= 0xc2 && lead < 0xe0 ? 2
+                           : lead >= 0xe0 && lead < 0xf0 ? 3
+                           : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                         : 0;
+  char32_t character = size == 1 ? lead : lead & (0x7fU >> size);
+  bool good = size != 0 && size <= text.size();
+  for (std::size_t i = 1; good && i < size; ++i) {
+    good = (byte(i) & 0xc0U) == 0x80U;
+    character = character << 6U | (byte(i) & 0x3fU);
+  }
+  const bool too_long = (size == 3 && character < 0x800) || (size == 4 && character < 0x10000);
+  const bool surrogate = character >= 0xd800 && character < 0xe000;
+  good = good && !too_long && !surrogate && character <= 0x10ffff;
+  text.remove_prefix(good ? size : 1);
+  return good ? character : kNoCharacter;
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty())
+    if (take_character(text) == kNoCharacter) return false;
+  return true;
+}
+
+std::size_t count_characters(std::string_view text) noexcept {
+  std::size_t count = 0;
+  for (; !text.empty(); ++count) take_character(text);
+  return count;
+}
+
+std::string_view shortened(std::string_view text, std::size_t bytes) noexcept {
+  std::string_view rest = text;
+  std::size_t kept = 0;
+  while (!rest.empty()) {
+    take_character(rest);
+    if (text.size() - rest.size() > bytes) break;
+    kept = text.size() - rest.size();
+  }
+  return text.substr(0, kept);
+}
+
+std::string to_utf8(char32_t character) {
+  const auto byte = [](char32_t value) { return static_cast<char>(static_cast<unsigned char>(value)); };
+  const auto further = [&](unsigned shift) { return byte(0x80U | (character >> shift & 0x3fU)); };
+  if (character < 0x80) return {byte(character)};
+  if (character < 0x800) return {byte(0xc0U | character >> 6U), further(0)};
+  if (character < 0x10000) return {byte(0xe0U | character >> 12U), further(6), further(0)};
+  return {byte(0xf0U | character >> 18U), further(12), further(6), further(0)};
+}
+
+}  // namespace ration
