@@ -34,9 +34,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 namespace {
 
 template <typename... Rules>
@@ -67,18 +64,17 @@ Engine::Engine(NodeOptions options, config::Configuration configuration)
   state_.registry.set_node_rule([this](const Workload& workload) { return is_of_this_node(workload); });
 }
 
-std::vector<Event> Engine::tick(std::uint64_t now_ns) {
+Events Engine::tick(std::uint64_t now_ns) {
   state_.now_ns = now_ns;
   if (state_.first_tick_ns == 0) {
     state_.first_tick_ns = now_ns;
     query_devices();  // to know whose the books are that are read first
   }
   state_.changes = state_.registry.refresh();
-  std::vector<Event> events = std::exchange(state_.pending_events, {});
+  Events events = std::exchange(state_.pending_events, {});
   ScheduleRule().run(state_, events);
   query_devices();
-  if (!state_.machine && !machine_lost_)
-    events.push_back(plain_event("daemon", "the devices cannot be asked: " + state_.machine.error().what));
+  if (!state_.machine && !machine_lost_) events.push_back(devices_lost_event(state_.machine.error()));
   machine_lost_ = !state_.machine;
   state_.slices = state_.options.slices();
 
@@ -87,7 +83,7 @@ std::vector<Event> Engine::tick(std::uint64_t now_ns) {
   run(after_, events);
 
   const auto saved = state_.limits.save();
-  if (!saved && !state_.save_problem_told) events.push_back(plain_event("daemon", saved.error().what));
+  if (!saved && !state_.save_problem_told) events.push_back(daemon_event(saved.error().what));
   state_.save_problem_told = !saved;
   for (Event& event : events)
     if (event.time == 0) event.time = history::to_ms(now_ns);
@@ -109,8 +105,8 @@ void Engine::query_devices() {
   for (const machine::Device& device : state_.machine->devices) state_.devices_seen.insert(device.bytes);
 }
 
-std::vector<Event> Engine::finish() {
-  std::vector<Event> events;
+Events Engine::finish() {
+  Events events;
   for (const auto& [path, workload] : state_.registry.workloads()) report_limit_moves(state_, workload, events);
   return events;
 }
@@ -149,11 +145,9 @@ std::string Engine::tenant_of(const Workload& workload) {
   subject.asked_tenant.clear();
   const auto by_rule = config::tenant_for(state_.configuration, subject);
   const std::string charged = by_rule ? by_rule->tenant : workload.user;
-  Event event = event_of(state_, workload, "violation",
-                         fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
-                                     workload.book.name, named, workload.user, charged));
-  event.tenant = charged;
-  state_.pending_events.push_back(std::move(event));
+  About whose = about(state_, workload);
+  whose.tenant = charged;
+  state_.pending_events.push_back(wrong_tenant_event(whose, named));
   return charged;
 }
 
@@ -184,7 +178,7 @@ void Engine::adopt_known_folders() {
       (void)state_.registry.adopt(folder, owner);
   });
   for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(), std::move(damage)})
-    if (!text.empty()) state_.pending_events.push_back(plain_event("daemon", std::move(text)));
+    if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
 }
 
 // A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here

@@ -39,8 +39,22 @@ struct LimitRoom {
   std::string policy{};       ///< the policy that sets the limit, as a sentence: nobody can set another; empty: none
 };
 
+/// What `ration set` changes by a fix.
+enum class Changes {
+  kNothing,  ///< it is another command
+  kLimit,    ///< of the workload itself
+  kTenantLimit,
+  kGuarantee,  ///< of the holder of a promise
+};
+
+/// Something to type.
+struct Fix {
+  std::string text;
+  Changes changes = Changes::kNothing;
+};
+
 /// What to type so that `workload` is admitted `needed` bytes: its new limit, or, where none would do, the promise that
 /// would have to be smaller or the tenant's limit that would have to be larger.
-[[nodiscard]] std::string limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
+[[nodiscard]] Fix limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
 
 }  // namespace ration::policy

@@ -43,7 +43,7 @@ void Api::install_changes(http::Server& server) {
                    const std::string& name = request.captures.at("name");
                    tick_before_change(host_, request);
                    const Caller caller = caller_of(request);
-                   std::vector<history::Event> events;
+                   Events events;
                    const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
                                      : action == "resume" ? resume(engine.state(), name, caller)
                                                           : trim(engine.state(), name, caller);

@@ -112,15 +112,9 @@ void Api::install_leases(http::Server& server) {
     const json lease = host_.leases().describe(*id, viewer_of(request.peer));
     if (lease.is_null())  // of before a restart, and the devices were not seen since
       return http::problem({"E1522", "the devices cannot be asked yet.", "Try again in a second.", 1}, 503);
-    if (lease.at("state") == "waiting" && !known) {
-      history::Event event =
-          history::plain_event("queued", fmt::format("{} of {} waits for {}: {}", *id, wish.tenant,
-                                                     format_size(wish.bytes), lease.value("reason", "its turn")));
-      event.tenant = wish.tenant;
-      event.user = wish.user;
-      event.bytes = static_cast<std::int64_t>(wish.bytes.count());
-      host_.record({event});
-    }
+    if (lease.at("state") == "waiting" && !known)
+      host_.record(
+          {queued_event({"", wish.tenant, wish.user, {}}, *id, wish.bytes, lease.value("reason", "its turn"))});
     return answer("lease", lease, lease.at("state") == "waiting" ? 202 : 201);
   });
 

@@ -248,7 +248,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     if (!read) return http::problem(read.error());
     const LimitRequest& wish = *read;
     tick_before_change(host_, request);
-    std::vector<history::Event> events;
+    Events events;
     auto changes = change_workload(host_.state(), wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
@@ -262,7 +262,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
   add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) {
     const auto wish = limit_request(request);
     if (!wish) return http::problem(wish.error());
-    std::vector<history::Event> events;
+    Events events;
     const auto changes = change_tenant(host_.state(), *wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));

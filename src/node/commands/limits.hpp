@@ -21,13 +21,11 @@ struct LimitRequest {
 
 /// E1801 E1502 E1503 E1104 E1304 E1305 E1411.
 [[nodiscard]] Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request,
-                                                                const Caller& caller,
-                                                                std::vector<history::Event>& events);
+                                                                const Caller& caller, Events& events);
 /// What holds of them since the last tick.
 void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes);
 /// The same for a tenant of the configuration: `workload` is its name. Operators only. E1801 E1502 E1503 E1304 E1305.
 [[nodiscard]] Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request,
-                                                              const Caller& caller,
-                                                              std::vector<history::Event>& events);
+                                                              const Caller& caller, Events& events);
 
 }  // namespace ration::node

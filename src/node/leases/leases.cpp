@@ -7,13 +7,13 @@
 #include <iterator>
 #include <set>
 
+#include "node/events/event_text.hpp"
 #include "node/state/state_file.hpp"
 #include "node/state/whole_file.hpp"
 
 namespace ration::node {
 namespace {
 
-using history::Event;
 using nlohmann::json;
 
 Result<std::vector<int>> parse_gpus(const std::string& text) {
@@ -30,14 +30,6 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
     at = comma + 1;
   }
   return gpus;
-}
-
-Event event_of(const LeaseWish& wish, const char* type, std::string text) {
-  Event event = history::plain_event(type, std::move(text));
-  event.tenant = wish.tenant;
-  event.user = wish.user;
-  event.bytes = static_cast<std::int64_t>(wish.bytes.count());
-  return event;
 }
 
 Program program_of(const LeaseWish& wish) { return {wish.user, wish.tenant, wish.name, command_hash(wish.command)}; }
@@ -300,9 +292,9 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
   return true;
 }
 
-std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares) {
-  std::vector<Event> events;
-  if (!lost_.empty()) events.push_back(history::plain_event("daemon", std::exchange(lost_, {})));
+Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares) {
+  Events events;
+  if (!lost_.empty()) events.push_back(daemon_event(std::exchange(lost_, {})));
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
     running.insert(running.end(), account.path);  // they come in order
@@ -359,12 +351,8 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     }
     // The clock may have been set back meanwhile.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
-    std::string text =
-        fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ","));
-    if (lease.passed) text += ", " + to_text(*lease.passed);
-    Event event = event_of(entry.wish, "granted", std::move(text));
-    if (!lease.gpus.empty()) event.gpu = lease.gpus.front();
-    events.push_back(std::move(event));
+    events.push_back(granted_event({"", entry.wish.tenant, entry.wish.user, {}}, lease.request.id, entry.wish.bytes,
+                                   lease.gpus, lease.passed ? to_text(*lease.passed) : ""));
   }
   for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;

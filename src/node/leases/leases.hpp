@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/process.hpp"
-#include "history/sample.hpp"
 #include "node/api/snapshot_json.hpp"
 #include "node/decisions/queue.hpp"
+#include "node/events/event.hpp"
 #include "node/leases/wait_histogram.hpp"
 
 namespace ration::node {
@@ -71,7 +71,7 @@ class Leases {
     Bytes limit = kUnlimited, guarantee{};
   };
   using Shares = std::map<std::pair<std::string, int>, Share>;
-  std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares = {});
+  Events step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares = {});
 
   [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
   /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.

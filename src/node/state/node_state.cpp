@@ -46,13 +46,14 @@ std::optional<int> gpu_of(const NodeState& state, const ledger::DeviceUuid& uuid
   return std::nullopt;
 }
 
-history::Event event_of(const NodeState& state, const Workload& workload, const char* type, std::string text) {
-  history::Event event = history::plain_event(type, std::move(text));
-  event.workload = workload.book.name;
-  event.tenant = workload.book.tenant;
-  event.user = workload.user;
-  if (!workload.book.accounts.empty()) event.gpu = gpu_of(state, workload.book.accounts.front().device);
-  return event;
+About about(const NodeState& state, const Workload& workload) {
+  About found{workload.book.name, workload.book.tenant, workload.user, {}};
+  if (!workload.book.accounts.empty()) found.gpu = gpu_of(state, workload.book.accounts.front().device);
+  return found;
+}
+
+About about(const NodeState& state, const Workload& workload, const ledger::DeviceUuid& device) {
+  return {workload.book.name, workload.book.tenant, workload.user, gpu_of(state, device)};
 }
 
 const config::Policy* policy_of(NodeState& state, const Workload& workload) {
