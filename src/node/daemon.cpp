@@ -12,6 +12,7 @@
 #include "config/text.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
+#include "node/api/lease_json.hpp"
 #include "node/state/promises.hpp"
 #include "node/state/residency.hpp"
 #include "policy/configured_promises.hpp"
@@ -116,7 +117,7 @@ void Daemon::schedule_tick() {
 }
 
 nlohmann::json Daemon::more_of_snapshot(const Viewer& viewer) {
-  return {{"queue", leases_.describe_waiting(viewer)}, {"last_event", stream_.newest_id()}};
+  return {{"queue", waiting_json(leases_, viewer)}, {"last_event", stream_.newest_id()}};
 }
 
 void Daemon::tick_if_stale() {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "machine/user_names.hpp"
 #include "node/events/workload_events.hpp"
@@ -28,9 +27,8 @@
 #include "node/rules/ungoverned_policy.hpp"
 #include "node/rules/unrequested.hpp"
 #include "node/rules/waits.hpp"
-#include "node/state/state_file.hpp"
-#include "node/state/subject.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/config_subject.hpp"
+#include "node/state/known_folders.hpp"
 
 namespace ration::node {
 
@@ -129,11 +127,7 @@ std::string Engine::tenant_of(const Workload& workload) {
       owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&
       !owned->tenant.empty())
     return owned->tenant;
-  config::Subject subject;
-  subject.user = workload.user;
-  subject.uid = workload.owner;
-  subject.groups = machine::groups_of(workload.owner);
-  subject.labels = labels_of(workload.book.labels);
+  config::Subject subject = subject_of(workload);
   // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
   const auto& tenants = state_.configuration.tenants;
   const bool names_a_tenant =
@@ -160,23 +154,12 @@ Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
         fmt::format("the books in {} are governed by another daemon: {}.", folder, state_.claims.governor_of(real)),
         "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
   if (state_.registry.folders() == before || folders_file_.empty()) return {};
-  nlohmann::json rows = nlohmann::json::array();
-  for (const auto& [path, whose] : state_.registry.folders()) rows.push_back({path, whose});
-  return write_whole_file(folders_file_, rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return save_folders(folders_file_, state_.registry.folders());
 }
 
 // Who was governed before a restart is not to be taken for somebody who never was.
 void Engine::adopt_known_folders() {
-  const char* lost =
-      "workloads of folders other than its own are governed again when one more starts there: ration ps.";
-  std::string damage = read_state_file(folders_file_, lost, [this](const nlohmann::json& rows) {
-    if (!rows.is_array()) throw std::invalid_argument("it is not a list");
-    std::vector<std::pair<std::string, std::uint32_t>> known;
-    for (const auto& row : rows)
-      known.emplace_back(row.at(0).get<std::string>(), whole_number<std::uint32_t>(row.at(1)));
-    for (const auto& [folder, owner] : known)  // one that is gone, or has another owner by now, is left out
-      (void)state_.registry.adopt(folder, owner);
-  });
+  std::string damage = adopt_folders(folders_file_, state_.registry);
   for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(), std::move(damage)})
     if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
 }

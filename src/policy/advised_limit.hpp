@@ -1,6 +1,7 @@
 // Which limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events. Pure.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,8 @@ struct Promise {
   std::string name;  ///< as `ration set` takes it; empty: nobody's, or giving it up would not help
   Bytes guarantee;
   Bytes used;  ///< of the guarantee, by its holder
+
+  [[nodiscard]] Bytes unused() const { return guarantee - std::min(guarantee, used); }
 };
 
 /// The limit of the workload's tenant, on one device.

@@ -7,8 +7,8 @@
 #include "node/api/api.hpp"
 #include "node/commands/limits.hpp"
 #include "node/commands/residency.hpp"
+#include "node/state/config_subject.hpp"
 #include "node/state/promises.hpp"
-#include "node/state/subject.hpp"
 
 namespace ration::node {
 namespace {

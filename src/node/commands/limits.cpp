@@ -59,6 +59,15 @@ std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::st
   return over;
 }
 
+/// E1305: the guarantee would be more than the limit.
+Result<void> check_amounts(const LimitChanged& change) {
+  if (change.guarantee <= change.limit) return {};
+  return fail("E1305",
+              fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
+                          format_size(change.limit)),
+              command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
+}
+
 }  // namespace
 
 Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,

@@ -7,10 +7,19 @@
 #include <vector>
 
 #include "node/commands/caller.hpp"
-#include "node/commands/limit_changed.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {
+
+/// What a change did, or would do, on one device.
+struct LimitChanged {
+  std::string path;  ///< of its book
+  std::string workload;
+  std::optional<int> gpu;  ///< absent: the device is not on this machine
+  Bytes old_limit, limit, effective, old_guarantee, guarantee, used;
+  std::optional<Bytes> device_free;  ///< absent: the driver could not be asked
+  std::string held_back_by;          ///< why effective < limit; empty: it is not
+};
 
 struct LimitRequest {
   std::string workload, limit, guarantee;         ///< sizes as typed; empty: stays

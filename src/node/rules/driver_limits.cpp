@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "node/state/subject.hpp"
+#include "node/state/config_subject.hpp"
 
 namespace ration::node {
 

@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "machine/user_names.hpp"
-#include "node/state/subject.hpp"
+#include "node/state/config_subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -59,11 +59,7 @@ About about(const NodeState& state, const Workload& workload, const ledger::Devi
 const config::Policy* policy_of(NodeState& state, const Workload& workload) {
   std::optional<const config::Policy*>& known = state.running[workload.path].policy;
   if (known) return *known;
-  config::Subject subject;
-  subject.user = workload.user;
-  subject.uid = workload.owner;
-  subject.groups = machine::groups_of(workload.owner);
-  subject.labels = labels_of(workload.book.labels);
+  config::Subject subject = subject_of(workload);
   subject.asked_tenant = workload.book.tenant;
   if (const auto creator = creator_of(workload)) subject.cgroup = cgroup_of(*creator);
   return *(known = config::policy_for(state.configuration, subject));

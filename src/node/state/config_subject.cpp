@@ -1,4 +1,4 @@
-#include "node/state/subject.hpp"
+#include "node/state/config_subject.hpp"
 
 #include <fmt/format.h>
 
@@ -42,6 +42,15 @@ config::Subject subject_of(const http::Peer& peer, const std::string& asked_tena
   subject.asks_for_another = machine::names_another_user(asked_tenant, subject.uid);
   subject.is_operator = machine::is_operator(subject.uid);
   subject.labels = labels_of(labels);
+  return subject;
+}
+
+config::Subject subject_of(const Workload& workload) {
+  config::Subject subject;
+  subject.user = workload.user;
+  subject.uid = workload.owner;
+  subject.groups = machine::groups_of(workload.owner);
+  subject.labels = labels_of(workload.book.labels);
   return subject;
 }
 
