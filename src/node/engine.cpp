@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "machine/user_names.hpp"
 #include "node/events/workload_events.hpp"

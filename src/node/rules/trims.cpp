@@ -1,7 +1,5 @@
 #include "node/rules/trims.hpp"
 
-#include <fmt/format.h>
-
 namespace ration::node {
 
 namespace {

@@ -1,7 +1,5 @@
 #include "node/state/snapshot_builder.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 

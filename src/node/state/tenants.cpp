@@ -1,7 +1,5 @@
 #include "node/state/tenants.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
