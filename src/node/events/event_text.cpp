@@ -273,9 +273,9 @@ Event resuming_event(const About& about, const std::string& because) {
 }
 
 Event resumed_event(const About& about, bool by_somebody_else) {
-  return event_of(
-      about, EventType::kResumed,
-      about.name() + " is back on its device" + (by_somebody_else ? ": somebody else brought it back" : ""));
+  return event_of(about, EventType::kResumed,
+                  about.name() + (by_somebody_else ? " is back on its device: somebody else brought it back"
+                                                   : " is back on its device"));
 }
 
 Event not_resumed_event(const About& about, const Error& why) {
@@ -296,8 +296,8 @@ Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes o
 
 Event beside_book_event(const About& about, std::int32_t pid, Bytes by_driver, Bytes by_book) {
   Event event = event_of(about, EventType::kViolation,
-                         fmt::format("pid {} of {} uses {} by the driver, {} by its book", pid, about.name(),
-                                     format_size(by_driver), format_size(by_book)));
+                         fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", pid, about.tenant,
+                                     about.workload, format_size(by_driver), format_size(by_book)));
   event.pid = pid;
   return event;
 }
@@ -313,11 +313,11 @@ Event ungoverned_event(const UngovernedView& view) {
   const std::string from = !view.container.empty() ? ": container " + view.container
                            : view.origin.empty()   ? ""
                                                    : ": " + view.origin;
-  Event event = event_of(
-      EventType::kUngoverned,
-      fmt::format("{} holds {} on GPU {}, {}{}", process_text(view),
-                  process.driver_used ? format_size(*process.driver_used) : fmt::format("n/a ({})", process.untold),
-                  view.gpu, view.why(), from));
+  const std::string held =
+      process.driver_used ? format_size(*process.driver_used) : fmt::format("n/a ({})", process.untold);
+  Event event = event_of(EventType::kUngoverned, fmt::format("pid {} ({}, {}) holds {} on GPU {}, {}{}", process.pid,
+                                                             process.command.empty() ? "n/a" : process.command,
+                                                             process.user, held, view.gpu, view.why(), from));
   event.gpu = view.gpu;
   event.pid = process.pid;
   event.user = process.user;
@@ -344,8 +344,8 @@ Event orphaned_event(int gpu, Bytes bytes, const std::string& device_file,
     who += fmt::format("{}pid {} ({}, state {})", who.empty() ? "" : ", ", opener.pid, opener.command, opener.state);
   Event event =
       event_of(EventType::kOrphaned,
-               fmt::format("{} of GPU {} are in use, and the driver lists no process with them; {} is open {}",
-                           format_size(bytes), gpu, device_file, who.empty() ? "nowhere" : "in " + who));
+               fmt::format("{} of GPU {} are in use, and the driver lists no process with them; {}", format_size(bytes),
+                           gpu, device_file + (who.empty() ? " is open nowhere" : " is open in " + who)));
   event.gpu = gpu;
   event.bytes = number(bytes);
   event.fix = command({"explain", "--gpu", std::to_string(gpu)});
