@@ -10,7 +10,7 @@
 #include "base/printable.hpp"
 #include "cli/verbs.hpp"
 #include "config/values.hpp"
-#include "node/decisions/plan_json.hpp"
+#include "node/api/plan_json.hpp"
 
 namespace ration::cli {
 namespace {

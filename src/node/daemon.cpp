@@ -13,17 +13,17 @@
 #include "config/printer.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
+#include "node/api/lease_json.hpp"
 #include "node/state/promises.hpp"
 #include "node/state/residency.hpp"
 #include "policy/configured_promises.hpp"
 #include "policy/configured_slices.hpp"
+#include "policy/denials.hpp"
 
 namespace ration::node {
 namespace {
 
 using namespace std::chrono_literals;
-using history::Event;
-using history::plain_event;
 using nlohmann::json;
 
 double monotonic_seconds() {
@@ -95,16 +95,16 @@ void Daemon::run(const std::function<void()>& ready) {
     stay_reachable();
     commit();
   });
-  publish({plain_event("daemon", fmt::format("the daemon started (ration {}, pid {})", RATION_VERSION, ::getpid()))});
-  if (const std::string other = other_port(); !other.empty()) publish({plain_event("daemon", other)});
+  publish({daemon_started_event(RATION_VERSION, ::getpid())});
+  if (const std::string other = other_port(); !other.empty()) publish({daemon_event(other)});
   tick();
   for (const FileProblem& broken :  // who has promised too much is governed all the same
        policy::broken_promises(engine_.configuration(), devices_of(engine_.snapshot())))
-    publish({plain_event("config", fmt::format("{}: {}; {}", place_text(broken), broken.what, broken.fix))});
+    publish({config_broken_event(broken)});
   ready();
   loop_.run();
   publish(engine_.finish());
-  publish({plain_event("daemon", "the daemon ended")});
+  publish({daemon_ended_event()});
   commit();
 }
 
@@ -118,7 +118,7 @@ void Daemon::schedule_tick() {
 }
 
 nlohmann::json Daemon::more_of_snapshot(const Viewer& viewer) {
-  return {{"queue", leases_.describe_waiting(viewer)}, {"last_event", stream_.newest_id()}};
+  return {{"queue", waiting_json(leases_, viewer)}, {"last_event", stream_.newest_id()}};
 }
 
 void Daemon::tick_if_stale() {
@@ -143,8 +143,8 @@ void Daemon::tick() {
   const std::uint64_t now = unix_time_ns();
   if (!history_.in_place()) commit();  // which begins a new one: /health is never older than a tick
   engine_.state().queue_length = leases_.waiting();
-  std::vector<Event> events = engine_.tick(now);
-  if (const auto problem = webhook_.step(now)) events.push_back(plain_event("daemon", *problem));
+  Events events = engine_.tick(now);
+  if (const auto problem = webhook_.step(now)) events.push_back(daemon_event(*problem));
   const ResidencyChanges moves = std::exchange(engine_.state().residency_changes, {});
   for (const std::string& path : moves.left) leases_.leave(path);
   for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, engine_.snapshot(), now);
@@ -183,7 +183,7 @@ void Daemon::learn_from(const Workload& ended) {
                 end - ended.book.created_ns);
 }
 
-void Daemon::cut_as_configured(std::vector<Event>& events) {
+void Daemon::cut_as_configured(Events& events) {
   std::vector<machine::Device> devices;
   for (const DeviceView& view : engine_.snapshot().devices) {
     devices.push_back(view.device);
@@ -197,28 +197,24 @@ void Daemon::cut_as_configured(std::vector<Event>& events) {
   if (!alone) return;  // somebody starts there at this moment
   slices_due_ = false;
   for (std::string& told : policy::apply_configured_slices(*store, engine_.configuration(), devices))
-    events.push_back(plain_event("config", std::move(told)));
+    events.push_back(config_event(std::move(told)));
 }
 
-void Daemon::remember(const history::Sample& sample, std::vector<Event>& events) {
-  const auto tell = [&](const char* type, std::string text) { events.push_back(plain_event(type, std::move(text))); };
+void Daemon::remember(const history::Sample& sample, Events& events) {
   const auto recorded = history_.record(sample);
   if (!recorded) {
-    if (recorded.error().what != sample_problem_) tell("daemon", recorded.error().what);
+    if (recorded.error().what != sample_problem_) events.push_back(daemon_event(recorded.error().what));
     sample_problem_ = recorded.error().what;
     return;
   }
   sample_problem_.clear();
   const auto apart = [&] {
     const std::int64_t elapsed = sample.time_ns - history_.committed_to() * 1'000'000;
-    return format_duration(static_cast<std::uint64_t>(std::abs(elapsed)));
+    return static_cast<std::uint64_t>(std::abs(elapsed));
   };
-  if (*recorded == history::Recorded::kGap)
-    tell("gap", fmt::format("nobody watched for about {}: a gap in the accounts, charged to nobody", apart()));
+  if (*recorded == history::Recorded::kGap) events.push_back(gap_event(apart()));
   const bool back = *recorded == history::Recorded::kClockBack;
-  if (back && !clock_is_back_)
-    tell("gap",
-         fmt::format("the clock was set back by about {}: nothing is recorded until it is there again", apart()));
+  if (back && !clock_is_back_) events.push_back(clock_back_event(apart()));
   clock_is_back_ = back;
 }
 
@@ -238,45 +234,47 @@ void Daemon::count_time() {
   }
 }
 
-void Daemon::count(const std::vector<Event>& events) {
+void Daemon::count(const Events& events) {
   for (const Event& event : events) {
     const Counters::TenantOnGpu where{event.tenant, static_cast<int>(event.gpu.value_or(0))};
-    if (!event.denial.empty()) {
-      const json why = json::parse(event.why);
-      ++counters_.denied[{where, why.at("reason")}];
+    if (event.denied) {
+      ++counters_.denied[{where, policy::name_of(event.denied->reason)}];
       counters_.denied_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
-      if (event.type == "waited") counters_.denied_after.note(why.at("waited_seconds"));
-    } else if (event.type == "trimmed") {
+      if (event.type == EventType::kWaited)
+        counters_.denied_after.note(static_cast<double>(event.denied->waited_ns) / 1e9);
+    } else if (event.type == EventType::kTrimmed) {
       counters_.trimmed_bytes[where] += static_cast<std::uint64_t>(event.bytes.value_or(0));
-    } else if (event.type == "resized") {
+    } else if (event.type == EventType::kResized) {
       ++counters_.limit_changes[{event.tenant, event.by}];
-    } else if (event.type == "violation") {
+    } else if (event.type == EventType::kViolation) {
       ++counters_.violations[event.tenant];
     }
   }
 }
 
-void Daemon::publish(std::vector<Event> events) {
+void Daemon::publish(Events events) {
   for (Event& event : events)
     if (event.time == 0) event.time = history::now_ms();
   count(events);
   flood_.limit(events, history::now_ms());
   if (events.empty()) return;
-  const auto stored = history_.append(events);
+  std::vector<history::Event> records;
+  for (const Event& event : events) records.push_back(to_record(event));
+  const auto stored = history_.append(records);
   if (!stored) last_problem_ = stored.error().what;
-  send_alerts(events);  // a full disk is not a reason to be silent about a full GPU
+  send_alerts(records);  // a full disk is not a reason to be silent about a full GPU
   tell(history_.take_late());
-  if (stored) tell(events);
+  if (stored) tell(records);
 }
 
-json Daemon::shown(const Event& event, bool with_details) const {
+json Daemon::shown(const history::Event& event, bool with_details) const {
   json row = event_json(event, with_details);
   add_command_options(row, options_.command_options);
   return row;
 }
 
-void Daemon::tell(const std::vector<Event>& events) {
-  for (const Event& event : events) {
+void Daemon::tell(const std::vector<history::Event>& events) {
+  for (const history::Event& event : events) {
     stream_.publish(
         "events", "event",
         [this, event](const http::Peer& peer) {
@@ -287,11 +285,11 @@ void Daemon::tell(const std::vector<Event>& events) {
   }
 }
 
-void Daemon::send_alerts(const std::vector<Event>& events) {
+void Daemon::send_alerts(const std::vector<history::Event>& events) {
   const std::string& url = engine_.configuration().alerts.webhook.value;
   if (url.empty()) return;
-  for (const Event& event : events) {
-    if (event.type != "alert") continue;
+  for (const history::Event& event : events) {
+    if (event_type(event.type) != EventType::kAlert) continue;
     json body = shown(event, true);
     if (event.id == 0) body["id"] = nullptr;  // not stored yet
     body["host"] = machine::host_name();
@@ -304,9 +302,9 @@ void Daemon::commit() {
   const auto stored = history_.commit();
   last_problem_ = stored ? "" : stored.error().what;
   tell(history_.take_late());
-  std::vector<Event> events;
+  Events events;
   for (const std::string& notice : history_.take_notices()) {
-    events.push_back(plain_event("daemon", notice));
+    events.push_back(daemon_event(notice));
     set_aside_ = notice;
   }
   publish(std::move(events));
@@ -324,7 +322,7 @@ void Daemon::stay_reachable() {
   if (good) good = server_.keep_socket();
   const std::string problem = good ? "" : good.error().what;
   if (problem == std::exchange(unreachable_, problem) || problem.empty()) return;
-  publish({plain_event("daemon", fmt::format("nobody reaches the daemon: {}", problem))});
+  publish({daemon_unreachable_event(problem)});
 }
 
 Result<std::vector<std::string>> Daemon::reload() {
@@ -334,16 +332,14 @@ Result<std::vector<std::string>> Daemon::reload() {
       fresh = tl::unexpected(policy::too_much(broken));
   }
   if (!fresh) {
-    publish({plain_event("config", "a new configuration was rejected: " + fresh.error().what)});
+    publish({config_rejected_event(fresh.error())});
     return tl::unexpected(fresh.error());
   }
   std::vector<std::string> lines = config::difference(engine_.configuration(), *fresh);
   engine_.configure(std::move(*fresh));
   history_.set_longest_step(longest_step(engine_.configuration().daemon));
   slices_due_ = true;
-  publish(
-      {plain_event("config", lines.empty() ? "the configuration was read again: nothing changed"
-                                           : fmt::format("the configuration changed: {}", fmt::join(lines, "; ")))});
+  publish({config_changed_event(lines)});
   tick();
   return lines;
 }

@@ -58,17 +58,17 @@ class Daemon final : private ApiHost {
 
   void tick();
   void schedule_tick();
-  void publish(std::vector<history::Event> events);
+  void publish(Events events);
   void tell(const std::vector<history::Event>& events);
   [[nodiscard]] nlohmann::json shown(const history::Event& event, bool with_details) const;
   /// Between two ticks; a longer stretch was watched by nobody.
   static history::TimeMs longest_step(const config::Daemon& settings);
-  void count(const std::vector<history::Event>& events);
+  void count(const Events& events);
   void count_time();
   /// How long it ran, for the queue.
   void learn_from(const Workload& ended);
-  void cut_as_configured(std::vector<history::Event>& events);
-  void remember(const history::Sample& sample, std::vector<history::Event>& events);
+  void cut_as_configured(Events& events);
+  void remember(const history::Sample& sample, Events& events);
   void send_alerts(const std::vector<history::Event>& events);
   void commit();
   void stay_reachable();
@@ -84,7 +84,7 @@ class Daemon final : private ApiHost {
   const Counters& counters() override { return counters_; }
   const std::string& database() override { return database_; }
   const CommandOptions& command_options() override { return options_.command_options; }
-  void record(std::vector<history::Event> events) override { publish(std::move(events)); }
+  void record(Events events) override { publish(std::move(events)); }
   void tick_now() override { tick(); }
   void tick_if_stale() override;
   void tick_soon() override;

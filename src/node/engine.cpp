@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <nlohmann/json.hpp>
 
-#include "base/labels.hpp"
 #include "machine/user_names.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/rules/alerts.hpp"
@@ -29,14 +26,10 @@
 #include "node/rules/ungoverned_policy.hpp"
 #include "node/rules/unrequested.hpp"
 #include "node/rules/waits.hpp"
-#include "node/state/state_file.hpp"
-#include "node/state/subject.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/config_subject.hpp"
+#include "node/state/known_folders.hpp"
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 namespace {
 
@@ -68,18 +61,17 @@ Engine::Engine(NodeOptions options, config::Configuration configuration)
   state_.registry.set_node_rule([this](const Workload& workload) { return is_of_this_node(workload); });
 }
 
-std::vector<Event> Engine::tick(std::uint64_t now_ns) {
+Events Engine::tick(std::uint64_t now_ns) {
   state_.now_ns = now_ns;
   if (state_.first_tick_ns == 0) {
     state_.first_tick_ns = now_ns;
     query_devices();  // to know whose the books are that are read first
   }
   state_.changes = state_.registry.refresh();
-  std::vector<Event> events = std::exchange(state_.pending_events, {});
+  Events events = std::exchange(state_.pending_events, {});
   ScheduleRule().run(state_, events);
   query_devices();
-  if (!state_.machine && !machine_lost_)
-    events.push_back(plain_event("daemon", "the devices cannot be asked: " + state_.machine.error().what));
+  if (!state_.machine && !machine_lost_) events.push_back(devices_lost_event(state_.machine.error()));
   machine_lost_ = !state_.machine;
   state_.slices = state_.options.slices();
 
@@ -88,7 +80,7 @@ std::vector<Event> Engine::tick(std::uint64_t now_ns) {
   run(after_, events);
 
   const auto saved = state_.limits.save();
-  if (!saved && !state_.save_problem_told) events.push_back(plain_event("daemon", saved.error().what));
+  if (!saved && !state_.save_problem_told) events.push_back(daemon_event(saved.error().what));
   state_.save_problem_told = !saved;
   for (Event& event : events)
     if (event.time == 0) event.time = history::to_ms(now_ns);
@@ -110,8 +102,8 @@ void Engine::query_devices() {
   for (const machine::Device& device : state_.machine->devices) state_.devices_seen.insert(device.bytes);
 }
 
-std::vector<Event> Engine::finish() {
-  std::vector<Event> events;
+Events Engine::finish() {
+  Events events;
   for (const auto& [path, workload] : state_.registry.workloads()) report_limit_moves(state_, workload, events);
   return events;
 }
@@ -134,11 +126,7 @@ std::string Engine::tenant_of(const Workload& workload) {
       owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&
       !owned->tenant.empty())
     return owned->tenant;
-  config::Subject subject;
-  subject.user = workload.user;
-  subject.uid = workload.owner;
-  subject.groups = machine::groups_of(workload.owner);
-  subject.labels = parse_labels(workload.book.labels);
+  config::Subject subject = subject_of(workload);
   // Made while no daemon answered, it names nobody who is known here; then the rules say who is charged.
   const auto& tenants = state_.configuration.tenants;
   const bool names_a_tenant =
@@ -150,11 +138,9 @@ std::string Engine::tenant_of(const Workload& workload) {
   subject.asked_tenant.clear();
   const auto by_rule = config::tenant_for(state_.configuration, subject);
   const std::string charged = by_rule ? by_rule->tenant : workload.user;
-  Event event = event_of(state_, workload, "violation",
-                         fmt::format("the book of {} names tenant {}, to whom {} does not belong: {} is charged",
-                                     workload.book.name, named, workload.user, charged));
-  event.tenant = charged;
-  state_.pending_events.push_back(std::move(event));
+  About whose = about(state_, workload);
+  whose.tenant = charged;
+  state_.pending_events.push_back(wrong_tenant_event(whose, named));
   return charged;
 }
 
@@ -167,25 +153,14 @@ Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
         fmt::format("the books in {} are governed by another daemon: {}.", folder, state_.claims.governor_of(real)),
         "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
   if (state_.registry.folders() == before || folders_file_.empty()) return {};
-  nlohmann::json rows = nlohmann::json::array();
-  for (const auto& [path, whose] : state_.registry.folders()) rows.push_back({path, whose});
-  return write_whole_file(folders_file_, rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return save_folders(folders_file_, state_.registry.folders());
 }
 
 // Who was governed before a restart is not to be taken for somebody who never was.
 void Engine::adopt_known_folders() {
-  const char* lost =
-      "workloads of folders other than its own are governed again when one more starts there: ration ps.";
-  std::string damage = read_state_file(folders_file_, lost, [this](const nlohmann::json& rows) {
-    if (!rows.is_array()) throw std::invalid_argument("it is not a list");
-    std::vector<std::pair<std::string, std::uint32_t>> known;
-    for (const auto& row : rows)
-      known.emplace_back(row.at(0).get<std::string>(), whole_number<std::uint32_t>(row.at(1)));
-    for (const auto& [folder, owner] : known)  // one that is gone, or has another owner by now, is left out
-      (void)state_.registry.adopt(folder, owner);
-  });
+  std::string damage = adopt_folders(folders_file_, state_.registry);
   for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(), std::move(damage)})
-    if (!text.empty()) state_.pending_events.push_back(plain_event("daemon", std::move(text)));
+    if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
 }
 
 // A simulated node and the real one, or two simulated ones, share folders, and no device. Whoever was governed here

@@ -18,9 +18,9 @@ class Engine {
   Engine(NodeOptions options, config::Configuration configuration);
 
   /// Reads everything again, decides and writes. Returns what happened, oldest first.
-  std::vector<history::Event> tick(std::uint64_t now_ns);
+  Events tick(std::uint64_t now_ns);
   /// Before the daemon ends: what was held back so far, to be told as one.
-  [[nodiscard]] std::vector<history::Event> finish();
+  [[nodiscard]] Events finish();
 
   /// By any of its spellings (Registry::adopt). E1530 also: another daemon governs it.
   [[nodiscard]] Result<void> adopt(const std::string& folder, std::uint32_t owner);

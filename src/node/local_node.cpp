@@ -48,7 +48,7 @@ void LocalNode::tick_now() {
   state_.slices = state_.options.slices();
   state_.registry.refresh();
   for (const auto& [path, workload] : state_.registry.workloads()) state_.limits.take_up(workload);
-  std::vector<history::Event> events;
+  Events events;
   builder_.build(state_, events);
   for (UngovernedView& each : state_.snapshot.ungoverned) each.policy = nullptr;  // nobody does anything about it
 }
@@ -88,7 +88,7 @@ Response LocalNode::denial(const std::string& id) {
       workload.owner = ::getuid();
       workload.user = machine::user_name(workload.owner);
       workload.book = book;
-      const history::Event event = denial_event(state_, workload, denial, stored.live);
+      const history::Event event = to_record(denial_event(state_, workload, denial, stored.live));
       return node::answer(source(), "why", denial_json(event, {true, workload.owner}, ""));
     }
     return http::problem(

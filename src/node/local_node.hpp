@@ -34,7 +34,7 @@ class LocalNode final : private NodeHost {
   // NodeHost
   NodeState& state() override { return state_; }
   const char* source() const override { return "direct"; }
-  void record(std::vector<history::Event>) override {}  // nobody keeps them
+  void record(Events) override {}  // nobody keeps them
   void tick_now() override;
   void tick_if_stale() override {}
   nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }

@@ -1,6 +1,7 @@
 // Which limit to suggest to a workload that was denied memory. Used by `ration why` and the daemon's events. Pure.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,8 @@ struct Promise {
   std::string name;  ///< as `ration set` takes it; empty: nobody's, or giving it up would not help
   Bytes guarantee;
   Bytes used;  ///< of the guarantee, by its holder
+
+  [[nodiscard]] Bytes unused() const { return guarantee - std::min(guarantee, used); }
 };
 
 /// The limit of the workload's tenant, on one device.
@@ -39,8 +42,22 @@ struct LimitRoom {
   std::string policy{};       ///< the policy that sets the limit, as a sentence: nobody can set another; empty: none
 };
 
+/// What `ration set` changes by a fix.
+enum class Changes {
+  kNothing,  ///< it is another command
+  kLimit,    ///< of the workload itself
+  kTenantLimit,
+  kGuarantee,  ///< of the holder of a promise
+};
+
+/// Something to type.
+struct Fix {
+  std::string text;
+  Changes changes = Changes::kNothing;
+};
+
 /// What to type so that `workload` is admitted `needed` bytes: its new limit, or, where none would do, the promise that
 /// would have to be smaller or the tenant's limit that would have to be larger.
-[[nodiscard]] std::string limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
+[[nodiscard]] Fix limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room);
 
 }  // namespace ration::policy

@@ -20,21 +20,6 @@ std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_o
   return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
 }
 
-const char* reason_word(DenialReason reason) {
-  switch (reason) {
-    case DenialReason::kLimit:
-      return "limit";
-    case DenialReason::kDeviceFull:
-      return "device_full";
-    case DenialReason::kNoAccount:
-      return "not_granted";
-    case DenialReason::kShare:
-      return "share";
-    default:
-      return "book";
-  }
-}
-
 std::string because(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of, Units units) {
   switch (denial.reason) {
     case DenialReason::kLimit:
@@ -73,37 +58,52 @@ std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, co
          " " + quoted_words(book.command);
 }
 
-std::string fix(const Denial& denial, const ledger::BookSnapshot& book, bool running,
-                const std::optional<LimitRoom>& room, const DeviceIndex& index_of) {
+Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
+        const DeviceIndex& index_of) {
   if (denial.reason == DenialReason::kDeviceFull)
-    return denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
-                                : "ration ps   (who holds it), then wait for one to end: --on-deny wait";
+    return {denial.waited_ns > 0 ? "ration ps   (who holds it), then ask for less, wait longer, or take another --gpu"
+                                 : "ration ps   (who holds it), then wait for one to end: --on-deny wait"};
   if (denial.reason == DenialReason::kShare)
-    return fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested));
-  if (denial.reason == DenialReason::kNoAccount) return grant_fix(denial, book, index_of);
+    return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
+  if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};
   if (denial.function == "cuMemAllocManaged" && book.managed == ledger::ManagedPolicy::kCharge)
-    return command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(denial.limit), "--managed",
-                    "resident", "--"}) +
-           " " + quoted_words(book.command) + "   (what does not fit stays on the host)";
+    return {command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(denial.limit), "--managed",
+                     "resident", "--"}) +
+            " " + quoted_words(book.command) + "   (what does not fit stays on the host)"};
   const Bytes needed = denial.used + denial.requested;
   if (running && room) return limit_fix(book.name, needed, *room);
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
   const auto limit = advised_limit(needed, whole);
-  if (!limit) return fmt::format("ration ps   (no device of that size: {} are needed)", format_size(needed));
+  if (!limit) return {fmt::format("ration ps   (no device of that size: {} are needed)", format_size(needed))};
   if (running) {
     const std::string gpu = book.accounts.size() > 1 ? name_of(denial.device, index_of) : "";
-    return command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)});
+    return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
+            Changes::kLimit};
   }
-  return command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(*limit), "--"}) + " " +
-         quoted_words(book.command);
+  return {command({"run", "--gpu", granted_gpus(book, index_of), "--limit", exact_size(*limit), "--"}) + " " +
+          quoted_words(book.command)};
 }
 
 }  // namespace
 
+const char* name_of(DenialReason reason) {
+  switch (reason) {
+    case DenialReason::kLimit:
+      return "limit";
+    case DenialReason::kDeviceFull:
+      return "device_full";
+    case DenialReason::kNoAccount:
+      return "not_granted";
+    case DenialReason::kShare:
+      return "share";
+    default:
+      return "book";
+  }
+}
+
 DenialExplained explain_denial(const Denial& denial, const ledger::BookSnapshot& book, bool running,
                                const std::optional<LimitRoom>& room, const DeviceIndex& index_of, Units units) {
   DenialExplained explained{fmt::format("d-{}-{}", book.run_number, denial.sequence),
-                            reason_word(denial.reason),
                             because(denial, book, index_of, units),
                             {},
                             fix(denial, book, running, room, index_of)};

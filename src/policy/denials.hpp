@@ -13,12 +13,14 @@
 namespace ration::policy {
 
 struct DenialExplained {
-  std::string id;      ///< `d-17-3`
-  std::string reason;  ///< in one word: limit, device_full, not_granted, book
+  std::string id;  ///< `d-17-3`
   std::string because;
   std::string not_because;  ///< what one might think instead; empty: nothing
-  std::string fix;          ///< something to type
+  Fix fix;                  ///< something to type
 };
+
+/// In one word, as JSON and metrics have it: limit, device_full, not_granted, share, book.
+[[nodiscard]] const char* name_of(ledger::DenialReason reason);
 
 /// The index of a device as nvidia-smi counts; absent where the machine does not show it.
 using DeviceIndex = std::function<std::optional<int>(const ledger::DeviceUuid&)>;

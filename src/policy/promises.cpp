@@ -34,6 +34,17 @@ Bytes Promises::total() const {
   return sum;
 }
 
+Bytes Promises::taken_by(const std::string& tenant) const {
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? Bytes{0} : found->second.used + found->second.unspent_of_workloads;
+}
+
+Bytes Promises::taken() const {
+  Bytes sum;
+  for (const auto& [tenant, share] : tenants_) sum += share.used + share.unspent_of_workloads;
+  return sum;
+}
+
 Bytes Promises::unspent() const {
   Bytes sum = reserved_;
   for (const auto& [tenant, share] : tenants_)

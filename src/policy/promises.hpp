@@ -27,6 +27,10 @@ class Promises {
   [[nodiscard]] Bytes to_workloads_of(const std::string& tenant) const;
   /// To all tenants, and reserved.
   [[nodiscard]] Bytes total() const;
+  /// What the tenant's workloads hold, or were promised where that is more.
+  [[nodiscard]] Bytes taken_by(const std::string& tenant) const;
+  /// The same of all tenants.
+  [[nodiscard]] Bytes taken() const;
   /// Of the total, what those it was promised to do not hold yet.
   [[nodiscard]] Bytes unspent() const;
 

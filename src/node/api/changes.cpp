@@ -7,8 +7,8 @@
 #include "node/api/api.hpp"
 #include "node/commands/limits.hpp"
 #include "node/commands/residency.hpp"
+#include "node/state/config_subject.hpp"
 #include "node/state/promises.hpp"
-#include "node/state/subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -43,7 +43,7 @@ void Api::install_changes(http::Server& server) {
                    const std::string& name = request.captures.at("name");
                    tick_before_change(host_, request);
                    const Caller caller = caller_of(request);
-                   std::vector<history::Event> events;
+                   Events events;
                    const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
                                      : action == "resume" ? resume(engine.state(), name, caller)
                                                           : trim(engine.state(), name, caller);

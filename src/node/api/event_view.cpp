@@ -1,6 +1,7 @@
 #include "node/api/event_view.hpp"
 
 #include "machine/user_names.hpp"
+#include "node/events/event.hpp"
 
 namespace ration::node {
 
@@ -33,21 +34,22 @@ json event_json(const history::Event& event, bool with_details) {
   if (!with_details) {
     row["pid_na"] = "not yours";
     // Sentences about ungoverned processes carry their command lines.
-    if (event.type == "ungoverned") row["text"] = "a process that was not started through ration holds memory";
+    if (event_type(event.type) == EventType::kUngoverned)
+      row["text"] = "a process that was not started through ration holds memory";
     return row;
   }
-  if (event.why.empty()) return row;
+  if (event.denial.empty() || event.why.empty()) return row;
   json why = json::parse(event.why, nullptr, false);
   if (why.is_object() && why.value("device_free_bytes", json(0)).is_null())
     why["device_free_bytes_na"] = "the driver did not say";
+  if (why.is_object()) why.erase("operators_fix");
   row["why"] = std::move(why);
   return row;
 }
 
-void address_fix(json& row, const Viewer& viewer) {
-  if (!viewer.is_operator || !row["fix"].is_string()) return;
-  const std::string& fix = row["fix"].get_ref<const std::string&>();
-  if (fix.rfind(machine::kAskOperator, 0) == 0) row["fix"] = fix.substr(machine::kAskOperator.size());
+void address_fix(json& row, const history::Event& event, const Viewer& viewer) {
+  if (!viewer.is_operator) return;
+  if (std::string own = facts_of(event).operators_fix; !own.empty()) row["fix"] = std::move(own);
 }
 
 json denial_json(const history::Event& event, const Viewer& viewer, const std::string& fix_now) {
@@ -59,8 +61,8 @@ json denial_json(const history::Event& event, const Viewer& viewer, const std::s
     row["device_free_bytes"] = nullptr;
     row["device_free_bytes_na"] = "the driver did not say";
   }
+  address_fix(row, event, viewer);
   if (!fix_now.empty()) row["fix"] = fix_now;
-  address_fix(row, viewer);
   row.erase("why");
   return row;
 }

@@ -9,8 +9,9 @@
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
 #include "node/api/api.hpp"
+#include "node/api/lease_json.hpp"
+#include "node/state/config_subject.hpp"
 #include "node/state/promises.hpp"
-#include "node/state/subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -27,11 +28,62 @@ Result<Bytes> size_field(const json& body, const char* name) {
               2);
 }
 
+const char* name_of(LeaseState state) {
+  constexpr const char* kNames[] = {"waiting", "granted", "running", "suspended", "over"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+json takers_json(const std::vector<Taker>& takers) {
+  json rows = json::array();
+  for (const Taker& taker : takers) {
+    rows.push_back({{"who", taker.who}, {"taken_bytes", taker.taken.count()}});
+    if (taker.used) rows.back()["used_bytes"] = taker.used->count();
+  }
+  return rows;
+}
+
 }  // namespace
+
+json lease_json(const LeaseView& lease, const Viewer& viewer) {
+  json row{{"lease", lease.id},
+           {"tenant", lease.wish.tenant},
+           {"user", lease.wish.user},
+           {"bytes", lease.wish.bytes.count()},
+           {"gpu", lease.wish.gpu.empty() ? "auto" : lease.wish.gpu},
+           {"priority", lease.wish.priority},
+           {"since", utc(lease.submitted_ns)},
+           {"state", name_of(lease.state)}};
+  const bool sees = viewer.may_see(lease.wish.owner);
+  row["command"] = sees ? json(lease.wish.command) : json(nullptr);
+  if (!sees) row["command_na"] = "not yours";
+  if (lease.gpus) row["gpus"] = *lease.gpus;
+  if (!lease.reason.empty()) row["reason"] = lease.reason;
+  if (lease.taken_by) row["taken_by"] = takers_json(*lease.taken_by);
+  if (lease.state != LeaseState::kWaiting) return row;
+  row["position"] = lease.position;
+  row["of"] = lease.of;
+  if (lease.estimate->median_ns) {
+    row["estimate_seconds"] = *lease.estimate->median_ns / kSecond;
+    row["estimate_of"] = lease.estimate->count;
+  } else {
+    row["estimate_seconds"] = nullptr;
+    row["estimate_seconds_na"] = lease.estimate->unknown_because;
+  }
+  return row;
+}
+
+json waiting_json(const Leases& leases, const Viewer& viewer) {
+  json rows = json::array();
+  for (LeaseView& lease : leases.waiting_views()) {
+    lease.taken_by.reset();  // the rows of the devices say it once for all
+    rows.push_back(lease_json(lease, viewer));
+  }
+  return rows;
+}
 
 void Api::install_leases(http::Server& server) {
   server.route("GET", "/api/v1/leases", [this](const Request& request) {
-    return answer("leases", host_.leases().describe_waiting(viewer_of(request.peer)));
+    return answer("leases", waiting_json(host_.leases(), viewer_of(request.peer)));
   });
 
   server.route("POST", "/api/v1/leases", [this](const Request& request) {
@@ -109,30 +161,25 @@ void Api::install_leases(http::Server& server) {
     const auto id = host_.leases().submit(wish, unix_time_ns());
     if (!id) return http::problem(id.error());
     host_.tick_now();
-    const json lease = host_.leases().describe(*id, viewer_of(request.peer));
-    if (lease.is_null())  // of before a restart, and the devices were not seen since
+    const auto lease = host_.leases().view(*id);
+    if (!lease)  // of before a restart, and the devices were not seen since
       return http::problem({"E1522", "the devices cannot be asked yet.", "Try again in a second.", 1}, 503);
-    if (lease.at("state") == "waiting" && !known) {
-      history::Event event =
-          history::plain_event("queued", fmt::format("{} of {} waits for {}: {}", *id, wish.tenant,
-                                                     format_size(wish.bytes), lease.value("reason", "its turn")));
-      event.tenant = wish.tenant;
-      event.user = wish.user;
-      event.bytes = static_cast<std::int64_t>(wish.bytes.count());
-      host_.record({event});
-    }
-    return answer("lease", lease, lease.at("state") == "waiting" ? 202 : 201);
+    const bool waits = lease->state == LeaseState::kWaiting;
+    if (waits && !known)
+      host_.record({queued_event({"", wish.tenant, wish.user, {}}, *id, wish.bytes,
+                                 lease->reason.empty() ? "its turn" : lease->reason)});
+    return answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
   });
 
   server.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
     const std::string& id = request.captures.at("id");
-    const json lease = host_.leases().describe(id, viewer_of(request.peer));
-    if (const auto by = host_.leases().cancelled_by(id, viewer_of(request.peer)); by && lease.is_null())
-      return http::problem({"E1549", fmt::format("{} was taken out of the queue by {}.", id, *by),
+    const Viewer viewer = viewer_of(request.peer);
+    if (const auto lease = host_.leases().view(id)) return answer("lease", lease_json(*lease, viewer));
+    if (const CancelledLease* gone = host_.leases().cancelled(id); gone != nullptr && viewer.may_see(gone->owner))
+      return http::problem({"E1549", fmt::format("{} was taken out of the queue by {}.", id, gone->by),
                             "ration run --wait … asks anew, at the end of the queue", 4},
                            410);
-    if (lease.is_null()) return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
-    return answer("lease", lease);
+    return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
   });
 
   server.route("DELETE", "/api/v1/leases/{id}", [this](const Request& request) {

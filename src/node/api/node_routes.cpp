@@ -73,6 +73,55 @@ Result<LimitRequest> limit_request(const Request& request) {
   return wish;
 }
 
+json changed_json(const LimitChanged& change, bool applied) {
+  json row{{"workload", change.workload},
+           {"old_limit_bytes", change.old_limit.count()},
+           {"limit_bytes", change.limit.count()},
+           {"effective_limit_bytes", change.effective.count()},
+           {"old_guarantee_bytes", change.old_guarantee.count()},
+           {"guarantee_bytes", change.guarantee.count()},
+           {"used_bytes", change.used.count()},
+           {"shrinking", change.used > change.limit},
+           {"applied", applied}};
+  row["gpu"] = change.gpu ? json(*change.gpu) : json(nullptr);
+  if (!change.gpu) row["gpu_na"] = "the device is not on this machine";
+  row["device_free_bytes"] = change.device_free ? json(change.device_free->count()) : json(nullptr);
+  if (!change.device_free) row["device_free_bytes_na"] = "the driver cannot be asked";
+  if (!change.held_back_by.empty()) row["held_back_by"] = change.held_back_by;
+  return row;
+}
+
+/// What a change means, in one sentence.
+json consequence(const LimitChanged& change) {
+  if (change.used > change.limit)
+    return {
+        {"level", "warn"},
+        {"text", fmt::format("{} uses {}, {} more than that: nothing is taken away, more is denied until it is under.",
+                             change.workload, format_size(change.used), format_size(change.used - change.limit))}};
+  if (!change.held_back_by.empty())
+    return {{"level", "info"},
+            {"text",
+             fmt::format("It may hold {} at this moment: {}.", format_size(change.effective), change.held_back_by)}};
+  const Bytes more = change.limit - change.used;
+  const std::string gpu = change.gpu ? fmt::format("GPU {}", *change.gpu) : "a GPU that is not here";
+  if (change.device_free && more > *change.device_free)
+    return {{"level", "info"},
+            {"text", fmt::format("{} has {} free: {} cannot be reached at this moment.", gpu,
+                                 format_size(*change.device_free), format_size(change.limit))}};
+  return {{"level", "info"},
+          {"text", fmt::format("The next allocation on {} sees {}.", gpu, format_size(change.limit))}};
+}
+
+/// `{"changes":[…],"consequences":[{"level","text"}]}`. `applied`: it was done, not only thought through.
+json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
+  json rows = json::array(), consequences = json::array();
+  for (const LimitChanged& change : changes) {
+    rows.push_back(changed_json(change, applied));
+    consequences.push_back(consequence(change));
+  }
+  return {{"changes", std::move(rows)}, {"consequences", std::move(consequences)}};
+}
+
 }  // namespace
 
 void tick_before_change(NodeHost& host, const Request& request) {
@@ -248,7 +297,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
     if (!read) return http::problem(read.error());
     const LimitRequest& wish = *read;
     tick_before_change(host_, request);
-    std::vector<history::Event> events;
+    Events events;
     auto changes = change_workload(host_.state(), wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));
@@ -262,7 +311,7 @@ void NodeRoutes::install_changes(const AddRoute& add) {
   add("PATCH", "/api/v1/tenants/{name}", [this](const Request& request) {
     const auto wish = limit_request(request);
     if (!wish) return http::problem(wish.error());
-    std::vector<history::Event> events;
+    Events events;
     const auto changes = change_tenant(host_.state(), *wish, caller_of(request), events);
     if (!changes) return http::problem(changes.error(), changes.error().id == "E1503" ? 412 : 0);
     host_.record(std::move(events));

@@ -25,7 +25,7 @@ class NodeHost {
   /// Who answers: `daemon`, `sim` (a daemon of a simulated node) or `direct`.
   [[nodiscard]] virtual const char* source() const = 0;
   /// Stores events and tells everybody who follows.
-  virtual void record(std::vector<history::Event> events) = 0;
+  virtual void record(Events events) = 0;
   virtual void tick_now() = 0;
   /// Looks again unless the last tick is a moment old: what is asked for is what is there.
   virtual void tick_if_stale() = 0;

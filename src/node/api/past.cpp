@@ -147,7 +147,7 @@ void Api::install_past(http::Server& server) {
       json before = json::array();
       for (const auto& each : *causes) before.push_back(event_json(each, may_see_details(each, viewer)));
       row["before"] = std::move(before);
-      address_fix(row, viewer);
+      address_fix(row, *event, viewer);
       return row;
     });
   });

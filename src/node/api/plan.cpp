@@ -3,7 +3,7 @@
 
 #include "http/problem.hpp"
 #include "node/api/api.hpp"
-#include "node/decisions/plan_json.hpp"
+#include "node/api/plan_json.hpp"
 
 namespace ration::node {
 namespace {

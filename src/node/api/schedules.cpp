@@ -58,7 +58,7 @@ void Api::install_schedules(http::Server& server) {
   server.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) {
     auto wish = wish_of(request);
     if (!wish) return http::problem(wish.error());
-    std::vector<history::Event> events;
+    Events events;
     const bool dry_run = is_dry_run(request);
     const auto rows = set_schedule(host_.engine().state(), std::move(*wish), caller_of(request), dry_run, events);
     if (!rows) return http::problem(rows.error());
@@ -68,7 +68,7 @@ void Api::install_schedules(http::Server& server) {
     return answer("schedules", schedules());
   });
   server.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
-    std::vector<history::Event> events;
+    Events events;
     const bool dry_run = is_dry_run(request);
     const auto rows =
         remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request), dry_run, events);

@@ -7,14 +7,12 @@
 
 #include "base/command.hpp"
 #include "base/strings.hpp"
-#include "node/events/tenant_events.hpp"
 #include "node/events/workload_events.hpp"
 #include "node/state/promises.hpp"
 #include "policy/plan.hpp"
 
 namespace ration::node {
 
-using history::Event;
 using machine::Device;
 
 namespace {
@@ -61,10 +59,19 @@ std::vector<TenantChange::Over> over_limit(const NodeState& state, const std::st
   return over;
 }
 
+/// E1305: the guarantee would be more than the limit.
+Result<void> check_amounts(const LimitChanged& change) {
+  if (change.guarantee <= change.limit) return {};
+  return fail("E1305",
+              fmt::format("the guarantee {} is more than the limit {}.", format_size(change.guarantee),
+                          format_size(change.limit)),
+              command({"set", change.workload, "--limit", exact_size(change.guarantee)}), 2);
+}
+
 }  // namespace
 
 Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitRequest& request, const Caller& caller,
-                                                  std::vector<Event>& events) {
+                                                  Events& events) {
   if (request.limit.empty() && request.guarantee.empty()) {
     return fail("E1420", "nothing to change.", command({"set", request.workload, "--limit", "6GiB"}), 2);
   }
@@ -155,27 +162,20 @@ Result<std::vector<LimitChanged>> change_workload(NodeState& state, const LimitR
   report_limit_moves(state, *workload, events);
   state.limit_moves.forget(workload->path);
   for (const LimitChanged& change : changes) {
-    std::string what;
-    if (!request.limit.empty())
-      what = fmt::format("limit {} → {}", format_size(change.old_limit), format_size(change.limit));
-    if (!request.guarantee.empty())
-      what += fmt::format("{}guarantee {} → {}", what.empty() ? "" : ", ", format_size(change.old_guarantee),
-                          format_size(change.guarantee));
-    Event event = event_of(state, *workload, "resized",
-                           fmt::format("{}/{}: {}{}, by {}{}", workload->book.tenant, workload->book.name, what,
-                                       change.gpu ? fmt::format(" on GPU {}", *change.gpu) : "", caller.name,
-                                       change.used > change.limit ? fmt::format("; shrinking, over by {}",
-                                                                                format_size(change.used - change.limit))
-                                                                  : std::string()));
-    event.gpu = change.gpu;
-    event.by = caller.name;
+    LimitChangeTold told;
+    if (!request.limit.empty()) told.limit = {change.old_limit, change.limit};
+    if (!request.guarantee.empty()) told.guarantee = {change.old_guarantee, change.guarantee};
+    told.gpu = change.gpu;
+    told.over = change.used - std::min(change.used, change.limit);
+    told.by = caller.name;
+    Event event = resized_event(about(state, *workload), told);
     event.old_value = std::to_string(change.old_limit.count());
     event.new_value = std::to_string(change.limit.count());
     events.push_back(std::move(event));
   }
   // It holds all the same, until the daemon is started again.
   if (const auto saved = state.limits.save(); !saved && !std::exchange(state.save_problem_told, true))
-    events.push_back(history::plain_event("daemon", saved.error().what));
+    events.push_back(daemon_event(saved.error().what));
   return changes;
 }
 
@@ -190,7 +190,7 @@ void refresh(const Snapshot& snapshot, std::vector<LimitChanged>& changes) {
 }
 
 Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitRequest& request, const Caller& caller,
-                                                std::vector<Event>& events) {
+                                                Events& events) {
   if (!caller.is_operator)
     return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
                 "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
@@ -250,7 +250,7 @@ Result<std::vector<TenantChange>> change_tenant(NodeState& state, const LimitReq
   if (!changes) return changes;
   for (TenantChange& change : *changes) {
     if (change.what == "limit") change.over = over_limit(state, name, config::Amount{change.new_text});
-    if (!request.dry_run) events.push_back(tenant_changed_event(change));
+    if (!request.dry_run) events.push_back(tenant_resized_event(change));
   }
   return changes;
 }

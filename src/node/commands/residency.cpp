@@ -7,8 +7,6 @@
 
 namespace ration::node {
 
-using history::Event;
-
 namespace {
 
 Result<const Workload*> workload_for(const NodeState& state, const std::string& name, const Caller& caller) {
@@ -23,21 +21,18 @@ Result<const Workload*> workload_for(const NodeState& state, const std::string& 
 
 }  // namespace
 
-Result<void> suspend(NodeState& state, const std::string& name, const Caller& caller, std::vector<Event>& events) {
+Result<void> suspend(NodeState& state, const std::string& name, const Caller& caller, Events& events) {
   const auto workload = workload_for(state, name, caller);
   if (!workload) return tl::unexpected(workload.error());
   if (auto begun = begin_suspension(state, **workload, true); !begun) return begun;
-  Event event = event_of(state, **workload, "suspending",
-                         fmt::format("{}/{} is being suspended", (*workload)->book.tenant, (*workload)->book.name));
-  event.by = caller.name;
-  events.push_back(std::move(event));
+  events.push_back(suspending_event(about(state, **workload), caller.name));
   return {};
 }
 
 Result<void> resume(NodeState& state, const std::string& name, const Caller& caller) {
   const auto workload = workload_for(state, name, caller);
   if (!workload) return tl::unexpected(workload.error());
-  if (state.suspension.ask((*workload)->path, fmt::format("{} asked for it", caller.name))) return {};
+  if (state.suspension.ask((*workload)->path, asked_to_resume_text(caller.name))) return {};
   return fail("E1546", fmt::format("{} is not suspended.", (*workload)->book.name), "ration ps", 4);
 }
 

@@ -5,9 +5,6 @@
 namespace ration::node {
 namespace {
 
-using history::Event;
-using history::plain_event;
-
 std::string text_of(const config::Hours& hours) {
   return fmt::format("{:02}:{:02}-{:02}:{:02}", hours.from / 60, hours.from % 60, hours.to / 60, hours.to % 60);
 }
@@ -57,7 +54,7 @@ std::vector<ScheduleRow> rows_of(const NodeState& state, const std::vector<Sched
 std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return rows_of(state, state.schedules.all()); }
 
 Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller, bool dry_run,
-                                              std::vector<Event>& events) {
+                                              Events& events) {
   if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
   wish.by = caller.name;
   const std::string name = wish.name;
@@ -68,17 +65,12 @@ Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wis
   if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
   apply_schedules(state);
   const ScheduleRow& row = rows.front();
-  std::string limits;
-  for (const auto& [tenant, limit] : row.set)
-    limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", tenant, limit);
-  events.push_back(plain_event(
-      "config", fmt::format("schedule {} ({} {}: {}) was set by {}", name, row.days, row.when, limits, caller.name)));
-  events.back().by = caller.name;
+  events.push_back(schedule_set_event({name, row.days, row.when, row.set}, caller.name));
   return rows;
 }
 
 Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name, const Caller& caller,
-                                                 bool dry_run, std::vector<Event>& events) {
+                                                 bool dry_run, Events& events) {
   if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
   auto fresh = state.schedules.without(name);
   if (!fresh) return tl::unexpected(fresh.error());
@@ -86,8 +78,7 @@ Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::st
   if (dry_run) return rows;
   if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
   apply_schedules(state);
-  events.push_back(plain_event("config", fmt::format("schedule {} was removed by {}", name, caller.name)));
-  events.back().by = caller.name;
+  events.push_back(schedule_removed_event(name, caller.name));
   return rows;
 }
 

@@ -25,9 +25,8 @@ struct ScheduleRow {
 /// Operators only; holds from the next tick on. Returns all, with `dry_run` as they would be. E1502, and those of
 /// Schedules.
 [[nodiscard]] Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller,
-                                                            bool dry_run, std::vector<history::Event>& events);
+                                                            bool dry_run, Events& events);
 [[nodiscard]] Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::string& name,
-                                                               const Caller& caller, bool dry_run,
-                                                               std::vector<history::Event>& events);
+                                                               const Caller& caller, bool dry_run, Events& events);
 
 }  // namespace ration::node

@@ -15,8 +15,6 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 Bytes need_of(const LeaseRequest& request) { return round_up(std::max(request.bytes, request.guarantee), kGranule); }
 
-Bytes left(Bytes whole, Bytes taken) { return whole > taken ? whole - taken : Bytes{0}; }
-
 /// From when on it may be over. Of unknown length, or running longer than ever before: at any moment.
 std::uint64_t earliest_end(const Lease& lease, std::uint64_t now) {
   if (!lease.request.expected) return now;
@@ -68,24 +66,21 @@ std::string to_text(const Lease::Passed& passed) {
                              : fmt::format("ahead of {}, which has room beside it", passed.head);
 }
 
-void LeaseQueue::update_device(int gpu, Bytes capacity, Bytes promised) {
-  Device& device = devices_[gpu];
-  device.capacity = capacity;
-  device.promised = promised;
-  device.leased = Bytes{0};
-  for (const auto& [id, lease] : leases_) {
-    if (uses(lease.gpus, gpu)) device.leased += need_of(lease.request);
-  }
+void LeaseQueue::update(Capacity capacity) {
+  capacity_ = std::move(capacity);
+  for (const auto& [id, lease] : leases_) take(lease);
 }
 
-void LeaseQueue::remove_device(int gpu) { devices_.erase(gpu); }
+void LeaseQueue::take(const Lease& lease) {
+  capacity_.take(lease.gpus, lease.request.tenant, need_of(lease.request), for_its_tenant(lease.request));
+}
 
 Result<void> LeaseQueue::submit(LeaseRequest request) {
   if (leases_.count(request.id) != 0 || position(request.id) != 0) {
     return fail("E1410", fmt::format("a lease {} is there already.", request.id), "Leave the id out.", 2);
   }
   for (const int gpu : request.gpus) {
-    if (devices_.count(gpu) == 0) return fail("E1407", fmt::format("there is no GPU {}.", gpu), "ration ps", 3);
+    if (!capacity_.whole(gpu)) return fail("E1407", fmt::format("there is no GPU {}.", gpu), "ration ps", 3);
   }
   std::sort(request.gpus.begin(), request.gpus.end());
   request.gpus.erase(std::unique(request.gpus.begin(), request.gpus.end()), request.gpus.end());
@@ -95,17 +90,14 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
   waiting.due = static_cast<std::int64_t>(request.submitted_ns);
   waiting.request = std::move(request);
   if (waiting.need == Bytes{0}) return fail("E1105", "a lease of nothing.", "ration run --wait --limit 4GiB -- …", 2);
-  Bytes largest;
-  for (const auto& [gpu, device] : devices_) {
-    if (waiting.request.gpus.empty() || uses(waiting.request.gpus, gpu)) largest = std::max(largest, device.capacity);
+  std::vector<Bytes> sizes;
+  for (const auto& gpus : places(waiting.request)) {
+    for (const int gpu : gpus) sizes.push_back(capacity_.whole(gpu).value_or(Bytes{0}));
   }
-  const bool fits = std::any_of(devices_.begin(), devices_.end(), [&](const auto& entry) {
-    return waiting.request.gpus.empty() && entry.second.capacity >= waiting.need;
-  });
-  const bool all_fit =
-      !waiting.request.gpus.empty() && std::all_of(waiting.request.gpus.begin(), waiting.request.gpus.end(),
-                                                   [&](int gpu) { return devices_.at(gpu).capacity >= waiting.need; });
-  if (!fits && !all_fit) {
+  std::sort(sizes.begin(), sizes.end());
+  // Of several that are wanted together, the smallest has to be large enough; of any, the largest.
+  const Bytes largest = sizes.empty() ? Bytes{0} : sizes.back();
+  if (sizes.empty() || (waiting.request.gpus.empty() ? largest : sizes.front()) < waiting.need) {
     return fail("E1104",
                 fmt::format("{} will never be free here: the GPUs asked for have up to {}.", format_size(waiting.need),
                             format_size(largest)),
@@ -157,10 +149,7 @@ bool LeaseQueue::take_up(const std::string& id) {
 }
 
 void LeaseQueue::give_back(const Lease& lease) {
-  for (const int gpu : lease.gpus) {
-    if (const auto device = devices_.find(gpu); device != devices_.end())
-      device->second.leased -= need_of(lease.request);
-  }
+  capacity_.give_back(lease.gpus, lease.request.tenant, need_of(lease.request), for_its_tenant(lease.request));
 }
 
 bool LeaseQueue::release(const std::string& id) {
@@ -179,83 +168,33 @@ void LeaseQueue::expect(const std::string& id, const std::optional<RunLengths>& 
 
 void LeaseQueue::adopt(Lease lease) {
   release(lease.request.id);
-  for (const int gpu : lease.gpus) {
-    if (const auto device = devices_.find(gpu); device != devices_.end())
-      device->second.leased += need_of(lease.request);
-  }
+  take(lease);
   leases_[lease.request.id] = std::move(lease);
 }
 
-void LeaseQueue::remember_wait(std::uint64_t waited_ns) {
-  waits_.push_back(waited_ns);
-  if (waits_.size() > kWaitsKept) waits_.pop_front();
-}
-
 void LeaseQueue::grant(const Lease& lease, bool waited) {
-  if (waited) remember_wait(lease.granted_ns - std::min(lease.granted_ns, lease.request.submitted_ns));
+  if (waited) waits_.push_back(lease.granted_ns - std::min(lease.granted_ns, lease.request.submitted_ns));
+  if (waits_.size() > kWaitsKept) waits_.pop_front();
   adopt(lease);
-}
-
-Bytes LeaseQueue::free_on(int gpu) const {
-  const auto found = devices_.find(gpu);
-  if (found == devices_.end()) return Bytes{0};
-  return left(found->second.capacity, found->second.promised + found->second.leased);
 }
 
 std::vector<std::vector<int>> LeaseQueue::places(const LeaseRequest& request) const {
   if (!request.gpus.empty()) return {request.gpus};
   std::vector<std::vector<int>> each;
-  for (const auto& [gpu, device] : devices_) each.push_back({gpu});
+  for (const int gpu : capacity_.gpus()) each.push_back({gpu});
   return each;
-}
-
-bool LeaseQueue::has_room(const std::vector<int>& gpus, Bytes need, const std::string& tenant) const {
-  return std::all_of(gpus.begin(), gpus.end(),
-                     [&](int gpu) { return left(free_on(gpu), kept_for_others(gpu, tenant)) >= need; });
-}
-
-void LeaseQueue::update_tenant(const std::string& tenant, int gpu, Bytes limit, Bytes guarantee, Bytes promised) {
-  tenants_[{tenant, gpu}] = {limit, guarantee, promised};
-}
-
-Bytes LeaseQueue::leased_to(const std::string& tenant, int gpu) const {
-  Bytes leased;
-  for (const auto& [id, lease] : leases_)
-    if (lease.request.tenant == tenant && uses(lease.gpus, gpu)) leased += for_its_tenant(lease.request);
-  return leased;
-}
-
-Bytes LeaseQueue::kept_for_others(int gpu, const std::string& tenant) const {
-  Bytes kept;
-  for (const auto& [place, share] : tenants_)
-    if (place.second == gpu && place.first != tenant)
-      kept += left(share.guarantee, share.promised + leased_to(place.first, gpu));
-  return kept;
-}
-
-Bytes LeaseQueue::tenant_room(const LeaseRequest& request, const std::vector<int>& gpus) const {
-  Bytes room = kUnlimited;
-  for (const int gpu : gpus) {
-    const auto found = tenants_.find({request.tenant, gpu});
-    if (found != tenants_.end())
-      room = std::min(room, left(found->second.limit, found->second.promised + leased_to(request.tenant, gpu)));
-  }
-  return room;
 }
 
 bool LeaseQueue::tenant_allows(const Waiting& waiting) const {
   const auto all = places(waiting.request);
   return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
-    return tenant_room(waiting.request, gpus) >= for_its_tenant(waiting.request);
+    return capacity_.tenant_room(waiting.request.tenant, gpus) >= for_its_tenant(waiting.request);
   });
 }
 
 bool LeaseQueue::could_use(const Waiting& waiting, int gpu, bool beside_promises) const {
-  const auto device = devices_.find(gpu);
-  if (device == devices_.end() || (!waiting.request.gpus.empty() && !uses(waiting.request.gpus, gpu))) return false;
-  Bytes kept;
-  if (beside_promises) kept = device->second.promised + kept_for_others(gpu, waiting.request.tenant);
-  return left(device->second.capacity, kept) >= waiting.need;
+  return (waiting.request.gpus.empty() || uses(waiting.request.gpus, gpu)) &&
+         capacity_.could_hold(gpu, waiting.need, waiting.request.tenant, beside_promises);
 }
 
 bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const {
@@ -265,17 +204,10 @@ bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const 
   });
 }
 
-/// Bytes that have to be given back on the device before it has room there; not above 0: it has.
-std::int64_t LeaseQueue::missing_on(int gpu, const Waiting& waiting) const {
-  const Device& device = devices_.at(gpu);
-  const Bytes taken = device.promised + device.leased + kept_for_others(gpu, waiting.request.tenant);
-  return static_cast<std::int64_t>((taken + waiting.need).count()) - static_cast<std::int64_t>(device.capacity.count());
-}
-
 /// The soonest that it may have room on the device: if every lease there ended as early as it may.
 std::uint64_t LeaseQueue::room_from(int gpu, const Waiting& waiting) const {
   if (!could_use(waiting, gpu, true)) return kNever;
-  std::int64_t missing = missing_on(gpu, waiting);
+  std::int64_t missing = capacity_.missing_on(gpu, waiting.need, waiting.request.tenant);
   std::vector<std::pair<std::uint64_t, Bytes>> ends;
   for (const auto& [id, lease] : leases_)
     if (uses(lease.gpus, gpu)) ends.emplace_back(earliest_end(lease, now_), need_of(lease.request));
@@ -302,7 +234,7 @@ std::uint64_t LeaseQueue::soonest_start(const Waiting& waiting) const {
 /// that may end while the candidate is there leaves enough for the head alone and too little for both.
 bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
   constexpr std::size_t kMaxSums = 256;  // sizes are round, so few differ; beyond, the answer is no
-  const std::int64_t missing = missing_on(gpu, head);
+  const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
   const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
   const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
   std::set<std::int64_t> sums{0};
@@ -336,12 +268,12 @@ std::optional<Lease> LeaseQueue::place(const Waiting& waiting, const Waiting* he
   std::optional<Lease> best;
   Bytes best_free;
   for (const auto& gpus : places(waiting.request)) {
-    if (!has_room(gpus, waiting.need, waiting.request.tenant) ||
-        tenant_room(waiting.request, gpus) < for_its_tenant(waiting.request))
+    if (!capacity_.has_room(gpus, waiting.need, waiting.request.tenant) ||
+        capacity_.tenant_room(waiting.request.tenant, gpus) < for_its_tenant(waiting.request))
       continue;
     Lease lease{waiting.request, gpus, now_, false};
     if (head != nullptr && !(lease.passed = may_pass(*head, lease))) continue;
-    const Bytes free = free_on(gpus.front());
+    const Bytes free = capacity_.free_on(gpus.front());
     const bool alone = waiting_.size() == 1;
     if (!best || (alone ? free > best_free : free < best_free)) best = std::move(lease), best_free = free;
   }
@@ -399,40 +331,37 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
   WaitReason reason;
   reason.needed = waiting.need;
   const bool any = waiting.request.gpus.empty();
-  const auto gone = [&](int gpu) { return devices_.count(gpu) == 0; };
+  const auto gone = [&](int gpu) { return !capacity_.whole(gpu); };
   if (std::any_of(waiting.request.gpus.begin(), waiting.request.gpus.end(), gone)) return reason;
   if (!tenant_allows(waiting)) {
     reason.kind = WaitReason::Kind::kTenant;
     for (const auto& gpus : places(waiting.request)) {
-      const auto limit = tenants_.find({waiting.request.tenant, gpus.front()});
-      if (limit == tenants_.end() || limit->second.limit < reason.capacity) continue;
+      const auto limit = capacity_.tenant_limit(waiting.request.tenant, gpus.front());
+      if (!limit || *limit < reason.capacity) continue;
       reason.gpu = gpus.front();
-      reason.capacity = limit->second.limit;
-      reason.free = tenant_room(waiting.request, gpus);
+      reason.capacity = *limit;
+      reason.free = capacity_.tenant_room(waiting.request.tenant, gpus);
     }
     return reason;
   }
   const bool possible = could_hold(waiting, false);
   // Of several that are wanted together, the fullest holds it up; of any, the emptiest is its best chance.
-  for (const auto& [gpu, device] : devices_) {
-    if (!any && !uses(waiting.request.gpus, gpu)) continue;
-    const bool better = possible ? free_on(gpu) > reason.free : device.capacity > reason.capacity;
+  for (const int gpu : any ? capacity_.gpus() : waiting.request.gpus) {
+    const Bytes whole = *capacity_.whole(gpu), free = capacity_.free_on(gpu);
+    const bool better = possible ? free > reason.free : whole > reason.capacity;
     if (reason.kind != WaitReason::Kind::kNoDevice && better != any) continue;
     reason.gpu = gpu;
-    reason.free = free_on(gpu);
-    reason.capacity = device.capacity;
+    reason.free = free;
+    reason.capacity = whole;
     reason.kind = !possible                     ? WaitReason::Kind::kTooLarge
                   : reason.free >= waiting.need ? WaitReason::Kind::kBehind
                                                 : WaitReason::Kind::kNoRoom;
   }
-  const Bytes kept = kept_for_others(reason.gpu, waiting.request.tenant);
-  if (reason.kind == WaitReason::Kind::kBehind && left(reason.free, kept) < waiting.need) {
+  if (reason.kind == WaitReason::Kind::kBehind &&
+      !capacity_.has_room({reason.gpu}, waiting.need, waiting.request.tenant)) {
     reason.kind = WaitReason::Kind::kPromised;
-    reason.kept = kept;
-    for (const auto& [place, share] : tenants_)
-      if (place.second == reason.gpu && place.first != waiting.request.tenant &&
-          share.guarantee > share.promised + leased_to(place.first, reason.gpu))
-        reason.behind += (reason.behind.empty() ? "" : ", ") + place.first;
+    reason.kept = capacity_.kept_for_others(reason.gpu, waiting.request.tenant);
+    reason.behind = fmt::format("{}", fmt::join(capacity_.others_kept_for(reason.gpu, waiting.request.tenant), ", "));
   } else if (reason.kind == WaitReason::Kind::kBehind) {
     const auto head = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) {
       return could_hold(entry, true) && tenant_allows(entry);
@@ -463,12 +392,6 @@ WaitEstimate LeaseQueue::estimate() const {
 std::vector<LeaseRequest> LeaseQueue::requests() const {
   std::vector<LeaseRequest> all;
   for (const Waiting& waiting : waiting_) all.push_back(waiting.request);
-  return all;
-}
-
-std::vector<Lease> LeaseQueue::leases() const {
-  std::vector<Lease> all;
-  for (const auto& [id, lease] : leases_) all.push_back(lease);
   return all;
 }
 

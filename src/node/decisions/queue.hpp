@@ -21,12 +21,12 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "node/decisions/capacity.hpp"
 #include "node/decisions/run_lengths.hpp"
 
 namespace ration::node {
@@ -99,14 +99,10 @@ struct WaitEstimate {
 /// Not thread-safe: the daemon's one thread owns it.
 class LeaseQueue {
  public:
-  /// A device, and what of it is spoken for outside the queue: guarantees, slices, what runs without a lease. If that
-  /// grows over what the leases leave, nothing is granted there until it falls.
-  void update_device(int gpu, Bytes capacity, Bytes promised);
-  void remove_device(int gpu);
-  /// What a tenant may hold of a device at most, what is kept for it there, and what it has outside the queue. Who
-  /// waits for its own tenant is in nobody's way.
-  void update_tenant(const std::string& tenant, int gpu, Bytes limit, Bytes guarantee, Bytes promised);
-  void forget_tenants() { tenants_.clear(); }
+  /// What the devices have by now, without the leases: those are known here. Who waits for its own tenant is in
+  /// nobody's way.
+  void update(Capacity capacity);
+  [[nodiscard]] const Capacity& capacity() const { return capacity_; }
 
   /// Takes a request; `step` answers it. E1104: larger than any device it may use; E1105: asks for nothing;
   /// E1407: no such device; E1410: the id is in use.
@@ -120,8 +116,6 @@ class LeaseQueue {
   void expect(const std::string& id, const std::optional<RunLengths>& expected);
   /// A lease of before a restart. It is believed, even where it no longer fits.
   void adopt(Lease lease);
-  /// A wait of before a restart, for the estimates.
-  void remember_wait(std::uint64_t waited_ns);
 
   [[nodiscard]] StepResult step(std::uint64_t now_ns);
 
@@ -133,9 +127,6 @@ class LeaseQueue {
   [[nodiscard]] WaitEstimate estimate() const;
   /// In the order in which they will go.
   [[nodiscard]] std::vector<LeaseRequest> requests() const;
-  [[nodiscard]] std::vector<Lease> leases() const;
-  /// What of a device is neither promised nor leased.
-  [[nodiscard]] Bytes free_on(int gpu) const;
 
  private:
   struct Waiting {
@@ -144,24 +135,11 @@ class LeaseQueue {
     std::int64_t due = 0, rank = 0;
     bool tried = false;  ///< it was not granted at once, so it counts as a wait
   };
-  struct Device {
-    Bytes capacity, promised, leased;
-  };
-  struct TenantShare {
-    Bytes limit, guarantee, promised;
-  };
 
   [[nodiscard]] std::vector<std::vector<int>> places(const LeaseRequest& request) const;
-  /// Beside what is kept for other tenants.
-  [[nodiscard]] bool has_room(const std::vector<int>& gpus, Bytes need, const std::string& tenant) const;
-  [[nodiscard]] Bytes kept_for_others(int gpu, const std::string& tenant) const;
-  [[nodiscard]] Bytes leased_to(const std::string& tenant, int gpu) const;
-  /// What its tenant may still be given on the least of these devices; kUnlimited: as much as it likes.
-  [[nodiscard]] Bytes tenant_room(const LeaseRequest& request, const std::vector<int>& gpus) const;
   [[nodiscard]] bool tenant_allows(const Waiting& waiting) const;
   [[nodiscard]] bool could_hold(const Waiting& waiting, bool beside_promises) const;
   [[nodiscard]] bool could_use(const Waiting& waiting, int gpu, bool beside_promises) const;
-  [[nodiscard]] std::int64_t missing_on(int gpu, const Waiting& waiting) const;
   [[nodiscard]] std::uint64_t room_from(int gpu, const Waiting& waiting) const;
   [[nodiscard]] std::uint64_t soonest_start(const Waiting& waiting) const;
   [[nodiscard]] bool leaves_room(int gpu, const Waiting& head, const Lease& candidate) const;
@@ -169,10 +147,10 @@ class LeaseQueue {
   [[nodiscard]] std::optional<Lease> place(const Waiting& waiting, const Waiting* head) const;
   void insert(Waiting waiting);
   void grant(const Lease& lease, bool waited);
+  void take(const Lease& lease);
   void give_back(const Lease& lease);
 
-  std::map<int, Device> devices_;
-  std::map<std::pair<std::string, int>, TenantShare> tenants_;
+  Capacity capacity_;
   std::vector<Waiting> waiting_;  ///< by rank
   std::map<std::string, Lease> leases_;
   std::deque<std::uint64_t> waits_;

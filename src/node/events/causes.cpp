@@ -3,44 +3,41 @@
 #include <algorithm>
 #include <map>
 
+#include "node/events/event.hpp"
+
 namespace ration::node {
 namespace {
-
-using history::Event;
 
 constexpr std::int64_t kLookBack = 5'000;  // events
 constexpr std::int64_t kMaxRead = 500;
 constexpr std::size_t kMaxShown = 4;
 
+using Type = EventType;
+
 /// Types of events that can have led to one of a type.
-const std::map<std::string, std::vector<std::string>>& may_lead_to() {
-  static const std::map<std::string, std::vector<std::string>> types{
-      {"denied", {"resized", "rebalanced", "denied"}},
-      {"waited", {"resized", "rebalanced", "denied"}},
-      {"resized", {"resized", "config"}},
-      {"rebalanced", {"resized", "rebalanced", "started", "resuming"}},
-      {"shrinking", {"resized", "rebalanced", "shrinking"}},
-      {"trimmed", {"idle", "resized", "rebalanced"}},
-      {"suspending", {"idle"}},
-      {"suspended", {"idle", "suspending"}},
-      {"suspend_failed", {"idle", "suspending", "resuming"}},
-      {"resuming", {"suspended"}},
-      {"resumed", {"suspended", "resuming"}},
-      {"granted", {"queued"}},
-      {"ended", {"denied", "waited", "alert"}},
-      {"violation", {"started", "resized"}},
+const std::map<Type, std::vector<Type>>& may_lead_to() {
+  static const std::map<Type, std::vector<Type>> types{
+      {Type::kDenied, {Type::kResized, Type::kRebalanced, Type::kDenied}},
+      {Type::kWaited, {Type::kResized, Type::kRebalanced, Type::kDenied}},
+      {Type::kResized, {Type::kResized, Type::kConfig}},
+      {Type::kRebalanced, {Type::kResized, Type::kRebalanced, Type::kStarted, Type::kResuming}},
+      {Type::kShrinking, {Type::kResized, Type::kRebalanced, Type::kShrinking}},
+      {Type::kTrimmed, {Type::kIdle, Type::kResized, Type::kRebalanced}},
+      {Type::kSuspending, {Type::kIdle}},
+      {Type::kSuspended, {Type::kIdle, Type::kSuspending}},
+      {Type::kSuspendFailed, {Type::kIdle, Type::kSuspending, Type::kResuming}},
+      {Type::kResuming, {Type::kSuspended}},
+      {Type::kResumed, {Type::kSuspended, Type::kResuming}},
+      {Type::kGranted, {Type::kQueued}},
+      {Type::kEnded, {Type::kDenied, Type::kWaited, Type::kAlert}},
+      {Type::kViolation, {Type::kStarted, Type::kResized}},
   };
   return types;
 }
 
-/// `q-17` of the sentence of a lease.
-std::string lease_of(const Event& event) {
-  return event.text.rfind("q-", 0) == 0 ? event.text.substr(0, event.text.find(' ')) : std::string();
-}
-
-bool belongs(const Event& earlier, const Event& event) {
-  if (lease_of(earlier) != lease_of(event)) return false;
-  if (earlier.type == "config") return earlier.text.rfind("schedule ", 0) == 0 && event.by.rfind("schedule of", 0) == 0;
+bool belongs(const history::Event& earlier, const history::Event& event, Type type, const RecordedFacts& facts) {
+  if (type == Type::kGranted) return !facts.lease.empty() && facts_of(earlier).lease == facts.lease;
+  if (event_type(earlier.type) == Type::kConfig) return facts.of_schedule && facts_of(earlier).of_schedule;
   if (earlier.tenant != event.tenant || (earlier.gpu && event.gpu && earlier.gpu != event.gpu)) return false;
   if (earlier.workload.empty() || event.workload.empty()) return true;  // of the whole tenant
   return earlier.workload == event.workload && earlier.user == event.user;
@@ -48,19 +45,21 @@ bool belongs(const Event& earlier, const Event& event) {
 
 }  // namespace
 
-Result<std::vector<Event>> causes_of(history::Reader& reader, const Event& event) {
-  std::vector<Event> causes;
-  const auto types = may_lead_to().find(event.type);
+Result<std::vector<history::Event>> causes_of(history::Reader& reader, const history::Event& event) {
+  std::vector<history::Event> causes;
+  const auto type = event_type(event.type);
+  const auto types = type ? may_lead_to().find(*type) : may_lead_to().end();
   if (types == may_lead_to().end() || event.id < 1) return causes;
+  const RecordedFacts facts = facts_of(event);
   history::EventQuestion question;
-  question.types = types->second;
+  for (const Type each : types->second) question.types.emplace_back(name_of(each));
   question.since = std::max<std::int64_t>(0, event.id - kLookBack);
   question.before = event.id;
   question.limit = kMaxRead;
   auto earlier = reader.events(question);
   if (!earlier) return earlier;
   for (auto each = earlier->rbegin(); each != earlier->rend() && causes.size() < kMaxShown; ++each) {
-    if (!belongs(*each, event)) continue;
+    if (!belongs(*each, event, *type, facts)) continue;
     if (each->type == event.type && !causes.empty()) break;  // that one has causes of its own
     causes.push_back(std::move(*each));
   }

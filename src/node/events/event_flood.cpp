@@ -1,44 +1,25 @@
 #include "node/events/event_flood.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <string_view>
 
-#include "history/amount.hpp"
+#include "node/events/event_text.hpp"
 
 namespace ration::node {
 namespace {
 
-using history::Event;
-
 // What a book alone can cause, without anybody's deciding.
-constexpr std::array<std::string_view, 9> kByBooks{"guard_lost", "started",    "ended",     "denied", "waited",
-                                                   "violation",  "rebalanced", "shrinking", "idle"};
+constexpr std::array kByBooks{EventType::kGuardLost,  EventType::kStarted,   EventType::kEnded,
+                              EventType::kDenied,     EventType::kWaited,    EventType::kViolation,
+                              EventType::kRebalanced, EventType::kShrinking, EventType::kIdle};
 
 bool is_by_books(const Event& event) {
   return !event.user.empty() && std::find(kByBooks.begin(), kByBooks.end(), event.type) != kByBooks.end();
 }
 
-Event told(const std::string& user, const std::map<std::string, std::size_t>& left_out, history::TimeMs now) {
-  std::size_t all = 0;
-  std::string kinds;
-  for (const auto& [type, count] : left_out) {
-    all += count;
-    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, type);
-  }
-  Event event;
-  event.type = "daemon";
-  event.time = now;
-  event.user = user;
-  event.text = fmt::format("{} events of {} within a minute are not recorded: {}", all, user, kinds);
-  return event;
-}
-
 }  // namespace
 
-void EventFlood::limit(std::vector<Event>& events, history::TimeMs now) {
+void EventFlood::limit(Events& events, history::TimeMs now) {
   std::erase_if(events, [&](const Event& event) {
     if (!is_by_books(event)) return false;
     Minute& minute = users_.try_emplace(event.user, Minute{now, 0, {}}).first->second;
@@ -52,7 +33,10 @@ void EventFlood::limit(std::vector<Event>& events, history::TimeMs now) {
       ++each;
       continue;
     }
-    if (!minute.left_out.empty()) events.push_back(told(user, minute.left_out, now));
+    if (!minute.left_out.empty()) {
+      events.push_back(flood_event(user, minute.left_out));
+      events.back().time = now;
+    }
     each = users_.erase(each);
   }
 }

@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
-#include "history/sample.hpp"
+#include "node/events/event.hpp"
 
 namespace ration::node {
 
@@ -19,13 +18,13 @@ class EventFlood {
   static constexpr std::size_t kMaxPerMinute = 1'200;
 
   /// Takes out what is too much, and adds what was left out of minutes that are over. `now`: milliseconds.
-  void limit(std::vector<history::Event>& events, history::TimeMs now);
+  void limit(Events& events, history::TimeMs now);
 
  private:
   struct Minute {
     history::TimeMs begins = 0;
     std::size_t let_through = 0;
-    std::map<std::string, std::size_t> left_out;  // by type
+    std::map<EventType, std::size_t> left_out;
   };
   std::map<std::string, Minute> users_;
 };

@@ -8,16 +8,16 @@
 
 namespace ration::node {
 
-void report_started(const NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+void report_started(const NodeState& state, const Workload& workload, Events& events);
 /// `running`: the workload still runs, so that its limit can be changed.
-[[nodiscard]] history::Event denial_event(const NodeState& state, const Workload& workload,
-                                          const ledger::Denial& denial, bool running);
+[[nodiscard]] Event denial_event(const NodeState& state, const Workload& workload, const ledger::Denial& denial,
+                                 bool running);
 /// Those that are new in the latest refresh of its book; also notes what was wanted.
-void report_denials(NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+void report_denials(NodeState& state, const Workload& workload, Events& events);
 /// The changes of its limit that were held back so far, before whatever may have come of them.
-void report_limit_moves(NodeState& state, const Workload& workload, std::vector<history::Event>& events);
+void report_limit_moves(NodeState& state, const Workload& workload, Events& events);
 void report_limit_move(const NodeState& state, const Workload& workload, const LimitMoves::Burst& burst,
-                       std::vector<history::Event>& events);
+                       Events& events);
 /// What to type about a denial of a workload of `asker` that still runs; empty: it does not, or is not known.
 [[nodiscard]] std::string fix_now(const NodeState& state, const std::string& denial, const std::string& asker);
 

@@ -5,17 +5,19 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.hpp"
 #include "base/time.hpp"
+#include "node/events/event_text.hpp"
 #include "node/state/state_file.hpp"
 #include "node/state/whole_file.hpp"
+#include "policy/promises.hpp"
 
 namespace ration::node {
 namespace {
 
-using history::Event;
 using nlohmann::json;
 
 Result<std::vector<int>> parse_gpus(const std::string& text) {
@@ -31,14 +33,6 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
     gpus.push_back(number);
   }
   return gpus;
-}
-
-Event event_of(const LeaseWish& wish, const char* type, std::string text) {
-  Event event = history::plain_event(type, std::move(text));
-  event.tenant = wish.tenant;
-  event.user = wish.user;
-  event.bytes = static_cast<std::int64_t>(wish.bytes.count());
-  return event;
 }
 
 Program program_of(const LeaseWish& wish) { return {wish.user, wish.tenant, wish.name, command_hash(wish.command)}; }
@@ -209,10 +203,10 @@ bool Leases::cancel(const std::string& id, std::optional<std::uint32_t> user, co
   return true;
 }
 
-std::optional<std::string> Leases::cancelled_by(const std::string& id, const Viewer& viewer) const {
-  for (const Cancelled& each : cancelled_)
-    if (each.id == id && viewer.may_see(each.owner)) return each.by;
-  return std::nullopt;
+const CancelledLease* Leases::cancelled(const std::string& id) const {
+  const auto found =
+      std::find_if(cancelled_.begin(), cancelled_.end(), [&](const auto& each) { return each.id == id; });
+  return found == cancelled_.end() ? nullptr : &*found;
 }
 
 void Leases::drop(const std::string& id) {
@@ -235,12 +229,22 @@ Bytes capacity_of(const DeviceView& device) {
   return device.device.total - std::min(device.device.total, device.keep_free + device.sliced);
 }
 
-/// Who waits for memory beside what it holds comes before whoever comes to the device: what it may still take is not
-/// given away.
-Bytes spoken_for(const AccountView& account, const DeviceView& device) {
+/// What a device is taken by outside the queue, added up by policy/promises. Beside guarantees it counts what is not
+/// promised to anybody: who waits for memory beside what it holds comes before whoever comes to the device, so what it
+/// may still take is not given away.
+void add_taken(policy::Promises& taken, const AccountView& account, const DeviceView& device) {
   const bool waits = account.waiting && account.trusted_usage() > Bytes{0};
-  return std::max(
-      {account.trusted_usage(), account.guarantee, waits ? std::min(account.limit, device.device.total) : Bytes{0}});
+  const Bytes claim = waits ? std::min(account.limit, device.device.total) : Bytes{0};
+  taken.add_workload(account.tenant, std::max(account.guarantee, claim), account.trusted_usage());
+}
+
+/// Of nobody who has a limit.
+Bytes outside_of_limits(const DeviceView& device) {
+  return device.ungoverned + device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0});
+}
+
+bool is_on(const AccountView& account, const DeviceView& device) {
+  return account.gpu == device.device.index && !account.suspended;
 }
 
 }  // namespace
@@ -301,9 +305,9 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
   return true;
 }
 
-std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares) {
-  std::vector<Event> events;
-  if (!lost_.empty()) events.push_back(history::plain_event("daemon", std::exchange(lost_, {})));
+Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares) {
+  Events events;
+  if (!lost_.empty()) events.push_back(daemon_event(std::exchange(lost_, {})));
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
     running.insert(running.end(), account.path);  // they come in order
@@ -324,30 +328,22 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     drop(id);
     each = entries_.erase(each);
   }
-  std::map<int, std::vector<Taker>> devices;
+  devices_.clear();
+  Capacity capacity;
   for (const DeviceView& device : snapshot.devices) {
-    devices[device.device.index] = takers_of(device, snapshot);
-    // What runs without a lease counts with what it holds, or was promised where that is more.
-    Bytes promised = device.ungoverned + device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0});
+    devices_[device.device.index] = takers_of(device, snapshot);
+    policy::Promises taken, of_tenants;  // a tenant is charged for what its books say
     for (const AccountView& account : snapshot.accounts) {
-      if (account.gpu == device.device.index && !account.suspended && leased.count(account.path) == 0)
-        promised += spoken_for(account, device);
+      if (!is_on(account, device) || leased.count(account.path) != 0) continue;
+      add_taken(taken, account, device);
+      of_tenants.add_workload(account.tenant, account.guarantee, account.used);
     }
-    queue_.update_device(device.device.index, capacity_of(device), promised);
+    capacity.set_device(device.device.index, capacity_of(device), outside_of_limits(device) + taken.taken());
+    for (const auto& [where, share] : shares)
+      if (where.second == device.device.index)
+        capacity.set_tenant(where.first, where.second, share.limit, share.guarantee, of_tenants.taken_by(where.first));
   }
-  for (const auto& [gone, takers] : devices_)
-    if (devices.count(gone) == 0) queue_.remove_device(gone);
-  devices_ = std::move(devices);
-  queue_.forget_tenants();
-  for (const auto& [where, share] : shares) {
-    Bytes promised;
-    for (const AccountView& account : snapshot.accounts) {
-      if (account.tenant == where.first && account.gpu == where.second && !account.suspended &&
-          leased.count(account.path) == 0)
-        promised += std::max(account.used, account.guarantee);
-    }
-    queue_.update_tenant(where.first, where.second, share.limit, share.guarantee, promised);
-  }
+  queue_.update(std::move(capacity));
   if (!kept_.empty() && !snapshot.devices.empty()) queue_again(now_ns);  // else nothing would fit for ever
   const StepResult result = queue_.step(now_ns);
   for (const Lease& lease : result.granted) {
@@ -360,12 +356,8 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
     }
     // The clock may have been set back meanwhile.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
-    std::string text =
-        fmt::format("{} of {} may start on GPU {}", lease.request.id, entry.wish.tenant, fmt::join(lease.gpus, ","));
-    if (lease.passed) text += ", " + to_text(*lease.passed);
-    Event event = event_of(entry.wish, "granted", std::move(text));
-    if (!lease.gpus.empty()) event.gpu = lease.gpus.front();
-    events.push_back(std::move(event));
+    events.push_back(granted_event({"", entry.wish.tenant, entry.wish.user, {}}, lease.request.id, entry.wish.bytes,
+                                   lease.gpus, lease.passed ? to_text(*lease.passed) : ""));
   }
   for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;
@@ -373,15 +365,17 @@ std::vector<Event> Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, 
   return events;
 }
 
-std::vector<Leases::Taker> Leases::takers_of(const DeviceView& device, const Snapshot& snapshot) const {
+std::vector<Taker> Leases::takers_of(const DeviceView& device, const Snapshot& snapshot) const {
   std::vector<Taker> takers;
   for (const AccountView& account : snapshot.accounts) {
-    if (account.gpu != device.device.index || account.suspended) continue;
+    if (!is_on(account, device)) continue;
     const auto leased = std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) {
       return each.second.granted && each.second.workload == account.path;
     });
-    const Bytes taken = leased == entries_.end() ? spoken_for(account, device)
-                                                 : std::max(leased->second.wish.bytes, leased->second.wish.guarantee);
+    policy::Promises alone;
+    add_taken(alone, account, device);
+    const Bytes taken =
+        leased == entries_.end() ? alone.taken() : std::max(leased->second.wish.bytes, leased->second.wish.guarantee);
     takers.push_back({account.tenant + "/" + account.workload, taken, account.trusted_usage()});
   }
   for (const auto& [id, entry] : entries_) {
@@ -390,7 +384,7 @@ std::vector<Leases::Taker> Leases::takers_of(const DeviceView& device, const Sna
     if (std::find(gpus.begin(), gpus.end(), device.device.index) != gpus.end())
       takers.push_back({entry.wish.tenant + "/" + id, std::max(entry.wish.bytes, entry.wish.guarantee), std::nullopt});
   }
-  const Bytes outside = device.ungoverned + device.unexplained.value_or(Bytes{0}) + device.orphaned.value_or(Bytes{0});
+  const Bytes outside = outside_of_limits(device);
   takers.push_back({"without a limit", outside, outside});
   takers.push_back({"slices", device.sliced, std::nullopt});
   takers.push_back({"kept free", device.keep_free, std::nullopt});
@@ -400,72 +394,41 @@ std::vector<Leases::Taker> Leases::takers_of(const DeviceView& device, const Sna
   return takers;
 }
 
-json Leases::takers_json(int gpu) const {
-  json rows = json::array();
-  const auto found = devices_.find(gpu);
-  if (found == devices_.end()) return rows;
-  for (const Taker& taker : found->second) {
-    rows.push_back({{"who", taker.who}, {"taken_bytes", taker.taken.count()}});
-    if (taker.used) rows.back()["used_bytes"] = taker.used->count();
-  }
-  return rows;
-}
-
-json Leases::describe(const std::string& id, const Viewer& viewer) const {
+std::optional<LeaseView> Leases::view(const std::string& id) const {
   const auto found = entries_.find(id);
-  if (found == entries_.end()) return nullptr;
+  if (found == entries_.end()) return std::nullopt;
   const Entry& entry = found->second;
-  json row{{"lease", id},
-           {"tenant", entry.wish.tenant},
-           {"user", entry.wish.user},
-           {"bytes", entry.wish.bytes.count()},
-           {"gpu", entry.wish.gpu.empty() ? "auto" : entry.wish.gpu},
-           {"priority", entry.wish.priority},
-           {"since", utc(entry.submitted_ns)}};
-  if (viewer.may_see(entry.wish.owner)) {
-    row["command"] = entry.wish.command;
-  } else {
-    row["command"] = nullptr;
-    row["command_na"] = "not yours";
-  }
+  LeaseView view{id, entry.wish, entry.submitted_ns};
+  view.position = queue_.position(id);
+  view.of = queue_.waiting();
+  const bool runs = !entry.workload.empty();
   if (entry.away) {
-    row["state"] = "suspended";
+    view.state = LeaseState::kSuspended;
   } else if (entry.over) {
-    row["state"] = "over";
+    view.state = LeaseState::kOver;
   } else if (entry.granted) {
-    row["state"] = entry.workload.empty() ? "granted" : "running";
-    row["gpus"] = entry.granted->gpus;
-    if (entry.granted->passed) row["reason"] = to_text(*entry.granted->passed);
-  } else if (queue_.position(id) == 0) {  // it is brought back without a place in the queue
-    row["state"] = entry.workload.empty() ? "over" : "running";
+    view.state = runs ? LeaseState::kRunning : LeaseState::kGranted;
+    view.gpus = entry.granted->gpus;
+    if (entry.granted->passed) view.reason = to_text(*entry.granted->passed);
+  } else if (view.position == 0) {  // it is brought back without a place in the queue
+    view.state = runs ? LeaseState::kRunning : LeaseState::kOver;
   } else {
-    row["state"] = "waiting";
-    row["position"] = queue_.position(id);
-    row["of"] = queue_.waiting();
-    if (const auto reason = queue_.reason(id)) {
-      row["reason"] = (entry.because.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.because)) +
-                      to_text(*reason);
-      if (reason->kind != WaitReason::Kind::kTenant) row["taken_by"] = takers_json(reason->gpu);
-    }
-    const WaitEstimate estimate = queue_.estimate();
-    if (estimate.median_ns) {
-      row["estimate_seconds"] = *estimate.median_ns / kSecond;
-      row["estimate_of"] = estimate.count;
-    } else {
-      row["estimate_seconds"] = nullptr;
-      row["estimate_seconds_na"] = estimate.unknown_because;
-    }
+    view.estimate = queue_.estimate();
+    const auto reason = queue_.reason(id);
+    if (!reason) return view;
+    view.reason = (entry.because.empty() ? "" : fmt::format("to come back to its device ({}): ", entry.because)) +
+                  to_text(*reason);
+    if (reason->kind == WaitReason::Kind::kTenant) return view;
+    const auto takers = devices_.find(reason->gpu);
+    view.taken_by = takers == devices_.end() ? std::vector<Taker>{} : takers->second;
   }
-  return row;
+  return view;
 }
 
-json Leases::describe_waiting(const Viewer& viewer) const {
-  json rows = json::array();
-  for (const LeaseRequest& request : queue_.requests()) {
-    rows.push_back(describe(request.id, viewer));
-    rows.back().erase("taken_by");  // the rows of the devices say it once for all
-  }
-  return rows;
+std::vector<LeaseView> Leases::waiting_views() const {
+  std::vector<LeaseView> views;
+  for (const LeaseRequest& request : queue_.requests()) views.push_back(*view(request.id));
+  return views;
 }
 
 }  // namespace ration::node

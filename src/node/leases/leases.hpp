@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,10 +14,10 @@
 #include <vector>
 
 #include "base/process.hpp"
-#include "history/sample.hpp"
-#include "node/api/snapshot_json.hpp"
 #include "node/decisions/queue.hpp"
+#include "node/events/event.hpp"
 #include "node/leases/wait_histogram.hpp"
+#include "node/state/promises.hpp"
 
 namespace ration::node {
 
@@ -31,6 +30,39 @@ struct LeaseWish {
   int priority = 0;
   std::optional<std::uint64_t> wait_ns;  ///< absent: for ever
   std::string key;                       ///< its asker's word for it; empty: none
+};
+
+enum class LeaseState {
+  kWaiting,
+  kGranted,    ///< and not taken up yet
+  kRunning,    ///< its workload runs
+  kSuspended,  ///< its workload has no place, and asks for none
+  kOver,       ///< its wait timed out, or it was never taken up
+};
+
+/// Who keeps how much of a device from those who wait: what it was promised, or holds where that is more.
+struct Taker {
+  std::string who;
+  Bytes taken;
+  std::optional<Bytes> used;  ///< absent: nobody is there to use it
+};
+
+/// A lease at this moment.
+struct LeaseView {
+  std::string id;
+  LeaseWish wish;
+  std::uint64_t submitted_ns = 0;
+  LeaseState state = LeaseState::kWaiting;
+  std::optional<std::vector<int>> gpus{};        ///< where it was granted
+  std::string reason{};                          ///< what it waits for, or whom it passed; empty: neither
+  std::optional<std::vector<Taker>> taken_by{};  ///< who has the device that it waits for
+  std::size_t position = 0, of = 0;              ///< in the queue; 0: in none
+  std::optional<WaitEstimate> estimate{};        ///< of one that waits
+};
+
+struct CancelledLease {
+  std::string id, by;
+  std::uint32_t owner = 0;
 };
 
 class Leases {
@@ -49,8 +81,8 @@ class Leases {
   [[nodiscard]] bool knows(const LeaseWish& wish) const { return !id_of(wish).empty(); }
   /// False: no such lease, or not of that user (an operator may cancel any). `by` is told to who waited.
   bool cancel(const std::string& id, std::optional<std::uint32_t> user, const std::string& by = "");
-  /// Who cancelled it, of the newest that were cancelled; nobody else is told than who waited and operators.
-  [[nodiscard]] std::optional<std::string> cancelled_by(const std::string& id, const Viewer& viewer) const;
+  /// Of the newest that were cancelled; null: it is none of them.
+  [[nodiscard]] const CancelledLease* cancelled(const std::string& id) const;
   /// The workload whose book lies at `path` runs under the lease. False: it was not granted, or belongs to another
   /// user.
   bool take_up(const std::string& id, const std::string& path, std::uint32_t user);
@@ -65,21 +97,16 @@ class Leases {
   /// Paths of those that asked again and may return, since the last call.
   [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
 
-  /// After every tick: what there is now, who died, who may start. `shares`: what tenants may hold of a device at
-  /// most, and what is kept for them.
-  struct Share {
-    Bytes limit = kUnlimited, guarantee{};
-  };
-  using Shares = std::map<std::pair<std::string, int>, Share>;
-  std::vector<history::Event> step(const Snapshot& snapshot, std::uint64_t now_ns, const Shares& shares = {});
+  /// After every tick: what there is now, who died, who may start. `shares`: of what tenants may hold.
+  Events step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares = {});
 
   [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
   /// From asking to being granted, of every lease that was granted; those granted at once waited next to nothing.
   [[nodiscard]] const WaitHistogram& waits() const { return waits_; }
-  /// Null where there is none of that id. Of one that waits also who keeps the device from it.
-  [[nodiscard]] nlohmann::json describe(const std::string& id, const Viewer& viewer) const;
+  /// Absent: there is none of that id.
+  [[nodiscard]] std::optional<LeaseView> view(const std::string& id) const;
   /// Those that wait, in the order in which they will go.
-  [[nodiscard]] nlohmann::json describe_waiting(const Viewer& viewer) const;
+  [[nodiscard]] std::vector<LeaseView> waiting_views() const;
 
  private:
   struct Entry {
@@ -93,13 +120,6 @@ class Leases {
     std::string because{};   ///< why it comes back; empty: it starts
   };
 
-  /// Who keeps how much of a device from those who wait: what it was promised, or holds where that is more.
-  struct Taker {
-    std::string who;
-    Bytes taken;
-    std::optional<Bytes> used;  ///< absent: nobody is there to use it
-  };
-
   /// Of the one that was asked for before; empty: none.
   [[nodiscard]] std::string id_of(const LeaseWish& wish) const;
   [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const LeaseWish& wish,
@@ -108,7 +128,6 @@ class Leases {
   void take_back_running();
   void queue_again(std::uint64_t now_ns);
   [[nodiscard]] std::vector<Taker> takers_of(const DeviceView& device, const Snapshot& snapshot) const;
-  [[nodiscard]] nlohmann::json takers_json(int gpu) const;
   void save();
 
   std::string file_, saved_, lost_;    // lost: what is to be told of a damaged file
@@ -116,11 +135,7 @@ class Leases {
   RunLengthTable run_lengths_;
   LeaseQueue queue_;
   std::map<int, std::vector<Taker>> devices_;  // of the last step, and by whom they are taken
-  struct Cancelled {
-    std::string id, by;
-    std::uint32_t owner = 0;
-  };
-  std::deque<Cancelled> cancelled_;  // the newest last
+  std::deque<CancelledLease> cancelled_;       // the newest last
   std::vector<std::string> returning_;
   std::map<std::string, Entry> entries_;
   WaitHistogram waits_;

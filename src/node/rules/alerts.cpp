@@ -4,9 +4,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 void AlertRule::run(NodeState& state, Events& events) {
   std::vector<config::Fact> facts;
   const auto bytes = [](Bytes size) { return static_cast<double>(size.count()); };
@@ -38,11 +35,9 @@ void AlertRule::run(NodeState& state, Events& events) {
   std::erase_if(state.recent_denials, [](const auto& entry) { return entry.second.empty(); });
   facts.push_back({"queue.length", "the queue", static_cast<double>(state.queue_length), std::nullopt});
   for (const Event& event : events)
-    if (event.type == "guard_lost") facts.push_back({"guard.lost", event.text, 1, std::nullopt});
-  for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(state.now_ns))) {
-    events.push_back(plain_event(
-        "alert", fmt::format("{}: {} ({})", change.about, change.raised ? "raised" : "cleared", change.rule)));
-  }
+    if (event.type == EventType::kGuardLost) facts.push_back({"guard.lost", event.text, 1, std::nullopt});
+  for (const config::AlertChange& change : alerts_.evaluate(facts, std::chrono::nanoseconds(state.now_ns)))
+    events.push_back(alert_event(change));
 }
 
 }  // namespace ration::node

@@ -10,9 +10,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 namespace {
 
 // A book says no more than its limit, unless that was lowered below what is held; then the driver knows of it. And it
@@ -149,7 +146,7 @@ void BalancingRule::run(NodeState& state, Events& events) {
       mine.effective = balanced[i].effective;
       state.limits.changed();
       if (const auto written = state.limits.write(*workload); !written)
-        events.push_back(plain_event("guard_lost", written.error().what));
+        events.push_back(book_unwritable_event({}, written.error()));
     }
   }
   for (const LimitMoves::Burst& burst : state.limit_moves.take_over(state.now_ns))

@@ -4,9 +4,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 void DenialRule::run(NodeState& state, Events& events) {
   for (const auto& [path, workload] : state.registry.workloads()) {
     report_denials(state, workload, events);

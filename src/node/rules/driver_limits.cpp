@@ -1,15 +1,10 @@
 #include "node/rules/driver_limits.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "node/state/subject.hpp"
+#include "node/state/config_subject.hpp"
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 void DriverLimitRule::run(NodeState& state, Events& events) {
   if (!state.machine) return;
@@ -25,9 +20,7 @@ void DriverLimitRule::run(NodeState& state, Events& events) {
         path, [&workload = workload] { return creator_of(workload); }, limits);
     state.running[path].held_by_driver = driver_limits_.holds(path);
   }
-  for (const std::string& problem : driver_limits_.take_problems()) {
-    events.push_back(plain_event("guard_lost", "the driver holds no limits, the shim does: " + problem));
-  }
+  for (const std::string& problem : driver_limits_.take_problems()) events.push_back(driver_limits_event(problem));
 }
 
 DriverLimitRule::DriverLimitRule(const NodeOptions& options)

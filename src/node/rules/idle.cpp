@@ -1,16 +1,11 @@
 #include "node/rules/idle.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ledger/store_limits.hpp"
 #include "node/state/residency.hpp"
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 namespace {
 
@@ -73,21 +68,12 @@ void IdleRule::run(NodeState& state, Events& events) {
       state.suspension.watch(path, *processes, state.now_ns);
     }
     if (!decision) continue;
-    Event event = event_of(state, workload, "idle",
-                           fmt::format("{}/{}: {}", workload.book.tenant, workload.book.name, decision->reason));
-    if (decision->action == IdleAction::kTrim) {
-      if (ledger::request_trim(workload.descriptor, workload.owner) == ledger::BookStatus::kOk)
-        begin_trim(state, workload, "policy");
-      event.text += "; it is asked to give back what it does not use";
-    } else if (decision->action == IdleAction::kSuspend) {
-      if (const auto begun = begin_suspension(state, workload, false); !begun) {
-        event.text += "; it is not suspended: " + begun.error().what;
-        event.fix = begun.error().fix;
-      } else {
-        event.text += "; it is being suspended";
-      }
-    }
-    events.push_back(std::move(event));
+    Result<void> done;
+    if (decision->action == IdleAction::kSuspend) done = begin_suspension(state, workload, false);
+    if (decision->action == IdleAction::kTrim &&
+        ledger::request_trim(workload.descriptor, workload.owner) == ledger::BookStatus::kOk)
+      begin_trim(state, workload, "policy");
+    events.push_back(idle_event(about(state, workload), *decision, done ? nullptr : &done.error()));
   }
 }
 

@@ -1,15 +1,10 @@
 #include "node/rules/lifecycle.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "node/events/workload_events.hpp"
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 namespace {
 
@@ -27,13 +22,9 @@ void report_ended(NodeState& state, const Workload& workload, Events& events) {
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
   const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : state.now_ns;
   const bool told = workload.book.ended_ns != 0;
-  Event event =
-      event_of(state, workload, "ended",
-               fmt::format("{}/{} ended {}, its peak was {}", workload.book.tenant, workload.book.name,
-                           told ? fmt::format("with {}", workload.book.exit_status) : std::string("without saying how"),
-                           format_size(peak)));
-  event.time = history::to_ms(ended);
-  events.push_back(std::move(event));
+  events.push_back(
+      ended_event(about(state, workload), told ? std::optional<int>(workload.book.exit_status) : std::nullopt, peak));
+  events.back().time = history::to_ms(ended);
   state.ended_workloads.push_back(workload);
   state.ended_runs.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
                               history::to_ms(ended), told ? workload.book.exit_status : -1});
@@ -51,13 +42,8 @@ void LifecycleRule::run(NodeState& state, Events& events) {
   }
   for (const Workload& workload : state.changes.ended) report_ended(state, workload, events);
   for (const Workload& workload : state.changes.handed_over) state.forget(workload);
-  for (const Damaged& damaged : state.changes.damaged) {
-    Event event = plain_event("guard_lost", "a book cannot be read: " + damaged.text);
-    event.user = damaged.user;
-    event.workload = damaged.workload;
-    event.tenant = damaged.tenant;
-    events.push_back(std::move(event));
-  }
+  for (const Damaged& damaged : state.changes.damaged)
+    events.push_back(book_unreadable_event({damaged.workload, damaged.tenant, damaged.user, {}}, damaged.text));
 }
 
 }  // namespace ration::node

@@ -1,13 +1,8 @@
 #include "node/rules/overuse.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 // A book is read a moment before the driver is: what a program takes in between looks like bytes beside its book. Who
 // evades it is still there at the third tick.
@@ -31,15 +26,8 @@ void OveruseRule::run(NodeState& state, Events& events) {
         }
       }
       if (ticks != kTicksInARow) continue;
-      Event event = plain_event(
-          "violation", fmt::format("pid {} of {}/{} uses {} by the driver, {} by its book", process.pid, account.tenant,
-                                   account.workload, format_size(*process.driver_used), format_size(process.used)));
-      event.workload = account.workload;
-      event.tenant = account.tenant;
-      event.user = account.user;
-      event.gpu = account.gpu;
-      event.pid = process.pid;
-      events.push_back(std::move(event));
+      events.push_back(beside_book_event({account.workload, account.tenant, account.user, account.gpu}, process.pid,
+                                         *process.driver_used, process.used));
     }
   }
   violators_ = std::move(present);

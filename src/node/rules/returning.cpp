@@ -7,9 +7,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 namespace {
 
 /// What a device has to have free beside what comes back: after one restore without room no other succeeds

@@ -6,12 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "history/sample.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {
-
-using Events = std::vector<history::Event>;
 
 class Rule {
  public:

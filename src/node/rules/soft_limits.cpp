@@ -1,11 +1,6 @@
 #include "node/rules/soft_limits.hpp"
 
-#include <fmt/format.h>
-
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 void SoftLimitRule::run(NodeState& state, Events& events) {
   std::set<std::pair<std::string, int>> over;
@@ -20,13 +15,7 @@ void SoftLimitRule::run(NodeState& state, Events& events) {
       if (static_cast<double>(used.count()) <= static_cast<double>(limit->count()) * *tenant.soft / 100) continue;
       over.emplace(tenant.name, device.device.index);
       if (over_.count({tenant.name, device.device.index}) != 0) continue;
-      Event event =
-          plain_event("alert", fmt::format("tenant {} holds {} on GPU {}: more than {:g}% of its limit {}", tenant.name,
-                                           format_size(used), device.device.index, *tenant.soft, format_size(*limit)));
-      event.tenant = tenant.name;
-      event.gpu = device.device.index;
-      event.bytes = static_cast<std::int64_t>(used.count());
-      events.push_back(std::move(event));
+      events.push_back(soft_limit_event(tenant.name, device.device.index, used, *limit, *tenant.soft));
     }
   }
   over_ = std::move(over);

@@ -8,9 +8,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 namespace {
 
 /// Whose memory could not be moved is left in peace for so long.
@@ -81,25 +78,13 @@ void StandstillRule::run(NodeState& state, Events& events) {
     const Workload& leaver = state.registry.workloads().at(decision.leaves);
     const Workload& other = state.registry.workloads().at(decision.for_whom);
     const std::string for_whom = other.book.tenant + "/" + other.book.name;
-    Event event =
-        event_of(state, leaver, "suspending",
-                 fmt::format("{}/{} is being suspended: {} workloads on GPU {} hold memory and wait for more; its {} "
-                             "let {} go on, which has waited longer",
-                             leaver.book.tenant, leaver.book.name, decision.waiting, decision.gpu,
-                             format_size(decision.freed), for_whom));
-    event.gpu = decision.gpu;
-    event.bytes = static_cast<std::int64_t>(decision.freed.count());
-    event.by = "daemon";
-    if (const auto begun = begin_suspension(state, leaver, false); !begun) {
-      event.type = "suspend_failed";
-      event.text = fmt::format("{}/{} and {} wait for each other's memory, and it was not suspended: {}",
-                               leaver.book.tenant, leaver.book.name, for_whom, begun.error().what);
-      event.fix = begun.error().fix;
+    const auto begun = begin_suspension(state, leaver, false);
+    if (begun)
+      state.suspension.ask(decision.leaves, gave_way_text(for_whom));
+    else
       state.running[decision.leaves].suspension_failed_ns = state.now_ns;
-    } else {
-      state.suspension.ask(decision.leaves, fmt::format("it gave way to {} and still waits", for_whom));
-    }
-    events.push_back(std::move(event));
+    events.push_back(gives_way_event(about(state, leaver), {for_whom, decision.gpu, decision.waiting, decision.freed},
+                                     begun ? nullptr : &begun.error()));
   }
 }
 

@@ -1,14 +1,9 @@
 #include "node/rules/suspension.hpp"
 
-#include <fmt/format.h>
-
 #include "machine/checkpoint.hpp"
 #include "node/state/residency.hpp"
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 namespace {
 
@@ -31,9 +26,7 @@ void SuspensionRule::run(NodeState& state, Events& events) {
       owned->suspended = owned->held = owned->away = false;
       state.limits.changed();
       note_returned(state, path);
-      events.push_back(event_of(state, workload, "resumed",
-                                fmt::format("{}/{} is back on its device: somebody else brought it back",
-                                            workload.book.tenant, workload.book.name)));
+      events.push_back(resumed_event(about(state, workload), true));
       continue;
     }
     if (const auto processes = processes_of(state, workload)) {
@@ -46,40 +39,33 @@ void SuspensionRule::run(NodeState& state, Events& events) {
     OwnedWorkload* owned = state.limits.find(change.id);
     if (found == state.registry.workloads().end() || owned == nullptr) continue;
     const Workload& workload = found->second;
-    const std::string who = workload.book.tenant + "/" + workload.book.name;
+    const About who = about(state, workload);
     Event event;
     switch (change.what) {
       case What::kSuspended:
-        event = event_of(state, workload, "suspended",
-                         fmt::format("{} is suspended: its {} are in host memory until it works again", who,
-                                     format_size(sum(workload.used))));
-        event.bytes = static_cast<std::int64_t>(sum(workload.used).count());
+        event = suspended_event(who, sum(workload.used));
         state.residency_changes.left.push_back(change.id);
         set_away(state, workload, *owned, true, events);
         break;
       case What::kNotSuspended:
-        event = event_of(state, workload, "suspend_failed",
-                         fmt::format("{} was not suspended: {}", who, change.error->what));
-        event.fix = change.error->fix;
+        event = not_suspended_event(who, *change.error);
         owned->suspended = owned->held = false;
         state.limits.changed();
         state.running[change.id].suspension_failed_ns = state.now_ns;
         break;
       case What::kAsks:
         state.residency_changes.asking.push_back({change.id, change.because});
-        event = event_of(state, workload, "resuming", fmt::format("{} asks for its device: {}", who, change.because));
+        event = resuming_event(who, change.because);
         break;
       case What::kResumed:
-        event = event_of(state, workload, "resumed", fmt::format("{} is back on its device", who));
+        event = resumed_event(who);
         owned->suspended = owned->held = false;
         state.limits.changed();
         note_returned(state, change.id);
         state.running[change.id].activity.since_ns = state.now_ns;
         break;
       case What::kNotResumed:
-        event = event_of(state, workload, "suspend_failed",
-                         fmt::format("{} could not be brought back yet: {}", who, change.error->what));
-        event.fix = change.error->fix;
+        event = not_resumed_event(who, *change.error);
         state.residency_changes.left.push_back(change.id);
         set_away(state, workload, *owned, true, events);
         break;

@@ -1,11 +1,6 @@
 #include "node/rules/trims.hpp"
 
-#include <fmt/format.h>
-
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 namespace {
 
@@ -24,16 +19,7 @@ void TrimRule::run(NodeState& state, Events& events) {
       continue;
     }
     const Bytes now = sum(workload.used), returned = trim->used - std::min(trim->used, now);
-    Event event =
-        event_of(state, workload, "trimmed",
-                 returned > Bytes{0}
-                     ? fmt::format("{}/{} gave back {} of {}", workload.book.tenant, workload.book.name,
-                                   format_size(returned), format_size(trim->used))
-                     : fmt::format("{}/{} gave back nothing of {}: it uses all of it, or nothing in it co-operates",
-                                   workload.book.tenant, workload.book.name, format_size(trim->used)));
-    event.bytes = static_cast<std::int64_t>(returned.count());
-    event.by = trim->by;
-    events.push_back(std::move(event));
+    events.push_back(trimmed_event(about(state, workload), returned, trim->used, trim->by));
     trim.reset();
   }
 }

@@ -1,15 +1,11 @@
 #include "node/rules/ungoverned_policy.hpp"
 
-#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
 
 namespace ration::node {
-
-using history::Event;
-using history::plain_event;
 
 namespace {
 
@@ -33,29 +29,16 @@ void UngovernedPolicyRule::run(NodeState& state, Events& events) {
     auto known = processes_.find(pid);
     const bool fresh = known == processes_.end();
     Process process = fresh ? Process{} : std::move(known->second);
-    const auto tell = [&](std::string text) {
-      Event event = plain_event("alert", std::move(text));
-      event.pid = pid;
-      event.user = view.process.user;
-      event.gpu = view.gpu;
-      event.fix = "ration run --limit SIZE -- …";
-      events.push_back(std::move(event));
-    };
-    const std::string who = fmt::format("pid {} ({}, {})", pid,
-                                        view.process.command.empty() ? "n/a" : view.process.command, view.process.user);
     if (fresh) {
       process.seen_ns = state.now_ns;
       process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-      tell(rule == config::Ungoverned::kWarn ? fmt::format("{} is under no limit on GPU {}", who, view.gpu)
-                                             : fmt::format("{} is under no limit on GPU {}: it is ended in {}", who,
-                                                           view.gpu, format_duration(grace)));
+      events.push_back(no_limit_event(view, rule == config::Ungoverned::kWarn ? std::nullopt : std::optional(grace)));
     } else if (rule == config::Ungoverned::kTerminate && process.handle && state.now_ns >= process.seen_ns + grace) {
       const bool again = process.told_ns != 0;
       if (!again || (state.now_ns >= process.told_ns + kTimeToEnd && !process.killed)) {
         const int signal = again ? SIGKILL : SIGTERM;
         const bool sent = ::syscall(SYS_pidfd_send_signal, process.handle.get(), signal, nullptr, 0) == 0;
-        tell(sent ? fmt::format("{} is under no limit: {} was sent", who, again ? "SIGKILL" : "SIGTERM")
-                  : fmt::format("{} is under no limit and cannot be ended by this daemon's user", who));
+        events.push_back(no_limit_ended_event(view, !sent ? nullptr : again ? "SIGKILL" : "SIGTERM"));
         process.told_ns = state.now_ns;
         process.killed = again || !sent;
       }

@@ -7,9 +7,6 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 namespace {
 
 /// What all processes have together: what the driver says, and managed memory, which it leaves out. Absent: it does not

@@ -1,7 +1,5 @@
 #include "node/rules/waits.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -9,20 +7,12 @@
 
 namespace ration::node {
 
-using history::Event;
-using history::plain_event;
-
 namespace {
 
 constexpr std::uint64_t kMinReportedWait = 50 * kMillisecond;  // shorter ones read as none
 
 /// Waits that nobody at the screen notices are many where programs share a card.
 std::uint64_t told_again_after(std::uint64_t wait_ns) { return wait_ns < kSecond ? 60 * kSecond : 10 * kSecond; }
-
-std::string wait_text(std::uint64_t wait_ns) {
-  return wait_ns < 10 * kSecond ? fmt::format("{:.1f}s", static_cast<double>(wait_ns) / kSecond)
-                                : format_duration(wait_ns);
-}
 
 }  // namespace
 
@@ -53,19 +43,11 @@ void WaitRule::run(NodeState& state, Events& events) {
       if (told.count++ == 0) told.first_ns = wait.since_ns;
       if (told.last_ns != 0 && state.now_ns < told.last_ns + told_again_after(length)) continue;
       report_limit_moves(state, workload, events);
-      std::string text = fmt::format("{}/{} waited about {} for {} and got it: it held {} of its limit {}",
-                                     workload.book.tenant, workload.book.name, wait_text(length),
-                                     format_size(wait.wanted), format_size(wait.used), format_size(wait.limit));
-      if (told.count > 1)
-        text += fmt::format(" (the last of {} waits within {})", told.count,
-                            format_duration(state.now_ns - std::min(state.now_ns, told.first_ns)));
-      Event event = event_of(state, workload, "waited", std::move(text));
-      event.count = told.count;
-      event.first_time = history::to_ms(told.first_ns);
+      events.push_back(waited_event(about(state, workload, workload.book.accounts[wait.account].device),
+                                    {length, wait.wanted, wait.used, wait.limit, told.count,
+                                     state.now_ns - std::min(state.now_ns, told.first_ns)}));
+      events.back().first_time = history::to_ms(told.first_ns);
       told = {state.now_ns, 0, 0};
-      event.bytes = static_cast<std::int64_t>(wait.wanted.count());
-      event.gpu = gpu_of(state, workload.book.accounts[wait.account].device);
-      events.push_back(std::move(event));
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/promises.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -12,9 +14,8 @@ std::string name_of(const BalanceAccount& account) { return account.id.substr(ac
 /// Who keeps the most that is not in use: an account's guarantee, or a tenant's.
 policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
   policy::Promise largest;
-  const auto unused = [](const policy::Promise& each) { return each.guarantee - std::min(each.guarantee, each.used); };
   const auto take = [&](policy::Promise promise) {
-    if (unused(promise) > unused(largest)) largest = std::move(promise);
+    if (promise.unused() > largest.unused()) largest = std::move(promise);
   };
   for (std::size_t i = 0; i < input.accounts.size(); ++i) {
     const BalanceAccount& account = input.accounts[i];
@@ -61,15 +62,14 @@ void add_obstacle(policy::LimitRoom& room, const BalanceInput& input, std::size_
 policy::LimitRoom room_beside_guarantees(const NodeState& state, const Workload& workload, std::uint32_t account,
                                          const machine::Device& device) {
   policy::LimitRoom room{{}, {}, device.index, workload.book.accounts.size() > 1};
-  Bytes kept;
+  policy::Promises others;
   for (const AccountView& other : state.snapshot.accounts) {
     if (other.gpu != device.index || other.path == workload.path) continue;
-    const Bytes unused = other.guarantee - std::min(other.guarantee, other.used);
-    kept += unused;
-    if (unused > room.promise.guarantee - std::min(room.promise.guarantee, room.promise.used))
-      room.promise = {other.workload, other.guarantee, other.used};
+    others.add_workload(other.tenant, other.guarantee, other.used);
+    if (policy::Promise promise{other.workload, other.guarantee, other.used}; promise.unused() > room.promise.unused())
+      room.promise = std::move(promise);
   }
-  room.grantable = workload.used[account] + device.room() - std::min(device.room(), kept);
+  room.grantable = workload.used[account] + device.room() - std::min(device.room(), others.unspent());
   return room;
 }
 

@@ -2,9 +2,8 @@
 
 #include <ctime>
 
-#include "base/labels.hpp"
 #include "machine/user_names.hpp"
-#include "node/state/subject.hpp"
+#include "node/state/config_subject.hpp"
 
 namespace ration::node {
 namespace {
@@ -47,23 +46,20 @@ std::optional<int> gpu_of(const NodeState& state, const ledger::DeviceUuid& uuid
   return std::nullopt;
 }
 
-history::Event event_of(const NodeState& state, const Workload& workload, const char* type, std::string text) {
-  history::Event event = history::plain_event(type, std::move(text));
-  event.workload = workload.book.name;
-  event.tenant = workload.book.tenant;
-  event.user = workload.user;
-  if (!workload.book.accounts.empty()) event.gpu = gpu_of(state, workload.book.accounts.front().device);
-  return event;
+About about(const NodeState& state, const Workload& workload) {
+  About found{workload.book.name, workload.book.tenant, workload.user, {}};
+  if (!workload.book.accounts.empty()) found.gpu = gpu_of(state, workload.book.accounts.front().device);
+  return found;
+}
+
+About about(const NodeState& state, const Workload& workload, const ledger::DeviceUuid& device) {
+  return {workload.book.name, workload.book.tenant, workload.user, gpu_of(state, device)};
 }
 
 const config::Policy* policy_of(NodeState& state, const Workload& workload) {
   std::optional<const config::Policy*>& known = state.running[workload.path].policy;
   if (known) return *known;
-  config::Subject subject;
-  subject.user = workload.user;
-  subject.uid = workload.owner;
-  subject.groups = machine::groups_of(workload.owner);
-  subject.labels = parse_labels(workload.book.labels);
+  config::Subject subject = subject_of(workload);
   subject.asked_tenant = workload.book.tenant;
   if (const auto creator = creator_of(workload)) subject.cgroup = cgroup_of(*creator);
   return *(known = config::policy_for(state.configuration, subject));

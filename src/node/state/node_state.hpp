@@ -16,9 +16,9 @@
 
 #include "config/configuration.hpp"
 #include "config/match.hpp"
-#include "history/sample.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/decisions/limit_moves.hpp"
+#include "node/events/event_text.hpp"
 #include "node/state/driver_limits.hpp"
 #include "node/state/folder_claims.hpp"
 #include "node/state/limits.hpp"
@@ -121,8 +121,8 @@ struct NodeState {
   std::size_t queue_length = 0;                                     ///< commands that wait for memory
 
   // What is to be told, recorded and passed on.
-  std::vector<history::Event> pending_events;  ///< of before the next tick
-  std::vector<Workload> ended_workloads;       ///< since the last sample
+  Events pending_events;                  ///< of before the next tick
+  std::vector<Workload> ended_workloads;  ///< since the last sample
   std::vector<EndedRun> ended_runs;
   ResidencyChanges residency_changes;
   bool save_problem_told = false;      ///< that the limits cannot be kept
@@ -133,9 +133,10 @@ struct NodeState {
 };
 
 [[nodiscard]] std::optional<int> gpu_of(const NodeState& state, const ledger::DeviceUuid& uuid);
-/// An event of the workload, on its first device.
-[[nodiscard]] history::Event event_of(const NodeState& state, const Workload& workload, const char* type,
-                                      std::string text);
+/// The workload as an event names it, on its first device.
+[[nodiscard]] About about(const NodeState& state, const Workload& workload);
+/// On the device of that account.
+[[nodiscard]] About about(const NodeState& state, const Workload& workload, const ledger::DeviceUuid& device);
 /// The policy that holds for the workload; null: none.
 [[nodiscard]] const config::Policy* policy_of(NodeState& state, const Workload& workload);
 /// Together.

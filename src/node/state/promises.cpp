@@ -36,11 +36,11 @@ policy::Promises promises_on(const NodeState& state, const DeviceView& device, c
 
 }  // namespace
 
-Leases::Shares shares(const NodeState& state) {
-  Leases::Shares found;
+TenantShares shares(const NodeState& state) {
+  TenantShares found;
   for (const TenantNow& tenant : state.tenants.all()) {
     for (const DeviceView& device : state.snapshot.devices) {
-      Leases::Share share;
+      TenantShare share;
       if (tenant.limit.is_set())
         share.limit = tenant.limit.on(device.device.total, device.device.room()).value_or(kUnlimited);
       if (tenant.guarantee.is_set())

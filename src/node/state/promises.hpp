@@ -3,14 +3,19 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
-#include "node/leases/leases.hpp"
 #include "node/state/node_state.hpp"
 
 namespace ration::node {
 
+/// What a tenant may hold of a device at most, and what is kept for it.
+struct TenantShare {
+  Bytes limit = kUnlimited, guarantee{};
+};
+using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 /// By tenant and device, of those that the configuration gives a limit or a guarantee.
-[[nodiscard]] Leases::Shares shares(const NodeState& state);
+[[nodiscard]] TenantShares shares(const NodeState& state);
 /// Of tenants, their own.
 [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const NodeState& state, const machine::Device& device);
 /// What is kept free of the device, and slices in which nothing runs.

@@ -102,11 +102,10 @@ void approve_resume(NodeState& state, const std::string& path) {
   if (state.registry.workloads().count(path) != 0) state.running[path].may_return = true;
 }
 
-void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away,
-              std::vector<history::Event>& events) {
+void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away, Events& events) {
   owned.away = away;
   if (const auto written = state.limits.write(workload); !written)
-    events.push_back(event_of(state, workload, "guard_lost", written.error().what));
+    events.push_back(book_unwritable_event(about(state, workload), written.error()));
 }
 
 }  // namespace ration::node

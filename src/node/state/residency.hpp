@@ -18,7 +18,6 @@ void begin_trim(NodeState& state, const Workload& workload, const std::string& b
 /// There is room for one that asked for its place again.
 void approve_resume(NodeState& state, const std::string& path);
 /// Writes into its book whether its promises count.
-void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away,
-              std::vector<history::Event>& events);
+void set_away(NodeState& state, const Workload& workload, OwnedWorkload& owned, bool away, Events& events);
 
 }  // namespace ration::node

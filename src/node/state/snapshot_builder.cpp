@@ -1,7 +1,5 @@
 #include "node/state/snapshot_builder.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,9 +10,6 @@
 
 namespace ration::node {
 namespace {
-
-using history::Event;
-using history::plain_event;
 
 std::unordered_map<std::string, Knowledge> knowledge(const NodeState& state) {
   std::unordered_map<std::string, Knowledge> known;
@@ -48,7 +43,7 @@ void note_slices(NodeState& state) {
 
 // `ration run` asks before it promises anything; a book can say what it likes. Whoever was away finds others on its
 // device, to whom more may have been promised meanwhile.
-void check_promises(NodeState& state, std::vector<Event>& events) {
+void check_promises(NodeState& state, Events& events) {
   if (!state.machine) return;  // another tick will tell where they are
   Snapshot& snapshot = state.snapshot;
   std::vector<std::pair<AccountView*, Bytes>> asked;
@@ -71,23 +66,19 @@ void check_promises(NodeState& state, std::vector<Event>& events) {
       account.guarantee = guarantee;
       continue;
     }
-    const std::string who = account.tenant + "/" + account.workload, why = possible.error().what;
     report_limit_moves(state, workload, events);
-    events.push_back(event_of(
-        state, workload, was_away ? "rebalanced" : "violation",
-        was_away ? fmt::format("{} is back without its guarantee of {}: {}", who, format_size(guarantee), why)
-                 : fmt::format("{} promises itself {}: {} It has no guarantee", who, format_size(guarantee), why)));
+    events.push_back(no_guarantee_event(about(state, workload), guarantee, was_away, possible.error()));
     state.limits.find(account.path)->accounts[account.account].guarantee = Bytes{0};
     state.limits.changed();
     if (const auto written = state.limits.write(workload); !written)
-      events.push_back(plain_event("guard_lost", written.error().what));
+      events.push_back(book_unwritable_event({}, written.error()));
   }
   for (auto& [path, running] : state.running) running.unchecked = running.was_away = false;
 }
 
 }  // namespace
 
-void SnapshotBuilder::build(NodeState& state, std::vector<Event>& events) {
+void SnapshotBuilder::build(NodeState& state, Events& events) {
   state.snapshot = build_snapshot(state.registry, state.machine, knowledge(state), state.now_ns);
   note_slices(state);
   check_promises(state, events);

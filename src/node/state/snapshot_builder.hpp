@@ -9,7 +9,7 @@ namespace ration::node {
 class SnapshotBuilder {
  public:
   /// Replaces `state.snapshot`. Guarantees that cannot be kept are taken back, and told.
-  void build(NodeState& state, std::vector<history::Event>& events);
+  void build(NodeState& state, Events& events);
 
  private:
   Forecast forecast_;

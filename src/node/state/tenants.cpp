@@ -1,7 +1,5 @@
 #include "node/state/tenants.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -49,6 +47,7 @@ void Tenants::apply(TenantNow& tenant) const {
   if (!sets.limit.text.empty() && sets.limit.over == tenant.limit.text) {
     tenant.limit.text = sets.limit.text;
     tenant.limit_from = sets.limit.by;
+    tenant.limit_by_schedule = false;
   }
   if (!sets.guarantee.text.empty() && sets.guarantee.over == tenant.guarantee.text) {
     tenant.guarantee.text = sets.guarantee.text;
@@ -72,6 +71,7 @@ std::vector<TenantChange> Tenants::update(const config::Configuration& configura
     if (const auto hour = scheduled.find(entry.name); hour != scheduled.end()) {
       entry.limit = hour->second.value;
       entry.limit_from = "schedule of " + hour->second.origin.text();
+      entry.limit_by_schedule = true;
     }
     base_.push_back(entry);
     apply(entry);
@@ -81,7 +81,8 @@ std::vector<TenantChange> Tenants::update(const config::Configuration& configura
   for (const TenantNow& old : before) {
     const TenantNow* fresh = find(old.name);
     if (fresh != nullptr && fresh->limit.text != old.limit.text)
-      changes.push_back({old.name, "limit", old.limit.text, fresh->limit.text, fresh->limit_from});
+      changes.push_back(
+          {old.name, "limit", old.limit.text, fresh->limit.text, fresh->limit_from, {}, fresh->limit_by_schedule});
   }
   return changes;
 }

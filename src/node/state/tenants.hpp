@@ -17,6 +17,7 @@ struct TenantNow {
   std::string name;
   config::Amount limit, guarantee;
   std::string limit_from, guarantee_from;  ///< `/etc/ration/ration.toml:31`, `schedule of …:40`, `ops`, `default`
+  bool limit_by_schedule = false;
   std::int64_t priority = 0;
   std::optional<double> soft;  ///< per cent of the limit
   std::uint64_t changes = 0;   ///< by people
@@ -30,6 +31,7 @@ struct TenantChange {
     Bytes used, limit;
   };
   std::vector<Over> over{};  ///< devices on which it holds more than the new limit
+  bool by_schedule = false;
 };
 
 class Tenants {

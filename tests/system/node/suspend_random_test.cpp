@@ -168,7 +168,7 @@ class SuspendRandomTest : public ::testing::Test {
 
   /// Asks, and looks until it is done. Empty: it is suspended now.
   std::string suspend(const Program& program) {
-    std::vector<history::Event> events;
+    Events events;
     if (const auto begun = node::suspend(engine_->state(), program.name, caller_, events); !begun)
       return begun.error().what;
     look();
@@ -215,7 +215,7 @@ class SuspendRandomTest : public ::testing::Test {
     look();
     for (int step = 0; step < 6 * kAtOnce; ++step) {
       const auto number = static_cast<std::size_t>(pick(kAtOnce));
-      std::vector<history::Event> events;
+      Events events;
       switch (pick(4)) {
         case 0:
           (void)node::suspend(engine_->state(), programs_[number].name, caller_, events);

@@ -9,12 +9,12 @@
 namespace ration::cli {
 namespace {
 
-Words typed(std::vector<std::string> words) {
+Arguments typed(std::vector<std::string> words) {
   std::vector<char*> pointers;
   std::string program = "ration";
   pointers.push_back(program.data());
   for (std::string& word : words) pointers.push_back(word.data());
-  return words_typed(static_cast<int>(pointers.size()), pointers.data());
+  return split_arguments(static_cast<int>(pointers.size()), pointers.data());
 }
 
 struct Numbers {

@@ -36,7 +36,7 @@ class CompletionTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   TemporaryVariable runtime_{"RATION_RUNTIME_DIR", folder_.path().c_str()};
-  CommandLine line_{Words{"candidates", {}, {}, true}};
+  CommandLine line_{Arguments{"candidates", {}, {}, true}};
   Session session_;
 };
 

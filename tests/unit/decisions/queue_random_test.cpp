@@ -193,8 +193,10 @@ struct Event {
 
 Outcome simulate(std::vector<Job>& jobs, const std::vector<Bytes>& capacity) {
   LeaseQueue queue;
+  Capacity devices;
   for (std::size_t gpu = 0; gpu < capacity.size(); ++gpu)
-    queue.update_device(static_cast<int>(gpu), capacity[gpu], Bytes{0});
+    devices.set_device(static_cast<int>(gpu), capacity[gpu], Bytes{0});
+  queue.update(devices);
   Checker checker(capacity, jobs);
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   for (std::size_t job = 0; job < jobs.size(); ++job) {
@@ -241,7 +243,8 @@ Outcome simulate(std::vector<Job>& jobs, const std::vector<Bytes>& capacity) {
   }
   outcome.passed = checker.passed;
   EXPECT_EQ(queue.waiting(), 0U) << "somebody was left behind";
-  EXPECT_TRUE(queue.leases().empty());
+  for (std::size_t gpu = 0; gpu < capacity.size(); ++gpu)
+    EXPECT_EQ(queue.capacity().free_on(static_cast<int>(gpu)), capacity[gpu]) << "a lease was left behind";
   return outcome;
 }
 

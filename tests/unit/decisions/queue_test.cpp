@@ -41,9 +41,17 @@ std::vector<std::string> granted(LeaseQueue& queue, std::uint64_t now) {
 
 using Names = std::vector<std::string>;
 
+/// By number: how large, and how much of it is promised outside the queue.
+Capacity devices(const std::vector<std::pair<Bytes, Bytes>>& all) {
+  Capacity capacity;
+  for (std::size_t gpu = 0; gpu < all.size(); ++gpu)
+    capacity.set_device(static_cast<int>(gpu), all[gpu].first, all[gpu].second);
+  return capacity;
+}
+
 LeaseQueue one_device(Bytes capacity = 16_GiB) {
   LeaseQueue queue;
-  queue.update_device(0, capacity, Bytes{0});
+  queue.update(devices({{capacity, 0_GiB}}));
   return queue;
 }
 
@@ -55,7 +63,7 @@ TEST(LeaseQueue, GrantsWhatFitsAndKeepsTheRestInOrder) {
   EXPECT_EQ(granted(queue, 10), Names{"a"});
   EXPECT_EQ(queue.position("b"), 1U);
   EXPECT_EQ(queue.position("c"), 2U);
-  EXPECT_EQ(queue.free_on(0), 6_GiB);
+  EXPECT_EQ(queue.capacity().free_on(0), 6_GiB);
   EXPECT_TRUE(queue.release("a"));
   EXPECT_FALSE(queue.release("a"));
   EXPECT_EQ(granted(queue, 20), Names{"b"});
@@ -184,8 +192,7 @@ TEST(LeaseQueue, WhatRunsLongerThanEverMayEndAtAnyMomentSoNobodyPassesAnyMore) {
 
 TEST(LeaseQueue, AHeadKeepsNobodyFromDevicesThatItCannotUse) {
   LeaseQueue queue;
-  queue.update_device(0, 16_GiB, 0_GiB);
-  queue.update_device(1, 8_GiB, 0_GiB);
+  queue.update(devices({{16_GiB, 0_GiB}, {8_GiB, 0_GiB}}));
   ASSERT_TRUE(queue.submit(request("running", 10_GiB, 0)));
   EXPECT_EQ(granted(queue, 0), Names{"running"});
   ASSERT_TRUE(queue.submit(request("head", 12_GiB, 1, "h")));
@@ -197,7 +204,7 @@ TEST(LeaseQueue, AHeadKeepsNobodyFromDevicesThatItCannotUse) {
 
 TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
   auto queue = one_device();
-  queue.update_device(0, 16_GiB, 8_GiB);
+  queue.update(devices({{16_GiB, 8_GiB}}));
   ASSERT_TRUE(queue.submit(request("large", 12_GiB, 0, "l")));
   for (int i = 0; i < 40; ++i) {
     const std::string id = "s" + std::to_string(i);
@@ -206,31 +213,29 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
     queue.release(id);
   }
   EXPECT_EQ(to_text(*queue.reason("large")), "best is GPU 0: 8.00 GiB of 16.0 GiB is neither held nor promised");
-  queue.update_device(0, 16_GiB, 2_GiB);
+  queue.update(devices({{16_GiB, 2_GiB}}));
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }
 
 TEST(LeaseQueue, SeveralDevicesAreGrantedTogether) {
   LeaseQueue queue;
-  queue.update_device(0, 16_GiB, 0_GiB);
-  queue.update_device(1, 16_GiB, 8_GiB);
+  queue.update(devices({{16_GiB, 0_GiB}, {16_GiB, 8_GiB}}));
   auto both = request("both", 10_GiB, 0);
   both.gpus = {1, 0, 1};
   ASSERT_TRUE(queue.submit(both));
   EXPECT_EQ(granted(queue, 1), Names{});
   EXPECT_EQ(queue.reason("both")->gpu, 1) << "the one that is too full";
-  queue.update_device(1, 16_GiB, 6_GiB);
+  queue.update(devices({{16_GiB, 0_GiB}, {16_GiB, 6_GiB}}));
   const auto leases = queue.step(2).granted;
   ASSERT_EQ(leases.size(), 1U);
   EXPECT_EQ(leases[0].gpus, (std::vector<int>{0, 1}));
-  EXPECT_EQ(queue.free_on(0), 6_GiB);
-  EXPECT_EQ(queue.free_on(1), 0_GiB);
+  EXPECT_EQ(queue.capacity().free_on(0), 6_GiB);
+  EXPECT_EQ(queue.capacity().free_on(1), 0_GiB);
 }
 
 TEST(LeaseQueue, AloneItGetsTheEmptiestDeviceAndInACrowdTheTightest) {
   LeaseQueue queue;
-  queue.update_device(0, 16_GiB, 8_GiB);
-  queue.update_device(1, 16_GiB, 0_GiB);
+  queue.update(devices({{16_GiB, 8_GiB}, {16_GiB, 0_GiB}}));
   ASSERT_TRUE(queue.submit(request("a", 2_GiB, 0)));
   EXPECT_EQ(queue.step(0).granted.at(0).gpus, std::vector<int>{1});
   ASSERT_TRUE(queue.submit(request("b", 2_GiB, 1)));
@@ -289,10 +294,10 @@ TEST(LeaseQueue, LeasesOfBeforeARestartAreBelieved) {
   ASSERT_TRUE(queue.submit(request("new", 8_GiB, 1)));
   EXPECT_EQ(granted(queue, 2), Names{});
   queue.adopt({request("larger", 16_GiB, 0), {0}, 0, true});
-  EXPECT_EQ(queue.free_on(0), 0_GiB);
+  EXPECT_EQ(queue.capacity().free_on(0), 0_GiB);
   queue.release("larger");
   queue.release("old");
-  EXPECT_EQ(queue.free_on(0), 16_GiB);
+  EXPECT_EQ(queue.capacity().free_on(0), 16_GiB);
 }
 
 TEST(LeaseQueue, ADeviceThatGoesAwayIsNamed) {
@@ -300,10 +305,10 @@ TEST(LeaseQueue, ADeviceThatGoesAwayIsNamed) {
   auto there = request("a", 1_GiB, 0);
   there.gpus = {0};
   ASSERT_TRUE(queue.submit(there));
-  queue.remove_device(0);
+  queue.update({});
   EXPECT_EQ(granted(queue, 1), Names{});
   EXPECT_EQ(to_text(*queue.reason("a")), "the GPU it asked for is gone");
-  queue.update_device(0, 512_MiB, 0_GiB);
+  queue.update(devices({{512_MiB, 0_GiB}}));
   EXPECT_EQ(queue.reason("a")->kind, WaitReason::Kind::kTooLarge);
 }
 

@@ -199,7 +199,9 @@ class Hour {
       if (leased_.count(notebook.id) == 0 && on_card(notebook) > 0_GiB)
         promised += waits ? notebook.limit : notebook.used;
     }
-    queue_.update_device(0, kCard, promised);
+    Capacity card;
+    card.set_device(0, kCard, promised);
+    queue_.update(std::move(card));
     for (Notebook& notebook : notebooks_) {
       if (notebook.does != Does::kAway || !notebook.asks || leased_.count(notebook.id) != 0 ||
           queue_.position(notebook.id) != 0)

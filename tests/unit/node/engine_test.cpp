@@ -56,7 +56,7 @@ TEST_F(EngineTest, ADayOfMemoryThatNobodyHasIsToldOnce) {
 TEST_F(EngineTest, WhatNobodyRunsCannotBeChanged) {
   start();
   (void)tick();
-  std::vector<history::Event> events;
+  Events events;
   LimitRequest request;
   request.workload = "train";
   request.limit = "1GiB";

@@ -179,20 +179,20 @@ class InventedNode : public testing::Test {
     }
   }
 
-  std::vector<history::Event> tick() { return engine_->tick(now_ns_ += kTick); }
+  Events tick() { return engine_->tick(now_ns_ += kTick); }
   /// What is told under that type in so many ticks.
   std::vector<std::string> told(const std::string& type, int ticks = 1) {
     std::vector<std::string> texts;
     for (; ticks > 0; --ticks)
-      for (const history::Event& event : tick())
-        if (event.type == type) texts.push_back(event.text);
+      for (const Event& event : tick())
+        if (name_of(event.type) == type) texts.push_back(event.text);
     return texts;
   }
   const OwnedLimit& limit_of(const Program& program) { return engine_->state().limits.find(program.path)->accounts[0]; }
 
-  static std::size_t count(const std::vector<history::Event>& events, const std::string& type) {
+  static std::size_t count(const Events& events, const std::string& type) {
     return static_cast<std::size_t>(
-        std::count_if(events.begin(), events.end(), [&](const history::Event& event) { return event.type == type; }));
+        std::count_if(events.begin(), events.end(), [&](const Event& event) { return name_of(event.type) == type; }));
   }
 
   std::string folder_;

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "node/api/lease_json.hpp"
+
 namespace ration::node {
 namespace {
 
@@ -58,7 +60,7 @@ TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
   Snapshot now;
   now.devices.emplace_back();
   now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
-  const Leases::Shares limits{{{"nlp", 0}, {4_GiB, 0_GiB}}};
+  const TenantShares limits{{{"nlp", 0}, {4_GiB, 0_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, limits);
   const std::string first = *leases.submit(wish(3_GiB), 2 * kSecond);
@@ -67,23 +69,22 @@ TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
   other.tenant = "vision";
   const std::string third = *leases.submit(other, 4 * kSecond);
   leases.step(now, 5 * kSecond, limits);
-  const auto state = [&](const std::string& id) { return leases.describe(id, {true, 0}).at("state"); };
-  EXPECT_EQ(state(first), "granted");
-  EXPECT_EQ(state(second), "waiting");
-  EXPECT_EQ(leases.describe(second, {true, 0}).at("reason"),
-            "its tenant has 1.00 GiB left of its limit 4.00 GiB on GPU 0");
-  EXPECT_EQ(state(third), "granted") << "it is in nobody's way";
+  const auto state = [&](const std::string& id) { return leases.view(id)->state; };
+  EXPECT_EQ(state(first), LeaseState::kGranted);
+  EXPECT_EQ(state(second), LeaseState::kWaiting);
+  EXPECT_EQ(leases.view(second)->reason, "its tenant has 1.00 GiB left of its limit 4.00 GiB on GPU 0");
+  EXPECT_EQ(state(third), LeaseState::kGranted) << "it is in nobody's way";
   ASSERT_TRUE(leases.cancel(first, std::nullopt));
   ASSERT_TRUE(leases.cancel(third, std::nullopt));
   leases.step(now, 6 * kSecond, limits);
-  EXPECT_EQ(state(second), "granted");
+  EXPECT_EQ(state(second), LeaseState::kGranted);
 }
 
 TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
   Snapshot now;
   now.devices.emplace_back();
   now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
-  const Leases::Shares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
+  const TenantShares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, shares);
   LeaseWish other = wish(12_GiB);
@@ -93,10 +94,10 @@ TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
   const std::string second = *leases.submit(other, 3 * kSecond);
   const std::string own = *leases.submit(wish(6_GiB), 4 * kSecond);
   leases.step(now, 5 * kSecond, shares);
-  const auto state = [&](const std::string& id) { return leases.describe(id, {true, 0}).at("state"); };
-  EXPECT_EQ(state(first), "waiting");
-  EXPECT_EQ(state(second), "granted") << "beside what is kept";
-  EXPECT_EQ(state(own), "granted") << "it is what was kept for it";
+  const auto state = [&](const std::string& id) { return leases.view(id)->state; };
+  EXPECT_EQ(state(first), LeaseState::kWaiting);
+  EXPECT_EQ(state(second), LeaseState::kGranted) << "beside what is kept";
+  EXPECT_EQ(state(own), LeaseState::kGranted) << "it is what was kept for it";
 }
 
 TEST(Leases, WhoIsOverDoesNotComeBack) {
@@ -125,7 +126,7 @@ TEST(Leases, WhoIsOverDoesNotComeBack) {
   EXPECT_TRUE(leases.take_returning().empty());
   const std::string next = *leases.submit(wish(16_GiB), 5 * kSecond);
   leases.step(now, 5 * kSecond);
-  EXPECT_EQ(leases.describe(next, {true, 0}).at("state"), "granted") << "nothing is kept for it";
+  EXPECT_EQ(leases.view(next)->state, LeaseState::kGranted) << "nothing is kept for it";
 }
 
 TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
@@ -145,10 +146,10 @@ TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
   leases.step(now, 1 * kSecond);
   const std::string asks = *leases.submit(wish(6_GiB), 2 * kSecond);
   leases.step(now, 3 * kSecond);
-  EXPECT_EQ(leases.describe(asks, {true, 0}).at("state"), "waiting");
+  EXPECT_EQ(leases.view(asks)->state, LeaseState::kWaiting);
   now.accounts.front().waiting = false;
   leases.step(now, 4 * kSecond);
-  EXPECT_EQ(leases.describe(asks, {true, 0}).at("state"), "granted");
+  EXPECT_EQ(leases.view(asks)->state, LeaseState::kGranted);
 }
 
 TEST(Leases, WhoAsksForMoreThanThereIsComesBackWhenAllIsFree) {
@@ -220,18 +221,56 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
   const std::string head = *leases.submit(called("large", 16_GiB), 3 * kSecond);
   const std::string brief = *leases.submit(called("brief", 4_GiB), 4 * kSecond);
   leases.step(now, 5 * kSecond);
-  const auto row = [&](const std::string& id) { return leases.describe(id, {true, 0}); };
-  EXPECT_EQ(row(brief).at("reason"), "GPU 0 has 6.00 GiB left, kept for " + head +
-                                         " which comes first and may start in 9m 57s; how long this one takes is not "
-                                         "known");
+  const auto row = [&](const std::string& id) { return *leases.view(id); };
+  EXPECT_EQ(row(brief).reason, "GPU 0 has 6.00 GiB left, kept for " + head +
+                                   " which comes first and may start in 9m 57s; how long this one takes is not "
+                                   "known");
   for (int i = 0; i < 5; ++i) leases.learn(program("brief"), 60 * kSecond);
   const auto events = leases.step(now, 6 * kSecond);
-  EXPECT_EQ(row(brief).at("state"), "granted") << "its runs ended while it waited";
-  EXPECT_EQ(row(brief).at("reason"), "ahead of " + head + ", which cannot start before this one ends");
+  EXPECT_EQ(row(brief).state, LeaseState::kGranted) << "its runs ended while it waited";
+  EXPECT_EQ(row(brief).reason, "ahead of " + head + ", which cannot start before this one ends");
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].text,
             brief + " of nlp may start on GPU 0, ahead of " + head + ", which cannot start before this one ends");
-  EXPECT_EQ(row(head).at("state"), "waiting");
+  EXPECT_EQ(row(head).state, LeaseState::kWaiting);
+}
+
+TEST(Leases, ALeaseIsShownWithWhatItWaitsForAndItsCommandToItsOwnerOnly) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Leases leases;
+  leases.step(now, 1 * kSecond);
+  LeaseWish wanted = wish(10_GiB);
+  wanted.owner = 1000;
+  wanted.command = "train.py";
+  const std::string first = *leases.submit(wanted, 2 * kSecond), second = *leases.submit(wanted, 3 * kSecond);
+  leases.step(now, 4 * kSecond);
+  leases.step(now, 5 * kSecond);  // which sees who was granted something
+  const LeaseView granted = *leases.view(first), waits = *leases.view(second);
+  EXPECT_EQ(granted.state, LeaseState::kGranted);
+  EXPECT_EQ(granted.gpus, std::vector<int>{0});
+  EXPECT_FALSE(granted.estimate);
+  EXPECT_EQ(waits.state, LeaseState::kWaiting);
+  EXPECT_EQ(waits.position, 1U);
+  EXPECT_EQ(waits.of, 1U);
+  ASSERT_TRUE(waits.taken_by && waits.taken_by->size() == 1);
+  EXPECT_EQ(waits.taken_by->front().who, "nlp/" + first);
+  EXPECT_EQ(waits.taken_by->front().taken, 10_GiB);
+  const auto own = lease_json(waits, {false, 1000}), others = lease_json(waits, {false, 1001});
+  EXPECT_EQ(own.at("command"), "train.py");
+  EXPECT_EQ(own.at("state"), "waiting");
+  EXPECT_EQ(own.at("taken_by").at(0).at("taken_bytes"), (10_GiB).count());
+  EXPECT_TRUE(others.at("command").is_null());
+  EXPECT_EQ(others.at("command_na"), "not yours");
+  EXPECT_FALSE(lease_json(granted, {true, 0}).contains("position"));
+  ASSERT_EQ(waiting_json(leases, {true, 0}).size(), 1U);
+  EXPECT_FALSE(waiting_json(leases, {true, 0}).at(0).contains("taken_by"));
+  EXPECT_FALSE(leases.view("q-77"));
+  ASSERT_TRUE(leases.cancel(second, 1000, "ann"));
+  ASSERT_NE(leases.cancelled(second), nullptr);
+  EXPECT_EQ(leases.cancelled(second)->by, "ann");
+  EXPECT_EQ(leases.cancelled(first), nullptr);
 }
 
 class Restarted : public ::testing::Test {
@@ -245,8 +284,8 @@ class Restarted : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string file() const { return folder_ + "/leases.json"; }
   static std::string state(const Leases& leases, const std::string& id) {
-    const auto row = leases.describe(id, {true, 0});
-    return row.is_null() ? "none" : row.at("state").get<std::string>();
+    const auto view = leases.view(id);
+    return view ? lease_json(*view, {true, 0}).at("state").get<std::string>() : "none";
   }
 
   std::string folder_;
@@ -273,8 +312,8 @@ TEST_F(Restarted, WhoWaitedKeepsItsPlaceAndItsDeadline) {
   EXPECT_EQ(state(leases, first), "none") << "what the devices have is not known yet";
   leases.step(now_, 10 * kSecond);
   EXPECT_EQ(state(leases, granted), "granted") << "it was before all others";
-  EXPECT_EQ(leases.describe(first, {true, 0}).at("position"), 1);
-  EXPECT_EQ(leases.describe(second, {true, 0}).at("position"), 2);
+  EXPECT_EQ(leases.view(first)->position, 1);
+  EXPECT_EQ(leases.view(second)->position, 2);
   EXPECT_EQ(leases.waiting(), 3U) << "whose waiter is dead is gone";
   EXPECT_EQ(*leases.submit(wish(1_GiB), 11 * kSecond), "q-6") << "no number twice";
   leases.step(now_, 67 * kSecond);

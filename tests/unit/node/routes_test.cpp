@@ -26,7 +26,7 @@ class NoDaemon final : public ApiHost {
   NodeState& state() override { throw std::logic_error("asked while the routes are installed"); }
   [[nodiscard]] const char* source() const override { return "sim"; }
   nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }
-  void record(std::vector<history::Event>) override {}
+  void record(Events) override {}
   void tick_now() override {}
   void tick_if_stale() override {}
   void tick_soon() override {}

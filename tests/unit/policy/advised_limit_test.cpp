@@ -34,30 +34,30 @@ TEST(AdvisedLimit, IsNeverMoreThanWouldBeGrantedNorLessThanNeeded) {
 }
 
 TEST(LimitFix, NamesTheDeviceOnlyWhereTheWorkloadHasSeveral) {
-  EXPECT_EQ(limit_fix("nlp", 7_GiB, {16_GiB, {}, 1, false}), "ration set nlp --limit 8GiB");
-  EXPECT_EQ(limit_fix("nlp", 7_GiB, {16_GiB, {}, 1, true}), "ration set nlp --gpu 1 --limit 8GiB");
+  EXPECT_EQ(limit_fix("nlp", 7_GiB, {16_GiB, {}, 1, false}).text, "ration set nlp --limit 8GiB");
+  EXPECT_EQ(limit_fix("nlp", 7_GiB, {16_GiB, {}, 1, true}).text, "ration set nlp --gpu 1 --limit 8GiB");
 }
 
 TEST(LimitFix, WhereItsTenantsLimitStandsInTheWayThatIsRaised) {
   policy::LimitRoom room{6_GiB, {}, 0, false, {"vision", 10_GiB}};
-  const std::string fix = limit_fix("serve", 7_GiB, room);
+  const std::string fix = limit_fix("serve", 7_GiB, room).text;
   EXPECT_EQ(fix.rfind("ration set vision --limit 11GiB ", 0), 0U) << fix;
   EXPECT_NE(fix.find("tenant vision has 10.0 GiB"), std::string::npos) << fix;
 }
 
 TEST(LimitFix, WhereAPolicySetsTheLimitItIsNamedAndNobodyElse) {
   policy::LimitRoom room{6_GiB, {"nlp", 8_GiB, 2_GiB}, 0, false, {}, "the policy at ration.toml:3:9 gives 6.00 GiB"};
-  const std::string fix = limit_fix("serve", 7_GiB, room);
+  const std::string fix = limit_fix("serve", 7_GiB, room).text;
   EXPECT_EQ(fix.rfind("ration config print ", 0), 0U) << fix;
   EXPECT_NE(fix.find("the policy at ration.toml:3:9 gives 6.00 GiB"), std::string::npos) << fix;
   EXPECT_EQ(fix.find("nlp"), std::string::npos) << fix;
 }
 
 TEST(LimitFix, WhereNoLimitWouldDoThePromiseIsNamed) {
-  const std::string fix = limit_fix("serve", 7_GiB, {6_GiB, {"nlp", 8_GiB, 2_GiB}, 0, false});
+  const std::string fix = limit_fix("serve", 7_GiB, {6_GiB, {"nlp", 8_GiB, 2_GiB}, 0, false}).text;
   EXPECT_EQ(fix.rfind("ration set nlp --guarantee 7GiB ", 0), 0U) << fix;
   EXPECT_NE(fix.find("nlp is promised 8.00 GiB and uses 2.00 GiB"), std::string::npos) << fix;
-  const std::string in_use = limit_fix("serve", 7_GiB, {6_GiB, {"nlp", 8_GiB, 8_GiB}, 0, false});
+  const std::string in_use = limit_fix("serve", 7_GiB, {6_GiB, {"nlp", 8_GiB, 8_GiB}, 0, false}).text;
   EXPECT_EQ(in_use.rfind("ration explain --gpu 0 ", 0), 0U) << in_use;
-  EXPECT_EQ(limit_fix("serve", 7_GiB, {6_GiB, {}, 0, false}).rfind("ration explain --gpu 0 ", 0), 0U);
+  EXPECT_EQ(limit_fix("serve", 7_GiB, {6_GiB, {}, 0, false}).text.rfind("ration explain --gpu 0 ", 0), 0U);
 }

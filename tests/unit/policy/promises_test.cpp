@@ -32,6 +32,17 @@ TEST(Promises, OfATenantAreItsOwnOrThoseOfItsWorkloadsWhereTheyAreMore) {
   EXPECT_EQ(promises.to("vision"), 0_GiB);
 }
 
+TEST(Promises, ADeviceIsTakenByWhatIsHeldOrPromisedWhereThatIsMore) {
+  Promises promises{2_GiB};
+  promises.set_tenant("nlp", 6_GiB);
+  promises.add_workload("nlp", 4_GiB, 1_GiB);
+  promises.add_workload("nlp", 4_GiB, 8_GiB);
+  promises.add_workload("vision", 0_GiB, 1_GiB);
+  EXPECT_EQ(promises.taken_by("nlp"), 12_GiB) << "its own guarantee is in nobody's hands yet";
+  EXPECT_EQ(promises.taken_by("cv"), 0_GiB);
+  EXPECT_EQ(promises.taken(), 13_GiB);
+}
+
 TEST(Promises, WhatCannotBeKeptIsToldWithWhoHasItAndWhatWouldFit) {
   Promises promises{1_GiB};
   promises.add_workload("vision", 9_GiB);

@@ -1,4 +1,4 @@
-#include "node/decisions/plan_json.hpp"
+#include "node/api/plan_json.hpp"
 
 namespace ration::node {
 namespace {

@@ -1,4 +1,4 @@
-#include "node/state/subject.hpp"
+#include "node/state/config_subject.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,16 @@
 #include "machine/user_names.hpp"
 
 namespace ration::node {
+namespace {
+
+/// Root's hooks label a container's workload with its image; what others label is their own word.
+std::string image_in(const config::Subject& subject) {
+  const auto label = subject.labels.find("image");
+  return subject.uid == 0 && label != subject.labels.end() ? label->second : "";
+}
+
+}  // namespace
+
 std::string cgroup_of(std::int32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/cgroup", pid));
   for (std::string line; std::getline(file, line);)
@@ -30,6 +40,17 @@ config::Subject subject_of(const http::Peer& peer, const std::string& asked_tena
   subject.asks_for_another = machine::names_another_user(asked_tenant, subject.uid);
   subject.is_operator = machine::is_operator(subject.uid);
   subject.labels = parse_labels(labels);
+  subject.image = image_in(subject);
+  return subject;
+}
+
+config::Subject subject_of(const Workload& workload) {
+  config::Subject subject;
+  subject.user = workload.user;
+  subject.uid = workload.owner;
+  subject.groups = machine::groups_of(workload.owner);
+  subject.labels = parse_labels(workload.book.labels);
+  subject.image = image_in(subject);
   return subject;
 }
 

@@ -1,0 +1,21 @@
+// The folders whose books a daemon governs, kept over a restart. Used by the engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/state/registry.hpp"
+
+namespace ration::node {
+
+/// Each with its owner. E1531.
+[[nodiscard]] Result<void> save_folders(const std::string& file,
+                                        const std::vector<std::pair<std::string, std::uint32_t>>& folders);
+/// Has the registry read those that were saved; one that is gone, or has another owner by now, is left out. Returns
+/// what to tell of a damaged file; empty: it was none.
+[[nodiscard]] std::string adopt_folders(const std::string& file, Registry& registry);
+
+}  // namespace ration::node

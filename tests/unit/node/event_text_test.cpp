@@ -1,0 +1,164 @@
+// What an event says and what it is recorded as: everything that is judged later is a field, never the sentence.
+#include "node/events/event_text.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "history/history.hpp"
+#include "history/reader.hpp"
+#include "machine/user_names.hpp"
+#include "node/events/causes.hpp"
+#include "node/state/tenants.hpp"
+
+namespace ration::node {
+namespace {
+
+using namespace literals;
+using nlohmann::json;
+
+const About kTrain{"train", "nlp", "ann", 1};
+
+DeniedRequest denied_request() {
+  DeniedRequest denied{"d-17-3", ledger::DenialReason::kLimit, "it held all of it", "the GPU was full",
+                       "cuMemAlloc_v2"};
+  denied.requested = 2_GiB, denied.used = 5_GiB, denied.limit = 6_GiB;
+  return denied;
+}
+
+TEST(EventType, EveryTypeHasItsNameAndIsFoundByIt) {
+  for (int type = 0; type <= static_cast<int>(EventType::kWaited); ++type)
+    EXPECT_EQ(event_type(name_of(static_cast<EventType>(type))), static_cast<EventType>(type));
+  EXPECT_FALSE(event_type("looked"));
+}
+
+TEST(EventText, ADenialSaysWhatBoundItAtThatMoment) {
+  DeniedRequest denied = denied_request();
+  EXPECT_EQ(denied_event(kTrain, denied, false).text,
+            "nlp/train was denied 2.00 GiB: it held 5.00 GiB of its limit 6.00 GiB");
+  denied.held_back_from = 8_GiB;
+  const Event waited = denied_event(kTrain, denied, true);
+  EXPECT_EQ(waited.text,
+            "nlp/train was denied 2.00 GiB: it held 5.00 GiB and might hold 6.00 GiB of its limit 8.00 GiB at that "
+            "moment");
+  EXPECT_EQ(waited.type, EventType::kWaited);
+  EXPECT_EQ(waited.bytes, static_cast<std::int64_t>((2_GiB).count()));
+  EXPECT_EQ(waited.gpu, 1);
+}
+
+TEST(EventText, AChangeOfLimitsNamesOnlyWhatWasAskedFor) {
+  LimitChangeTold change;
+  change.guarantee = {0_GiB, 2_GiB};
+  change.by = "ops";
+  EXPECT_EQ(resized_event(kTrain, change).text, "nlp/train: guarantee 0 B → 2.00 GiB, by ops");
+  change.limit = {8_GiB, 4_GiB};
+  change.gpu = 1;
+  change.over = 1_GiB;
+  EXPECT_EQ(resized_event(kTrain, change).text,
+            "nlp/train: limit 8.00 GiB → 4.00 GiB, guarantee 0 B → 2.00 GiB on GPU 1, by ops; shrinking, over by "
+            "1.00 GiB");
+}
+
+TEST(EventText, WhoHoldsTooMuchIsToldWhatComesOfIt) {
+  const Event stays = shrinking_event(kTrain, {6_GiB, 4_GiB, 1_GiB, 3_GiB, 1_GiB});
+  EXPECT_EQ(stays.text,
+            "nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB: more is denied until it is under; of "
+            "what it holds 3.00 GiB are in pools of the driver, 1.00 GiB in contexts, and the rest is in use");
+  EXPECT_EQ(stays.fix, "ration trim train");
+  EXPECT_EQ(shrinking_event(kTrain, {6_GiB, 4_GiB, 2_GiB, {}, {}}).text,
+            "nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB: its next request moves as much of its "
+            "managed memory to the host");
+}
+
+TEST(EventText, ABurstSaysHowManyAndForHowLong) {
+  LimitMoves::Burst burst{{"book", 0}, 4_GiB, 6_GiB, "vision gives back", 1, 5 * kSecond, 5 * kSecond};
+  EXPECT_EQ(rebalanced_event(kTrain, burst).text, "nlp/train may hold 6.00 GiB instead of 4.00 GiB: vision gives back");
+  burst.count = 3;
+  EXPECT_EQ(rebalanced_event(kTrain, burst).text,
+            "nlp/train may hold 6.00 GiB instead of 4.00 GiB: vision gives back (the last of 3 changes)");
+  burst.last_ns = 65 * kSecond;
+  const Event told = rebalanced_event(kTrain, burst);
+  EXPECT_EQ(told.text,
+            "nlp/train may hold 6.00 GiB instead of 4.00 GiB: vision gives back (the last of 3 changes within 1m 00s)");
+  EXPECT_EQ(told.count, 3);
+  EXPECT_EQ(told.first_time, 5'000);
+}
+
+TEST(EventRecord, ADenialIsRecordedWithItsReason) {
+  Event event = denied_event(kTrain, denied_request(), false);
+  event.fix = "ration set train --limit 8GiB";
+  event.fix_is_operators = true;
+  const history::Event record = to_record(event);
+  EXPECT_EQ(record.type, "denied");
+  EXPECT_EQ(record.denial, "d-17-3");
+  EXPECT_EQ(record.fix, std::string(machine::kAskOperator) + "ration set train --limit 8GiB");
+  const json why = json::parse(record.why);
+  EXPECT_EQ(why.at("reason"), "limit");
+  EXPECT_TRUE(why.at("device_free_bytes").is_null());
+  EXPECT_EQ(facts_of(record).operators_fix, "ration set train --limit 8GiB");
+  event.fix_is_operators = false;
+  EXPECT_EQ(to_record(event).fix, "ration set train --limit 8GiB");
+  EXPECT_EQ(facts_of(to_record(event)).operators_fix, "");
+}
+
+TEST(EventRecord, WhatNothingIsToBeSaidOfHasNoReason) {
+  EXPECT_EQ(to_record(daemon_ended_event()).why, "");
+  history::Event strange;
+  for (const char* why : {"", "[]", "{", "{\"lease\":5,\"operators_fix\":null}"}) {
+    strange.why = why;
+    EXPECT_EQ(facts_of(strange).lease, "") << why;
+  }
+}
+
+class Causes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/ration-causes-XXXXXX";
+    folder_ = ::mkdtemp(folder);
+    auto opened = history::History::open(folder_ + "/history.db", {});
+    ASSERT_TRUE(opened);
+    history_.emplace(std::move(*opened));
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// Of the last of them.
+  std::vector<std::string> causes(const Events& events) {
+    std::vector<history::Event> records;
+    for (const Event& event : events) records.push_back(to_record(event));
+    EXPECT_TRUE(history_->append(records));
+    auto reader = history::Reader::open(folder_ + "/history.db");
+    std::vector<std::string> texts;
+    const auto found = causes_of(*reader, records.back());
+    for (const history::Event& cause : *found) texts.push_back(cause.text);
+    return texts;
+  }
+
+  std::string folder_;
+  std::optional<history::History> history_;
+};
+
+TEST_F(Causes, OfAGrantTheQueueingOfTheSameLeaseWhateverItSays) {
+  Event first = queued_event({"", "nlp", "ann", {}}, "q-1", 4_GiB, "its turn"),
+        second = queued_event({"", "nlp", "ann", {}}, "q-2", 4_GiB, "its turn"),
+        granted = granted_event({"", "nlp", "ann", {}}, "q-1", 4_GiB, {0}, "");
+  second.text = first.text;
+  first.text = "somebody waits";
+  EXPECT_EQ(causes({first, second, granted}), std::vector<std::string>{"somebody waits"});
+  granted.lease.clear();
+  EXPECT_TRUE(causes({granted}).empty()) << "nobody knows which it was";
+}
+
+TEST_F(Causes, OfWhatAScheduleChangedTheScheduleThatWasSet) {
+  TenantChange change{"nlp", "limit", "8GiB", "4GiB", "schedule of night", {}, true};
+  const Event set = schedule_set_event({"night", "mon-sun", "22:00-06:00", {{"nlp", "4GiB"}}}, "ops");
+  const Event other = config_event("schedule is a word of this sentence");
+  EXPECT_EQ(causes({set, other, tenant_resized_event(change)}), std::vector<std::string>{set.text});
+  change.by_schedule = false;
+  const Events before{set, tenant_resized_event(change)};
+  for (const std::string& cause : causes(before)) EXPECT_NE(cause, set.text) << "a person changed it";
+}
+
+}  // namespace
+}  // namespace ration::node
