@@ -153,7 +153,7 @@ void Daemon::tick() {
   for (const std::string& path : leases_.take_returning()) approve_resume(engine_.state(), path);
   if (slices_due_) cut_as_configured(events);
   if (const auto problem = device_publisher_.step(engine_.configuration(), engine_.state().slices))
-    events.push_back(plain_event("daemon", problem->what + " " + problem->fix));
+    events.push_back(daemon_event(problem->what + " " + problem->fix));
   for (const Workload& ended : engine_.state().ended_workloads) learn_from(ended);
   history::Sample sample = sampler_.take(engine_.state());
   count_time();
