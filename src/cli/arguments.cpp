@@ -9,7 +9,9 @@
 namespace ration::cli {
 namespace {
 
-bool takes_program(const std::string& verb) { return verb == "run" || verb == "sim" || verb == "inject" || verb == "candidates"; }
+bool takes_program(const std::string& verb) {
+  return verb == "run" || verb == "sim" || verb == "inject" || verb == "candidates";
+}
 
 /// The options in a line that is being completed which say what node it is about. Its last word is not typed yet.
 std::vector<std::string> node_options(const std::vector<std::string>& line) {

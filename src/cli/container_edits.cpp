@@ -21,9 +21,8 @@ namespace fs = std::filesystem;
 using engine::cdi::Edits;
 
 /// What the hooks need of this process's environment, to find the same node.
-constexpr const char* kHandedOn[] = {"RATION_CONFIG",     "RATION_RUNTIME_DIR", "RATION_SIM_DIR",
-                                     "RATION_SIM_DRIVER", "XDG_CONFIG_HOME",    "HOME",
-                                     "PATH"};
+constexpr const char* kHandedOn[] = {
+    "RATION_CONFIG", "RATION_RUNTIME_DIR", "RATION_SIM_DIR", "RATION_SIM_DRIVER", "XDG_CONFIG_HOME", "HOME", "PATH"};
 
 /// A file of the runtime folder that every container mounts and none may write.
 Result<std::string> shared_file(const ledger::Store& store, const char* name, const std::string& content) {
@@ -63,16 +62,14 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   const auto guard = preloadable_folder(store, "shim");
   if (!guard) return tl::unexpected(guard.error());
   if (auto good = check_guard_files(*guard, false); !good) return tl::unexpected(good.error());
-  const auto preload = shared_file(
-      store, "ld.so.preload", fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", *guard));
+  const auto preload =
+      shared_file(store, "ld.so.preload", fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", *guard));
   if (!preload) return tl::unexpected(preload.error());
   // What is there until the hook has mounted the container's own book: the guard denies everything then.
   const auto book = shared_file(store, "book", "");
   if (!book) return tl::unexpected(book.error());
   Edits edits;
-  edits.mounts = {{*guard, *guard},
-                  {*preload, "/etc/ld.so.preload"},
-                  {*book, ledger::kContainerBook}};
+  edits.mounts = {{*guard, *guard}, {*preload, "/etc/ld.so.preload"}, {*book, ledger::kContainerBook}};
   edits.hook = companion("ration");
   if (session.simulated)
     if (auto good = add_simulated_node(session, store, edits); !good) return tl::unexpected(good.error());

@@ -37,7 +37,8 @@ using policy::Plan;
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-/// The workload that this process runs in, by its container or its environment, or, where that was dropped, by its ancestors.
+/// The workload that this process runs in, by its container or its environment, or, where that was dropped, by its
+/// ancestors.
 std::optional<std::string> workload_around(const ledger::Store& store) {
   const char* book = ledger::workload_book();
   BookSnapshot outer;

@@ -127,7 +127,9 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   const auto configuration = config::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
   if (const std::string folder = devices_folder(configuration->containers.cdi.value, *store); !folder.empty())
-    daemon.publish_devices = [&, folder](const std::string& socket) { return publisher(session, *store, folder, socket); };
+    daemon.publish_devices = [&, folder](const std::string& socket) {
+      return publisher(session, *store, folder, socket);
+    };
   const auto context = context_elsewhere(session, *store);
   if (!context) return tl::unexpected(context.error());
   daemon.command_options = command_options(*context);

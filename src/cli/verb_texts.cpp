@@ -33,7 +33,8 @@ const std::vector<VerbText>& verb_texts() {
        "ENGINE [OPTIONS] -- ARGUMENTS OF THE ENGINE",
        "Runs docker, podman, bwrap or apptainer with what follows --, and with what puts the container under the limit "
        "typed into it. Docker and Podman get a device of the Container Device Interface, which may also be typed, or "
-       "written into a file, without this command: --device ration.sh/tenant=nlp. It needs the daemon. bwrap, apptainer "
+       "written into a file, without this command: --device ration.sh/tenant=nlp. It needs the daemon. bwrap, "
+       "apptainer "
        "and engines without CDI get mounts, and work without one. --dry-run prints the command.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "under the limit of a tenant"},

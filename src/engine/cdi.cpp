@@ -1,5 +1,6 @@
 #include "engine/cdi.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +13,6 @@
 
 #include "base/file.hpp"
 #include "machine/process_origin.hpp"
-
-#include <fcntl.h>
 
 namespace ration::engine::cdi {
 namespace {
@@ -41,9 +40,10 @@ bool is_alphanumeric(unsigned char letter) { return letter < 0x80 && std::isalnu
 std::string path_of(const std::string& folder, const std::string& file) { return folder + "/ration-" + file + ".json"; }
 
 tl::unexpected<Error> not_written(const std::string& path) {
-  return fail("E1704", fmt::format("{} cannot be written: {}. No container engine learns of these devices.", path,
-                                   std::strerror(errno)),
-              "Give the daemon another folder, and the engine too: [containers] cdi = \"/etc/cdi\"", 1);
+  return fail(
+      "E1704",
+      fmt::format("{} cannot be written: {}. No container engine learns of these devices.", path, std::strerror(errno)),
+      "Give the daemon another folder, and the engine too: [containers] cdi = \"/etc/cdi\"", 1);
 }
 
 }  // namespace
@@ -65,10 +65,11 @@ std::string specification(const std::string& kind, const std::vector<std::string
   for (const std::string& name : names) {
     if (!is_device_name(name)) continue;
     const std::string device = kind + "=" + name;
-    devices.push_back({{"name", name},
-                       {"containerEdits",
-                        {{"hooks", {hook_of("createRuntime", "start", device, edits),
-                                    hook_of("poststop", "stop", device, edits)}}}}});
+    devices.push_back(
+        {{"name", name},
+         {"containerEdits",
+          {{"hooks",
+            {hook_of("createRuntime", "start", device, edits), hook_of("poststop", "stop", device, edits)}}}}});
   }
   return ordered_json{{"cdiVersion", kVersion},
                       {"kind", std::string(kVendor) + "/" + kind},
@@ -84,8 +85,8 @@ Result<void> write(const std::string& folder, const std::string& file, const std
   const std::string path = path_of(folder, file), fresh = path + ".new";  // engines read *.json and *.yaml alone
   FileDescriptor out{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)};
   if (!out) return not_written(path);
-  const bool whole = ::write(out.get(), specification.data(), specification.size()) ==
-                     static_cast<ssize_t>(specification.size());
+  const bool whole =
+      ::write(out.get(), specification.data(), specification.size()) == static_cast<ssize_t>(specification.size());
   if (!whole || ::fchmod(out.get(), 0644) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
     const auto problem = not_written(path);
     ::unlink(fresh.c_str());
@@ -110,8 +111,9 @@ Result<void> check_unique(const std::vector<std::string>& folders, const std::st
         return known.is_object() && known.value("name", nlohmann::json()) == device.name;
       });
       if (same)
-        return fail("E1705", fmt::format("{} specifies {}, too: engines refuse a device that two files specify.", path,
-                                         device.qualified()),
+        return fail("E1705",
+                    fmt::format("{} specifies {}, too: engines refuse a device that two files specify.", path,
+                                device.qualified()),
                     "rm " + path, 1);
     }
   }

@@ -43,7 +43,8 @@ int mount_as_child(int space, const std::string& root, const std::string& file, 
 Result<void> mount_in(std::int32_t pid, const std::string& root, const std::string& file, const std::string& inside) {
   const auto failed = [&](const char* why) {
     return fail("E1703", fmt::format("the book cannot be mounted at {} of the container: {}.", inside, why),
-                "Hooks have to run as root, as Docker, containerd and Podman as root run them: ration help containers", 1);
+                "Hooks have to run as root, as Docker, containerd and Podman as root run them: ration help containers",
+                1);
   };
   const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
   if (!space) return failed("its process has ended, or this user may not see it");

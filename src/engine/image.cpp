@@ -44,9 +44,9 @@ std::string c_library_of(const std::string& root) {
 #else
   const char* triplet = "aarch64-linux-gnu";
 #endif
-  for (const std::string& folder : {fmt::format("/lib/{}", triplet), fmt::format("/usr/lib/{}", triplet),
-                                    std::string("/lib64"), std::string("/usr/lib64"), std::string("/lib"),
-                                    std::string("/usr/lib")})
+  for (const std::string& folder :
+       {fmt::format("/lib/{}", triplet), fmt::format("/usr/lib/{}", triplet), std::string("/lib64"),
+        std::string("/usr/lib64"), std::string("/lib"), std::string("/usr/lib")})
     if (std::string found = resolved_in(root, folder + "/libc.so.6"); !found.empty()) return found;
   return {};
 }

@@ -44,8 +44,8 @@ const std::vector<Wrapper>& wrappers() {
 }
 
 const Wrapper* find(const std::string& name) {
-  const auto found = std::find_if(wrappers().begin(), wrappers().end(),
-                                  [&](const Wrapper& wrapper) { return name == wrapper.name; });
+  const auto found =
+      std::find_if(wrappers().begin(), wrappers().end(), [&](const Wrapper& wrapper) { return name == wrapper.name; });
   return found == wrappers().end() ? nullptr : &*found;
 }
 

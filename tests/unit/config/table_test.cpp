@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "config/shapes.hpp"
 #include "config/printer.hpp"
+#include "config/shapes.hpp"
 
 using namespace ration;
 using namespace ration::config;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <string>
 
 #include "base/command.hpp"
 
@@ -44,58 +46,62 @@ class DenialsTest : public ::testing::Test {
 TEST_F(DenialsTest, ALimitIsNamedWithWhatWasHeldAndWhatWasAsked) {
   const DenialExplained explained = explain();
   EXPECT_EQ(explained.id, "d-17-3");
-  EXPECT_EQ(explained.reason, "limit");
   EXPECT_EQ(explained.because, "nlp held 4.00 GiB of its limit 4.00 GiB, and 1.00 GiB more would not fit");
   EXPECT_EQ(explained.not_because, "the GPU was full: 9.00 GiB were free");
-  EXPECT_EQ(explained.fix, "ration set nlp --limit 6GiB");
+  EXPECT_EQ(explained.fix.text, "ration set nlp --limit 6GiB");
 }
 
 TEST_F(DenialsTest, WhatHasEndedIsStartedAgainWithMore) {
-  EXPECT_EQ(explain(false).fix, "ration run --gpu 0 --limit 6GiB -- python train.py --name ''\\''x;y'\\'''");
+  EXPECT_EQ(explain(false).fix.text, "ration run --gpu 0 --limit 6GiB -- python train.py --name ''\\''x;y'\\'''");
 }
 
 TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {
-  EXPECT_EQ(explain(true, LimitRoom{5_GiB, {}, 0, false}).fix, "ration set nlp --limit 5GiB");
+  EXPECT_EQ(explain(true, LimitRoom{5_GiB, {}, 0, false}).fix.text, "ration set nlp --limit 5GiB");
 }
 
 TEST_F(DenialsTest, WhereNoDeviceHasThatMuchNoneIsProposed) {
   denial_.requested = 20_GiB;
-  EXPECT_EQ(explain().fix, "ration ps   (no device of that size: 24.0 GiB are needed)");
+  EXPECT_EQ(explain().fix.text, "ration ps   (no device of that size: 24.0 GiB are needed)");
 }
 
 TEST_F(DenialsTest, AFullDeviceIsNotTheLimitsFault) {
   denial_.reason = DenialReason::kDeviceFull;
-  EXPECT_EQ(explain().reason, "device_full");
   EXPECT_EQ(explain().because, "the GPU itself was full: 9.00 GiB were free; the limit would have allowed 1.00 GiB");
   EXPECT_EQ(explain().not_because, "");
   denial_.device_free = ledger::kUnknownBytes;
   EXPECT_EQ(explain().because, "the GPU itself was full; the limit would have allowed it");
-  EXPECT_NE(explain().fix.find("--on-deny wait"), std::string::npos);
+  EXPECT_NE(explain().fix.text.find("--on-deny wait"), std::string::npos);
   denial_.waited_ns = 1;
-  EXPECT_EQ(explain().fix.find("--on-deny wait"), std::string::npos) << "it did wait";
+  EXPECT_EQ(explain().fix.text.find("--on-deny wait"), std::string::npos) << "it did wait";
 }
 
 TEST_F(DenialsTest, ADeviceThatWasNotGrantedIsAddedInTheFix) {
   denial_.reason = DenialReason::kNoAccount;
   denial_.device = {9};
   const DenialExplained explained = explain();
-  EXPECT_EQ(explained.reason, "not_granted");
   EXPECT_EQ(explained.because.rfind("GPU GPU-09", 0), 0U) << explained.because;
-  EXPECT_EQ(explained.fix.rfind("ration run --gpu 0,GPU-0900", 0), 0U) << explained.fix;
+  EXPECT_EQ(explained.fix.text.rfind("ration run --gpu 0,GPU-0900", 0), 0U) << explained.fix.text;
   denial_.device = {};
   EXPECT_EQ(explain().because, "it was asked for on a GPU that was not granted to nlp");
 }
 
 TEST_F(DenialsTest, AShareIsChangedInTheProgram) {
   denial_.reason = DenialReason::kShare;
-  EXPECT_EQ(explain().reason, "share");
-  EXPECT_EQ(explain().fix, "in the program: ration.share(NAME, '5GiB')");
+  EXPECT_EQ(explain().fix.text, "in the program: ration.share(NAME, '5GiB')");
+}
+
+TEST_F(DenialsTest, EveryReasonHasAWordOfItsOwn) {
+  std::set<std::string> words;
+  for (const DenialReason reason :
+       {DenialReason::kLimit, DenialReason::kDeviceFull, DenialReason::kNoAccount, DenialReason::kShare})
+    words.insert(name_of(reason));
+  EXPECT_EQ(words, (std::set<std::string>{"limit", "device_full", "not_granted", "share"}));
 }
 
 TEST_F(DenialsTest, ManagedMemoryThatIsChargedWholeCouldStayOnTheHost) {
   denial_.function = "cuMemAllocManaged";
   book_.managed = ledger::ManagedPolicy::kCharge;
-  EXPECT_NE(explain().fix.find("--managed resident"), std::string::npos);
+  EXPECT_NE(explain().fix.text.find("--managed resident"), std::string::npos);
 }
 
 TEST(DenialId, IsReadAsItIsWrittenAndNothingElseIs) {
