@@ -11,7 +11,7 @@ namespace ration::cli {
 struct Arguments {
   std::string verb;                  ///< empty: nothing was typed
   std::vector<std::string> all;      ///< the verb and everything that is for it
-  std::vector<std::string> program;  ///< of `run`, `inject`, `sim` and `candidates`: what stands behind `--`
+  std::vector<std::string> program;  ///< of `run`, `inject`, `snippet`, `sim` and `candidates`: what stands behind `--`
   bool marked = false;               ///< of these: there was a `--`
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/command.hpp"
 #include "base/own_folder.hpp"
 #include "cli/context.hpp"
 #include "cli/guarded.hpp"
@@ -25,8 +26,10 @@ constexpr const char* kHandedOn[] = {
     "RATION_CONFIG", "RATION_RUNTIME_DIR", "RATION_SIM_DIR", "RATION_SIM_DRIVER", "XDG_CONFIG_HOME", "HOME", "PATH"};
 
 /// A file of the runtime folder that every container mounts and none may write.
-Result<std::string> shared_file(const ledger::Store& store, const char* name, const std::string& content) {
+Result<std::string> shared_file(const Session& session, const ledger::Store& store, const char* name,
+                                const std::string& content) {
   const std::string path = fmt::format("{}/for-containers/{}", store.folder(), name);
+  if (session.dry_run) return path;
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   const std::string fresh = path + ".new";
@@ -63,10 +66,10 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   if (!guard) return tl::unexpected(guard.error());
   if (auto good = check_guard_files(*guard, false); !good) return tl::unexpected(good.error());
   const auto preload =
-      shared_file(store, "ld.so.preload", fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", *guard));
+      shared_file(session, store, "ld.so.preload", fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", *guard));
   if (!preload) return tl::unexpected(preload.error());
   // What is there until the hook has mounted the container's own book: the guard denies everything then.
-  const auto book = shared_file(store, "book", "");
+  const auto book = shared_file(session, store, "book", "");
   if (!book) return tl::unexpected(book.error());
   Edits edits;
   edits.mounts = {{*guard, *guard}, {*preload, "/etc/ld.so.preload"}, {*book, ledger::kContainerBook}};
@@ -77,6 +80,26 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   for (const char* name : kHandedOn)
     if (const char* value = std::getenv(name); value != nullptr) edits.hook_variables[name] = value;
   return edits;
+}
+
+Result<engine::cdi::Device> container_device(const Session& session, const RunOptions& typed,
+                                             const ledger::Store& store) {
+  const policy::Wish& wish = typed.wish;
+  const int named = !wish.tenant.empty() + !wish.slice.empty() + !wish.limit.empty();
+  if (named != 1 || (wish.limit.empty() && !wish.gpu.empty()))
+    return fail("E1707", "a container gets a --limit (with or without --gpu), a --slice or a --tenant.",
+                "--limit 4GiB --gpu 0, or --slice 0.2, or --tenant nlp", 2);
+  if (!wish.tenant.empty()) return engine::cdi::Device{kTenantDevice, wish.tenant};
+  RunOptions options = typed;
+  const auto plan = resolve(session, options, store);
+  if (!plan) return tl::unexpected(plan.error());
+  if (!wish.slice.empty()) return engine::cdi::Device{kSliceDevice, wish.slice};
+  const policy::PlannedAccount& account = plan->accounts.front();
+  if (plan->accounts.size() > 1)
+    return fail("E1707", "a device of containers is of one GPU.",
+                "--gpu 0, and a device of each further one: ration help containers", 2);
+  return engine::cdi::Device{kLimitDevice,
+                             fmt::format("{}{}{}", exact_size(account.limit), kOnGpu, account.device.index)};
 }
 
 }  // namespace ration::cli

@@ -3,7 +3,7 @@
 // snippet`, so that they cannot differ.
 #pragma once
 
-#include "cli/session.hpp"
+#include "cli/verbs.hpp"
 #include "engine/cdi.hpp"
 
 namespace ration::cli {
@@ -14,7 +14,12 @@ inline constexpr const char* kTenantDevice = "tenant";
 inline constexpr const char* kLimitDevice = "limit";
 inline constexpr const char* kOnGpu = "-gpu";  ///< limit=4GiB-gpu0
 
-/// Writes into the runtime folder what is mounted from there. E1406: the guard's files are not whole; E1405.
+/// Writes into the runtime folder what is mounted from there, unless --dry-run was typed. E1406: the guard's files are
+/// not whole; E1405.
 [[nodiscard]] Result<engine::cdi::Edits> container_edits(const Session& session, const ledger::Store& store);
+
+/// The device that means what was typed: a limit on one GPU, a slice or a tenant. E1707: together they mean none.
+[[nodiscard]] Result<engine::cdi::Device> container_device(const Session& session, const RunOptions& typed,
+                                                           const ledger::Store& store);
 
 }  // namespace ration::cli

@@ -17,25 +17,6 @@ namespace {
 
 using engine::cdi::Device;
 
-/// The device that means what was typed. E1707: together they mean none.
-Result<Device> device_of(const Session& session, const RunOptions& typed, const ledger::Store& store) {
-  const policy::Wish& wish = typed.wish;
-  const int named = !wish.tenant.empty() + !wish.slice.empty() + !wish.limit.empty();
-  if (named != 1 || (wish.limit.empty() && !wish.gpu.empty()))
-    return fail("E1707", "a container gets a --limit (with or without --gpu), a --slice or a --tenant.",
-                "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
-  if (!wish.tenant.empty()) return Device{kTenantDevice, wish.tenant};
-  RunOptions options = typed;
-  const auto plan = resolve(session, options, store);
-  if (!plan) return tl::unexpected(plan.error());
-  if (!wish.slice.empty()) return Device{kSliceDevice, wish.slice};
-  const policy::PlannedAccount& account = plan->accounts.front();
-  if (plan->accounts.size() > 1)
-    return fail("E1707", "a device of containers is of one GPU.",
-                "--gpu 0, and a device of each further one: ration help containers", 2);
-  return Device{kLimitDevice, fmt::format("{}{}{}", exact_size(account.limit), kOnGpu, account.device.index)};
-}
-
 /// Where the engine looks for it. The daemon writes those of tenants and slices.
 Result<void> publish(const Session& session, const ledger::Store& store, const Device& device) {
   const auto configuration = config::read_configuration();
@@ -77,7 +58,7 @@ Result<int> inject(const Session& session, const InjectOptions& typed) {
   if (!daemon) return tl::unexpected(daemon.error());
   Session governed = session;
   governed.socket = daemon->socket();
-  const auto device = device_of(governed, options, *store);
+  const auto device = container_device(governed, options, *store);
   if (!device) return tl::unexpected(device.error());
   auto words = engine::with_options(typed.engine, options.program, {"--device", device->qualified()});
   if (!words) return tl::unexpected(words.error());

@@ -4,6 +4,7 @@
 #include "cli/command_line.hpp"
 #include "cli/reference.hpp"
 #include "cli/verbs.hpp"
+#include "engine/snippet.hpp"
 #include "engine/wrapper.hpp"
 
 namespace ration::cli {
@@ -57,6 +58,32 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 
+void add_container_limit(CLI::App* verb, policy::Wish& wish) {
+  option(verb, "-l,--limit", wish.limit, "SIZE", "bytes it can never exceed: 4GiB, 512MiB, 50%");
+  option(verb, "--gpu", wish.gpu, "GPU", "with --limit: index or UUID");
+  option(verb, "--slice", wish.slice, "SLICE", "a slice made by ration split");
+  option(verb, "--tenant", wish.tenant, "TENANT", "who is charged, and whose limit holds");
+}
+
+std::vector<std::string> snippet_names() {
+  std::vector<std::string> names;
+  for (const engine::SnippetKind& kind : engine::snippet_kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
+void add_snippet(CommandLine& line) {
+  auto [snippet, typed] =
+      line.add<SnippetOptions>("snippet", [&line](const Session& session, SnippetOptions options) -> Result<int> {
+        options.run.program = line.words.program;
+        return cli::snippet(session, options);
+      });
+  word(snippet, "kind", typed.kind, "KIND")->required()->check(CLI::IsMember(snippet_names()));
+  word(snippet, "name", typed.name, "NAME");
+  add_container_limit(snippet, typed.run.wish);
+  option(snippet, "--instances", typed.instances, "N", "of a model server, which share the limit")
+      ->check(CLI::Range(1, 64));
+}
+
 void add_inject(CommandLine& line) {
   auto [inject, typed] =
       line.add<InjectOptions>("inject", [&line](const Session& session, InjectOptions options) -> Result<int> {
@@ -65,11 +92,7 @@ void add_inject(CommandLine& line) {
         return cli::inject(session, options);
       });
   word(inject, "engine", typed.engine, "ENGINE")->required()->check(CLI::IsMember(engine::wrapper_names()));
-  policy::Wish& wish = typed.run.wish;
-  option(inject, "-l,--limit", wish.limit, "SIZE", "bytes the container can never exceed: 4GiB, 512MiB, 50%");
-  option(inject, "--gpu", wish.gpu, "GPU", "with --limit: index or UUID");
-  option(inject, "--slice", wish.slice, "SLICE", "a slice made by ration split");
-  option(inject, "--tenant", wish.tenant, "TENANT", "who is charged, and whose limit holds");
+  add_container_limit(inject, typed.run.wish);
   inject->add_flag("--without-cdi", typed.without_cdi,
                    "mounts and variables in place of a device: for engines without CDI");
 }
@@ -79,6 +102,7 @@ void add_run(CommandLine& line) {
     const CLI::App& verb = *line.app.get_subcommand("run");
     if (auto good = check_before_program(line.words, verb.remaining(), long_options(verb)); !good)
       return tl::unexpected(good.error());
+    if (options.scope) return run_in_scope(line.words);
     options.queue = verb.count("--wait") > 0;
     options.program = line.words.marked ? line.words.program : verb.remaining();
     return cli::run(session, std::move(options));
@@ -94,6 +118,7 @@ void add_run(CommandLine& line) {
   option(run, "--retry-limit", typed.retry_limit, "STEP", "how much more each time: +25%, +2GiB");
   option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if it fails right after a denial")
       ->check(CLI::Range(1, 255));
+  run->add_flag("--scope", typed.scope, "in a control group of its own, made by systemd");
   run->add_flag("--print-env", typed.print_env, "print the variables that would be set, and do nothing");
   line.add_output(run);
 
@@ -328,6 +353,7 @@ void add_hidden_verbs(CommandLine& line) {
 void add_verbs(CommandLine& line) {
   add_run(line);
   add_inject(line);
+  add_snippet(line);
   add_views(line);
   add_workload_verbs(line);
   add_planning(line);

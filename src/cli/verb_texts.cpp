@@ -40,6 +40,21 @@ const std::vector<VerbText>& verb_texts() {
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
         {"ration inject --dry-run docker --slice 0.2 -- run IMAGE", "what would be run"}}},
+      {"snippet",
+       Task::kRun,
+       kSim | kSocket,
+       "",
+       "print what goes into somebody else's configuration",
+       "KIND [NAME] [OPTIONS] [-- COMMAND]",
+       "Prints a file, or a command, that puts a container (docker, compose), a service (systemd), everything of a "
+       "user "
+       "(systemd-user), notebook servers (jupyterhub) or the instances of a model server (tf-serving, triton, vllm) "
+       "under "
+       "a limit, and the check that shows that it works. NAME is the image, the unit or the user.",
+       {{"ration snippet compose nlp:2 --tenant nlp", "a service of a compose file"},
+        {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
+        {"ration snippet systemd-user alice --limit 8GiB", "all that alice's user manager starts"},
+        {"ration snippet vllm --limit 20GiB --instances 2", "the flags of two servers on one limit"}}},
       {"ps",
        Task::kLook,
        kSim | kSocket,

@@ -20,6 +20,7 @@ struct RunOptions {
   bool require_enforced = false;
   bool allow_ungoverned = false;
   bool print_env = false;
+  bool scope = false;          ///< in a transient scope of systemd
   std::string simulated_cuda;  ///< auto | none | 12 | 13 | 12,13
   bool queue = false;          ///< --wait: start when there is room
   std::string wait;            ///< at most so long; empty: for ever
@@ -162,6 +163,18 @@ struct InjectOptions {
 };
 /// Runs somebody else's command that starts a container, under a limit.
 Result<int> inject(const Session& session, const InjectOptions& options);
+
+struct SnippetOptions {
+  std::string kind, name;  ///< of engine/snippet.hpp; the unit, the user or the image
+  int instances = 1;
+  RunOptions run;
+};
+/// What goes into somebody else's configuration file.
+Result<int> snippet(const Session& session, const SnippetOptions& options);
+
+struct Arguments;
+/// Starts `ration run` again in a control group of its own. E1709: there is no systemd.
+Result<int> run_in_scope(const Arguments& typed);
 
 struct ContainerHookOptions {
   std::string action, device;  ///< start | stop; tenant=nlp, gpu=0.2, limit=4GiB-gpu0

@@ -112,7 +112,7 @@ Result<void> check_unique(const std::vector<std::string>& folders, const std::st
       });
       if (same)
         return fail("E1705",
-                    fmt::format("{} specifies {}, too: engines refuse a device that two files specify.", path,
+                    fmt::format("{} specifies {}, too: engines reject a device that two files specify.", path,
                                 device.qualified()),
                     "rm " + path, 1);
     }

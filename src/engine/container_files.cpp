@@ -56,7 +56,7 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, const std::stri
   const int code = child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kNoMount;
   if (code == kNoNamespace) return failed("its mount namespace cannot be entered");
   if (code == kNoPlace) return failed("there is no such file, or a link on the way to it");
-  if (code != 0) return failed("the kernel refused the mount");
+  if (code != 0) return failed("the kernel rejected the mount");
   return {};
 }
 

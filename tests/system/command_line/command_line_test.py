@@ -787,10 +787,10 @@ note  nlp's limit of 30.0 GiB cannot be reached beside these neighbours (17.4 Gi
         used = set()
         for path in (SOURCE / "src").rglob("*.cpp"):
             text = path.read_text()
-            if path.name in ("topics.cpp", "trace.cpp"):  # a trace is read by ration-workload only
+            if path.name in ("error_texts.cpp", "trace.cpp"):  # a trace is read by ration-workload only
                 continue
             used |= set(re.findall(r'"(E\d{4})', text)) | set(re.findall(r"(E\d{4}) ration:", text))
-        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/topics.cpp").read_text()))
+        explained = set(re.findall(r'\{"(E\d{4})"', (SOURCE / "src/cli/error_texts.cpp").read_text()))
         self.assertEqual(used, explained)
         for error in sorted(explained):
             self.assertRegex(self.ration("help", error).stdout, r"what to do: \S")

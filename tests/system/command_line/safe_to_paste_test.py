@@ -17,6 +17,8 @@ from node_client import BIN, UnixConnection  # noqa: E402
 # What each verb that changes something would do. A verb that is in neither table fails the test.
 CHANGES = {
     "run": [["run", NODE, "--limit", "1GiB", "--dry-run", "--", "touch", "started"]],
+    "inject": [["inject", NODE, "docker", "--limit", "1GiB", "--dry-run", "--", "run", "IMAGE"],
+               ["inject", NODE, "bwrap", "--limit", "1GiB", "--dry-run", "--", "--bind", "/", "/", "--", "true"]],
     "split": [["split", NODE, "0", "--into", "2", "--dry-run"], ["split", NODE, "0", "--off", "--dry-run"]],
     "set": [["set", "held", "--limit", "4GiB", "--dry-run"], ["set", "held", "--guarantee", "1GiB", "--dry-run"],
             ["set", "--schedule", "night=22:00-07:00:held=50%", "--dry-run"]],
@@ -32,7 +34,7 @@ CHANGES = {
                ["config", "reload", "--dry-run"]],
     "demo": [["demo", "--for", "1s", "--dry-run"]],
 }
-READS = {"ps", "top", "dashboard", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "sim", "help", "completion", "version"}
+READS = {"ps", "top", "dashboard", "explain", "why", "plan", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "completion", "version"}
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 

@@ -1,0 +1,31 @@
+// `ration run --scope`: the same run, in a transient scope of systemd: a control group of its own, which the driver's
+// own limits and systemd's accounts go by.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cli/arguments.hpp"
+#include "cli/verbs.hpp"
+
+namespace ration::cli {
+
+Result<int> run_in_scope(const Arguments& typed) {
+  std::vector<std::string> words{"systemd-run", "--scope", "--collect", "--quiet"};
+  if (::getuid() != 0) words.emplace_back("--user");
+  words.push_back(fmt::format("--unit=ration-{}", ::getpid()));
+  words.insert(words.end(), {"--", companion("ration")});
+  for (const std::string& word : typed.all)
+    if (word != "--scope") words.push_back(word);
+  words.emplace_back("--");
+  words.insert(words.end(), typed.program.begin(), typed.program.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  return fail("E1709", fmt::format("systemd-run cannot be started: {}.", std::strerror(errno)),
+              "Leave --scope out: the limit holds without it. It needs systemd.", 125);
+}
+
+}  // namespace ration::cli

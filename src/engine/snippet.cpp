@@ -1,0 +1,156 @@
+#include "engine/snippet.hpp"
+
+#include <fmt/args.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/command.hpp"
+#include "base/units.hpp"
+
+namespace ration::engine {
+namespace {
+
+struct Text {
+  SnippetKind kind;
+  bool takes_command, takes_fraction;
+  const char* text;  ///< {ration} {device} {limit} {name} {command} {fraction} {bytes} {instances}
+};
+
+const std::vector<Text>& texts() {
+  static const std::vector<Text> all{
+      {{"docker", "a container, by Docker 25 and newer or Podman", "IMAGE"},
+       false,
+       false,
+       R"(docker run --rm --device nvidia.com/gpu=all --device {device} {name}
+# check: the total is the limit
+docker run --rm --device nvidia.com/gpu=all --device {device} {name} nvidia-smi
+)"},
+      {{"compose", "a service of a compose file", "IMAGE"},
+       false,
+       false,
+       R"(services:
+  gpu-program:
+    image: {name}
+    devices:
+      - nvidia.com/gpu=all
+      - {device}
+# check: docker compose run --rm gpu-program nvidia-smi   shows the limit as the total
+)"},
+      {{"systemd", "a service: a drop-in for its unit; what it starts stands behind --", "UNIT"},
+       true,
+       false,
+       R"(# /etc/systemd/system/{name}.d/ration.conf
+[Service]
+ExecStart=
+ExecStart={ration} run {limit} --name %N --summary never -- {command}
+# check: systemctl daemon-reload && systemctl restart {name} && {ration} ps
+)"},
+      {{"systemd-user", "every program of a user's systemd, under one limit, without that user typing anything",
+        "USER"},
+       false,
+       false,
+       R"(# /etc/systemd/system/user@$(id -u {name}).service.d/ration.conf
+[Service]
+# What the user manager starts inherits the guard: services, and terminals of a desktop. Logins over ssh do not.
+ExecStart=
+ExecStart={ration} run {limit} --name user-{name} --summary never -- /lib/systemd/systemd --user
+# The manager reports that it is ready, and is now a child of ration.
+NotifyAccess=all
+# check: systemctl daemon-reload; log {name} out and in again; {ration} ps   shows user-{name}
+)"},
+      {{"jupyterhub", "each user's notebook server: lines of jupyterhub_config.py", ""},
+       false,
+       false,
+       R"(# jupyterhub_config.py
+c.Spawner.cmd = ["{ration}", "run", {limit_words}, "--summary", "never", "--", "jupyterhub-singleuser"]
+# check: in a notebook, !nvidia-smi shows the limit as the total; on the server, {ration} ps
+)"},
+      {{"tf-serving", "TensorFlow Serving: --instances of them share the limit", ""},
+       false,
+       true,
+       R"({ration} run {limit} --name tf-serving -- \
+  tensorflow_model_server --model_base_path=/models/m --model_name=m --per_process_gpu_memory_fraction={fraction:.2f}
+# check: {ration} ps   shows no more than the limit, and no denial
+)"},
+      {{"triton", "Triton with its TensorFlow back end: --instances of them share the limit", ""},
+       false,
+       true,
+       R"({ration} run {limit} --name triton -- \
+  tritonserver --model-repository=/models --cuda-memory-pool-byte-size=0:{pool} \
+    --backend-config=tensorflow,gpu-memory-fraction={fraction:.2f}
+# check: {ration} ps   shows no more than the limit, and no denial
+)"},
+      {{"vllm", "vLLM: --instances of them share the limit", ""},
+       false,
+       true,
+       R"({ration} run {limit} --name vllm -- \
+  vllm serve MODEL --gpu-memory-utilization {fraction:.2f}
+# check: {ration} ps   shows no more than the limit; vLLM prints how many blocks it has
+)"},
+  };
+  return all;
+}
+
+constexpr std::uint64_t kTritonPool = std::uint64_t{64} << 20;  // its default, NVIDIA's server documentation
+
+tl::unexpected<Error> missing(const SnippetKind& kind, const std::string& what) {
+  return fail("E1708", fmt::format("{} needs {}.", kind.name, what), "ration snippet --help", 2);
+}
+
+/// `"--limit", "4GiB"`.
+std::string quoted_list(const std::string& words) {
+  std::string list = "\"";
+  for (const char letter : words) list += letter == ' ' ? "\", \"" : std::string(1, letter);
+  return list + "\"";
+}
+
+std::string command_of(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(shell_word(word));
+  return fmt::format("{}", fmt::join(quoted, " "));
+}
+
+}  // namespace
+
+std::vector<SnippetKind> snippet_kinds() {
+  std::vector<SnippetKind> kinds;
+  for (const Text& text : texts()) kinds.push_back(text.kind);
+  return kinds;
+}
+
+Result<double> instance_fraction(const SnippetFacts& facts) {
+  const auto instances = static_cast<std::uint64_t>(facts.instances);
+  const Bytes contexts = facts.context * instances;
+  if (facts.bytes == Bytes{0} || contexts >= facts.bytes)
+    return fail("E1708",
+                facts.bytes == Bytes{0} ? std::string("a fraction needs a limit in bytes.")
+                                        : fmt::format("{} instances take {} for their CUDA contexts alone.", instances,
+                                                      format_size(contexts)),
+                "ration snippet vllm --limit 20GiB --instances 2", 2);
+  const double share = static_cast<double>((facts.bytes - contexts).count()) /
+                       static_cast<double>(facts.bytes.count()) / static_cast<double>(instances);
+  return std::floor(share * 100) / 100;
+}
+
+Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) {
+  const auto found =
+      std::find_if(texts().begin(), texts().end(), [&](const Text& text) { return kind == text.kind.name; });
+  if (found == texts().end())
+    return fail("E1708", fmt::format("there is no text for {}.", kind), "ration snippet --help", 2);
+  if (*found->kind.named != '\0' && facts.name.empty()) return missing(found->kind, found->kind.named);
+  if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command behind --");
+  double fraction = 0;
+  if (found->takes_fraction) {
+    const auto share = instance_fraction(facts);
+    if (!share) return tl::unexpected(share.error());
+    fraction = *share;
+  }
+  return fmt::format(fmt::runtime(found->text), fmt::arg("ration", facts.ration), fmt::arg("device", facts.device),
+                     fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
+                     fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command)),
+                     fmt::arg("fraction", fraction), fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
+}
+
+}  // namespace ration::engine

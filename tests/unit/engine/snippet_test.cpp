@@ -1,0 +1,62 @@
+// Texts for other people's configuration: the fractions of model servers, and that every kind is whole.
+#include "engine/snippet.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ration::engine {
+namespace {
+
+using namespace ration::literals;
+
+SnippetFacts facts() {
+  SnippetFacts all;
+  all.device = "ration.sh/limit=8GiB-gpu0";
+  all.limit = "--limit 8GiB";
+  all.bytes = 8_GiB;
+  all.context = 512_MiB;
+  all.name = "train";
+  all.command = {"/usr/bin/train", "two words"};
+  return all;
+}
+
+TEST(Snippet, InstancesShareWhatTheirContextsLeave) {
+  SnippetFacts shared = facts();
+  for (const int instances : {1, 2, 3, 7}) {
+    shared.instances = instances;
+    const auto fraction = instance_fraction(shared);
+    ASSERT_TRUE(fraction) << fraction.error().what;
+    const double taken = instances * (*fraction * 8 + 0.5);
+    EXPECT_LE(taken, 8.0) << instances;
+    EXPECT_GT(taken, 8.0 - 0.01 * 8 * instances - 1e-9) << instances << ": no more than the rounding is given away";
+  }
+  shared.instances = 16;
+  EXPECT_EQ(instance_fraction(shared).error().id, "E1708");
+  shared.bytes = Bytes{0};
+  EXPECT_EQ(instance_fraction(shared).error().id, "E1708");
+}
+
+TEST(Snippet, EveryKindIsFilledAndEndsWithItsCheck) {
+  for (const SnippetKind& kind : snippet_kinds()) {
+    const auto text = snippet(kind.name, facts());
+    ASSERT_TRUE(text) << kind.name << ": " << text.error().what;
+    EXPECT_EQ(text->find('{'), std::string::npos) << *text;
+    EXPECT_NE(text->find("# check: "), std::string::npos) << *text;
+    EXPECT_TRUE(text->find("8GiB") != std::string::npos) << *text;
+  }
+}
+
+TEST(Snippet, AServicesCommandIsQuoted) {
+  EXPECT_NE(snippet("systemd", facts())->find("-- /usr/bin/train 'two words'\n"), std::string::npos);
+}
+
+TEST(Snippet, WhatIsMissingIsNamed) {
+  SnippetFacts lacking = facts();
+  lacking.command.clear();
+  EXPECT_NE(snippet("systemd", lacking).error().what.find("--"), std::string::npos);
+  lacking.name.clear();
+  EXPECT_NE(snippet("docker", lacking).error().what.find("IMAGE"), std::string::npos);
+  EXPECT_EQ(snippet("lxc", lacking).error().id, "E1708");
+}
+
+}  // namespace
+}  // namespace ration::engine

@@ -1,0 +1,57 @@
+// Where options are typed into the command lines of engines.
+#include "engine/wrapper.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ledger/workload_book.hpp"
+
+namespace ration::engine {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(Wrapper, OptionsStandBehindTheSubcommand) {
+  EXPECT_EQ(*with_options("docker", {"--context", "x", "run", "--rm", "image"}, {"--device", "d"}),
+            (Words{"docker", "--context", "x", "run", "--device", "d", "--rm", "image"}));
+  EXPECT_EQ(*with_options("apptainer", {"exec", "a.sif", "run"}, {"--o"}),
+            (Words{"apptainer", "exec", "--o", "a.sif", "run"}));
+}
+
+TEST(Wrapper, OfASandboxTheyStandBeforeItsProgram) {
+  EXPECT_EQ(*with_options("bwrap", {"--bind", "/", "/", "--", "python", "--", "x"}, {"--o"}),
+            (Words{"bwrap", "--bind", "/", "/", "--o", "--", "python", "--", "x"}));
+}
+
+TEST(Wrapper, WithoutThatPlaceNothingIsTyped) {
+  for (const auto& [engine, words] :
+       {std::pair{"docker", Words{"ps"}}, {"bwrap", Words{"--bind", "/", "/", "true"}}, {"lxc", Words{"run"}}}) {
+    const auto all = with_options(engine, words, {"--o"});
+    ASSERT_FALSE(all) << engine;
+    EXPECT_EQ(all.error().id, "E1707");
+  }
+}
+
+TEST(Wrapper, EveryEngineGetsMountsVariablesAndTheBook) {
+  const cdi::Edits edits{{{"/shim", "/shim"}, {"/placeholder", ledger::kContainerBook}, {"/sim", "/sim", true}},
+                         {{"A", "b c"}},
+                         "",
+                         {},
+                         {}};
+  EXPECT_EQ(options_of("docker", edits, "/books/x"),
+            (Words{"-v", "/shim:/shim:ro", "-v", std::string("/books/x:") + ledger::kContainerBook, "-v", "/sim:/sim",
+                   "-e", "A=b c"}));
+  EXPECT_EQ(options_of("bwrap", edits, "/books/x"),
+            (Words{"--ro-bind", "/shim", "/shim", "--bind", "/books/x", ledger::kContainerBook, "--bind", "/sim",
+                   "/sim", "--setenv", "A", "b c"}));
+  for (const std::string& engine : wrapper_names()) EXPECT_GE(options_of(engine, edits, "/b").size(), 7U) << engine;
+}
+
+TEST(Wrapper, WhatOutlivesTheCommandIsRefused) {
+  EXPECT_TRUE(check_foreground("docker", {"run", "--rm", "image"}));
+  for (const char* word : {"-d", "--detach", "--detach=true", "create"})
+    EXPECT_FALSE(check_foreground("podman", {"run", word})) << word;
+  EXPECT_TRUE(check_foreground("bwrap", {"-d"}));
+}
+
+}  // namespace
+}  // namespace ration::engine
