@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Each page of docs/scenarios as written: its `sh` blocks one after the other in one shell, on a simulated GPU.
+
+A `text` block right behind a `sh` block is what that prints: line by line, `…` for anything within a line, a line of `…` for any lines.
+`toml` and `python` blocks whose first line is a comment with a file name are written to that file. Pages whose first line is a comment
+`<!-- needs: NAME … -->` are run where these programs are installed."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from node_client import BIN, SOURCE, environment_in, own_folder  # noqa: E402
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+END = "--- end of block"
+
+
+def matches(expected, printed):
+    """Whether the lines of `printed` are those of `expected`."""
+    pattern = "".join("(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + " *\n" for line in expected.splitlines())
+    return re.fullmatch(pattern, printed) is not None
+
+
+class Page:
+    """A shell in which the blocks of one page run."""
+
+    def __init__(self, case):
+        self.folder = own_folder(case)
+        (self.folder / "ration.toml").write_text("")
+        environment = environment_in(self.folder, RATION_SIM="T4:16GiB:context=64MiB")
+        environment["PATH"] = f"{BIN}:{environment['PATH']}"
+        self.shell = subprocess.Popen(["bash", "--noprofile", "--norc"], cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        case.addCleanup(self.end)
+
+    def run(self, text):
+        """What a command prints, and its exit status."""
+        self.shell.stdin.write(f"{text}\necho \"{END} $?\"\n")
+        self.shell.stdin.flush()
+        printed = ""
+        for line in self.shell.stdout:
+            if line.startswith(END):
+                return printed, int(line.removeprefix(END))
+            printed += line
+        return printed, -1
+
+    def end(self):
+        try:
+            os.killpg(self.shell.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        self.shell.communicate()
+
+
+class Scenarios(unittest.TestCase):
+    def play(self, path):
+        text = path.read_text()
+        needed = re.match(r"<!-- needs: (.*) -->", text)
+        missing = [name for name in (needed[1].split() if needed else []) if shutil.which(name) is None]
+        if missing:
+            self.skipTest(f"{path.name} needs {', '.join(missing)}")
+        page = Page(self)
+        printed = None
+        for language, block in BLOCK.findall(text):
+            if language == "sh":
+                printed = ""
+                for command in commands_of(block):
+                    more, status = page.run(command)
+                    printed += more
+                    self.assertEqual(status, 0, f"{path.name}: {command}\n{more}")
+            elif language == "text" and printed is not None:
+                self.assertTrue(matches(block, printed), f"{path.name} shows\n{block}\nand the commands print\n{printed}")
+            elif language in ("toml", "python") and (named := re.match(r"# (\S+)\n", block)):
+                (page.folder / named[1]).write_text(block)
+        self.assertIsNotNone(printed, f"{path.name} has commands")
+
+
+def commands_of(block):
+    """The commands of a block, a line each."""
+    joined = re.sub(r"\\\n\s*", "", block)
+    return [command for command in joined.splitlines() if command.strip() and not command.startswith("#")]
+
+
+for each in sorted((SOURCE / "docs/scenarios").glob("*.md")):
+    if each.stem != "index":
+        setattr(Scenarios, f"test_{each.stem.replace('-', '_')}", lambda self, path=each: self.play(path))
+
+
+class Reading(unittest.TestCase):
+    def test_what_is_shown_is_compared(self):
+        self.assertTrue(matches("a … c\n…\nz\n", "a b c\n1\n2\nz\n"))
+        self.assertTrue(matches("a\n…\nz\n", "a\nz\n"))
+        for wrong in ("a b d\nz\n", "a b c\nz\nmore\n", "a b c\n"):
+            self.assertFalse(matches("a … c\n…\nz\n", wrong))
+
+    def test_every_link_of_the_documentation_leads_somewhere(self):
+        for page in [*(SOURCE / "docs").rglob("*.md"), SOURCE / "README.md", SOURCE / "ARCHITECTURE.md", SOURCE / "DECISIONS.md", SOURCE / "CONTRIBUTING.md"]:
+            text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.S)
+            for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+                if re.match(r"\w+:", target):
+                    continue
+                file = page if not target else (page.parent / target)
+                self.assertTrue(file.exists(), f"{page.relative_to(SOURCE)}: {target}")
+                if anchor and file.suffix == ".md":
+                    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).strip().replace(" ", "-")
+                                for line in file.read_text().splitlines() if line.startswith("#")}
+                    self.assertIn(anchor, headings, f"{page.relative_to(SOURCE)}: {target}#{anchor}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
