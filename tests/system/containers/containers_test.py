@@ -7,10 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from containers.engines import Podman, in_own_mounts, own_mounts, root_file_system  # noqa: E402
+from containers.engines import Docker, Podman, in_own_mounts, own_mounts, root_file_system  # noqa: E402
 from node.node_case import Case  # noqa: E402
 from node_client import BIN, GIB, MIB  # noqa: E402
 
@@ -19,7 +20,9 @@ KILLS = int(os.environ.get("RATION_TEST_KILLS", "20"))
 MANY = 6  # containers at once
 
 
-class Containers(Case):
+class Containers:
+    """What holds under every engine."""
+    engine_class = None
     node = "--sim=T4:16GiB:context=64MiB"
     configuration = """
 [containers]
@@ -34,10 +37,11 @@ limit = "2GiB"
 
     @classmethod
     def setUpClass(cls):
-        import tempfile
+        if cls.engine_class.missing():
+            raise unittest.SkipTest(", ".join(cls.engine_class.missing()) + " is not here")
         cls.shared = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.shared, True)
-        cls.engine = Podman(cls.shared)
+        cls.engine = cls.engine_class(cls.shared)
         cls.addClassCleanup(cls.engine.end)
         cls.root = root_file_system(cls.shared / "root")
         cls.engine.make_image(cls.root, IMAGE)
@@ -67,7 +71,7 @@ limit = "2GiB"
     def start_in(self, name, *words, device="ration.sh/tenant=nlp", options=()):
         done = self.engine.call("run", "--detach", "--name", name, *options, "--device", device, IMAGE, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.addCleanup(self.engine.call, "rm", "--force", "--time", "0", name)
+        self.addCleanup(self.engine.remove, name)
 
     def truth(self):
         told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node.removeprefix("--sim=")),
@@ -130,7 +134,7 @@ limit = "2GiB"
         row = self.until(lambda: next((row for row in self.governed() if row["used_bytes"] > GIB), None), "it holds memory")
         self.assertEqual((row["workload"], row["tenant"], row["used_bytes"]), ("web", "nlp", GIB + 64 * MIB))
         labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
-        self.assertEqual((labels["container"], labels["engine"], labels["image"]), ("web", "podman", IMAGE))
+        self.assertEqual((labels["container"], labels["engine"], labels["image"]), ("web", self.engine.name, IMAGE))
         explained = self.get("/api/v1/workloads/web/explain")[0]["rows"]
         self.assertEqual(sum(part["bytes"] or 0 for part in explained), GIB + 64 * MIB)
 
@@ -150,12 +154,10 @@ limit = "2GiB"
         for number in range(KILLS):
             name = f"killed-{number}"
             self.start_in(name, "ration-workload", "steps", "--repeat", "--via", ["malloc", "async", "vmm"][number % 3], "--block", "16MiB", "1GiB:1ms", "0GiB:1ms")
-            pid = int(self.engine.call("inspect", "--format", "{{.State.Pid}}", name).stdout)
-            conmon = self.engine.call("inspect", "--format", "{{.ConmonPidFile}}", name).stdout.strip()
-            for victim in (int(pathlib.Path(conmon).read_text()), pid) if number % 2 else (pid,):
+            for victim in self.engine.kill(name, number % 2 == 1):
                 os.kill(victim, signal.SIGKILL)
             self.until(self.gone, "nothing is left")
-            self.engine.call("rm", "--force", "--time", "0", name)
+            self.engine.remove(name)
 
     def test_limits_hold_while_the_daemon_is_started_again(self):
         for number in range(MANY):
@@ -184,7 +186,7 @@ limit = "2GiB"
         self.refused(self.run_in("ration-workload", "total", device="ration.sh/gpu=0.1"), "E1604", "first")
         done = self.run_in("ration-workload", "total", device="ration.sh/gpu=0.0")
         self.assertEqual(done.stdout.strip(), str(2 * GIB), done.stderr)
-        self.engine.call("rm", "--force", "--time", "0", "first")
+        self.engine.remove("first")
         self.assertEqual(self.ration("split", self.node, "0", "--off", "--yes").returncode, 0)
         self.until(lambda: not pathlib.Path("/run/cdi/ration-gpu.json").exists(), "its devices are gone")
 
@@ -214,6 +216,9 @@ limit = "2GiB"
         self.refused(self.run_in("ration-workload", "total", image=self.image_with("old", old)), "E1702", "2.17")
         self.refused(self.run_in("sh", "-c", "true", image=self.image_with("static", static)), "E1702", "no glibc")
         self.assertEqual(self.get("/api/v1/workloads"), [])
+
+class UnderPodman(Containers, Case):
+    engine_class = Podman
 
     # ----------------------------------------------------------------------------------------------------- ration inject
 
@@ -251,6 +256,23 @@ limit = "2GiB"
         done = self.inject("bwrap", "--limit", "3GiB", "--", "--bind", self.root, "/", "--tmpfs", "/run", "--proc", "/proc", "--dev", "/dev", "--unshare-pid", "--",
                            "ration-workload", "total")
         self.assertEqual((done.returncode, done.stdout.strip()), (0, str(3 * GIB)), done.stderr)
+
+
+class UnderDocker(Containers, Case):
+    engine_class = Docker
+
+    def test_a_read_only_root_is_no_hindrance(self):
+        # Docker makes every mount of a specification read-only then, also the simulated card; the book is mounted later.
+        done = self.run_in("grep", "/run/ration/container/book", "/proc/mounts", options=("--read-only",))
+        self.assertIn(" rw,nosuid,nodev,noexec", done.stdout.splitlines()[-1])
+
+    def test_inject_types_the_device(self):
+        done = self.ration("inject", self.node, "docker", "--limit", "3GiB", "--", "run", "--rm", "--network=none", IMAGE, "ration-workload", "total",
+                           env=self.engine.environment)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, str(3 * GIB)), done.stderr)
+        old = self.ration("inject", self.node, "docker", "--without-cdi", "--limit", "3GiB", "--", "run", "--rm", "--network=none", IMAGE, "ration-workload",
+                          "total", env=self.engine.environment)
+        self.assertEqual((old.returncode, old.stdout.strip()), (0, str(3 * GIB)), old.stderr)
 
 
 class Folder(Case):

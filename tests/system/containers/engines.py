@@ -1,10 +1,11 @@
 """Container engines with everything of theirs in one folder, and an image made of this machine's C library and ration's programs."""
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 
-from node_client import BIN
+from node_client import BIN, SOURCE, until
 
 CONFIGURATION = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
@@ -54,9 +55,28 @@ def root_file_system(folder):
     return root
 
 
-class Podman:
+class Engine:
+    """What an engine's command line is asked here; every engine keeps all of its files in one folder."""
+    name = ""
+    environment = {}
+
+    def command(self, *arguments):
+        return [self.program, *map(str, arguments)]
+
+    def call(self, *arguments, **options):
+        options.setdefault("timeout", 120)
+        return subprocess.run(self.command(*arguments), env=dict(os.environ, **self.environment), capture_output=True, text=True, **options)
+
+    def make_image(self, root, name):
+        archive = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
+        made = subprocess.run(self.command("import", "-", name), stdin=archive.stdout, env=dict(os.environ, **self.environment), capture_output=True, text=True)
+        archive.stdout.close()
+        assert archive.wait() == 0 and made.returncode == 0, made.stderr
+
+
+class Podman(Engine):
     """Debian's Podman with runc, rootful."""
-    name = "podman"
+    name = program = "podman"
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder) / "podman"
@@ -69,19 +89,63 @@ class Podman:
     def missing():
         return [program for program in ("podman", "runc", "busybox") if shutil.which(program) is None]
 
-    def command(self, *arguments):
-        return ["podman", *map(str, arguments)]
+    def kill(self, name, with_its_keeper):
+        """Kills the container's first process and, before it, what would clean up after it."""
+        pid = int(self.call("inspect", "--format", "{{.State.Pid}}", name).stdout)
+        keeper = int(pathlib.Path(self.call("inspect", "--format", "{{.ConmonPidFile}}", name).stdout.strip()).read_text())
+        return [keeper, pid] if with_its_keeper else [pid]
 
-    def call(self, *arguments, **options):
-        options.setdefault("timeout", 120)
-        return subprocess.run(self.command(*arguments), env=dict(os.environ, **self.environment), capture_output=True, text=True, **options)
-
-    def make_image(self, root, name):
-        archive = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
-        made = subprocess.run(self.command("import", "-", name), stdin=archive.stdout, env=dict(os.environ, **self.environment), capture_output=True, text=True)
-        archive.stdout.close()
-        assert archive.wait() == 0 and made.returncode == 0, made.stderr
+    def remove(self, name):
+        return self.call("rm", "--force", "--time", "0", name)
 
     def end(self):
         self.call("rm", "--all", "--force", "--time", "0")
         self.call("system", "reset", "--force")
+
+
+class Docker(Engine):
+    """Docker of Debian's next release, which knows CDI: unpacked by `./dev test` and started on a private socket."""
+    name = "docker"
+    place = SOURCE / "build/docker/usr"
+    program = str(place / "bin/docker")
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder) / "docker"
+        self.folder.mkdir()
+        socket = f"unix://{self.folder}/docker.sock"
+        limits = {name: {"Name": name, "Soft": 20000, "Hard": 20000} for name in ("nofile", "nproc")}
+        (self.folder / "daemon.json").write_text(json.dumps({
+            "data-root": f"{self.folder}/data", "exec-root": f"{self.folder}/run", "pidfile": f"{self.folder}/pid", "hosts": [socket], "iptables": False,
+            "ip6tables": False, "bridge": "none", "exec-opts": ["native.cgroupdriver=cgroupfs"], "features": {"cdi": True}, "cdi-spec-dirs": ["/run/cdi"],
+            "default-ulimits": limits}))
+        path = f"{self.place}/bin:{self.place}/sbin:{os.environ['PATH']}"
+        self.log = open(self.folder / "log", "w")
+        self.daemon = subprocess.Popen([self.place / "sbin/dockerd", "--config-file", self.folder / "daemon.json"], env=dict(os.environ, PATH=path),
+                                       stdout=self.log, stderr=subprocess.STDOUT)
+        self.environment = {"DOCKER_HOST": socket, "DOCKER_CONFIG": str(self.folder), "PATH": path}
+        until(lambda: self.daemon.poll() is not None or self.call("version").returncode == 0, "dockerd answers")
+
+    @classmethod
+    def missing(cls):
+        return [program for program in ("runc", "busybox") if shutil.which(program) is None] + ([] if os.access(cls.place / "sbin/dockerd", os.X_OK) else ["docker"])
+
+    def command(self, *arguments):
+        words = list(map(str, arguments))
+        if words[0] == "run":
+            words.insert(1, "--network=none")
+        return [self.program, *words]
+
+    def kill(self, name, with_its_keeper):
+        pid = int(self.call("inspect", "--format", "{{.State.Pid}}", name).stdout)
+        keeper = int((pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        return [keeper, pid] if with_its_keeper else [pid]
+
+    def remove(self, name):
+        return self.call("rm", "--force", name)
+
+    def end(self):
+        for container in self.call("ps", "--all", "--quiet").stdout.split():
+            self.remove(container)
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.log.close()
