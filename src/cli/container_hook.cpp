@@ -90,6 +90,7 @@ Result<int> start(const Session& session, const std::string& device, const engin
   options.wish.name = free_name(*store, container);
   options.wish.labels = {label("container", container.name), id_label(container), label("engine", container.engine)};
   if (!container.image.empty()) options.wish.labels.push_back(label("image", container.image));
+  options.engine = container.engine;
   options.program = container.program;
   std::optional<NodeClient> governor(std::move(*daemon));
   auto started = start_workload(session, options, *store, "", governor, first);

@@ -28,7 +28,7 @@ struct RunOptions {
   int retries = 0;                   ///< starts again that often, with more, after a denial ended the program
   std::string retry_limit = "+25%";  ///< how much more: of the limit, or +SIZE
   int denied_exit = 0;               ///< the exit code then; 0: the program's own
-  std::string engine;  ///< of containers: `program` is typed behind its name; empty: a program of this system
+  std::string engine;                ///< of containers, which starts `program`; empty: a program of this system
   std::vector<std::string> program;
 };
 Result<int> run(const Session& session, RunOptions options);

@@ -153,6 +153,7 @@ Result<Plan> resolve(const Session& session, RunOptions& options, const ledger::
     return cost;
   });
   if (!plan) return plan;
+  if (!options.engine.empty()) return plan;  // a container gets the guard from its engine
   if (auto good = add_guard(session, store, options, *plan); !good) return tl::unexpected(good.error());
   return plan;
 }

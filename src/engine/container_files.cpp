@@ -41,13 +41,13 @@ int mount_as_child(int space, const std::string& root, const std::string& file, 
 }  // namespace
 
 Result<void> mount_in(std::int32_t pid, const std::string& root, const std::string& file, const std::string& inside) {
-  const auto failed = [&](const char* why) {
+  const auto failed = [&](const std::string& why) {
     return fail("E1703", fmt::format("the book cannot be mounted at {} of the container: {}.", inside, why),
                 "Hooks have to run as root, as Docker, containerd and Podman as root run them: ration help containers",
                 1);
   };
   const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!space) return failed("its process has ended, or this user may not see it");
+  if (!space) return failed(std::strerror(errno));
   const pid_t child = ::fork();
   if (child == 0) ::_exit(mount_as_child(space.get(), root, file, inside));
   int status = 0;

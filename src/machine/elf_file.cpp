@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <string_view>
 
 namespace ration::machine {
 namespace {
@@ -57,9 +57,13 @@ std::optional<ElfFile> read_elf(const std::string& path) {
 }
 
 bool has_text(const std::string& path, const std::string& text) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
   std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  return bytes.find(text) != std::string::npos;
+  if (error || !file) return false;
+  std::string bytes(size, '\0');  // in one piece: a C library has 2 MB, and each start of a container reads it
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  return std::string_view(bytes.data(), static_cast<std::size_t>(file.gcount())).find(text) != std::string_view::npos;
 }
 
 std::string why_not_preloadable(const std::string& path) {
