@@ -97,6 +97,7 @@ class Server final : private ConnectionOwner {
   /// Why it is not the port that was wanted; empty: it is.
   [[nodiscard]] const std::string& tcp_problem() const noexcept { return tcp_problem_; }
 
+  [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
   /// What makes an operator; empty: nothing does.
   [[nodiscard]] const std::string& token() const noexcept { return rules_.token; }
 
