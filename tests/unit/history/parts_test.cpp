@@ -30,6 +30,8 @@ TEST_F(HistoryParts, AFileKnowsItsOwnWritesFromThoseOfOthersAndItsPlaceFromAnoth
   EXPECT_FALSE(file->was_changed());
   std::filesystem::rename(path_, path_ + ".away");
   EXPECT_FALSE(file->in_place());
+  std::filesystem::copy_file(path_ + ".away", path_);
+  EXPECT_FALSE(file->in_place()) << "that is another";
   EXPECT_FALSE(file->is_sound());
   file->set_unusable({"E1912", "no room", "", 1});
   EXPECT_EQ(file->transaction(write).error().what, "no room");
