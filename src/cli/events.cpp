@@ -15,6 +15,7 @@
 #include "base/time.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
+#include "node/events/event.hpp"
 
 namespace ration::cli {
 namespace {
@@ -40,18 +41,10 @@ void print_event(const Session& session, const json& event) {
   std::fflush(stdout);
 }
 
-const std::vector<std::string>& known_types() {
-  static const std::vector<std::string> types{
-      "started",   "ended",  "denied",         "waited",     "resized", "trimmed",    "suspending", "suspended",
-      "resuming",  "gap",    "suspend_failed", "resumed",    "idle",    "rebalanced", "shrinking",  "ungoverned",
-      "violation", "queued", "orphaned",       "guard_lost", "granted", "alert",      "config",     "daemon"};
-  return types;
-}
-
 Result<void> check_types(const std::vector<std::string>& typed) {
-  const auto& known = known_types();
   for (const std::string& type : typed) {
-    if (std::find(known.begin(), known.end(), type) != known.end()) continue;
+    if (node::event_type(type)) continue;
+    const std::vector<std::string> known = node::event_type_names();
     return fail("E1001", fmt::format("no event is of type '{}'.{}", type, suggestion(type, known)),
                 fmt::format("ration events --type {}", fmt::join(known, ",")), 2);
   }

@@ -93,28 +93,29 @@ Result<ClosedPeriod> History::close_period(const std::string& name, TimeMs now) 
                             rfc3339(committed_to_)),
                 "Close it when it is over and the daemon has run since.");
   }
-  database_.run("BEGIN IMMEDIATE");
-  if (const auto before = read_period(database_, name)) {
-    database_.run("ROLLBACK");
+  Database& database = file_.database();
+  database.run("BEGIN IMMEDIATE");
+  if (const auto before = read_period(database, name)) {
+    database.run("ROLLBACK");
     return fail("E1915", fmt::format("{} was closed at {}.", name, rfc3339(before->closed)),
                 "Corrections are entered as adjustments.");
   }
-  const auto charges = collect_charges(database_, {month->first, month->second}, Slice::kWhole, Basis::kUsed);
+  const auto charges = collect_charges(database, {month->first, month->second}, Slice::kWhole, Basis::kUsed);
   if (!charges || !charges->consistent) {
-    database_.run("ROLLBACK");
+    database.run("ROLLBACK");
     if (!charges) return tl::unexpected(charges.error());
     return fail("E1914", fmt::format("the hours of {} do not add up: it cannot be sealed.", name),
                 "This is a fault of ration, or somebody wrote to its file.");
   }
   ClosedPeriod period{name, now, {}, canonical_lines(name, *charges), true};
   period.seal = sha256(period.lines);
-  Statement(database_, "INSERT INTO periods VALUES(?, ?, ?, ?)")
+  Statement(database, "INSERT INTO periods VALUES(?, ?, ?, ?)")
       .with(period.name, period.closed, period.seal, period.lines)
       .done();
-  database_.run("COMMIT");
-  if (auto good = database_.outcome(); !good) {
-    database_.run("ROLLBACK");
-    (void)database_.outcome();
+  database.run("COMMIT");
+  if (auto good = database.outcome(); !good) {
+    database.run("ROLLBACK");
+    (void)database.outcome();
     return tl::unexpected(good.error());
   }
   return period;

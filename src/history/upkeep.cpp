@@ -7,6 +7,8 @@
 
 namespace ration::history {
 
+constexpr TimeMs kTrustAfter = 7 * kDayMs;
+
 void roll_up(Database& database, TimeMs recorded_to) {
   for (std::size_t level = 1; level < kResolutions.size(); ++level) {
     const TimeMs width = kResolutions[level].width, finer = kResolutions[level - 1].width;
@@ -58,5 +60,19 @@ void prune(Database& database, TimeMs now) {
       .with(cut)
       .done();
 }
+
+void Upkeep::load(Database& database) { prune_from_ = read_mark(database, "prune_from"); }
+
+void Upkeep::note_gap(TimeMs from, TimeMs to) {
+  if (to - from > kTrustAfter) prune_from_ = to + kTrustAfter;
+}
+
+void Upkeep::step(Database& database, TimeMs recorded_to) const {
+  Statement(database, "INSERT OR REPLACE INTO marks VALUES('prune_from', ?)").with(prune_from_).done();
+  roll_up(database, recorded_to);
+  if (recorded_to / kHourMs != pruned_hour_ && recorded_to >= prune_from_) prune(database, recorded_to);
+}
+
+void Upkeep::note_done(TimeMs recorded_to) { pruned_hour_ = recorded_to / kHourMs; }
 
 }  // namespace ration::history

@@ -14,4 +14,20 @@ void roll_up(Database& database, TimeMs recorded_to);
 /// Removes what retention.hpp no longer keeps at `now`.
 void prune(Database& database, TimeMs now);
 
+/// When what is old is removed: once an hour, and not while the clock may be wrong.
+class Upkeep {
+ public:
+  void load(Database& database);
+  /// A sample after a gap. A clock that leaps far may be wrong, and removing what is old by a wrong clock would remove
+  /// everything: nothing is removed before it has run on for a while.
+  void note_gap(TimeMs from, TimeMs to);
+  /// Inside a transaction.
+  void step(Database& database, TimeMs recorded_to) const;
+  /// That transaction went well.
+  void note_done(TimeMs recorded_to);
+
+ private:
+  TimeMs pruned_hour_ = 0, prune_from_ = 0;
+};
+
 }  // namespace ration::history

@@ -41,13 +41,8 @@ void RequestParser::reset() {
   state_ = State::kHead;
   failure_ = {};
   head_seen_ = 0;
-  method_.clear();
-  target_.clear();
-  keep_alive_ = value_begun_ = false;
-  name_.clear();
-  value_.clear();
-  headers_ = {};
-  body_.clear();
+  request_ = {};
+  header_ = {};
 }
 
 std::size_t RequestParser::feed(std::string_view bytes) {
@@ -65,7 +60,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
     if (problem != HPE_OK) {
       refuse(400, "E1510", fmt::format("this is not an HTTP request: {}", http_errno_description(problem)));
     } else if (state_ == State::kHead && head_seen_ >= limits_.head_bytes) {
-      const bool only_target = headers_.lines().empty() && name_.empty();
+      const bool only_target = request_.headers.lines().empty() && header_.name.empty();
       refuse(only_target ? 414 : 431, "E1516",
              fmt::format("request line and headers are more than {} bytes", limits_.head_bytes));
     }
@@ -80,37 +75,35 @@ int RequestParser::refuse(int status, std::string id, std::string what, std::str
 }
 
 int RequestParser::on_url(std::string_view part) {
-  target_ += part;
+  request_.target += part;
   return 0;
 }
 
 bool RequestParser::finish_header() {
-  if (name_.empty()) return true;
+  if (header_.name.empty()) return true;
   // Debian builds the library without its strict mode, which lets blanks through: "Host : x" is not to be a header.
-  if (name_.find(' ') != std::string::npos) {
+  if (header_.name.find(' ') != std::string::npos) {
     refuse(400, "E1510", "a blank in a header's name");
     return false;
   }
-  headers_.add(lower(name_), std::string(trimmed(value_)));
-  name_.clear();
-  value_.clear();
-  value_begun_ = false;
-  if (headers_.lines().size() <= limits_.headers) return true;
+  request_.headers.add(lower(header_.name), std::string(trimmed(header_.value)));
+  header_ = {};
+  if (request_.headers.lines().size() <= limits_.headers) return true;
   refuse(431, "E1516", fmt::format("more than {} headers", limits_.headers));
   return false;
 }
 
 int RequestParser::on_name(std::string_view part) {
   if (state_ != State::kHead) return refuse(400, "E1510", "headers after the body are not taken");
-  if (value_begun_ && !finish_header()) return -1;
-  name_ += part;
+  if (header_.value_begun && !finish_header()) return -1;
+  header_.name += part;
   return 0;
 }
 
 int RequestParser::on_value(std::string_view part) {
   if (state_ != State::kHead) return refuse(400, "E1510", "headers after the body are not taken");
-  value_begun_ = true;
-  value_ += part;
+  header_.value_begun = true;
+  header_.value += part;
   return 0;
 }
 
@@ -119,19 +112,19 @@ int RequestParser::on_head_end() {
   if (parser_.http_major != 1)
     return refuse(505, "E1510", fmt::format("HTTP {}.{} is not spoken here", parser_.http_major, parser_.http_minor),
                   "Use HTTP/1.1");
-  if (headers_.count("host") > 1) return refuse(400, "E1510", "more than one Host header");
-  if (parser_.http_minor >= 1 && headers_.count("host") == 0) return refuse(400, "E1510", "no Host header");
+  if (request_.headers.count("host") > 1) return refuse(400, "E1510", "more than one Host header");
+  if (parser_.http_minor >= 1 && request_.headers.count("host") == 0) return refuse(400, "E1510", "no Host header");
   const bool encoded = parser_.uses_transfer_encoding != 0;
   if (encoded && parser_.http_minor == 0) return refuse(400, "E1510", "HTTP/1.0 has no transfer encodings");
   // The library is content where 'chunked' comes last, and would hand over what another coding made of the body.
   const bool chunked =
-      headers_.count("transfer-encoding") == 1 && lower(headers_.get("transfer-encoding")) == "chunked";
+      request_.headers.count("transfer-encoding") == 1 && lower(request_.headers.get("transfer-encoding")) == "chunked";
   if (encoded && !chunked) return refuse(501, "E1510", "of transfer encodings only 'chunked' is taken");
   if (!chunked && (parser_.flags & F_CONTENTLENGTH) != 0 && parser_.content_length > limits_.body_bytes)
     return refuse(413, "E1516",
                   fmt::format("a body of {} bytes; the most is {}", parser_.content_length, limits_.body_bytes));
-  method_ = http_method_str(static_cast<http_method>(parser_.method));
-  keep_alive_ = http_should_keep_alive(&parser_) != 0;
+  request_.method = http_method_str(static_cast<http_method>(parser_.method));
+  request_.keep_alive = http_should_keep_alive(&parser_) != 0;
   // Nothing is upgraded to (RFC 9110 §7.8 allows a server to go on in HTTP/1.1); CONNECT is refused as a method.
   parser_.upgrade = 0;
   state_ = State::kBody;
@@ -139,9 +132,9 @@ int RequestParser::on_head_end() {
 }
 
 int RequestParser::on_body(std::string_view part) {
-  if (part.size() > limits_.body_bytes - body_.size())
+  if (part.size() > limits_.body_bytes - request_.body.size())
     return refuse(413, "E1516", fmt::format("a body of more than {} bytes", limits_.body_bytes));
-  body_ += part;
+  request_.body += part;
   return 0;
 }
 
@@ -152,6 +145,6 @@ int RequestParser::on_end() {
   return 0;
 }
 
-bool RequestParser::expects_continue() const { return lower(headers_.get("expect")) == "100-continue"; }
+bool RequestParser::expects_continue() const { return lower(request_.headers.get("expect")) == "100-continue"; }
 
 }  // namespace ration::http

@@ -41,13 +41,13 @@ class RequestParser {
   [[nodiscard]] const Failure& failure() const noexcept { return failure_; }
 
   // Valid once the state is kBody or kComplete.
-  [[nodiscard]] const std::string& method() const noexcept { return method_; }
-  [[nodiscard]] const std::string& target() const noexcept { return target_; }
-  [[nodiscard]] bool keep_alive() const noexcept { return keep_alive_; }
+  [[nodiscard]] const std::string& method() const noexcept { return request_.method; }
+  [[nodiscard]] const std::string& target() const noexcept { return request_.target; }
+  [[nodiscard]] bool keep_alive() const noexcept { return request_.keep_alive; }
   [[nodiscard]] bool expects_continue() const;
-  [[nodiscard]] const Headers& headers() const noexcept { return headers_; }
+  [[nodiscard]] const Headers& headers() const noexcept { return request_.headers; }
   /// Valid once complete; the parser gives it up.
-  [[nodiscard]] std::string take_body() noexcept { return std::move(body_); }
+  [[nodiscard]] std::string take_body() noexcept { return std::move(request_.body); }
 
   /// Begins the next request of the same connection.
   void reset();
@@ -68,14 +68,15 @@ class RequestParser {
   State state_ = State::kHead;
   Failure failure_;
   std::size_t head_seen_ = 0;
-  std::string method_;
-  std::string target_;
-  bool keep_alive_ = false;
-  bool value_begun_ = false;
-  std::string name_;
-  std::string value_;
-  Headers headers_;
-  std::string body_;
+  struct {
+    std::string method, target, body;
+    bool keep_alive = false;
+    Headers headers;
+  } request_;
+  struct {
+    std::string name, value;
+    bool value_begun = false;
+  } header_;  // that is being read
 };
 
 }  // namespace ration::http

@@ -46,9 +46,6 @@ std::string network_of(const sockaddr_storage& address) {
   return address_text(network);
 }
 
-/// The key of clients that are not counted by who they are.
-constexpr const char* kWithToken = "token";
-
 /// Says it and closes, without ever keeping the connection.
 void turn_away(int socket) {
   const auto response =
@@ -116,13 +113,14 @@ struct Server::ListenerCallbacks {
 
 void Server::FreeListener::operator()(evconnlistener* listener) const noexcept { evconnlistener_free(listener); }
 
-Server::Server(EventLoop& loop, ServerOptions options) : loop_(loop), options_(std::move(options)) {
+Server::Server(EventLoop& loop, ServerOptions options)
+    : loop_(loop), options_(std::move(options)), clients_(options_.clients) {
   for (const std::string& name : options_.host_names) rules_.host_names.push_back(lower(name));
 }
 
 Server::~Server() {
   done_ = nullptr;
-  while (!connections_.empty()) connections_.begin()->first->abandon();
+  clients_.abandon();
 }
 
 void Server::route(std::string method, std::string_view pattern, Handler handler, Access access) {
@@ -149,13 +147,11 @@ Result<void> Server::listen(Places places) {
     if (!token) return tl::unexpected(token.error());
     rules_.token = std::move(*token);
   }
-  unix_ = std::move(places.socket);
-  tcp_ = std::move(places.tcp);
-  tcp_problem_ = std::move(places.tcp_problem);
-  if (unix_) accept_on(unix_->get(), false);
-  if (tcp_) {
-    rules_.host_names.push_back(places.tcp_host);
-    accept_on(tcp_->socket.get(), true);
+  places_ = std::move(places);
+  if (places_.socket) accept_on(places_.socket->get(), false);
+  if (places_.tcp) {
+    rules_.host_names.push_back(places_.tcp_host);
+    accept_on(places_.tcp->socket.get(), true);
   }
   return {};
 }
@@ -170,13 +166,14 @@ void Server::accept_on(int socket, bool tcp) {
 }
 
 Result<void> Server::keep_socket() {
-  if (options_.socket_path.empty() || done_ || (unix_ && unix_->in_place())) return {};
+  auto& socket = places_.socket;
+  if (options_.socket_path.empty() || done_ || (socket && socket->in_place())) return {};
   listeners_.erase(false);
-  unix_.reset();  // and its lock: the file may be there still
+  socket.reset();  // and its lock: the file may be there still
   auto place = UnixListener::open(options_.socket_path, options_.socket_mode);
   if (!place) return tl::unexpected(place.error());
-  unix_ = std::move(*place);
-  accept_on(unix_->get(), false);
+  socket = std::move(*place);
+  accept_on(socket->get(), false);
   return {};
 }
 
@@ -217,55 +214,16 @@ void Server::on_accept(int socket, bool tcp) {
     // So that an administrator gets in when tenants have taken every other place.
     favoured = who->uid == 0 || who->uid == ::geteuid();
   }
-  const std::size_t most = favoured ? options_.connections
-                                    : options_.connections - std::min(options_.connections, options_.connections_kept);
-  const bool room = (count_of(key) < options_.connections_each || dismiss_idle(key)) &&
-                    (connections_.size() - count_of(kWithToken) < most || dismiss_idle(most_crowded()));
-  if (!room) {
+  if (!clients_.make_room(key, favoured, counters_.turned_away)) {
     ++counters_.turned_away;
     turn_away(socket);
     return;
   }
   ++counters_.accepted;
   ConnectionOwner& owner = *this;
-  ++counts_[key];
-  auto connection = std::make_unique<Connection>(owner, loop_, std::move(accepted), std::move(peer), std::move(local),
-                                                 options_.limits);
-  Connection* place = connection.get();
-  connections_.emplace(place, Client{std::move(connection), std::move(key), ++activity_, favoured});
-}
-
-bool Server::dismiss_idle(const std::string& key) {
-  auto longest = connections_.end();
-  for (auto each = connections_.begin(); each != connections_.end(); ++each) {
-    if (each->second.key != key || !each->first->idle()) continue;
-    if (longest == connections_.end() || each->second.active < longest->second.active) longest = each;
-  }
-  if (longest == connections_.end()) return false;
-  ++counters_.turned_away;
-  longest->first->abandon();
-  return true;
-}
-
-std::string Server::most_crowded() const {
-  std::map<std::string, std::size_t> idle;
-  for (const auto& [connection, client] : connections_)
-    if (!client.favoured && client.key != kWithToken && connection->idle()) ++idle[client.key];
-  const auto most = std::max_element(idle.begin(), idle.end(),
-                                     [](const auto& one, const auto& other) { return one.second < other.second; });
-  return most == idle.end() ? "" : most->first;
-}
-
-std::size_t Server::count_of(const std::string& key) const {
-  const auto count = counts_.find(key);
-  return count == counts_.end() ? 0 : count->second;
-}
-
-void Server::recount(Client& client, const char* key) {
-  const auto count = counts_.find(client.key);
-  if (--count->second == 0) counts_.erase(count);
-  client.key = key;
-  ++counts_[client.key];
+  clients_.add(std::make_unique<Connection>(owner, loop_, std::move(accepted), std::move(peer), std::move(local),
+                                            options_.limits),
+               std::move(key), favoured);
 }
 
 void Server::complete(Response& response) {
@@ -273,21 +231,14 @@ void Server::complete(Response& response) {
 }
 
 void Server::ended(Connection& connection) {
-  const auto found = connections_.find(&connection);
-  const auto count = counts_.find(found->second.key);
-  if (--count->second == 0) counts_.erase(count);
+  clients_.note_ended(connection);
   // It is still on the stack: buried when the loop comes round.
-  dead_.push_back(std::move(found->second));
-  connections_.erase(found);
   bury_ = loop_.after(milliseconds{0}, [this] { bury(); });
 }
 
 void Server::bury() {
-  dead_.clear();
-  if (done_ && connections_.empty()) stopped();
-}
-
-void Server::stopped() {
+  clients_.free_ended();
+  if (!done_ || clients_.size() > 0) return;
   patience_.cancel();
   const auto done = std::exchange(done_, nullptr);
   done();
@@ -296,22 +247,17 @@ void Server::stopped() {
 void Server::stop(milliseconds patience, std::function<void()> done) {
   accept_again_.cancel();
   listeners_.clear();
-  unix_.reset();
-  tcp_.reset();
+  places_.socket.reset();
+  places_.tcp.reset();
   done_ = std::move(done);
-  std::vector<Connection*> open;
-  for (const auto& [connection, client] : connections_) open.push_back(connection);
-  for (Connection* connection : open) connection->finish();
-  patience_ = loop_.after(patience, [this] {
-    while (!connections_.empty()) connections_.begin()->first->abandon();
-  });
+  clients_.finish();
+  patience_ = loop_.after(patience, [this] { clients_.abandon(); });
   bury_ = loop_.after(milliseconds{0}, [this] { bury(); });
 }
 
 void Server::handle(Connection& connection, Request request) {
   ++counters_.requests;
-  Client& client = connections_.at(&connection);
-  client.active = ++activity_;
+  clients_.note_request(connection);
   auto found = router_.find(request.method, request.path);
   const bool strict = found.route && routes_[*found.route].access == Access::kSameOriginOnly;
   // Before a path is told to be unknown: who may not ask learns nothing.
@@ -319,9 +265,7 @@ void Server::handle(Connection& connection, Request request) {
     ++counters_.refused;
     return connection.answer(std::move(*refusal));
   }
-  if (request.peer.kind == Peer::Kind::kTcp && request.peer.token_accepted && client.key != kWithToken &&
-      count_of(kWithToken) < options_.connections_with_token)
-    recount(client, kWithToken);
+  if (request.peer.kind == Peer::Kind::kTcp && request.peer.token_accepted) clients_.note_token(connection);
   if (!found.route) {
     ++counters_.refused;
     if (found.allowed.empty())

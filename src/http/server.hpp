@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "http/access.hpp"
+#include "http/clients.hpp"
 #include "http/connection.hpp"
 #include "http/event_loop.hpp"
 #include "http/listener.hpp"
@@ -37,11 +38,7 @@ struct ServerOptions {
   std::vector<std::string> host_names;      ///< further names by which browsers may come
   std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
   ConnectionLimits limits;
-  /// Where a place is wanted and none is free, whoever has been idle longest leaves; an unfinished request is idle.
-  std::size_t connections = 512;
-  std::size_t connections_each = 256;       ///< of one user, of one remote host (IPv6: one /64 network)
-  std::size_t connections_kept = 16;        ///< of `connections`: for root and the daemon's own user, on the socket
-  std::size_t connections_with_token = 64;  ///< beside these, on the port: for who has shown the token
+  ClientBounds clients;
 };
 
 /// Where a server is to listen: bound, and clients wait until it comes.
@@ -93,10 +90,11 @@ class Server final : private ConnectionOwner {
   /// listen().
   [[nodiscard]] Result<void> keep_socket();
   /// The port that was picked; 0 where TCP is not used.
-  [[nodiscard]] std::uint16_t tcp_port() const noexcept { return tcp_ ? tcp_->port : 0; }
+  [[nodiscard]] std::uint16_t tcp_port() const noexcept { return places_.tcp ? places_.tcp->port : 0; }
   /// Why it is not the port that was wanted; empty: it is.
-  [[nodiscard]] const std::string& tcp_problem() const noexcept { return tcp_problem_; }
+  [[nodiscard]] const std::string& tcp_problem() const noexcept { return places_.tcp_problem; }
 
+  [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
   /// What makes an operator; empty: nothing does.
   [[nodiscard]] const std::string& token() const noexcept { return rules_.token; }
 
@@ -107,7 +105,7 @@ class Server final : private ConnectionOwner {
   /// What was installed: router.hpp.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> routes() const { return router_.routes(); }
 
-  [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
+  [[nodiscard]] std::size_t connections() const noexcept { return clients_.size(); }
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
 
  private:
@@ -116,49 +114,29 @@ class Server final : private ConnectionOwner {
     Handler handler;
     Access access;
   };
-  struct Client {
-    std::unique_ptr<Connection> connection;
-    std::string key;           ///< under which it is counted
-    std::uint64_t active = 0;  ///< grows with each whole request, of whichever client
-    bool favoured = false;     ///< root or the daemon's own user, on the socket
-  };
   struct ListenerCallbacks;
 
   void add(std::string method, std::string_view pattern, Route route);
   void on_accept(int socket, bool tcp);
   void on_accept_failed();
   void accept_on(int socket, bool tcp);
-  [[nodiscard]] std::size_t count_of(const std::string& key) const;
-  /// Ends the connection that has been idle longest, of those that are counted under the key. False: all are busy.
-  bool dismiss_idle(const std::string& key);
-  /// Of which the most are connected; empty: nobody is who could leave.
-  [[nodiscard]] std::string most_crowded() const;
-  void recount(Client& client, const char* key);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
   void complete(Response& response) override;
   void bury();
-  void stopped();
 
   EventLoop& loop_;
   ServerOptions options_;
   AccessRules rules_;
   Router router_;
   std::vector<Route> routes_;
-  std::optional<UnixListener> unix_;
-  std::optional<TcpListener> tcp_;
-  std::string tcp_problem_;
+  Places places_;
   struct FreeListener {
     void operator()(evconnlistener* listener) const noexcept;
   };
   std::map<bool, std::unique_ptr<evconnlistener, FreeListener>> listeners_;  // by whether it is the port's
-  std::map<Connection*, Client> connections_;
-  std::map<std::string, std::size_t> counts_;
-  std::uint64_t activity_ = 0;
-  std::vector<Client> dead_;
-  Watch bury_;
-  Watch accept_again_;
-  Watch patience_;
+  Clients clients_;
+  Watch bury_, accept_again_, patience_;
   std::function<void()> done_;
   Counters counters_;
 };

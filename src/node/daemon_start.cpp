@@ -86,11 +86,11 @@ http::ServerOptions server_options(http::ServerOptions places, const CommandOpti
   return places;
 }
 
-NodeOptions node_options(const DaemonOptions& daemon, const std::string& state, const std::string& database) {
+NodeOptions node_options(const DaemonOptions& daemon, const std::string& database) {
   NodeOptions options;
   options.driver_folder = daemon.driver_folder;
   options.simulated = daemon.simulated;
-  options.state_folder = state;
+  options.state_folder = daemon.state;
   options.runtime_folder = daemon.folders.front().first;
   options.slices = [] {
     const auto store = ledger::Store::open();
@@ -112,9 +112,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   http::ServerOptions wanted = places_of(options, settings);
   auto places = take_all(wanted, options.folders.front().first);
   if (!places) return tl::unexpected(places.error());
-  std::string state = !options.state.empty()                ? options.state
-                      : !settings.state.origin.is_default() ? settings.state.value
-                                                            : config::default_state_folder();
+  std::string& state = options.state;
+  if (state.empty()) state = settings.state.origin.is_default() ? config::default_state_folder() : settings.state.value;
   if (!make_folders(state)) {
     return fail("E1531", fmt::format("the state folder {} cannot be used by this user.", state),
                 "ration serve --state <a folder of yours>", 1);
@@ -128,44 +127,36 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   keeping.longest_step = longest_step(settings);
   auto past = history::History::open(state + "/history.db", keeping);
   if (!past) return tl::unexpected(past.error());
-  std::unique_ptr<Daemon> daemon(
-      new Daemon(std::move(options), std::move(*configuration), std::move(*past), std::move(state), wanted));
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(*configuration), std::move(*past), wanted));
   for (const auto& [folder, owner] : daemon->options_.folders) {
     // Of somebody with very many folders some are left out: their programs register again when they start.
     if (auto good = daemon->engine_.adopt(folder, owner); !good && good.error().exit_code != 5)
       return tl::unexpected(good.error());
   }
-  if (auto listening = daemon->server_.listen(std::move(*places)); !listening) return tl::unexpected(listening.error());
+  if (auto listening = daemon->api_.server().listen(std::move(*places)); !listening)
+    return tl::unexpected(listening.error());
   if (auto alone = daemon->engine_.state().claims.own(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
   return daemon;
 }
 
-Daemon::Daemon(DaemonOptions options, config::Configuration configuration, history::History history, std::string state,
+Daemon::Daemon(DaemonOptions options, config::Configuration configuration, history::History history,
                const http::ServerOptions& places)
     : options_(std::move(options)),
-      state_(std::move(state)),
-      socket_(places.socket_path),
-      listen_(places.tcp_address),
-      token_file_(places.token_file),
-      database_(history.path()),
-      history_(std::move(history)),
-      engine_(node_options(options_, state_, database_), std::move(configuration)),
-      leases_(state_ + "/leases.json"),
-      device_publisher_(options_.publish_devices ? options_.publish_devices(socket_) : PublishDevices()),
-      stream_(loop_, stream_options(database_)),
-      api_(*this),
-      server_(loop_, server_options(places, options_.command_options)),
-      started_ns_(unix_time_ns()) {
+      recorder_(std::move(history)),
+      engine_(node_options(options_, recorder_.history().path()), std::move(configuration)),
+      leases_(options_.state + "/leases.json"),
+      device_publisher_(options_.publish_devices ? options_.publish_devices(places.socket_path) : PublishDevices()),
+      announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
+      api_(*this, loop_, announcer_.stream(), server_options(places, options_.command_options)) {
   // What is learned later is learned when runs end: the database is not asked again.
   constexpr std::size_t kRunsRead = 50'000;
-  if (auto reader = history::Reader::open(database_)) {
+  if (auto reader = history::Reader::open(recorder_.history().path())) {
     for (const history::PastRun& run : reader->past_runs(kRunsRead).value_or(std::vector<history::PastRun>{}))
       leases_.learn({run.user, run.tenant, name_without_number(run.workload, run.number), run.command},
                     static_cast<std::uint64_t>(run.lasted) * 1'000'000U);
   }
-  api_.install(server_);
-  stream_.on_subscribers([this](std::size_t) { schedule_tick(); });
+  announcer_.stream().on_subscribers([this](std::size_t) { schedule_tick(); });
 }
 
 }  // namespace ration::node

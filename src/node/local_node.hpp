@@ -37,7 +37,6 @@ class LocalNode final : private NodeHost {
   void record(Events) override {}  // nobody keeps them
   void tick_now() override;
   void tick_if_stale() override {}
-  nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }
 
   [[nodiscard]] http::Response denial(const std::string& id);
 

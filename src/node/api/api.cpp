@@ -1,38 +1,69 @@
 #include "node/api/api.hpp"
 
+#include "ledger/store.hpp"
+#include "node/api/lease_json.hpp"
+
 namespace ration::node {
 
 using nlohmann::json;
 
+void Api::answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make) {
+  const auto job = [this, responder, path = host_.recorder().history().path(), make = std::move(make)] {
+    auto reader = history::Reader::open(path);
+    auto response = reader ? make(*reader) : tl::unexpected(reader.error());
+    if (!response && response.error().id == "E1919") host_.recorder().report_damage();
+    if (!response) return responder.fail(response.error());
+    responder.respond(std::move(*response));
+  };
+  if (!worker_.post(job))
+    responder.fail({"E1517", "too many questions about the past wait already.", "Try again in a few seconds.", 1}, 503);
+}
+
 void Api::ask_history(const http::Responder& responder, const std::string& schema,
                       std::function<Result<json>(history::Reader&)> question) {
-  const auto job = [this, responder, schema, path = host_.database(), question = std::move(question)] {
-    auto reader = history::Reader::open(path);
-    auto data = reader ? question(*reader) : tl::unexpected(reader.error());
-    if (!data && data.error().id == "E1919") host_.report_damage();
-    if (!data) return responder.fail(data.error());
-    responder.respond(answer(schema, std::move(*data)));
-  };
-  if (!host_.worker().post(job))
-    responder.fail({"E1517", "too many questions about the past wait already.", "Try again in a few seconds.", 1}, 503);
+  answer_later(responder, [this, schema, question = std::move(question)](history::Reader& reader) {
+    return question(reader).map([&](const json& data) { return answer(schema, data); });
+  });
 }
 
 http::Response Api::answer(const std::string& schema, const json& data, int status) const {
   return node::answer(host_.source(), schema, data, status);
 }
 
-void Api::install(http::Server& server) {
-  routes_.install([&server](std::string method, std::string_view pattern, http::Handler handler) {
-    server.route(std::move(method), pattern, std::move(handler));
+Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions places)
+    : host_(host), stream_(stream), server_(loop, std::move(places)), routes_(host, [this](const Viewer& viewer) {
+        return json{{"queue", waiting_json(host_.leases(), viewer)}, {"last_event", stream_.newest_id()}};
+      }) {
+  routes_.install([this](std::string method, std::string_view pattern, http::Handler handler) {
+    server_.route(std::move(method), pattern, std::move(handler));
   });
-  install_now(server);
-  install_changes(server);
-  install_schedules(server);
-  install_leases(server);
-  install_past(server);
-  install_reports(server);
-  install_plan(server);
-  install_pages(server);
+  install_now();
+  install_session();
+  install_changes();
+  install_schedules();
+  install_leases();
+  install_past();
+  install_reports();
+  install_plan();
+  install_pages();
+}
+
+void Api::publish_snapshot() {
+  stream_.publish("snapshot", "snapshot", [this](const http::Peer& peer) { return routes_.snapshot(viewer_of(peer)); });
+}
+
+std::optional<std::string> Api::keep_places() {
+  NodeState& state = host_.state();
+  const std::string& own = state.options.runtime_folder;
+  Result<void> good;
+  if (!state.claims.holds_own()) {
+    good = ledger::Store::make(own);
+    if (good) good = state.claims.own(own);
+  }
+  if (good) good = server_.keep_socket();
+  const std::string problem = good ? "" : good.error().what;
+  const bool is_news = std::exchange(unreachable_, problem) != problem;
+  return is_news && !problem.empty() ? std::optional(problem) : std::nullopt;
 }
 
 }  // namespace ration::node

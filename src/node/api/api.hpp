@@ -12,7 +12,10 @@
 #include "history/reader.hpp"
 #include "http/server.hpp"
 #include "http/stream.hpp"
+#include "node/accounting/recorder.hpp"
 #include "node/api/event_view.hpp"
+#include "node/api/health.hpp"
+#include "node/api/login_token.hpp"
 #include "node/api/metrics.hpp"
 #include "node/api/node_routes.hpp"
 #include "node/api/request.hpp"
@@ -27,54 +30,61 @@ class ApiHost : public NodeHost {
  public:
   virtual Engine& engine() = 0;
   virtual Leases& leases() = 0;
-  virtual Worker& worker() = 0;
-  virtual http::EventStream& stream() = 0;
-  virtual const Counters& counters() = 0;
-  virtual const std::string& database() = 0;
+  virtual Recorder& recorder() = 0;
   /// Of commands that are about this daemon.
   virtual const CommandOptions& command_options() = 0;
   /// Something is about to change: the next tick comes at the quicker rate.
   virtual void tick_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
-  /// The operators' token for the one-time token of a link; none: there is no such link, it was used, or is too old.
-  [[nodiscard]] virtual std::optional<std::string> log_in(std::string_view once) = 0;
-  /// `http://ADDRESS:PORT`; empty: the daemon listens on no port.
-  [[nodiscard]] virtual std::string dashboard_address() const = 0;
-  /// To the dashboard: makes an operator of the first who opens it.
-  [[nodiscard]] virtual std::string make_link() = 0;
-  /// The database turned out to be damaged. From any thread.
-  virtual void report_damage() = 0;
-  /// `folders`: also where the books stand, which tells names of users and places.
-  [[nodiscard]] virtual nlohmann::json health(bool folders) const = 0;
 };
 
 class Api {
  public:
-  explicit Api(ApiHost& host) : host_(host), routes_(host) {}
-  void install(http::Server& server);
+  /// `places`: where it is to be reached once somebody calls listen(). `stream`: of events and snapshots.
+  Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::ServerOptions places);
 
-  /// The `data` of GET /api/v1/snapshot, as text.
-  [[nodiscard]] std::string snapshot(const Viewer& viewer) { return routes_.snapshot(viewer); }
+  [[nodiscard]] http::Server& server() { return server_; }
+  /// Tells who follows what there is now.
+  void publish_snapshot();
+
+  /// `http://ADDRESS:PORT` of the dashboard; empty: the daemon listens on no port.
+  [[nodiscard]] std::string dashboard_address() const;
+  /// To the dashboard: makes an operator of the first who opens it.
+  [[nodiscard]] std::string make_link();
+  /// Why the port is not the one that was wanted; empty: it is.
+  [[nodiscard]] std::string port_problem() const;
+
+  /// Takes the folder of the books and the socket again where somebody removed them; a place that somebody else has by
+  /// then is left to them. What is wrong, where that is news.
+  [[nodiscard]] std::optional<std::string> keep_places();
 
  private:
-  void install_now(http::Server& server);
-  void install_changes(http::Server& server);
-  void install_schedules(http::Server& server);
-  void install_leases(http::Server& server);
-  void install_past(http::Server& server);
-  void install_reports(http::Server& server);
-  void install_plan(http::Server& server);
-  void install_pages(http::Server& server);
+  void install_now();
+  void install_session();
+  void install_changes();
+  void install_schedules();
+  void install_leases();
+  void install_past();
+  void install_reports();
+  void install_plan();
+  void install_pages();
 
+  [[nodiscard]] Health health();
   [[nodiscard]] nlohmann::json schedules();
   [[nodiscard]] http::Response answer(const std::string& schema, const nlohmann::json& data, int status = 200) const;
-  /// Runs `question` with a Reader on the worker and answers with what it returns.
+  /// Runs `make` with a Reader on the worker and answers with what it returns.
+  void answer_later(const http::Responder& responder, std::function<Result<http::Response>(history::Reader&)> make);
   void ask_history(const http::Responder& responder, const std::string& schema,
                    std::function<Result<nlohmann::json>(history::Reader&)> question);
 
   ApiHost& host_;
+  http::EventStream& stream_;
+  http::Server server_;
   NodeRoutes routes_;
+  LoginTokens login_tokens_;
+  std::string unreachable_;  // why; empty: it is in its places
+  Worker worker_;            // ends before what its jobs use
 };
 
 }  // namespace ration::node

@@ -34,29 +34,29 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
 
 }  // namespace
 
-void Api::install_changes(http::Server& server) {
+void Api::install_changes() {
   for (const auto& [action, state] :
        {std::pair{"suspend", "suspending"}, {"resume", "resuming"}, {"trim", "trimming"}}) {
-    server.route("POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
-                 [this, action = std::string(action), state = std::string(state)](const Request& request) {
-                   Engine& engine = host_.engine();
-                   const std::string& name = request.captures.at("name");
-                   tick_before_change(host_, request);
-                   const Caller caller = caller_of(request);
-                   Events events;
-                   const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
-                                     : action == "resume" ? resume(engine.state(), name, caller)
-                                                          : trim(engine.state(), name, caller);
-                   if (!done) return http::problem(done.error());
-                   host_.record(std::move(events));
-                   host_.tick_soon();
-                   const auto named = engine.registry().named(name, caller.user);
-                   return answer("moving", {{"workload", named ? (*named)->book.name : name}, {"state", state}}, 202);
-                 });
+    server_.route("POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
+                  [this, action = std::string(action), state = std::string(state)](const Request& request) {
+                    Engine& engine = host_.engine();
+                    const std::string& name = request.captures.at("name");
+                    tick_before_change(host_, request);
+                    const Caller caller = caller_of(request);
+                    Events events;
+                    const auto done = action == "suspend"  ? suspend(engine.state(), name, caller, events)
+                                      : action == "resume" ? resume(engine.state(), name, caller)
+                                                           : trim(engine.state(), name, caller);
+                    if (!done) return http::problem(done.error());
+                    host_.record(std::move(events));
+                    host_.tick_soon();
+                    const auto named = engine.registry().named(name, caller.user);
+                    return answer("moving", {{"workload", named ? (*named)->book.name : name}, {"state", state}}, 202);
+                  });
   }
 
   // What `ration run` asks before it makes its book: who is charged, and whether the books there may be read.
-  server.route("POST", "/api/v1/workloads", [this](const Request& request) {
+  server_.route("POST", "/api/v1/workloads", [this](const Request& request) {
     const auto body = body_of(request);
     if (!body) return http::problem(body.error());
     if (!request.peer.uid)
@@ -111,7 +111,7 @@ void Api::install_changes(http::Server& server) {
     return answer("registered", {{"tenant", assigned->tenant}});
   });
 
-  server.route("POST", "/api/v1/reload", [this](const Request& request) {
+  server_.route("POST", "/api/v1/reload", [this](const Request& request) {
     if (!viewer_of(request.peer).is_operator)
       return http::problem(
           {"E1502", "you may not reload the configuration.", "Ask root or a member of group ration.", 5});

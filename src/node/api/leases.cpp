@@ -81,12 +81,12 @@ json waiting_json(const Leases& leases, const Viewer& viewer) {
   return rows;
 }
 
-void Api::install_leases(http::Server& server) {
-  server.route("GET", "/api/v1/leases", [this](const Request& request) {
+void Api::install_leases() {
+  server_.route("GET", "/api/v1/leases", [this](const Request& request) {
     return answer("leases", waiting_json(host_.leases(), viewer_of(request.peer)));
   });
 
-  server.route("POST", "/api/v1/leases", [this](const Request& request) {
+  server_.route("POST", "/api/v1/leases", [this](const Request& request) {
     const auto body = body_of(request);
     if (!body) return http::problem(body.error());
     if (!request.peer.uid || !request.peer.pid)
@@ -171,7 +171,7 @@ void Api::install_leases(http::Server& server) {
     return answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
   });
 
-  server.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
+  server_.route("GET", "/api/v1/leases/{id}", [this](const Request& request) {
     const std::string& id = request.captures.at("id");
     const Viewer viewer = viewer_of(request.peer);
     if (const auto lease = host_.leases().view(id)) return answer("lease", lease_json(*lease, viewer));
@@ -182,7 +182,7 @@ void Api::install_leases(http::Server& server) {
     return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
   });
 
-  server.route("DELETE", "/api/v1/leases/{id}", [this](const Request& request) {
+  server_.route("DELETE", "/api/v1/leases/{id}", [this](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
     const std::string& id = request.captures.at("id");
     const std::string by = caller_of(request).name;

@@ -199,7 +199,7 @@ std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& vi
   const NodeState& state = host_.state();
   json devices = json::array();
   for (const DeviceView& device : state.snapshot.devices) devices.push_back(device_json(device));
-  json data = host_.more_of_snapshot(viewer);
+  json data = more_of_snapshot_ ? more_of_snapshot_(viewer) : json::object();
   data.update({{"devices", devices}, {"tenants", tenants()}});
   if (!state.snapshot.machine_problem.empty()) data["devices_na"] = state.snapshot.machine_problem;
   if (!state.machine)

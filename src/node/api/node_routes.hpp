@@ -29,8 +29,6 @@ class NodeHost {
   virtual void tick_now() = 0;
   /// Looks again unless the last tick is a moment old: what is asked for is what is there.
   virtual void tick_if_stale() = 0;
-  /// Fields of the snapshot beside devices, tenants and workloads.
-  [[nodiscard]] virtual nlohmann::json more_of_snapshot(const Viewer& viewer) = 0;
 };
 
 /// Takes a method, a pattern (http/router.hpp) and what answers it.
@@ -39,7 +37,9 @@ using AddRoute =
 
 class NodeRoutes {
  public:
-  explicit NodeRoutes(NodeHost& host) : host_(host) {}
+  /// `more_of_snapshot`: its fields beside devices, tenants and workloads.
+  explicit NodeRoutes(NodeHost& host, std::function<nlohmann::json(const Viewer&)> more_of_snapshot = {})
+      : host_(host), more_of_snapshot_(std::move(more_of_snapshot)) {}
   void install(const AddRoute& add);
 
   /// The `data` of GET /api/v1/snapshot, as text.
@@ -53,6 +53,7 @@ class NodeRoutes {
   [[nodiscard]] http::Response reply_text(const char* schema, const std::string& data) const;
 
   NodeHost& host_;
+  std::function<nlohmann::json(const Viewer&)> more_of_snapshot_;
 };
 
 /// Looks at the node before a change, so that what is held at this moment is what is changed; but nobody keeps the

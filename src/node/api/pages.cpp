@@ -46,7 +46,7 @@ std::string first_frame(const Snapshot& now) {
 
 }  // namespace
 
-void Api::install_pages(http::Server& server) {
+void Api::install_pages() {
   for (const Asset& asset : assets()) {
     const std::string path(asset.path);
     if (path == "/index.html") {
@@ -62,7 +62,7 @@ void Api::install_pages(http::Server& server) {
       };
       for (const char* place : {"/", "/timeline", "/workloads/{name}", "/map", "/events", "/tenants", "/plan",
                                 "/reports", "/queue", "/health"})
-        server.route("GET", place, page);
+        server_.route("GET", place, page);
       continue;
     }
     http::Asset served{std::string(asset.content_type),
@@ -70,7 +70,7 @@ void Api::install_pages(http::Server& server) {
                        true,
                        asset.immutable ? "public, max-age=31536000, immutable" : "no-cache",
                        std::string(asset.etag)};
-    server.route("GET", path, [served](const Request& request) {
+    server_.route("GET", path, [served](const Request& request) {
       Response response = http::serve(served, request);
       protect(response);
       return response;

@@ -105,8 +105,8 @@ Result<std::int64_t> event_number(const std::string& text) {
 
 }  // namespace
 
-void Api::install_past(http::Server& server) {
-  server.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
+void Api::install_past() {
+  server_.route_deferred("GET", "/api/v1/events", [this](const Request& request, const Responder& responder) {
     host_.tick_if_stale();  // what happened just before the question belongs to the answer
     history::EventQuestion question;
     const auto since = number(request, "since", 0, std::numeric_limits<std::int64_t>::max());
@@ -125,7 +125,7 @@ void Api::install_past(http::Server& server) {
     });
   });
 
-  server.route_deferred("GET", "/api/v1/events/{id}", [this](const Request& request, const Responder& responder) {
+  server_.route_deferred("GET", "/api/v1/events/{id}", [this](const Request& request, const Responder& responder) {
     const auto id = event_number(request.captures.at("id"));
     if (!id) return responder.fail(id.error());
     ask_history(responder, "event", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
@@ -135,7 +135,7 @@ void Api::install_past(http::Server& server) {
     });
   });
 
-  server.route_deferred("GET", "/api/v1/events/{id}/why", [this](const Request& request, const Responder& responder) {
+  server_.route_deferred("GET", "/api/v1/events/{id}/why", [this](const Request& request, const Responder& responder) {
     const auto id = event_number(request.captures.at("id"));
     if (!id) return responder.fail(id.error());
     ask_history(responder, "event_why", [id = *id, viewer = viewer_of(request.peer)](Reader& reader) -> Result<json> {
@@ -152,7 +152,7 @@ void Api::install_past(http::Server& server) {
     });
   });
 
-  server.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
+  server_.route_deferred("GET", "/api/v1/denials/{id}", [this](const Request& request, const Responder& responder) {
     host_.tick_if_stale();
     const std::string asker = request.peer.uid ? machine::user_name(*request.peer.uid) : "";
     ask_history(responder, "why",
@@ -169,7 +169,7 @@ void Api::install_past(http::Server& server) {
                 });
   });
 
-  server.route_deferred("GET", "/api/v1/series", [this](const Request& request, const Responder& responder) {
+  server_.route_deferred("GET", "/api/v1/series", [this](const Request& request, const Responder& responder) {
     history::SeriesQuestion question;
     const auto from = moment(request, "from", history::now_ms() - history::kHourMs);
     const auto to = moment(request, "to", history::now_ms());
@@ -215,34 +215,34 @@ void Api::install_past(http::Server& server) {
         });
   });
 
-  server.route_deferred("GET", "/api/v1/recommendations/{workload}",
-                        [this](const Request& request, const Responder& responder) {
-                          history::RecommendQuestion question;
-                          question.workload = request.captures.at("workload");
-                          question.now = history::now_ms();
-                          ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
-                            const auto found = reader.recommend(question);
-                            if (!found) return tl::unexpected(found.error());
-                            json row{{"workload", found->workload},
-                                     {"runs", found->runs},
-                                     {"enough", found->enough},
-                                     {"confidence", found->confidence},
-                                     {"limit_bytes", found->limit.count()},
-                                     {"guarantee_bytes", found->guarantee.count()},
-                                     {"limit_reason", found->limit_reason},
-                                     {"guarantee_reason", found->guarantee_reason},
-                                     {"peak_max_bytes", found->peak_max.count()},
-                                     {"text", history::to_text(*found, question.now)}};
-                            if (found->enough) return row;
-                            const std::string reason =
-                                fmt::format("{} runs are recorded, {} are needed", found->runs, found->fewest_runs);
-                            for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
-                              row[field] = nullptr;
-                              row[std::string(field) + "_na"] = reason;
-                            }
-                            return row;
-                          });
-                        });
+  server_.route_deferred("GET", "/api/v1/recommendations/{workload}",
+                         [this](const Request& request, const Responder& responder) {
+                           history::RecommendQuestion question;
+                           question.workload = request.captures.at("workload");
+                           question.now = history::now_ms();
+                           ask_history(responder, "recommend", [question](Reader& reader) -> Result<json> {
+                             const auto found = reader.recommend(question);
+                             if (!found) return tl::unexpected(found.error());
+                             json row{{"workload", found->workload},
+                                      {"runs", found->runs},
+                                      {"enough", found->enough},
+                                      {"confidence", found->confidence},
+                                      {"limit_bytes", found->limit.count()},
+                                      {"guarantee_bytes", found->guarantee.count()},
+                                      {"limit_reason", found->limit_reason},
+                                      {"guarantee_reason", found->guarantee_reason},
+                                      {"peak_max_bytes", found->peak_max.count()},
+                                      {"text", history::to_text(*found, question.now)}};
+                             if (found->enough) return row;
+                             const std::string reason =
+                                 fmt::format("{} runs are recorded, {} are needed", found->runs, found->fewest_runs);
+                             for (const char* field : {"guarantee_bytes", "guarantee_reason"}) {
+                               row[field] = nullptr;
+                               row[std::string(field) + "_na"] = reason;
+                             }
+                             return row;
+                           });
+                         });
 }
 
 }  // namespace ration::node

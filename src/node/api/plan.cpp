@@ -51,8 +51,8 @@ Result<PlanTenant> tenant_of(const json& entry, const std::vector<PlanDevice>& d
 
 }  // namespace
 
-void Api::install_plan(http::Server& server) {
-  server.route("POST", "/api/v1/plan", [this](const http::Request& request) {
+void Api::install_plan() {
+  server_.route("POST", "/api/v1/plan", [this](const http::Request& request) {
     const auto body = body_of(request);
     if (!body) return http::problem(body.error());
     const auto spread = flag_field(*body, "spread");

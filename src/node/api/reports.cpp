@@ -139,24 +139,10 @@ json run_json(const history::RunReport& run) {
           {"run", run.run.number},        {"notes", run.notes},       {"text", history::to_text(run)}};
 }
 
-/// Answers on the worker's thread, with what `make` makes of the database.
-template <typename Make>
-void answer_later(ApiHost& host, const Responder& responder, Make make) {
-  const auto job = [responder, make = std::move(make), path = host.database()] {
-    auto reader = Reader::open(path);
-    if (!reader) return responder.fail(reader.error());
-    Result<Response> response = make(*reader);
-    if (!response) return responder.fail(response.error());
-    responder.respond(std::move(*response));
-  };
-  if (!host.worker().post(job))
-    responder.fail({"E1517", "too many questions wait already.", "Try again soon.", 1}, 503);
-}
-
 }  // namespace
 
-void Api::install_reports(http::Server& server) {
-  server.route_deferred("GET", "/api/v1/reports/usage", [this](const Request& request, const Responder& responder) {
+void Api::install_reports() {
+  server_.route_deferred("GET", "/api/v1/reports/usage", [this](const Request& request, const Responder& responder) {
     auto question = question_of(request, host_.engine().configuration());
     if (!question) return responder.fail(question.error());
     if (const Viewer viewer = viewer_of(request.peer); !viewer.is_operator)
@@ -169,12 +155,12 @@ void Api::install_reports(http::Server& server) {
         return history::to_json(*report);
       });
     }
-    answer_later(host_, responder, [question = *question, format = *format](Reader& reader) {
+    answer_later(responder, [question = *question, format = *format](Reader& reader) {
       return exported(reader, question, format);
     });
   });
 
-  server.route("POST", "/api/v1/reports/periods/{period}:close", [this](const Request& request) {
+  server_.route("POST", "/api/v1/reports/periods/{period}:close", [this](const Request& request) {
     if (!viewer_of(request.peer).is_operator)
       return http::problem({"E1502", "you may not close a period.", "Ask root or a member of group ration.", 5});
     const auto closed = host_.close_period(request.captures.at("period"));
@@ -188,7 +174,7 @@ void Api::install_reports(http::Server& server) {
                   {{"period", closed->name}, {"closed", history::rfc3339(closed->closed)}, {"seal", closed->seal}});
   });
 
-  server.route_deferred("GET", "/api/v1/runs/last", [this](const Request& request, const Responder& responder) {
+  server_.route_deferred("GET", "/api/v1/runs/last", [this](const Request& request, const Responder& responder) {
     const auto text = [&](const char* name) {
       const std::string* given = request.parameter(name);
       return given == nullptr ? std::string{} : *given;
@@ -198,7 +184,7 @@ void Api::install_reports(http::Server& server) {
       return run_for(reader, workload, viewer);
     };
     if (format == "md") {
-      return answer_later(host_, responder, [read](Reader& reader) -> Result<Response> {
+      return answer_later(responder, [read](Reader& reader) -> Result<Response> {
         const auto run = read(reader);
         if (!run) return tl::unexpected(run.error());
         return document("text/markdown; charset=utf-8", history::to_markdown(*run));

@@ -53,9 +53,9 @@ json to_json(const std::vector<ScheduleRow>& rows) {
 
 json Api::schedules() { return to_json(schedule_rows(host_.engine().state())); }
 
-void Api::install_schedules(http::Server& server) {
-  server.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
-  server.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) {
+void Api::install_schedules() {
+  server_.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
+  server_.route("PUT", "/api/v1/schedules/{name}", [this](const Request& request) {
     auto wish = wish_of(request);
     if (!wish) return http::problem(wish.error());
     Events events;
@@ -67,7 +67,7 @@ void Api::install_schedules(http::Server& server) {
     host_.tick_now();
     return answer("schedules", schedules());
   });
-  server.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
+  server_.route("DELETE", "/api/v1/schedules/{name}", [this](const Request& request) {
     Events events;
     const bool dry_run = is_dry_run(request);
     const auto rows =

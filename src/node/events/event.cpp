@@ -51,6 +51,12 @@ json why_of(const DeniedRequest& denied, const std::string& fix) {
 
 const char* name_of(EventType type) { return kNames[static_cast<std::size_t>(type)].second; }
 
+std::vector<std::string> event_type_names() {
+  std::vector<std::string> names;
+  for (const auto& [type, name] : kNames) names.emplace_back(name);
+  return names;
+}
+
 std::optional<EventType> event_type(std::string_view name) {
   const auto found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.second == name; });
   return found == kNames.end() ? std::nullopt : std::optional(found->first);

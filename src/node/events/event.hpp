@@ -42,6 +42,8 @@ enum class EventType {
 
 /// As the record, the API and people have it: `guard_lost`.
 [[nodiscard]] const char* name_of(EventType type);
+/// All of them, in alphabetical order.
+[[nodiscard]] std::vector<std::string> event_type_names();
 /// Absent: no event is of such a type.
 [[nodiscard]] std::optional<EventType> event_type(std::string_view name);
 

@@ -160,16 +160,16 @@ TEST_F(FullDisk, EventsAreStoredInTheirOrderWithTheirTimesWhenThereIsRoomAgain) 
 TEST_F(FullDisk, WhatCannotEvenBeKeptIsCounted) {
   History history = open();
   fill();
-  for (std::size_t index = 0; index < History::kMaxKept + 25;) {
+  for (std::size_t index = 0; index < EventLog::kMaxKept + 25;) {
     std::vector<Event> events(25, event_of("kept"));
     for (Event& event : events) event.time = kStart + static_cast<TimeMs>(index++);
     EXPECT_FALSE(history.append(events));
   }
   free();
   ASSERT_TRUE(history.append(event_of("after"))) << "the next event will do, too";
-  EXPECT_EQ(history.take_late().size(), History::kMaxKept + 1);
+  EXPECT_EQ(history.take_late().size(), EventLog::kMaxKept + 1);
   const std::vector<Event> events = all();
-  ASSERT_EQ(events.size(), History::kMaxKept + 2);
+  ASSERT_EQ(events.size(), EventLog::kMaxKept + 2);
   EXPECT_EQ(events.back().type, "after");
   const Event& told = events[events.size() - 2];
   EXPECT_EQ(told.type, "daemon");

@@ -37,7 +37,7 @@ class OddDaemon {
 };
 
 TEST_F(HttpTest, AClientThatFoundNoPlaceComesAgain) {
-  options.connections_each = 1;
+  options.clients.each = 1;
   std::optional<Responder> unanswered;
   start([&](Server& routes) {
     routes.route_deferred("GET", "/later", [&](const Request&, const Responder& responder) { unanswered = responder; });

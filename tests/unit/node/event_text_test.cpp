@@ -86,6 +86,14 @@ TEST(EventText, ABurstSaysHowManyAndForHowLong) {
   EXPECT_EQ(told.first_time, 5'000);
 }
 
+TEST(EventRecord, EveryTypeHasANameOfItsOwn) {
+  const std::vector<std::string> names = event_type_names();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(EventType::kWaited) + 1);
+  for (const std::string& name : names) EXPECT_EQ(name_of(event_type(name).value()), name);
+  EXPECT_FALSE(event_type("denial"));
+}
+
 TEST(EventRecord, ADenialIsRecordedWithItsReason) {
   Event event = denied_event(kTrain, denied_request(), false);
   event.fix = "ration set train --limit 8GiB";

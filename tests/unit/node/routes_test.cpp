@@ -18,41 +18,31 @@ class NoDaemon final : public ApiHost {
  public:
   Engine& engine() override { throw std::logic_error("asked while the routes are installed"); }
   Leases& leases() override { throw std::logic_error("asked while the routes are installed"); }
-  Worker& worker() override { throw std::logic_error("asked while the routes are installed"); }
-  http::EventStream& stream() override { throw std::logic_error("asked while the routes are installed"); }
-  const Counters& counters() override { throw std::logic_error("asked while the routes are installed"); }
-  const std::string& database() override { throw std::logic_error("asked while the routes are installed"); }
+  Recorder& recorder() override { throw std::logic_error("asked while the routes are installed"); }
   const CommandOptions& command_options() override { throw std::logic_error("asked while the routes are installed"); }
   NodeState& state() override { throw std::logic_error("asked while the routes are installed"); }
   [[nodiscard]] const char* source() const override { return "sim"; }
-  nlohmann::json more_of_snapshot(const Viewer&) override { return nlohmann::json::object(); }
   void record(Events) override {}
   void tick_now() override {}
   void tick_if_stale() override {}
   void tick_soon() override {}
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
-  void report_damage() override {}
-  std::optional<std::string> log_in(std::string_view) override { return std::nullopt; }
-  std::string dashboard_address() const override { return {}; }
-  std::string make_link() override { return {}; }
-  [[nodiscard]] nlohmann::json health(bool) const override { return {}; }
 };
 
 using Route = std::pair<std::string, std::string>;
 
 std::set<Route> installed() {
   http::EventLoop loop;
-  http::Server server(loop, {});
+  http::EventStream stream(loop, {});
   NoDaemon host;
-  Api api(host);
-  api.install(server);
+  Api api(host, loop, stream, {});
   std::set<std::string> files;
   for (const Asset& asset : assets())
     if (asset.path != "/index.html") files.emplace(asset.path);
   std::set<Route> routes;
   // The names of the dashboard's files change with their content: they stand as one in the description.
-  for (const auto& [method, pattern] : server.routes())
+  for (const auto& [method, pattern] : api.server().routes())
     routes.emplace(method, files.count(pattern) == 0 ? pattern : "/{asset}");
   return routes;
 }

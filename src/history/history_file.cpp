@@ -1,0 +1,146 @@
+#include "history/history_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "history/schema.hpp"
+#include "history/set_aside.hpp"
+
+namespace ration::history {
+namespace {
+
+Result<void> prepare(Database& database, const std::string& path) {
+  // NORMAL: a commit survives the daemon's death without a sync; a power cut may take the last ones, never consistency.
+  database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216");
+  if (auto good = database.outcome(); !good) return good;
+  return migrate(database, path);
+}
+
+Result<FileDescriptor> take_lock(const std::string& path) {
+  FileDescriptor lock{::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  if (!lock) {
+    return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path, std::strerror(errno)),
+                "Give the daemon a folder of its own that it may write to.");
+  }
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail("E1913", fmt::format("another daemon writes the history at {}.", path),
+                "Stop it first, or give this one a folder of its own.");
+  }
+  return lock;
+}
+
+/// The folder of the history, and a lock in it, where somebody removed it.
+Result<void> make_folder_again(const std::string& path, FileDescriptor& lock) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!std::filesystem::create_directories(folder, error)) return {};
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  auto fresh = take_lock(path);
+  if (!fresh) return tl::unexpected(fresh.error());
+  lock = std::move(*fresh);
+  return {};
+}
+
+}  // namespace
+
+Result<HistoryFile> HistoryFile::open(const std::string& path) {
+  auto lock = take_lock(path);
+  if (!lock) return tl::unexpected(lock.error());
+  HistoryFile file(path, std::move(*lock));
+  if (auto opened = file.open_database(false); !opened) return tl::unexpected(opened.error());
+  return file;
+}
+
+Result<void> HistoryFile::open_database(bool again) {
+  for (;; again = true) {
+    // With the rights it is to have, before SQLite would create it with others.
+    if (const FileDescriptor file{::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)}; !file) {
+      return fail("E1912", fmt::format("the history at {} cannot be opened: {}.", path_, std::strerror(errno)),
+                  "Give the daemon a folder of its own that it may write to.");
+    }
+    auto database = Database::open(path_, Database::Access::kWrite);
+    if (!database) return tl::unexpected(database.error());
+    const auto prepared = prepare(*database, path_);
+    if (prepared) {
+      // Numbers of events go on above all that the lost file can have given: fewer than one for each second since 1970.
+      if (again) {
+        Statement(*database, "INSERT INTO sqlite_sequence VALUES('events', ?)")
+            .with(std::int64_t{std::time(nullptr)})
+            .done();
+      }
+      database_ = std::move(*database);
+      return {};
+    }
+    if (!database->damaged() || again) return tl::unexpected(prepared.error());
+    *database = Database{};
+    const std::string aside = set_aside(path_);
+    if (aside.empty()) return tl::unexpected(prepared.error());
+    notices_.push_back(fmt::format("{} It was kept as {}, and a new history begun.", prepared.error().what, aside));
+  }
+}
+
+Result<void> HistoryFile::begin_anew() {
+  (void)database_.outcome();
+  database_ = Database{};
+  const bool removed = identity() == Identity{}, damaged = in_place();
+  const std::string aside = removed ? "" : set_aside(path_);
+  if (aside.empty() && !removed) {
+    return fail("E1912", fmt::format("the history at {} is damaged and cannot be set aside.", path_),
+                "Look at the rights of its folder.");
+  }
+  if (auto folder = make_folder_again(path_, lock_); !folder) return folder;
+  if (auto opened = open_database(true); !opened) return opened;
+  left_ = {};
+  unusable_.reset();
+  notices_.push_back(
+      removed ? fmt::format("the history at {} was removed, and a new one begun.", path_)
+      : damaged
+          ? fmt::format("the history at {} was damaged: it was kept as {}, and a new one begun.", path_, aside)
+          : fmt::format("the history at {} was exchanged for another file: that was kept as {}, and a new one begun.",
+                        path_, aside));
+  return {};
+}
+
+Result<void> HistoryFile::transaction(const std::function<void()>& write) {
+  if (unusable_) return tl::unexpected(*unusable_);
+  database_.run("BEGIN IMMEDIATE");
+  write();
+  database_.run("COMMIT");
+  auto good = database_.outcome();
+  if (good) {
+    // What goes into a file that is removed or exchanged is lost: the next commit has to see that it is.
+    if (in_place()) left_ = identity();
+    return good;
+  }
+  database_.run("ROLLBACK");
+  (void)database_.outcome();
+  return good;
+}
+
+HistoryFile::Identity HistoryFile::identity() const {
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) != 0) return {};
+  return {status.st_ino, status.st_size, status.st_ctim.tv_sec * std::int64_t{1'000'000'000} + status.st_ctim.tv_nsec};
+}
+
+bool HistoryFile::is_sound() const {
+  if (identity() == Identity{} || !in_place()) return false;
+  auto fresh = Database::open(path_, Database::Access::kRead);  // with no page of before at hand
+  if (!fresh) return true;                                      // what cannot be read now is not damaged for that
+  bool damaged = false;
+  {
+    Statement asked(*fresh, "PRAGMA quick_check(1)");
+    damaged = asked.row() && asked.text(0) != "ok";
+  }
+  (void)fresh->outcome();
+  return !damaged && !fresh->damaged();
+}
+
+}  // namespace ration::history

@@ -1,0 +1,70 @@
+// The numbers under which the tables know runs, devices and the charts' lines. Used by History.
+// Promises: a number is given once; what is not stored yet stays known until note_stored() says that it is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "history/database.hpp"
+#include "history/integrator.hpp"
+#include "history/sample.hpp"
+
+namespace ration::history {
+
+class Names {
+ public:
+  struct Run {
+    std::int64_t id = 0;
+    WorkloadSample facts;
+    bool stored = false;
+  };
+
+  /// Where the last commit left them.
+  void load(Database& database);
+
+  [[nodiscard]] std::int64_t device(const DeviceSample& device);
+  /// With the facts that it had at first, which the database may know from before a pause.
+  [[nodiscard]] const Run& run(Database& database, const WorkloadSample& workload);
+  [[nodiscard]] std::int64_t line(int kind, const std::string& name, std::int64_t device);
+  /// A run that no sample showed is not known, and stays so.
+  void run_ended(const RunKey& run, TimeMs ended, int exit_code) { ended_.push_back({run, ended, exit_code}); }
+
+  /// Inside a transaction, what is not stored yet.
+  void store(Database& database) const;
+  /// That transaction went well: runs that hold nothing any more are forgotten.
+  void note_stored(const Instant& last);
+  /// The file is a new one.
+  void note_nothing_stored();
+
+ private:
+  struct Ended {
+    RunKey run;
+    TimeMs time = 0;
+    int exit_code = 0;
+  };
+  struct LineName {
+    int kind = 0;
+    std::string name;
+    std::int64_t device = 0;
+    auto operator<=>(const LineName&) const = default;
+  };
+  struct Numbered {
+    std::int64_t id = 0;
+    bool stored = false;
+  };
+  struct Device {
+    std::int64_t id = 0, capacity = 0;
+    std::string name;
+    bool stored = false;
+  };
+
+  std::map<RunKey, Run> runs_;
+  std::map<std::string, Device> devices_;
+  std::map<LineName, Numbered> lines_;
+  std::vector<Ended> ended_;
+  std::int64_t last_run_ = 0, last_device_ = 0, last_line_ = 0;
+};
+
+}  // namespace ration::history

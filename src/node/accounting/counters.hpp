@@ -1,0 +1,44 @@
+// What is counted rather than read, since the daemon started. Used by the recorder; the metrics show it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "node/events/event.hpp"
+#include "node/leases/wait_histogram.hpp"
+#include "node/state/snapshot.hpp"
+
+namespace ration::node {
+
+struct Counters {
+  struct TenantOnGpu {
+    std::string tenant;
+    int gpu = 0;
+    auto operator<=>(const TenantOnGpu&) const = default;
+  };
+  struct DenialKind {
+    TenantOnGpu where;
+    std::string reason;
+    auto operator<=>(const DenialKind&) const = default;
+  };
+  struct ByteSeconds {
+    double used = 0, limit = 0, guarantee = 0;
+  };
+  std::map<DenialKind, std::uint64_t> denied;
+  std::map<TenantOnGpu, std::uint64_t> denied_bytes;
+  std::map<TenantOnGpu, std::uint64_t> trimmed_bytes;
+  std::map<TenantOnGpu, ByteSeconds> byte_seconds;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> limit_changes;  ///< tenant, by whom
+  std::map<std::string, std::uint64_t> violations;                             ///< by tenant
+  std::uint64_t started_ns = 0, ticks = 0;
+  double tick_seconds = 0;
+  WaitHistogram denied_after;  ///< of requests for memory that waited and were denied all the same
+
+  void count(const Events& events);
+  /// What `sample` shows was held for `seconds`.
+  void count_time(const history::Sample& sample, double seconds, const Snapshot& now);
+};
+
+}  // namespace ration::node
