@@ -13,6 +13,7 @@
 #include "cli/guarded.hpp"
 #include "cli/reference.hpp"
 #include "cli/workload_start.hpp"
+#include "engine/container_files.hpp"
 #include "ledger/workload_book.hpp"
 
 namespace ration::cli {
@@ -65,14 +66,19 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   const auto guard = preloadable_folder(store, "shim");
   if (!guard) return tl::unexpected(guard.error());
   if (auto good = check_guard_files(*guard, false); !good) return tl::unexpected(good.error());
-  const auto preload =
-      shared_file(session, store, "ld.so.preload", fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", *guard));
+  const auto preload = shared_file(session, store, "ld.so.preload",
+                                   fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", ledger::kContainerGuard));
   if (!preload) return tl::unexpected(preload.error());
   // What is there until the hook has mounted the container's own book: the guard denies everything then.
   const auto book = shared_file(session, store, "book", "");
   if (!book) return tl::unexpected(book.error());
+  const std::string folder = fs::path(*book).parent_path().string();
+  std::error_code error;
+  if (!session.dry_run) fs::create_directories(folder + "/guard", error);  // for the guard to be mounted at
   Edits edits;
-  edits.mounts = {{*guard, *guard}, {*preload, "/etc/ld.so.preload"}, {*book, ledger::kContainerBook}};
+  edits.guard = *guard;
+  edits.mounts = {
+      {folder, ledger::kContainerFolder}, {*guard, ledger::kContainerGuard}, {*preload, engine::kPreloadFile}};
   edits.hook = companion("ration");
   if (session.simulated)
     if (auto good = add_simulated_node(session, store, edits); !good) return tl::unexpected(good.error());

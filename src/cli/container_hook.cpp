@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "cli/admission.hpp"
 #include "cli/container_edits.hpp"
 #include "cli/verbs.hpp"
@@ -38,13 +39,18 @@ bool has_label(const std::string& labels, const std::string& wanted) {
   return ("," + labels + ",").find("," + wanted + ",") != std::string::npos;
 }
 
-/// Its own name, or, where a running workload has that, with the beginning of its id.
-std::string free_name(const ledger::Store& store, const engine::Container& container) {
-  const auto books = store.list();
+/// Its own name as a workload may have it; where it is long, or a running workload has it, with the beginning of its
+/// id.
+std::string free_name(const std::vector<ledger::StoredBook>& books, const engine::Container& container) {
+  constexpr std::size_t kMaxName = 48;
+  std::string name = printable(container.name, '_');
+  for (char& letter : name)
+    if (static_cast<unsigned char>(letter) <= 0x20 || letter == '/' || letter == ',') letter = '.';
   const bool taken = std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
-    return book.live && book.contents.name == container.name;
+    return book.live && book.contents.name == name;
   });
-  return taken ? container.name + "-" + container.id.substr(0, 4) : container.name;
+  if (!taken && name.size() <= kMaxName) return name;
+  return std::string(shortened(name, kMaxName)) + "-" + container.id.substr(0, 6);
 }
 
 /// As `tenant=nlp`, `gpu=0.2`, `limit=4GiB-gpu0` say it. E1706: none of these.
@@ -87,7 +93,14 @@ Result<int> start(const Session& session, const std::string& device, const engin
     return fail("E1701", fmt::format("container {} has ended already.", container.name), "Start it again.", 1);
   RunOptions options;
   options.wish = std::move(*wish);
-  options.wish.name = free_name(*store, container);
+  const auto books = store->list();
+  const bool has_one = std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
+    return book.live && has_label(book.contents.labels, id_label(container));
+  });
+  if (has_one)  // the engine mounts one book over the other
+    return fail("E1706", fmt::format("container {} has two devices of ration.", container.name),
+                "Give it one: a tenant, a slice or a limit.", 2);
+  options.wish.name = free_name(books, container);
   options.wish.labels = {label("container", container.name), id_label(container), label("engine", container.engine)};
   if (!container.image.empty()) options.wish.labels.push_back(label("image", container.image));
   options.engine = container.engine;
@@ -97,7 +110,9 @@ Result<int> start(const Session& session, const std::string& device, const engin
   if (!started) return tl::unexpected(started.error());
   // Whoever its program runs as may write its own book; beside the container nobody but root reaches the folder.
   ::chmod(started->book.c_str(), 0666);
-  if (auto mounted = engine::mount_in(container.pid, container.root, started->book, ledger::kContainerBook); !mounted) {
+  if (auto mounted = engine::mount_in(container.pid, container.root, started->book, ledger::kContainerBook,
+                                      store->folder() + "/for-containers/ld.so.preload");
+      !mounted) {
     ::unlink(started->book.c_str());
     show_book(*governor, store->folder(), options.wish.tenant, "");
     return tl::unexpected(mounted.error());
@@ -111,6 +126,7 @@ Result<int> stop(const Session& session, const engine::Container& container) {
   for (const ledger::StoredBook& stored : store->list()) {
     ledger::Book book;
     if (!has_label(stored.contents.labels, id_label(container)) || stored.contents.ended_ns != 0 ||
+        liveness(stored.contents.creator) == Liveness::kAlive ||  // it has not ended, whoever says so
         ledger::Book::open(stored.path.c_str(), book) != ledger::BookStatus::kOk)
       continue;
     book.reap();

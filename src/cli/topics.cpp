@@ -176,8 +176,13 @@ const std::vector<Topic>& topics() {
        "It does not start where the limit would not hold: without the daemon, with musl, with a glibc older than 2.17. "
        "What is statically linked\nin it is not held: the daemon shows it as UNGOVERNED where it takes memory of a "
        "GPU.\n"
-       "Not held either: containers with --privileged or CAP_SYS_ADMIN whose root unmounts the guard, and containers "
-       "started inside a container.\n"
+       "Not held either, and UNGOVERNED where it takes memory: what unmounts the guard (--privileged, CAP_SYS_ADMIN, a "
+       "user namespace of its own where the "
+       "engine's seccomp profile allows one:\nPodman's does, Docker's does not), what enters another root (chroot), a "
+       "copy of the driver or of the dynamic "
+       "linker, a container inside a container. A program that writes into\nits own book leaves the daemon's accounts. "
+       "[defaults] ungoverned = \"terminate\" "
+       "ends what escapes.\n"
        "ration ps names containers as their engine does; their image and engine are labels.\n"},
       {"schema", "JSON output",
        "ration help schema VERB prints the JSON schema of ration VERB -o json; the daemon's answers have theirs, too.\n"

@@ -23,6 +23,7 @@ struct Mount {
 
 /// What every container under a limit gets.
 struct Edits {
+  std::string guard{};  ///< folder of the guard on this system
   std::vector<Mount> mounts;
   std::map<std::string, std::string> variables;
   /// How the hooks are started: the program, its words before what the hook is to do, and its variables.

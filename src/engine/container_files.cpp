@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,11 +24,19 @@ FileDescriptor open_below(const std::string& root, const std::string& inside) {
   return at;
 }
 
-constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3;
+bool is_same_file(int one, const struct stat& other) {
+  struct stat status {};
+  return ::fstat(one, &status) == 0 && status.st_dev == other.st_dev && status.st_ino == other.st_ino;
+}
+
+constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3, kNoPreload = 4;
 
 // In a child of its own: this process stays where it is.
-int mount_as_child(int space, const std::string& root, const std::string& file, const std::string& inside) {
+int mount_as_child(int space, const std::string& root, const std::string& file, const std::string& inside,
+                   const struct stat& preload) {
   if (::setns(space, CLONE_NEWNS) != 0) return kNoNamespace;
+  const FileDescriptor preloaded = open_below(root, kPreloadFile);
+  if (!preloaded || !is_same_file(preloaded.get(), preload)) return kNoPreload;
   const FileDescriptor place = open_below(root, inside);
   if (!place) return kNoPlace;
   const std::string target = fmt::format("/proc/self/fd/{}", place.get());
@@ -40,24 +49,33 @@ int mount_as_child(int space, const std::string& root, const std::string& file, 
 
 }  // namespace
 
-Result<void> mount_in(std::int32_t pid, const std::string& root, const std::string& file, const std::string& inside) {
+Result<void> mount_in(std::int32_t pid, const std::string& root, const std::string& file, const std::string& inside,
+                      const std::string& preload) {
   const auto failed = [&](const std::string& why) {
-    return fail("E1703", fmt::format("the book cannot be mounted at {} of the container: {}.", inside, why),
-                "Hooks have to run as root, as Docker, containerd and Podman as root run them: ration help containers",
-                1);
+    return fail("E1703", fmt::format("the container cannot be put under its limit: {}.", why),
+                "Hooks run as root, and the image is an ordinary one: ration help containers", 1);
   };
   const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!space) return failed(std::strerror(errno));
+  if (!space) return failed(fmt::format("its mount namespace: {}", std::strerror(errno)));
+  struct stat expected {};
+  if (::stat(preload.c_str(), &expected) != 0) return failed(fmt::format("{}: {}", preload, std::strerror(errno)));
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(mount_as_child(space.get(), root, file, inside));
+  if (child == 0) ::_exit(mount_as_child(space.get(), root, file, inside, expected));
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  const int code = child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kNoMount;
-  if (code == kNoNamespace) return failed("its mount namespace cannot be entered");
-  if (code == kNoPlace) return failed("there is no such file, or a link on the way to it");
-  if (code != 0) return failed("the kernel rejected the mount");
-  return {};
+  switch (child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kNoMount) {
+    case 0:
+      return {};
+    case kNoNamespace:
+      return failed("this user may not enter its mount namespace");
+    case kNoPlace:
+      return failed(fmt::format("{} is not there, or a link leads to it", inside));
+    case kNoPreload:
+      return failed(fmt::format("{} is not the one of ration, or a link of the image leads to it", kPreloadFile));
+    default:
+      return failed("the kernel rejected the mount of its book");
+  }
 }
 
 }  // namespace ration::engine

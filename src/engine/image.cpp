@@ -16,6 +16,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kOldest = "GLIBC_2.17";  // a name of a version that every newer C library defines, too
+/// The loader of glibc by the platform's own interface; one elsewhere (NixOS) reads another preload file.
+#if defined(__x86_64__)
+constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";
+#else
+constexpr const char* kLoader = "/lib/ld-linux-aarch64.so.1";
+#endif
 constexpr const char* kUsualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// As a path inside the container; empty: it is not there.
@@ -102,6 +108,8 @@ std::string why_not_held(const Container& container) {
   if (elf && !elf->problem.empty()) return fmt::format("{}: {}", path, elf->problem);
   if (elf && elf->interpreter.find("musl") != std::string::npos)
     return fmt::format("{} uses the musl C library, and the guard needs glibc", path);
+  if (elf && !elf->interpreter.empty() && elf->interpreter != kLoader)
+    return fmt::format("{} is started by {}, which may not load the guard", path, elf->interpreter);
   if (library.empty()) return "there is no glibc in its image, so the guard cannot be loaded into what it starts";
   if (!machine::has_text(library, kOldest)) return "the glibc in its image is older than 2.17, which the guard needs";
   return {};

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstring>
 
 #include "base/command.hpp"
+#include "base/printable.hpp"
 #include "base/units.hpp"
 
 namespace ration::engine {
@@ -99,6 +102,23 @@ tl::unexpected<Error> missing(const SnippetKind& kind, const std::string& what) 
   return fail("E1708", fmt::format("{} needs {}.", kind.name, what), "ration snippet --help", 2);
 }
 
+/// As images, units and users are called; nothing that a shell, YAML or systemd takes for more than a name.
+bool is_plain_name(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+    return letter < 0x80 && (std::isalnum(letter) != 0 || std::strchr("._/:@-", letter) != nullptr);
+  });
+}
+
+/// A word as systemd reads it: % begins a specifier, $ a variable.
+std::string for_systemd(const std::string& word) {
+  std::string escaped;
+  for (const char letter : word) {
+    if (letter == '%' || letter == '$') escaped += letter;
+    escaped += letter;
+  }
+  return escaped;
+}
+
 /// `"--limit", "4GiB"`.
 std::string quoted_list(const std::string& words) {
   std::string list = "\"";
@@ -108,7 +128,7 @@ std::string quoted_list(const std::string& words) {
 
 std::string command_of(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
-  for (const std::string& word : words) quoted.push_back(shell_word(word));
+  for (const std::string& word : words) quoted.push_back(shell_word(for_systemd(word)));
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
@@ -140,6 +160,9 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
   if (found == texts().end())
     return fail("E1708", fmt::format("there is no text for {}.", kind), "ration snippet --help", 2);
   if (*found->kind.named != '\0' && facts.name.empty()) return missing(found->kind, found->kind.named);
+  if (!is_plain_name(facts.name) || (found->takes_command && facts.name.find('/') != std::string::npos))
+    return fail("E1708", fmt::format("'{}' is not a valid {}.", printable(facts.name), found->kind.named),
+                "ration snippet --help", 2);
   if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command behind --");
   double fraction = 0;
   if (found->takes_fraction) {

@@ -91,18 +91,35 @@ std::vector<std::string> options_of(const std::string& engine, const cdi::Edits&
   std::vector<std::string> options;
   const Wrapper* wrapper = find(engine);
   if (wrapper == nullptr) return options;
-  for (const cdi::Mount& mount : edits.mounts) {
-    const bool is_book = mount.to == ledger::kContainerBook;
-    add(options, mount.writable || is_book ? wrapper->writable : wrapper->read_only, is_book ? book : mount.from,
-        mount.to);
+  const auto mount = [&](const std::string& from, const std::string& to, bool writable) {
+    add(options, writable ? wrapper->writable : wrapper->read_only, from, to);
+  };
+  std::map<std::string, std::string> variables = edits.variables;
+  // A sandbox often has this system's root, in which nothing can be made: there by variables, as in ration run.
+  const bool by_variables = !wrapper->devices;
+  for (const cdi::Mount& each : edits.mounts)
+    if (!by_variables || each.from == each.to) mount(each.from, each.to, each.writable);
+  mount(book, by_variables ? book : ledger::kContainerBook, true);
+  if (by_variables) {
+    mount(edits.guard, edits.guard, false);
+    std::string& preload = variables["LD_PRELOAD"];
+    preload =
+        fmt::format("{0}/libcuda.so.1:{0}/libnvidia-ml.so.1{1}{2}", edits.guard, preload.empty() ? "" : ":", preload);
+    variables["RATION_BOOK"] = book;
   }
-  for (const auto& [name, value] : edits.variables) add(options, wrapper->variable, name, value);
+  for (const auto& [name, value] : variables) add(options, wrapper->variable, name, value);
   return options;
 }
 
 Result<void> check_foreground(const std::string& engine, const std::vector<std::string>& words) {
+  // Short options without a value may stand in one word: -dit.
+  const auto detaches = [](const std::string& word) {
+    return word == "--detach" || word == "--detach=true" || word == "create" ||
+           (word.size() > 1 && word[0] == '-' && word.find_first_not_of("ditPq", 1) == std::string::npos &&
+            word.find('d') != std::string::npos);
+  };
   for (const std::string& word : words)
-    if (takes_devices(engine) && (word == "-d" || word == "--detach" || word == "--detach=true" || word == "create"))
+    if (takes_devices(engine) && detaches(word))
       return fail("E1707",
                   fmt::format("'{}' lets the container outlive this command, and without CDI nobody else ends its "
                               "limit.",

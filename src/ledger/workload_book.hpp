@@ -9,9 +9,13 @@
 
 namespace ration::ledger {
 
+/// What of ration a container has: a read-only mount at the top, since a folder above a mount can be renamed.
+inline constexpr const char* kContainerFolder = "/.ration";
 /// Where a container has its book. Its hook mounts the book over a placeholder that is no book, so that nothing is
 /// granted where the hook did not run. Nothing else makes this file.
-inline constexpr const char* kContainerBook = "/run/ration/container/book";
+inline constexpr const char* kContainerBook = "/.ration/book";
+/// Where it has the guard.
+inline constexpr const char* kContainerGuard = "/.ration/guard";
 
 /// The path of the book; nullptr: this process runs in no workload.
 [[nodiscard]] inline const char* workload_book() noexcept {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/process.hpp"
 #include "base/utf8.hpp"
 #include "machine/user_names.hpp"
 
@@ -94,6 +95,11 @@ Origin origin_of_cgroup(const std::string& cgroup) {
   else if (!scope.empty() && origin.container.empty())
     origin.how = scope + ".scope";
   return origin;
+}
+
+bool is_in_another_namespace(std::int32_t pid) {
+  struct stat its_own {};
+  return ::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &its_own) != 0 || its_own.st_ino != own_pid_namespace();
 }
 
 Origin origin_of(std::int32_t pid) {

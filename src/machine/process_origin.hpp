@@ -16,6 +16,10 @@ struct Origin {
 /// Of a process of this host. Whatever cannot be read stays empty.
 [[nodiscard]] Origin origin_of(std::int32_t pid);
 
+/// Whether that process is in another pid namespace than this one, as those of containers are. One that cannot be seen
+/// is.
+[[nodiscard]] bool is_in_another_namespace(std::int32_t pid);
+
 /// The same, from the path of a cgroup alone.
 [[nodiscard]] Origin origin_of_cgroup(const std::string& cgroup);
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/time.hpp"
+#include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::node {
@@ -15,7 +16,9 @@ using nlohmann::json;
 Viewer viewer_of(const http::Peer& peer) {
   Viewer viewer;
   viewer.user = peer.uid;
-  viewer.is_operator = peer.token_accepted || (peer.uid && machine::is_operator(*peer.uid));
+  // Root of a container that has the socket is root of that container alone.
+  const bool is_elsewhere = peer.pid && machine::is_in_another_namespace(*peer.pid);
+  viewer.is_operator = peer.token_accepted || (peer.uid && !is_elsewhere && machine::is_operator(*peer.uid));
   return viewer;
 }
 

@@ -113,15 +113,38 @@ limit = "2GiB"
 
     def test_root_of_the_container_cannot_take_the_guard_away(self):
         for words in ("umount /etc/ld.so.preload", "echo > /etc/ld.so.preload", "rm /etc/ld.so.preload", "mv /etc/ld.so.preload /tmp/x",
-                      "umount /run/ration/container/book", "rm /run/ration/container/book"):
+                      "umount /.ration/book", "rm /.ration/book"):
             done = self.run_in("sh", "-c", words)
             self.assertNotEqual(done.returncode, 0, words)
-        done = self.run_in("sh", "-c", "umount /etc/ld.so.preload; umount /run/ration/container/book; ration-workload total")
+        done = self.run_in("sh", "-c", "umount /etc/ld.so.preload; umount /.ration/book; ration-workload total")
         self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
 
     def test_a_book_that_is_overwritten_gives_nothing(self):
-        done = self.run_in("sh", "-c", "cat /bin/busybox > /run/ration/container/book; ration-workload total; ration-workload hold 1MiB")
+        done = self.run_in("sh", "-c", "cat /bin/busybox > /.ration/book; ration-workload total; ration-workload hold 1MiB")
         self.assertNotIn("holding", done.stdout)
+
+    def test_what_is_above_the_book_cannot_be_renamed(self):
+        for words in ("mv /.ration /x", "mv /.ration/guard /x", "mv /.ration/book /x", "rm -r /.ration"):
+            self.assertNotEqual(self.run_in("sh", "-c", words).returncode, 0, words)
+        done = self.run_in("sh", "-c", "mv /.ration /x; mv /run /r2; mv /etc /e2; ration-workload total")
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_two_devices_are_one_too_many(self):
+        done = self.run_in("ration-workload", "total", options=("--device", "ration.sh/tenant=vision"))
+        self.refused(done, "E1706", "two devices")
+        self.until(lambda: self.get("/api/v1/workloads") == [], "nothing is left")
+
+    def test_a_long_name_is_shortened(self):
+        done = self.run_in("ration-workload", "total", options=("--name", "n" * 70))
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_root_of_a_container_is_no_operator(self):
+        program = ("import socket;s=socket.socket(socket.AF_UNIX);s.connect('/s.sock');"
+                   "b=b'{\"limit\":\"15GiB\"}';s.sendall(b'PATCH /api/v1/tenants/nlp HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/json\\r\\n"
+                   "Content-Length: %d\\r\\nConnection: close\\r\\n\\r\\n'%len(b)+b);print(s.recv(9999).decode())")
+        done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "python3", "-c", program.replace("/s.sock", str(self.folder / "ration.sock"))],
+                              capture_output=True, text=True, timeout=60)
+        self.assertIn("E1502", done.stdout + done.stderr)
 
     def test_a_read_only_root_is_no_hindrance(self):
         done = self.run_in("ration-workload", "total", options=("--read-only",))
@@ -215,6 +238,12 @@ limit = "2GiB"
         self.refused(self.run_in("ration-workload", "total", image=self.image_with("musl", musl)), "E1702", "musl")
         self.refused(self.run_in("ration-workload", "total", image=self.image_with("old", old)), "E1702", "2.17")
         self.refused(self.run_in("sh", "-c", "true", image=self.image_with("static", static)), "E1702", "no glibc")
+
+        def linked(root):
+            (root / "etc").rename(root / "real-etc")
+            (root / "etc").symlink_to("real-etc")
+
+        self.refused(self.run_in("ration-workload", "total", image=self.image_with("linked", linked)), "E1703", "ld.so.preload")
         self.assertEqual(self.get("/api/v1/workloads"), [])
 
 class UnderPodman(Containers, Case):
@@ -263,7 +292,7 @@ class UnderDocker(Containers, Case):
 
     def test_a_read_only_root_is_no_hindrance(self):
         # Docker makes every mount of a specification read-only then, also the simulated card; the book is mounted later.
-        done = self.run_in("grep", "/run/ration/container/book", "/proc/mounts", options=("--read-only",))
+        done = self.run_in("grep", "/.ration/book", "/proc/mounts", options=("--read-only",))
         self.assertIn(" rw,nosuid,nodev,noexec", done.stdout.splitlines()[-1])
 
     def test_inject_types_the_device(self):

@@ -14,7 +14,8 @@ namespace {
 using nlohmann::json;
 
 Edits edits() {
-  return {{{"/opt/ration/shim", "/opt/ration/shim"}, {"/run/sim", "/run/sim", true}},
+  return {"/opt/ration/shim",
+          {{"/opt/ration/shim", "/opt/ration/shim"}, {"/run/sim", "/run/sim", true}},
           {{"RATION_SIM", "T4"}},
           "/usr/bin/ration",
           {"--socket", "/run/ration/ration.sock"},

@@ -56,6 +56,11 @@ TEST_F(ImageTest, AProgramOfMuslIsNot) {
   EXPECT_NE(why_not_held(container_).find("musl"), std::string::npos);
 }
 
+TEST_F(ImageTest, ALoaderOfAnotherPlaceReadsAnotherPreloadFile) {
+  image_.write_program("usr/bin/python", program_with("/nix/store/x-glibc/lib/ld-linux-x86-64.so.2"));
+  EXPECT_NE(why_not_held(container_).find("/nix/store"), std::string::npos);
+}
+
 TEST_F(ImageTest, AScriptIsWhatItsInterpreterIs) {
   image_.write_program("usr/bin/train", "#! /usr/bin/python -u\n");
   container_.program = {"/usr/bin/train"};

@@ -49,6 +49,21 @@ TEST(Snippet, AServicesCommandIsQuoted) {
   EXPECT_NE(snippet("systemd", facts())->find("-- /usr/bin/train 'two words'\n"), std::string::npos);
 }
 
+TEST(Snippet, ANameIsNoMoreThanAName) {
+  SnippetFacts hostile = facts();
+  for (const char* name : {"img: [a]\n  privileged: true", "a b;$(id)", "alice;rm -rf /", "x\n"}) {
+    hostile.name = name;
+    for (const char* kind : {"docker", "compose", "systemd", "systemd-user"})
+      EXPECT_FALSE(snippet(kind, hostile)) << kind << name;
+  }
+  hostile.name = "../../etc/x";
+  EXPECT_FALSE(snippet("systemd", hostile));
+  hostile.name = "train.service";
+  hostile.command = {"/bin/x", "100%", "$HOME"};
+  EXPECT_NE(snippet("systemd", hostile)->find("/bin/x 100%% '$$HOME'"), std::string::npos)
+      << *snippet("systemd", hostile);
+}
+
 TEST(Snippet, WhatIsMissingIsNamed) {
   SnippetFacts lacking = facts();
   lacking.command.clear();

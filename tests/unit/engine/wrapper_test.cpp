@@ -31,25 +31,28 @@ TEST(Wrapper, WithoutThatPlaceNothingIsTyped) {
   }
 }
 
-TEST(Wrapper, EveryEngineGetsMountsVariablesAndTheBook) {
-  const cdi::Edits edits{{{"/shim", "/shim"}, {"/placeholder", ledger::kContainerBook}, {"/sim", "/sim", true}},
-                         {{"A", "b c"}},
-                         "",
-                         {},
+TEST(Wrapper, AContainerGetsMountsAndTheBookOverItsPlaceholder) {
+  const cdi::Edits edits{"/shim", {{"/shim", ledger::kContainerGuard}, {"/sim", "/sim", true}}, {{"A", "b c"}}, "", {},
                          {}};
   EXPECT_EQ(options_of("docker", edits, "/books/x"),
-            (Words{"-v", "/shim:/shim:ro", "-v", std::string("/books/x:") + ledger::kContainerBook, "-v", "/sim:/sim",
-                   "-e", "A=b c"}));
-  EXPECT_EQ(options_of("bwrap", edits, "/books/x"),
-            (Words{"--ro-bind", "/shim", "/shim", "--bind", "/books/x", ledger::kContainerBook, "--bind", "/sim",
-                   "/sim", "--setenv", "A", "b c"}));
-  for (const std::string& engine : wrapper_names()) EXPECT_GE(options_of(engine, edits, "/b").size(), 7U) << engine;
+            (Words{"-v", std::string("/shim:") + ledger::kContainerGuard + ":ro", "-v", "/sim:/sim", "-v",
+                   std::string("/books/x:") + ledger::kContainerBook, "-e", "A=b c"}));
+}
+
+TEST(Wrapper, ASandboxGetsVariablesAndNothingIsMadeInItsRoot) {
+  const cdi::Edits edits{
+      "/shim", {{"/shim", ledger::kContainerGuard}, {"/sim", "/sim", true}}, {{"LD_PRELOAD", "/x.so"}}, "", {}, {}};
+  EXPECT_EQ(
+      options_of("bwrap", edits, "/books/x"),
+      (Words{"--bind", "/sim", "/sim", "--bind", "/books/x", "/books/x", "--ro-bind", "/shim", "/shim", "--setenv",
+             "LD_PRELOAD", "/shim/libcuda.so.1:/shim/libnvidia-ml.so.1:/x.so", "--setenv", "RATION_BOOK", "/books/x"}));
 }
 
 TEST(Wrapper, WhatOutlivesTheCommandIsRefused) {
   EXPECT_TRUE(check_foreground("docker", {"run", "--rm", "image"}));
-  for (const char* word : {"-d", "--detach", "--detach=true", "create"})
+  for (const char* word : {"-d", "--detach", "--detach=true", "create", "-dit", "-itd"})
     EXPECT_FALSE(check_foreground("podman", {"run", word})) << word;
+  EXPECT_TRUE(check_foreground("docker", {"run", "-it", "-edebug", "--dns", "x"}));
   EXPECT_TRUE(check_foreground("bwrap", {"-d"}));
 }
 
