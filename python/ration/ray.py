@@ -19,7 +19,8 @@ import re
 import shlex
 import shutil
 import sys
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
+import tempfile
+from typing import Any, Callable, Dict, NoReturn, Optional, Sequence
 
 if __name__ != "__main__":
     from . import activation
@@ -29,7 +30,7 @@ if __name__ != "__main__":
 # Found on each node where it is installed there, and without importing the package, which would make a workload.
 _START = ("import importlib.util as u, runpy; "
           "runpy.run_path(u.find_spec('ration').submodule_search_locations[0] + '/ray.py', run_name='__main__')")
-_TOLD = 5  # seconds until Ray has heard of a worker that refuses to start
+_TOLD = 5  # seconds until Ray has surely heard why a worker does not start
 _SMALLEST = 0.001  # of a GPU: with no part of one at all Ray hides every GPU from the worker
 
 
@@ -71,8 +72,8 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
     limit = share if gpu_memory_gib is None else f"{int(gpu_memory_gib * 1024)}MiB"
     own = "python" if environment.keys() & {"pip", "uv", "conda"} else sys.executable
     options = ["--limit", limit, *(["--tenant", tenant] if tenant else []), *run]
-    kind = "start-on-one" if num_gpus is None else "start"
-    environment["py_executable"] = shlex.join([python or own, "-c", _START, kind, workload, *options, "--"])
+    kind = "one-gpu" if num_gpus is None else "any"
+    environment["py_executable"] = shlex.join([python or own, "-c", _START, "start", kind, workload, *options, "--"])
     asked: Dict[str, Any] = {"num_gpus": _SMALLEST if num_gpus is None else num_gpus, "runtime_env": environment}
     if gpu_memory_gib is not None:
         asked["resources"] = {"gpu_memory_gib": gpu_memory_gib}
@@ -114,44 +115,42 @@ def _ray() -> Any:
 
 
 def _start(kind: str, workload: str, *words: str) -> NoReturn:
-    """Becomes `ration run`. A process of its own waits until the worker has started, or stands in for it to say why not."""
+    """Becomes `ration run`. A process of its own waits until the worker has started, or says in its place why it has not."""
     end = words.index("--")
-    options, worker = words[:end], list(words[end + 1:])
-    ids = {name: _after(worker, f"--{name}-id") for name in ("node", "worker")}
-    labels = {"ray_job": os.environ.get("RAY_JOB_ID", ""), "ray_node": ids["node"], "ray_worker": ids["worker"]}
+    options, worker = words[:end], words[end + 1:]
+    node, own = _after(worker, "--node-id"), _after(worker, "--worker-id")
+    labels = [f"--label={key}={value}" for key, value in (("ray_job", os.environ.get("RAY_JOB_ID")), ("ray_node", node),
+                                                          ("ray_worker", own)) if value]
     name = re.sub(r"[^\w.-]", "_", workload, flags=re.ASCII)[:50]
     beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native/bin/ration")
     program = beside if os.path.exists(beside) else shutil.which("ration")
     told, tell = os.pipe()
-    problems = os.memfd_create("problems")
     errors = os.dup(2)
-    middle = os.fork()
-    if middle != 0:
-        os.waitpid(middle, 0)
-        os.close(told)
+    with tempfile.TemporaryFile() as problems:
+        child = os.fork()
+        if child == 0:
+            if os.fork() != 0:
+                os._exit(0)
+            os.close(tell)
+            if os.read(told, 1):
+                os._exit(0)
+            text = os.pread(problems.fileno(), 4096, 0).decode(errors="replace")
+            os.execv(sys.executable, [sys.executable, __file__, "explain", " ".join(text.split()), *worker])
+        os.waitpid(child, 0)
         for passed in (tell, errors):
             os.set_inheritable(passed, True)
-        os.dup2(problems, 2)
+        os.dup2(problems.fileno(), 2)
         if program is None:
-            sys.exit("ration is not installed on this node: no ration on its PATH")
-        os.execv(program, [program, "run", "--name", f"{name}-{ids['worker'][:8]}", "--summary", "never",
-                           *(word for key, value in labels.items() if value for word in ("--label", f"{key}={value}")),
-                           *options, "--", sys.executable, __file__, f"started-{kind}", str(tell), str(errors), *worker])
-    if os.fork() != 0:
-        os._exit(0)
-    os.close(tell)
-    if os.read(told, 1):
-        os._exit(0)
-    text = os.pread(problems, 4096, 0).decode(errors="replace")
-    os.execv(sys.executable, [sys.executable, __file__, "refuse", " ".join(text.split()), *worker])
+            sys.exit("ration is not installed on this node: it is neither beside its Python package nor in the PATH of Ray")
+        os.execv(program, [program, "run", "--name", f"{name}-{own[:8]}", "--summary", "never", *labels, *options, "--",
+                           sys.executable, __file__, "become", kind, str(tell), str(errors), *worker])
 
 
-def _started(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
+def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
     """Under the limit: becomes the worker."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    if kind == "started-start-on-one" and len(visible) > 1:
-        sys.exit(f"ration: this node has {len(visible)} GPUs, and gpu_memory_gib alone does not let Ray choose one of them: "
-                 "give num_gpus, too.")
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if kind == "one-gpu" and len(gpus) > 1:
+        sys.exit(f"this node has {len(gpus)} GPUs, and gpu_memory_gib alone does not let Ray choose one: give num_gpus, too.")
     os.write(int(tell), b"1")
     os.close(int(tell))
     os.dup2(int(errors), 2)
@@ -159,7 +158,7 @@ def _started(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
     os.execv(sys.executable, [sys.executable, *worker])
 
 
-def _refuse(text: str, script: str, *arguments: str) -> None:
+def _explain(text: str, script: str, *arguments: str) -> None:
     """A worker that says why it runs nothing: Ray tries for ever to start one that ends before it has registered."""
     import runpy
     import time
@@ -168,20 +167,20 @@ def _refuse(text: str, script: str, *arguments: str) -> None:
     sys.path[0] = os.path.dirname(script)
     from ray._private import ray_constants, worker
 
-    def tell() -> NoReturn:
+    def end() -> NoReturn:
         worker.global_worker.core_worker.drain_and_exit_worker("system", f"not started without its limit: {text}")
         time.sleep(_TOLD)  # and never back: what follows runs tasks
         os._exit(1)
 
-    module = types.ModuleType("ration_refusal")
-    module.tell = tell  # type: ignore[attr-defined]
-    sys.modules["ration_refusal"] = module
-    os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = "ration_refusal.tell"
+    module = types.ModuleType("ration_explains")
+    module.end = end  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = "ration_explains.end"
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 
 
-def _after(words: List[str], option: str) -> str:
+def _after(words: Sequence[str], option: str) -> str:
     """The value of an option, as two words or as one with `=`."""
     for word, following in zip(words, [*words[1:], ""]):
         if word == option:
@@ -192,5 +191,4 @@ def _after(words: List[str], option: str) -> str:
 
 
 if __name__ == "__main__":
-    {"start": _start, "start-on-one": _start, "started-start": _started, "started-start-on-one": _started,
-     "refuse": lambda _, *words: _refuse(*words)}[sys.argv[1]](*sys.argv[1:])
+    {"start": _start, "become": _become, "explain": _explain}[sys.argv[1]](*sys.argv[2:])

@@ -28,7 +28,7 @@ import ration.ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 from ray.util.state import list_actors  # noqa: E402
 
-NODES = {HEAD: "T4:16GiB", SECOND: "T4:16GiB,A100-40"}
+NODES = {}  # the simulated machine of each folder
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 PATIENCE = 60
 
@@ -38,7 +38,8 @@ def variables(folder):
             "RATION_SIM": NODES[folder]}
 
 
-def make(folder):
+def make(folder, machine="T4:16GiB"):
+    NODES[folder] = machine
     folder.mkdir()
     (folder / "ration.toml").write_text("[daemon]\nsample = \"100ms\"\n")
 
@@ -80,8 +81,8 @@ def at(where, **limit):
 
 def setUpModule():
     global cluster, rationd
-    for folder in NODES:
-        make(folder)
+    make(HEAD)
+    make(SECOND, "T4:16GiB,A100-40")
     rationd = start_daemon()
     common = {"num_cpus": 8, "object_store_memory": 80 << 20}
     cluster = Cluster(initialize_head=True, head_node_args=dict(
@@ -130,7 +131,7 @@ class OnRay(unittest.TestCase):
         answers = ray.get(list(answers), timeout=PATIENCE)
         return answers[0] if len(answers) == 1 else answers
 
-    def refused(self, actor):
+    def not_started(self, actor):
         """The error of an actor that never ran."""
         with self.assertRaises(ray.exceptions.RayActorError) as caught:
             self.get(actor.who.remote())
@@ -183,6 +184,7 @@ class OnRay(unittest.TestCase):
     def test_an_actor_killed_with_kill_9_leaves_nothing(self):
         actor = self.start(at("head", num_gpus=0.5))
         self.assertEqual(self.get(actor.take.remote(6)), 0)
+        self.assertGreater(workloads()[0]["used_bytes"], 6 * GIB)
         os.kill(self.get(actor.who.remote())["pid"], signal.SIGKILL)
         until(lambda: not workloads(), "its memory off the books")
         self.assertEqual(told(HEAD, "ration-sim-truth", "--json")["devices"][0]["free_bytes"], 16 * GIB)
@@ -190,7 +192,6 @@ class OnRay(unittest.TestCase):
 
     def test_a_node_that_goes_leaves_nothing(self):
         folder = pathlib.Path(FOLDER.name, "third")
-        NODES[folder] = "T4:16GiB"
         self.addCleanup(NODES.pop, folder)
         make(folder)
         node = cluster.add_node(num_cpus=2, num_gpus=1, resources={"third": 1}, object_store_memory=80 << 20, env_vars=variables(folder))
@@ -226,21 +227,31 @@ class OnRay(unittest.TestCase):
         self.assertEqual(self.get(self.start(at("head", num_gpus=0.25, run=asked)).take.remote(1)), 0)
         stop_daemon()
         try:
-            self.assertIn("E1501", self.refused(self.start(at("head", num_gpus=0.25, run=asked))))
+            self.assertIn("E1501", self.not_started(self.start(at("head", num_gpus=0.25, run=asked))))
         finally:
             rationd = start_daemon()
 
     def test_a_limit_larger_than_the_card_says_so(self):
-        self.assertRegex(self.refused(self.start(at("head", gpu_memory_gib=20))), r"E1104 ration: .*20480MiB is more than GPU 0 has \(16.0 GiB\)")
+        self.assertRegex(self.not_started(self.start(at("head", gpu_memory_gib=20))), r"E1104 ration: .*20480MiB is more than GPU 0 has \(16.0 GiB\)")
 
     def test_memory_alone_chooses_no_card_among_several(self):
-        self.assertIn("this node has 2 GPUs", self.refused(self.start(at("second", gpu_memory_gib=4))))
+        self.assertIn("this node has 2 GPUs", self.not_started(self.start(at("second", gpu_memory_gib=4))))
         self.assertEqual(self.get(self.start(at("second", num_gpus=0.5, gpu_memory_gib=4)).take.remote(3)), 0)
 
-    def test_a_refused_worker_ends(self):
-        error = self.refused(self.start(at("head", gpu_memory_gib=20)))
+    def test_a_worker_that_does_not_start_ends(self):
+        error = self.not_started(self.start(at("head", gpu_memory_gib=20)))
         pid = int(error.split("pid: ")[1].split()[0])
-        until(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "the end of the worker that was refused")
+        until(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "the end of the worker that ran nothing")
+
+    def test_no_worker_where_ration_is_not(self):
+        folder = pathlib.Path(FOLDER.name, "without")
+        self.addCleanup(NODES.pop, folder)
+        make(folder)
+        path = ":".join(each for each in os.environ["PATH"].split(":") if not pathlib.Path(each, "ration").exists())
+        node = cluster.add_node(num_cpus=2, num_gpus=1, resources={"without": 1}, object_store_memory=80 << 20,
+                                env_vars={**variables(folder), "PATH": path})
+        self.addCleanup(cluster.remove_node, node)
+        self.assertIn("ration is not installed on this node", self.not_started(at("without", num_gpus=0.5).remote()))
 
     def test_wrong_sizes(self):
         for wrong in ({}, {"num_gpus": 0}, {"num_gpus": -1}, {"num_gpus": 1.5}, {"gpu_memory_gib": 0}, {"gpu_memory_gib": float("nan")},
