@@ -122,6 +122,16 @@ class OnRay(unittest.TestCase):
 
     handles = {}
 
+    def node(self, name, machine="T4:16GiB", **more):
+        """One more, of one GPU, with the resource `name`, for this test."""
+        folder = pathlib.Path(FOLDER.name, name)
+        make(folder, machine)
+        node = cluster.add_node(num_cpus=2, num_gpus=1, resources={name: 1}, object_store_memory=80 << 20,
+                                env_vars={**variables(folder), **more})
+        self.addCleanup(NODES.pop, folder)
+        self.addCleanup(cluster.remove_node, node)
+        return folder, node
+
     def start(self, actor_class, **options):
         actor = actor_class.options(**options).remote()
         self.handles[actor._actor_id.hex()] = actor
@@ -176,6 +186,10 @@ class OnRay(unittest.TestCase):
         self.assertEqual(workloads(HEAD), [])
         self.assertEqual(sorted(row["gpu"] for row in workloads(SECOND)), [0, 1])
 
+    def test_a_node_that_was_given_the_second_of_its_cards(self):
+        self.node("half", "T4:16GiB,A100-40", CUDA_VISIBLE_DEVICES="1")
+        self.assertAlmostEqual(self.get(self.start(at("half", num_gpus=0.5)).total.remote()), 0.5 * 39.4, places=1)
+
     def test_a_task(self):
         def grab():
             return Taker().take(5)
@@ -191,13 +205,13 @@ class OnRay(unittest.TestCase):
         self.assertEqual(self.get(self.start(at("head", num_gpus=1)).take.remote(15)), 0)
 
     def test_a_node_that_goes_leaves_nothing(self):
-        folder = pathlib.Path(FOLDER.name, "third")
-        self.addCleanup(NODES.pop, folder)
-        make(folder)
-        node = cluster.add_node(num_cpus=2, num_gpus=1, resources={"third": 1}, object_store_memory=80 << 20, env_vars=variables(folder))
-        self.assertEqual(self.get(at("third", num_gpus=0.5).remote().take.remote(6)), 0)
+        folder, node = self.node("third")
+        actor = self.start(at("third", num_gpus=0.5))
+        self.assertEqual(self.get(actor.take.remote(6)), 0)
         self.assertEqual(len(workloads(folder)), 1)
-        cluster.remove_node(node, allow_graceful=False)
+        raylet = node.all_processes["raylet"][0].process
+        raylet.kill()
+        raylet.wait()  # a worker takes one that nobody has waited for for alive
         until(lambda: not workloads(folder), "its memory off the books")
 
     # ---------------------------------------------------------------------------------------------------------- the names
@@ -244,13 +258,8 @@ class OnRay(unittest.TestCase):
         until(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "the end of the worker that ran nothing")
 
     def test_no_worker_where_ration_is_not(self):
-        folder = pathlib.Path(FOLDER.name, "without")
-        self.addCleanup(NODES.pop, folder)
-        make(folder)
         path = ":".join(each for each in os.environ["PATH"].split(":") if not pathlib.Path(each, "ration").exists())
-        node = cluster.add_node(num_cpus=2, num_gpus=1, resources={"without": 1}, object_store_memory=80 << 20,
-                                env_vars={**variables(folder), "PATH": path})
-        self.addCleanup(cluster.remove_node, node)
+        self.node("without", PATH=path)
         self.assertIn("ration is not installed on this node", self.not_started(at("without", num_gpus=0.5).remote()))
 
     def test_wrong_sizes(self):
