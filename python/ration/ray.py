@@ -191,4 +191,5 @@ def _after(words: Sequence[str], option: str) -> str:
 
 
 if __name__ == "__main__":
-    {"start": _start, "become": _become, "explain": _explain}[sys.argv[1]](*sys.argv[2:])
+    _STEPS: Dict[str, Callable[..., None]] = {"start": _start, "become": _become, "explain": _explain}
+    _STEPS[sys.argv[1]](*sys.argv[2:])
