@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pathlib
 import sys
 import warnings
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional
 
 from . import _native
 
 _problem: Optional[str] = None  # why this process is not governed; None: it is
 _too_late = False
+_former: Optional[Dict[str, Optional[str]]] = None  # variables as they were, where importing ration made a workload
+_made_by = 0  # the process that did; a child of fork is another one
 
 _TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a notebook: %load_ext ration, then "
              "%ration restart. Or start the program with: ration run --limit SIZE -- PROGRAM")
@@ -58,9 +61,34 @@ def _try() -> None:
 
 def at_import() -> None:
     """Activates; warns where it is too late; is silent on a machine without a GPU."""
+    global _former, _made_by
+    before = dict(os.environ)
     _try()
+    if "RATION_BOOK" not in before and "RATION_BOOK" in os.environ:
+        _former = {name: before.get(name) for name, value in os.environ.items() if before.get(name) != value}
+        _made_by = os.getpid()
     if _too_late:
         warnings.warn(str(_problem), RuntimeWarning, stacklevel=3)
+
+
+def withdraw() -> None:
+    """Takes this process out of the workload that importing ration made of it, and with it what it starts from now on.
+
+    To be called before the program uses a GPU. Does nothing where the workload came from outside, by `ration run`.
+    """
+    global _problem, _too_late, _former
+    if _former is None:
+        return
+    book = os.environ["RATION_BOOK"]
+    for name, value in _former.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+    if _made_by == os.getpid():
+        pathlib.Path(book).unlink(missing_ok=True)
+    _former, _too_late = None, True
+    _problem = "importing ration.ray has taken this program out of its workload, as Ray's workers have limits of their own."
 
 
 def require() -> None:

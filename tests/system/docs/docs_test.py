@@ -3,7 +3,7 @@
 
 A `text` block right behind a `sh` block is what that prints: line by line, `…` for anything within a line, a line of `…` for any lines.
 `toml` and `python` blocks whose first line is a comment with a file name are written to that file. Pages whose first line is a comment
-`<!-- needs: NAME … -->` are run where these programs are installed."""
+`<!-- needs: NAME … -->` are run where these programs are installed; `<!-- run by: TEST -->` names the test that runs them."""
 import os
 import pathlib
 import re
@@ -64,6 +64,9 @@ class Scenarios(unittest.TestCase):
         missing = [name for name in (needed[1].split() if needed else []) if shutil.which(name) is None]
         if missing:
             self.skipTest(f"{path.name} needs {', '.join(missing)}")
+        if elsewhere := re.match(r"<!-- run by: (.*) -->", text):
+            self.assertTrue((SOURCE / elsewhere[1]).exists())
+            self.skipTest(f"{path.name} is run by {elsewhere[1]}")
         page = Page(self)
         printed = None
         for language, block in BLOCK.findall(text):

@@ -1,0 +1,195 @@
+"""Ray's fractions of a GPU as limits that hold.
+
+    @ration.ray.remote(num_gpus=0.25)            # as ray.remote; never more than a quarter of the card
+    class Trainer: ...
+
+    Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()
+
+Ray places fractions and enforces nothing. Here each worker is started by `ration run` with the limit that its actor or
+task has asked for, from its first instruction on. Ray is told how by `py_executable`, which it cannot leave out: a field
+of a plugin (RAY_RUNTIME_ENV_PLUGINS) is ignored, with a warning, on nodes that were started without the plugin.
+
+Ray is imported when it is needed. The program that imports this module is in no workload: what ray.init() starts from it
+would be under its limit. Run as a program, this file is what starts a worker.
+"""
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from typing import Any, Callable, Dict, NoReturn, Optional, Sequence
+
+if __name__ != "__main__":
+    from . import activation
+
+    activation.withdraw()
+
+# Found on each node where it is installed there, and without importing the package, which would make a workload.
+_START = ("import importlib.util as u, runpy; "
+          "runpy.run_path(u.find_spec('ration').submodule_search_locations[0] + '/ray.py', run_name='__main__')")
+_TOLD = 5  # seconds until Ray has surely heard why a worker does not start
+_SMALLEST = 0.001  # of a GPU: with no part of one at all Ray hides every GPU from the worker
+
+
+def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: str = "ray",
+            tenant: Optional[str] = None, run: Sequence[str] = (), runtime_env: Optional[Dict[str, Any]] = None,
+            python: Optional[str] = None) -> Dict[str, Any]:
+    """Options for `ray.remote(**...)` and `.options(**...)`: what Ray places by, and the limit of the worker.
+
+    The limit binds each GPU that Ray grants, and everything in the worker and in what it starts. With a daemon `ration
+    ps` and the dashboard show the worker as `WORKLOAD-ID`, ID being the first eight digits of Ray's id of the worker, with
+    the labels `ray_job`, `ray_node` and `ray_worker`. A worker that cannot be put under its limit runs nothing: its
+    actor's error (for a task: the log) has the line that says why.
+
+    Args:
+        num_gpus: of GPUs: `0.25` is a limit of a quarter of whichever card Ray grants; a whole number: whole cards.
+        gpu_memory_gib: the limit in GiB, also asked of Ray as the resource `gpu_memory_gib`, which nodes have by
+            `ray start --resources='{"gpu_memory_gib": 16}'`. Alone on nodes of one GPU; where there are several, Ray
+            needs `num_gpus` beside it to choose one.
+        workload: what `ration ps` calls it, before the id.
+        tenant: who is charged.
+        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`, which starts
+            nothing where that daemon does not run.
+        runtime_env: Ray's, to which the start is added.
+        python: the nodes' interpreter; None: this one's path, or `python` where the environment has pip, uv or conda.
+
+    Raises:
+        ValueError: no size, or not one that Ray can place; a runtime_env with a py_executable of its own.
+    """
+    if num_gpus is None and gpu_memory_gib is None:
+        raise ValueError("a limit is num_gpus=0.25, a share of a GPU, or gpu_memory_gib=4")
+    if num_gpus is not None and not (0 < num_gpus <= 1 or num_gpus > 1 and num_gpus == int(num_gpus)):
+        raise ValueError(f"num_gpus is a share of a GPU up to 1, or a whole number of GPUs, not {num_gpus!r}")
+    if gpu_memory_gib is not None and not 0 < gpu_memory_gib < float("inf"):
+        raise ValueError(f"gpu_memory_gib is a number of GiB above 0, not {gpu_memory_gib!r}")
+    environment = dict(runtime_env or {})
+    if "py_executable" in environment:
+        raise ValueError("runtime_env has a py_executable, which ration.ray sets itself; give the interpreter as python=")
+    share = f"{num_gpus * 100:.12g}%" if num_gpus is not None and num_gpus < 1 else "max"
+    limit = share if gpu_memory_gib is None else f"{int(gpu_memory_gib * 1024)}MiB"
+    own = "python" if environment.keys() & {"pip", "uv", "conda"} else sys.executable
+    options = ["--limit", limit, *(["--tenant", tenant] if tenant else []), *run]
+    kind = "one-gpu" if num_gpus is None else "any"
+    environment["py_executable"] = shlex.join([python or own, "-c", _START, "start", kind, workload, *options, "--"])
+    asked: Dict[str, Any] = {"num_gpus": _SMALLEST if num_gpus is None else num_gpus, "runtime_env": environment}
+    if gpu_memory_gib is not None:
+        asked["resources"] = {"gpu_memory_gib": gpu_memory_gib}
+    return asked
+
+
+def remote(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: Optional[str] = None,
+           tenant: Optional[str] = None, run: Sequence[str] = (), runtime_env: Optional[Dict[str, Any]] = None,
+           python: Optional[str] = None, **options: Any) -> Callable[[Any], Any]:
+    """`ray.remote` for a class or function whose workers are under a limit: see limited(). Named after it in `ration ps`.
+
+    Args:
+        options: any other option of `ray.remote`.
+
+    Raises:
+        ImportError: Ray is not installed.
+        ValueError: as limited().
+    """
+    ray = _ray()
+
+    def decorate(target: Any) -> Any:
+        asked = limited(num_gpus, gpu_memory_gib, workload=workload or target.__name__, tenant=tenant, run=run,
+                        runtime_env=runtime_env, python=python)
+        resources = {**(options.get("resources") or {}), **asked.get("resources", {})}
+        return ray.remote(**{**options, **asked, "resources": resources})(target)
+
+    return decorate
+
+
+def _ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415  (Ray's: this module is ration.ray)
+    except ImportError as missing:
+        raise ImportError("ration.ray needs Ray: pip install ray") from missing
+    return ray
+
+
+# ------------------------------------------------------------------------------------------------- how a worker is started
+
+
+def _start(kind: str, workload: str, *words: str) -> NoReturn:
+    """Becomes `ration run`. A process of its own waits until the worker has started, or says in its place why it has not."""
+    end = words.index("--")
+    options, worker = words[:end], words[end + 1:]
+    node, own = _after(worker, "--node-id"), _after(worker, "--worker-id")
+    labels = [f"--label={key}={value}" for key, value in (("ray_job", os.environ.get("RAY_JOB_ID")), ("ray_node", node),
+                                                          ("ray_worker", own)) if value]
+    name = re.sub(r"[^\w.-]", "_", workload, flags=re.ASCII)[:50]
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native/bin/ration")
+    program = beside if os.path.exists(beside) else shutil.which("ration")
+    told, tell = os.pipe()
+    errors = os.dup(2)
+    with tempfile.TemporaryFile() as problems:
+        child = os.fork()
+        if child == 0:
+            if os.fork() != 0:
+                os._exit(0)
+            os.close(tell)
+            if os.read(told, 1):
+                os._exit(0)
+            text = os.pread(problems.fileno(), 4096, 0).decode(errors="replace")
+            os.execv(sys.executable, [sys.executable, __file__, "explain", " ".join(text.split()), *worker])
+        os.waitpid(child, 0)
+        for passed in (tell, errors):
+            os.set_inheritable(passed, True)
+        os.dup2(problems.fileno(), 2)
+        if program is None:
+            sys.exit("ration is not installed on this node: it is neither beside its Python package nor in the PATH of Ray")
+        os.execv(program, [program, "run", "--name", f"{name}-{own[:8]}", "--summary", "never", *labels, *options, "--",
+                           sys.executable, __file__, "become", kind, str(tell), str(errors), *worker])
+
+
+def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
+    """Under the limit: becomes the worker."""
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if kind == "one-gpu" and len(gpus) > 1:
+        sys.exit(f"this node has {len(gpus)} GPUs, and gpu_memory_gib alone does not let Ray choose one: give num_gpus, too.")
+    os.write(int(tell), b"1")
+    os.close(int(tell))
+    os.dup2(int(errors), 2)
+    os.close(int(errors))
+    os.execv(sys.executable, [sys.executable, *worker])
+
+
+def _explain(text: str, script: str, *arguments: str) -> None:
+    """A worker that says why it runs nothing: Ray tries for ever to start one that ends before it has registered."""
+    import runpy
+    import time
+    import types
+
+    sys.path[0] = os.path.dirname(script)
+    from ray._private import ray_constants, worker
+
+    def end() -> NoReturn:
+        worker.global_worker.core_worker.drain_and_exit_worker("system", f"not started without its limit: {text}")
+        time.sleep(_TOLD)  # and never back: what follows runs tasks
+        os._exit(1)
+
+    module = types.ModuleType("ration_explains")
+    module.end = end  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = "ration_explains.end"
+    sys.argv = [script, *arguments]
+    runpy.run_path(script, run_name="__main__")
+
+
+def _after(words: Sequence[str], option: str) -> str:
+    """The value of an option, as two words or as one with `=`."""
+    for word, following in zip(words, [*words[1:], ""]):
+        if word == option:
+            return following
+        if word.startswith(option + "="):
+            return word[len(option) + 1:]
+    return ""
+
+
+if __name__ == "__main__":
+    _STEPS: Dict[str, Callable[..., None]] = {"start": _start, "become": _become, "explain": _explain}
+    _STEPS[sys.argv[1]](*sys.argv[2:])
