@@ -1,6 +1,7 @@
 """The command `ration`: where it is, what it answers, and names that it takes."""
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import pathlib
@@ -34,8 +35,11 @@ def text_of(size: str) -> str:
 
 
 def name_of(text: str, ending: str = "") -> str:
-    """A name of a workload or tenant from any text; what no name may have becomes a hyphen. `ending` makes it the only one."""
+    """A name of a workload or tenant from any text: what no name may have becomes a hyphen. `ending` tells it from others;
+    without one a name that had to be changed ends in letters of its own, so that two users never become one."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "notebook"
+    if not ending and (name != text or len(name) > LONGEST_NAME):
+        ending = hashlib.sha256(text.encode()).hexdigest()[:6]
     ending = "-" + ending if ending else ""
     return name[:LONGEST_NAME - len(ending)] + ending
 
