@@ -122,6 +122,7 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
     # Not a hook: where this is lost (`c.Spawner.environment = ...` further down), no server starts.
     c.Spawner.environment.update({**{name: value for name, value in os.environ.items() if name.startswith("RATION_")},
                                   "RATION_JUPYTER_LIMIT": servers.limit_of, "RATION_JUPYTER_TENANT": servers.tenant_of})
+    c.LocalProcessSpawner.interrupt_timeout = 1  # `ration run` leaves SIGINT to terminals: the SIGTERM that follows ends the server
     if len(servers.sizes) > 1:
         c.Spawner.options_form = servers.form
         c.Spawner.options_from_form = servers.options_from_form

@@ -46,7 +46,7 @@ class Status:
             return None
         if self._denials.get(name, (0, None))[0] != count:
             told = _ask("why", row["workload"])
-            self._denials[name] = (count, {key: told.get(key) or "" for key in ("denial", "text", "fix")})
+            self._denials[name] = (count, {key: told.get(key) or "" for key in ("denial", "text", "not_because", "fix")})
         return self._denials[name][1]
 
     def of(self, kernels: List[str]) -> List[Dict[str, Any]]:

@@ -26,7 +26,7 @@
   }
 
   async function plugin() {
-    const [{ IStatusBar }, { INotebookTracker }, { Widget }, { Notification }, { ServerConnection }, { URLExt }] = await Promise.all(
+    const [{ IStatusBar }, { INotebookTracker }, { Widget }, { Dialog, Notification, showDialog }, { ServerConnection }, { URLExt }] = await Promise.all(
       ['@jupyterlab/statusbar', '@jupyterlab/notebook', '@lumino/widgets', '@jupyterlab/apputils', '@jupyterlab/services',
         '@jupyterlab/coreutils'].map(module));
     return {
@@ -38,11 +38,23 @@
       activate: (app, bar, notebooks) => {
         const item = new Widget();
         item.addClass('ration-status');
-        item.node.style.padding = '0 8px';
+        Object.assign(item.node.style, { padding: '0 8px', display: 'flex', alignItems: 'center', height: '100%' });
         bar.registerStatusItem('ration-jupyter:status', { item, align: 'right', rank: 50, isActive: () => item.node.textContent !== '' });
         const settings = ServerConnection.makeSettings();
         const told = new Map();  // by workload and GPU, how many of its denials were told
         let first = true;
+
+        function explain(denial) {
+          const body = new Widget();
+          for (const line of [`${denial.text}.`, denial.not_because && `Not because ${denial.not_because}.`, denial.fix]) {
+            if (!line) continue;
+            const paragraph = document.createElement(line === denial.fix ? 'pre' : 'p');
+            paragraph.textContent = line;
+            body.node.appendChild(paragraph);
+          }
+          body.addClass('ration-denial');
+          showDialog({ title: 'GPU memory was denied', body, buttons: [Dialog.okButton()] });
+        }
 
         function notify(row) {
           const key = `${row.workload}/${row.gpu}`;
@@ -50,8 +62,10 @@
           told.set(key, row.denials);
           // What was denied before this page was opened is no news.
           if (!fresh || first || !row.denial) return;
-          const fix = row.denial.fix ? `\n${row.denial.fix}` : '';
-          Notification.error(`GPU memory was denied. ${row.denial.text}${fix}`, { autoClose: false });
+          // A notification shows 140 letters; all of it is behind its button.
+          Notification.error(`GPU: ${row.denial.text}`, {
+            autoClose: false, actions: [{ label: 'What helps', displayType: 'accent', callback: (event) => { event.preventDefault(); explain(row.denial); } }],
+          });
         }
 
         function draw(answer) {
