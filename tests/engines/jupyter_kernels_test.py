@@ -127,6 +127,15 @@ class Kernels(JupyterCase):
         kernel.manager.shutdown_kernel(now=True)
         self.assertEqual(self.rows(), {})
 
+    def test_the_magic_shows_what_the_status_bar_shows(self):
+        self.install()
+        kernel = Kernel(self, "ration-4gib")
+        self.assertEqual(kernel.cell(CELL, "print(take(1200), take(3500))"), "0 2")
+        said = kernel.cell("%load_ext ration", "%ration")
+        name, = self.rows()
+        self.assertIn(f"GPU 0  1.2 / 4.0 GiB  {name}\n", said)
+        self.assertIn(f"{name} was denied 3.42 GiB: it held 1.23 GiB of its limit 4.00 GiB\n  ration set {NODE} {name} --limit", said)
+
     def test_two_of_one_notebook(self):
         self.install()
         kernels = [Kernel(self, "ration-4gib") for _ in range(2)]
