@@ -31,7 +31,7 @@ def _gib(number: int) -> str:
     return f"{number / (1 << 30):.1f} GiB"
 
 
-def _refused(code: int, text: str) -> HTTPError:
+def _rejected(code: int, text: str) -> HTTPError:
     error = HTTPError(code, text.replace("%", "%%"))
     error.jupyterhub_message = text  # type: ignore[attr-defined]  (what the page of the hub shows)
     return error
@@ -66,7 +66,7 @@ class Servers:
         offered = self.offered(spawner)
         chosen = (spawner.user_options or {}).get("limit", offered[0])
         if chosen not in offered:
-            raise _refused(400, f"{str(chosen)[:40]} of GPU memory is not offered here: {', '.join(offered)}")
+            raise _rejected(400, f"{str(chosen)[:40]} of GPU memory is not offered here: {', '.join(offered)}")
         return chosen
 
     def form(self, spawner: Any) -> str:
@@ -92,7 +92,7 @@ class Servers:
             try:
                 await asyncio.get_running_loop().run_in_executor(None, kernels.check, command)
             except RuntimeError as error:
-                raise _refused(503, f"This server does not start, as its GPU memory cannot be limited. {error}") from error
+                raise _rejected(503, f"This server does not start, as its GPU memory cannot be limited. {error}") from error
         return pre_spawn
 
 
