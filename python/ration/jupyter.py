@@ -19,12 +19,28 @@ def restart(start: Callable[[], None]) -> None:
     start()
 
 
+_status: Any = None
+
+
+def show_workload() -> None:
+    """Use, limit and the newest denial, as the status bar of JupyterLab shows them."""
+    global _status
+    try:
+        from ration_jupyter import status
+        _status = _status or status.Status()
+        for row in _status.of():
+            print(status.text(row))
+    except (ImportError, OSError, RuntimeError):  # the command is not there: what the frameworks hold is still told
+        pass
+
+
 def register(shell: Any) -> None:
     """Adds `%ration` (what is held), `%ration limit 4GiB`, `%ration restart [4GiB]` and `%%ration_guard 2GiB`."""
 
     def ration(line: str) -> None:
         words = line.split()
         if not words:
+            show_workload()
             log_memory_usage(sys.stdout)
         elif len(words) == 2 and words[0] == "limit":
             limit(words[1])

@@ -27,7 +27,7 @@ def texts():
         yield from ((path, text) for text in literals(path))
     for path in sorted(SOURCE.glob("web/src/text/*.ts")):
         yield from ((path, text) for text in literals(path))
-    whole = ["docs/*.md", "docs/scenarios/*.md", "python/*.md", "python/ration/**/*.py", "include/ration/*", "examples/**/*.md", "sim/*.md", "share/ration/**/*.*"]
+    whole = ["docs/**/*.md", "python/*.md", "python/ration*/**/*.py", "include/ration/*", "examples/**/*.md", "sim/*.md", "share/ration/**/*.*"]
     for path in sorted(path for pattern in whole for path in SOURCE.glob(pattern) if path.is_file() and path.name not in ("glossary.md", "benchmarks.md")):
         yield from ((path, line) for line in path.read_text().splitlines())
 

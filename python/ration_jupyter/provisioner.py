@@ -1,0 +1,28 @@
+"""How Jupyter starts a kernel of ration's: named after its notebook, and not at all where its limit would not hold."""
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Dict
+
+from jupyter_client.provisioning import LocalProvisioner
+
+from . import kernels, program
+
+
+class RationProvisioner(LocalProvisioner):
+    """The kernelspec's `ration run`, with a name and the label `kernel`, by which the status finds it again."""
+
+    async def pre_launch(self, **kwargs: Any) -> Dict[str, Any]:
+        kwargs = await super().pre_launch(**kwargs)
+        command = list(kwargs["cmd"])
+        if "run" not in command or "--" not in command or not program.has(command, "--limit"):
+            raise RuntimeError(f"this kernel's command is not 'ration run --limit SIZE -- PROGRAM', but: {' '.join(command)}")
+        notebook = (kwargs.get("env") or {}).get("JPY_SESSION_NAME") or "notebook"
+        kernel = str(self.kernel_id)
+        added = ["--label", f"kernel={kernel}"]
+        if not program.has(command, "--name"):
+            added += ["--name", program.name_of(notebook.rsplit("/", 1)[-1], kernel[:8])]
+        kwargs["cmd"] = program.with_options(command, *added)
+        # Raised here, it is what the front end shows; said by `ration run` itself it would stand in a log.
+        await asyncio.get_running_loop().run_in_executor(None, kernels.check, kwargs["cmd"])
+        return kwargs
