@@ -199,7 +199,7 @@ def main():
     span = 3 if QUICK else 15
     with tempfile.TemporaryDirectory() as folder:
         daemon = Daemon(folder)
-        pattern = daemon.ration("run", NODE, "--name", "pattern", "--limit", "2GiB", "--", BIN / "ration-workload", "hold", "64MiB")
+        pattern = daemon.ration("run", NODE, "--gpu", "0", "--name", "pattern", "--limit", "2GiB", "--", BIN / "ration-workload", "hold", "64MiB")
         pattern.stdout.readline()
         rows.append(("denial to `events -f`, worst of 10", f"{1000 * denial_latencies(daemon, 10):.0f} ms", "1000 ms"))
         copy_books(daemon, 99, 5, 1000)

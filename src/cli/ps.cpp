@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -142,6 +143,10 @@ void print_queue(const Session& session, const json& queue) {
 void print_other_nodes(const Session& session, const json& devices, const json& rows) {
   const auto store = session.store();
   if (!store) return;
+  std::set<std::string> shown_nodes;
+  for (const json& row : rows) shown_nodes.insert(row.value("simulation", ""));
+  const std::set<std::string> nodes = store->simulations();
+  if (std::includes(shown_nodes.begin(), shown_nodes.end(), nodes.begin(), nodes.end())) return;
   std::map<std::string, int> workloads;  // by simulated node
   for (const auto& stored : store->list()) {
     const ledger::BookSnapshot& book = stored.contents;
@@ -149,9 +154,7 @@ void print_other_nodes(const Session& session, const json& devices, const json& 
       return std::any_of(devices.begin(), devices.end(),
                          [&](const json& device) { return machine::is_uuid(device.at("uuid"), account.device); });
     });
-    const bool shown = of_shown_device || std::any_of(rows.begin(), rows.end(), [&](const json& row) {
-                         return row.value("simulation", "") == book.simulation;
-                       });
+    const bool shown = of_shown_device || shown_nodes.contains(book.simulation);
     if (stored.live && !shown && !book.simulation.empty()) ++workloads[book.simulation];
   }
   for (const auto& [simulation, count] : workloads)

@@ -139,6 +139,20 @@ std::vector<std::pair<std::string, std::string>> Store::damaged() const {
   return files;
 }
 
+std::set<std::string> Store::simulations() const {
+  std::set<std::string> all;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
+    const FileDescriptor file{::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+    char simulation[sizeof BookHeader::simulation];
+    const ssize_t length =
+        file ? ::pread(file.get(), simulation, sizeof simulation, offsetof(BookHeader, simulation)) : 0;
+    if (length == sizeof simulation && simulation[0] != '\0')
+      all.emplace(simulation, ::strnlen(simulation, sizeof simulation));
+  }
+  return all;
+}
+
 std::vector<ForeignBook> Store::of_other_versions() const {
   std::vector<ForeignBook> books;
   std::error_code error;

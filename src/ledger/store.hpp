@@ -3,6 +3,7 @@
 // start.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ class Store {
   [[nodiscard]] Result<std::uint64_t> next_run() const;
   /// Every sound book, the newest run last; ended ones beyond the newest 32 are removed.
   [[nodiscard]] std::vector<StoredBook> list() const;
+  /// The simulated nodes that books here are of, ended ones too: far quicker than list(), as it reads the beginnings
+  /// alone.
+  [[nodiscard]] std::set<std::string> simulations() const;
   /// Books that another version of ration wrote.
   [[nodiscard]] std::vector<ForeignBook> of_other_versions() const;
   /// Other files among the books that cannot be read as one, with the reason.
