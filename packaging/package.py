@@ -132,7 +132,7 @@ def stage(architecture, build, program):
     (root / "README.md").write_text(readme())
     documents = root / "share/doc/ration"
     for name in ("docs", "examples"):
-        shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs"))
+        shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "mkdocs.yml"))
     for name in ("python", "sim"):
         copy(SOURCE / name / "README.md", documents / name / "README.md")
     licences(architecture, documents / "licences")
