@@ -135,6 +135,10 @@ def stage(architecture, build, program):
         shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "mkdocs.yml"))
     for name in ("python", "sim"):
         copy(SOURCE / name / "README.md", documents / name / "README.md")
+    if not (BUILD / "docs/site/index.html").exists():
+        sys.stderr.write("the documentation's pages are missing: ./dev docs\n")
+        sys.exit(CANNOT_BE_HAD)
+    shutil.copytree(BUILD / "docs/site", documents / "site")
     licences(architecture, documents / "licences")
     run(program, "manual", root / "share/man")
     for shell, place in (("bash", "bash-completion/completions/ration"), ("zsh", "zsh/site-functions/_ration"), ("fish", "fish/vendor_completions.d/ration.fish")):
@@ -161,6 +165,9 @@ def components(architecture):
     wanted = json.loads((SOURCE / "web/package.json").read_text())["dependencies"]
     for name, version in sorted(wanted.items()):
         yield name, version, "MIT", f"https://www.npmjs.com/package/{name}", SOURCE / "web/node_modules" / name / "LICENSE"
+    (theme,) = (BUILD / "docs/tools/lib").glob("python3*/site-packages/mkdocs_material-[0-9]*.dist-info")
+    version = re.search(r"-([0-9.]+)\.dist-info", theme.name)[1]
+    yield "Material for MkDocs", version, "MIT", "https://squidfunk.github.io/mkdocs-material/", theme / "licenses/LICENSE"
 
 
 def licences(architecture, folder):

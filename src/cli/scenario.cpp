@@ -11,6 +11,7 @@
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "cli/session.hpp"
 #include "config/configuration.hpp"
 
 namespace ration::cli {
@@ -21,10 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kOwnTables[] = {"scenario", "program", "command", "moment"};
 constexpr int kMaxCopies = 64;
 
-fs::path scenario_folder() {
-  std::error_code error;
-  return fs::canonical("/proc/self/exe", error).parent_path().parent_path() / "share" / "ration" / "scenarios";
-}
+fs::path scenario_folder() { return share_folder() + "/ration/scenarios"; }
 
 bool is_own(const std::string& table) {
   return std::find(std::begin(kOwnTables), std::end(kOwnTables), table) != std::end(kOwnTables);

@@ -133,6 +133,7 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   const auto context = context_elsewhere(session, *store);
   if (!context) return tl::unexpected(context.error());
   daemon.command_options = command_options(*context);
+  daemon.documentation = share_folder() + "/doc/ration/site";
   allow_many_descriptors();
   auto started = node::Daemon::start(std::move(daemon));
   if (!started) return tl::unexpected(started.error());

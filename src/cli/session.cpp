@@ -181,6 +181,11 @@ Result<std::string> library_folder(const std::string& kind) {
               "Install the whole package again.", 125);
 }
 
+std::string share_folder() {
+  std::error_code error;
+  return std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path() / "share";
+}
+
 std::string companion(const std::string& name) {
   std::error_code error;
   return std::filesystem::canonical("/proc/self/exe", error).parent_path() / name;

@@ -83,6 +83,8 @@ class Table {
 
 /// Folder of the guard (`shim`) or the simulator (`sim`), beside this program. E1406.
 [[nodiscard]] Result<std::string> library_folder(const std::string& kind);
+/// What comes with the programs, as files: `share`, beside their folder.
+[[nodiscard]] std::string share_folder();
 /// A program that comes with ration, beside this one.
 [[nodiscard]] std::string companion(const std::string& name);
 

@@ -80,6 +80,12 @@ class ConsistencyCheck {
   void check_idle(const Idle& idle) {
     if (!idle.after.value && !idle.action.origin.is_default())
       wrong(idle.action.origin, "idle needs after", "idle = { after = \"30m\", action = \"trim\" }");
+    if (!idle.suspend_after.value) return;
+    if (!idle.after.value || idle.action.value == IdleAction::kSuspend ||
+        *idle.suspend_after.value <= *idle.after.value)
+      wrong(idle.suspend_after.origin,
+            "suspend_after is the second step: it comes later than after, and action is another",
+            "idle = { after = \"30m\", action = \"trim\", suspend_after = \"2h\" }");
   }
 
   void check_schedule(const Schedule& schedule) {

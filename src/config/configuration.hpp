@@ -82,6 +82,7 @@ struct Idle {
   Sourced<std::optional<std::chrono::nanoseconds>> after;  ///< not set: never
   Sourced<double> below;                                   ///< per cent of activity
   Sourced<IdleAction> action;
+  Sourced<std::optional<std::chrono::nanoseconds>> suspend_after;  ///< not set: never, unless action says so
 };
 
 struct Policy {

@@ -119,6 +119,8 @@ std::vector<Key> policy_keys() {
               {"idle.action", field<kOneOf<IdleAction>, &Policy::idle, &Idle::action>, "report",
                "It is shown; asked to give memory back; stopped, with its memory moved to the host.", "\"trim\"",
                one_of("report", "trim", "suspend")},
+              {"idle.suspend_after", field<kDuration, &Policy::idle, &Idle::suspend_after>, "",
+               "Still idle after so long, it is suspended.", "\"2h\""},
           });
 }
 

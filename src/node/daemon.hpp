@@ -29,6 +29,7 @@ struct DaemonOptions {
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< of books, and whose they are
   /// Given the daemon's socket. Empty: engines are told of nothing.
   std::function<PublishDevices(const std::string& socket)> publish_devices;
+  std::string documentation;       ///< folder of its pages; may be missing
   CommandOptions command_options;  ///< of the commands in its answers: how a terminal elsewhere finds this daemon
 };
 
@@ -64,6 +65,7 @@ class Daemon final : private ApiHost {
   Leases& leases() override { return leases_; }
   Recorder& recorder() override { return recorder_; }
   const CommandOptions& command_options() override { return options_.command_options; }
+  std::string documentation() override { return options_.documentation; }
   void record(Events events) override { publish(std::move(events)); }
   void tick_now() override { tick(); }
   void tick_if_stale() override;

@@ -197,6 +197,7 @@ export function App() {
       <footer class="foot">
         <Settings />
         <button type="button" class="quiet" onClick={() => setHelp(true)}>{t("keys.title")} <kbd>?</kbd></button>
+        <a href="/docs">{t("foot.documentation")}</a>
         <span class="faint">ration {version}</span>
       </footer>
       <Announcer />

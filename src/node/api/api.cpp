@@ -46,6 +46,7 @@ Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::
   install_reports();
   install_plan();
   install_pages();
+  install_documentation(host_.documentation());
 }
 
 void Api::publish_snapshot() {

@@ -33,6 +33,8 @@ class ApiHost : public NodeHost {
   virtual Recorder& recorder() = 0;
   /// Of commands that are about this daemon.
   virtual const CommandOptions& command_options() = 0;
+  /// Folder of the documentation's pages; may be missing.
+  virtual std::string documentation() = 0;
   /// Something is about to change: the next tick comes at the quicker rate.
   virtual void tick_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
@@ -69,6 +71,7 @@ class Api {
   void install_reports();
   void install_plan();
   void install_pages();
+  void install_documentation(const std::string& folder);
 
   [[nodiscard]] Health health();
   [[nodiscard]] nlohmann::json schedules();

@@ -5,6 +5,8 @@
 #include "base/units.hpp"
 #include "history/export/cells.hpp"
 #include "http/asset.hpp"
+#include "http/problem.hpp"
+#include "http/static_folder.hpp"
 #include "node/api/api.hpp"
 #include "node/api/web_assets.hpp"
 
@@ -18,8 +20,13 @@ constexpr const char* kPolicy =
     "default-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-void protect(Response& response) {
-  response.headers.emplace_back("Content-Security-Policy", kPolicy);
+/// The documentation's own pages begin with scripts in them; nothing in them comes from a request.
+constexpr const char* kDocumentationPolicy =
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+void protect(Response& response, const char* policy = kPolicy) {
+  response.headers.emplace_back("Content-Security-Policy", policy);
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   response.headers.emplace_back("Referrer-Policy", "no-referrer");
 }
@@ -76,6 +83,29 @@ void Api::install_pages() {
       return response;
     });
   }
+}
+
+void Api::install_documentation(const std::string& folder) {
+  const auto pages = std::make_shared<const http::StaticFolder>(folder);
+  const auto serve = [pages](const Request& request) {
+    const auto rest = request.captures.find("path");
+    const std::string path = rest == request.captures.end() ? "" : rest->second;
+    Response response;
+    if (pages->empty()) {
+      response = http::problem({"E1511", "the documentation is not installed as pages",
+                                "Install ration's package, or make them: ./dev docs", 2},
+                               404);
+    } else if (path.empty()) {  // links between pages are relative
+      response.status = 307;
+      response.headers.emplace_back("Location", "/docs/index.html");
+    } else {
+      response = pages->serve(path, request);
+    }
+    protect(response, kDocumentationPolicy);
+    return response;
+  };
+  server_.route("GET", "/docs", serve);
+  server_.route("GET", "/docs/{path...}", serve);
 }
 
 }  // namespace ration::node

@@ -9,13 +9,17 @@ namespace ration::node {
 
 namespace {
 
+// Its `after` is set.
 IdlePolicy to_policy(const config::Idle& idle) {
+  const auto step = [](const auto& after, IdleAction action) {
+    return IdleStep{static_cast<std::uint64_t>(after.value->count()), action};
+  };
   IdlePolicy result;
-  result.after_ns = static_cast<std::uint64_t>(idle.after.value->count());
   result.below_percent = static_cast<int>(idle.below.value);
-  result.action = idle.action.value == config::IdleAction::kSuspend ? IdleAction::kSuspend
-                  : idle.action.value == config::IdleAction::kTrim  ? IdleAction::kTrim
-                                                                    : IdleAction::kReport;
+  result.steps.push_back(step(idle.after, idle.action.value == config::IdleAction::kSuspend ? IdleAction::kSuspend
+                                          : idle.action.value == config::IdleAction::kTrim  ? IdleAction::kTrim
+                                                                                            : IdleAction::kReport));
+  if (idle.suspend_after.value) result.steps.push_back(step(idle.suspend_after, IdleAction::kSuspend));
   return result;
 }
 
@@ -61,8 +65,8 @@ void IdleRule::run(NodeState& state, Events& events) {
     const auto decision =
         idle_.decide({path, sum(workload.used), active_ns, utilisation_of(state, workload)}, rule, state.now_ns);
     // What it does while it rests is told from the second half of its rest on.
-    const bool rests = idle_.idle_ns(path, state.now_ns).value_or(0) * 2 >= rule.after_ns;
-    if (!rests || rule.action != IdleAction::kSuspend) {
+    const auto suspends_after = rule.suspends_after_ns();
+    if (!suspends_after || idle_.idle_ns(path, state.now_ns).value_or(0) * 2 < *suspends_after) {
       state.suspension.stop_watching(path);
     } else if (const auto processes = processes_of(state, workload)) {
       state.suspension.watch(path, *processes, state.now_ns);

@@ -1,13 +1,8 @@
 #include "node/rules/trims.hpp"
 
+#include "node/decisions/idle.hpp"
+
 namespace ration::node {
-
-namespace {
-
-/// How long a program has for giving back: its library looks ten times a second.
-constexpr std::uint64_t kTrimTime = 2'000'000'000;
-
-}  // namespace
 
 void TrimRule::run(NodeState& state, Events& events) {
   waits_ = false;

@@ -73,7 +73,7 @@ cuda::CUresult ShareCharge::deny(const char* function) const noexcept {
   const std::uint32_t share = share_now();
   const Amounts* amounts = amounts_of(share, account_);
   if (amounts == nullptr) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
-  char where[40];
+  char where[128];  // the book takes what fits
   std::snprintf(where, sizeof where, "%s in %s", function, shares[share].name);
   book().record_denial(account_, size_, ledger::DenialReason::kShare, where, ledger::kUnknownBytes, 0, {},
                        ledger::Book::Amount{Bytes{amounts->used.load()}, Bytes{amounts->limit.load()}});

@@ -26,6 +26,11 @@ def tearDownModule():
     scene.end()
 
 
+def documentation():
+    """Whether its pages are where the program under test looks for them: ./dev docs makes them."""
+    return (BIN.parent / "share/doc/ration/site/index.html").exists()
+
+
 def called():
     """Requests that together show every answer: method, path, body, headers, status."""
     big = {"bytes": 15 * GIB, "gpu": "auto", "wait": "1h", "command": "big", "priority": 1}
@@ -33,6 +38,8 @@ def called():
         ("GET", "/", None, {}, 200), ("GET", "/timeline", None, {}, 200), ("GET", "/map", None, {}, 200), ("GET", "/events", None, {}, 200),
         ("GET", "/tenants", None, {}, 200), ("GET", "/plan", None, {}, 200), ("GET", "/reports", None, {}, 200), ("GET", "/queue", None, {}, 200),
         ("GET", "/health", None, {}, 200), ("GET", "/workloads/train", None, {}, 200), ("GET", "/no-such-file.js", None, {}, 404),
+        ("GET", "/docs", None, {}, 307 if documentation() else 404), ("GET", "/docs/index.html", None, {}, 200 if documentation() else 404),
+        ("GET", "/docs/..%2f..%2fVERSION", None, {}, 404),
         ("GET", "/healthz", None, {}, 200), ("GET", "/readyz", None, {}, 200), ("GET", "/metrics", None, {}, 200),
         ("GET", "/openapi.json", None, {}, 200), ("GET", "/api/v1/openapi.json", None, {"Accept-Encoding": "identity;q=0"}, 406),
         ("GET", "/api/v1/openapi.json", None, {}, 200),

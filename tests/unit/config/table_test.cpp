@@ -32,7 +32,7 @@ std::string file_with(const Section& section, const Key& key) {
   if (title == "tenant") need("name", "name = \"a\"\n");
   if (title == "device") need("match", "match = \"*\"\n");
   if (title == "schedule") need("when", "when = \"1:00-2:00\"\n"), need("set.a", "set.a = \"1GiB\"\n");
-  if (name == "idle.action") text += "idle.after = \"1m\"\n";
+  if (name == "idle.action" || name == "idle.suspend_after") text += "idle.after = \"1m\"\n";
   text += name + " = " + key.example + "\n";
   return title == "schedule" ? text + "[[tenant]]\nname = \"a\"\n" : text;
 }
@@ -86,7 +86,7 @@ std::map<std::string, bool> fields(const Configuration& all) {
   FIELD(tenant.limit), FIELD(tenant.soft), FIELD(tenant.priority), FIELD(tenant.price);
   FIELD(policy.match.users), FIELD(policy.match.groups), FIELD(policy.match.cgroup), FIELD(policy.match.service);
   FIELD(policy.match.image), FIELD(policy.match.any), FIELD(policy.per), FIELD(policy.limit);
-  FIELD(policy.idle.after), FIELD(policy.idle.below), FIELD(policy.idle.action);
+  FIELD(policy.idle.after), FIELD(policy.idle.below), FIELD(policy.idle.action), FIELD(policy.idle.suspend_after);
   FIELD(schedule.when), FIELD(schedule.days);
   FIELD(alerts.rules), FIELD(alerts.webhook);
   FIELD(report.basis), FIELD(report.currency), FIELD(report.share_idle), FIELD(report.retention), FIELD(report.price);

@@ -158,12 +158,12 @@ class Hour {
   }
 
   void tick() {
+    const IdlePolicy policy{1, {{2 * kSecond, IdleAction::kSuspend}}};
     for (Notebook& notebook : notebooks_) {
       const bool here = notebook.does == Does::kWorks || notebook.does == Does::kRests || notebook.does == Does::kGrows;
       if (!here) continue;
       const std::uint64_t active = notebook.does == Does::kRests ? notebook.touched_ns : now_;
-      if (idle_.decide({notebook.id, notebook.used, active, 0}, {2 * kSecond, 1, IdleAction::kSuspend}, now_))
-        suspend(notebook);
+      if (idle_.decide({notebook.id, notebook.used, active, 0}, policy, now_)) suspend(notebook);
     }
     if (with_watch_) break_standstills();
     return_through_queue();

@@ -20,6 +20,7 @@ class NoDaemon final : public ApiHost {
   Leases& leases() override { throw std::logic_error("asked while the routes are installed"); }
   Recorder& recorder() override { throw std::logic_error("asked while the routes are installed"); }
   const CommandOptions& command_options() override { throw std::logic_error("asked while the routes are installed"); }
+  std::string documentation() override { return ""; }
   NodeState& state() override { throw std::logic_error("asked while the routes are installed"); }
   [[nodiscard]] const char* source() const override { return "sim"; }
   void record(Events) override {}
@@ -43,7 +44,10 @@ std::set<Route> installed() {
   std::set<Route> routes;
   // The names of the dashboard's files change with their content: they stand as one in the description.
   for (const auto& [method, pattern] : api.server().routes())
-    routes.emplace(method, files.count(pattern) == 0 ? pattern : "/{asset}");
+    routes.emplace(method, files.count(pattern) != 0 ? "/{asset}"
+                           : pattern == "/docs/{path...}"
+                               ? "/docs/{path}"  // OpenAPI has no word for the rest of a path
+                               : pattern);
   return routes;
 }
 

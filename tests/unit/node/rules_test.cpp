@@ -245,6 +245,24 @@ TEST_F(RulesTest, WhoIsIdleIsSuspendedAndComesBackWhenThereIsRoomForItAndAMargin
   EXPECT_EQ(told("resumed", 3), Texts{"nlp/train is back on its device"});
 }
 
+TEST_F(RulesTest, WhoIsIdleIsAskedToGiveBackAndSuspendedLater) {
+  start(
+      "[[policy]]\nmatch = { users = [\"*\"] }\n"
+      "idle = { after = \"10s\", action = \"trim\", suspend_after = \"30s\" }\n");
+  Program& train = run("train", 8_GiB);
+  ASSERT_TRUE(train.take(4_GiB));
+  driver_sees({{&train, 4_GiB}});
+  device_.utilisation = 0;
+  EXPECT_EQ(told("idle", 11).size(), 1U);
+  train.give_back(1_GiB);
+  driver_sees({{&train, 3_GiB}});
+  EXPECT_EQ(told("trimmed", 5), Texts{"nlp/train gave back 1.00 GiB of 4.00 GiB"});
+  EXPECT_EQ(told("idle", 9), Texts{}) << "what it gave back is no work, and the second step is not due";
+  EXPECT_FALSE(engine_->state().suspension.is_away(train.path));
+  for (int ticks = 0; ticks < 10 && !engine_->state().suspension.is_away(train.path); ++ticks) (void)tick();
+  EXPECT_TRUE(engine_->state().suspension.is_away(train.path));
+}
+
 TEST_F(RulesTest, WhoCannotBeSuspendedIsToldSoAndStays) {
   start(kSuspendIdle);
   Program& train = run("train", 8_GiB);

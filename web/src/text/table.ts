@@ -43,6 +43,7 @@ export const table = {
   "settings.light": ["Light", "浅色"],
   "settings.dark": ["Dark", "深色"],
   "settings.language": ["Language", "语言"],
+  "foot.documentation": ["Documentation", "文档"],
   "keys.title": ["Keys", "快捷键"],
   "keys.help": ["this list", "显示此列表"],
   "keys.filter": ["go to the filter", "转到筛选"],
