@@ -47,7 +47,7 @@ def main(folder):
 
         text = re.sub(r"^<!-- (?:needs|run by): .*-->\n", "", page.read_text())
         here.parent.mkdir(parents=True, exist_ok=True)
-        here.write_text(LINK.sub(follow, spaced(text)).replace("](docs/pictures/", "](pictures/"))
+        here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", "pictures/"))
     for picture in (SOURCE / "docs/pictures").glob("*.png"):
         (target / "pictures").mkdir(exist_ok=True)
         shutil.copy(picture, target / "pictures" / picture.name)
