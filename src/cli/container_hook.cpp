@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -76,7 +77,20 @@ Result<policy::Wish> wish_of(const std::string& device, const machine::Machine& 
   return wish;
 }
 
+/// Whether root here is root of the machine. In a rootless engine's user namespace it is the user who started it.
+bool is_machine_root() {
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t inside = 1, outside = 1;
+  return map >> inside >> outside && inside == 0 && outside == 0;
+}
+
 Result<int> start(const Session& session, const std::string& device, const engine::Container& container) {
+  if (!is_machine_root())
+    return fail("E1703",
+                fmt::format("container {} is a rootless one, and the machine's daemon gives devices to containers of "
+                            "root alone.",
+                            container.name),
+                "ration inject podman --without-cdi --limit 4GiB -- run IMAGE", 1);
   if (const std::string why = engine::why_not_held(container); !why.empty())
     return fail("E1702", fmt::format("container {} would not be held to its limit: {}.", container.name, why),
                 "Use an image with glibc 2.17 or newer: most that are not alpine or busybox.", 6);

@@ -15,10 +15,12 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string content_type_of(const std::string& path) {
-  static const std::map<std::string, std::string> kTypes = {
-      {".html", "text/html; charset=utf-8"}, {".css", "text/css; charset=utf-8"},
-      {".js", "text/javascript; charset=utf-8"}, {".json", "application/json"},
-      {".png", "image/png"}, {".svg", "image/svg+xml"}};
+  static const std::map<std::string, std::string> kTypes = {{".html", "text/html; charset=utf-8"},
+                                                            {".css", "text/css; charset=utf-8"},
+                                                            {".js", "text/javascript; charset=utf-8"},
+                                                            {".json", "application/json"},
+                                                            {".png", "image/png"},
+                                                            {".svg", "image/svg+xml"}};
   const auto found = kTypes.find(fs::path(path).extension().string());
   return found == kTypes.end() ? "application/octet-stream" : found->second;
 }
