@@ -2,18 +2,17 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
+import urllib.request
+import uuid
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("BUILD", SOURCE / "build/release"))
-RATION = str(BUILD / "bin/ration")
+from engine_case import LIBRARY, PATIENCE, RATION, SOURCE, environment_in, own_folder
+
 NODE = "--sim=T4:16GiB:context=64MiB"
-MIB, GIB = 1 << 20, 1 << 30
-PATIENCE = 120  # seconds until a condition that is polled counts as never
+TOKEN = "a-token-of-the-test"
 
 # Cells: the driver as any program finds it. `take` answers a request in MiB with the driver's code: 0, or 2 for no memory.
 CELL = """
@@ -23,39 +22,71 @@ def total():
     free, all_ = ctypes.c_size_t(), ctypes.c_size_t()
     assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(all_)) == 0
     return all_.value
+held = []
 def take(mib):
-    return driver.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(mib << 20))
+    block = ctypes.c_uint64()
+    status = driver.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(mib << 20))
+    held.extend([block] if status == 0 else [])
+    return status
+def give_back():
+    while held: assert driver.cuMemFree_v2(held.pop()) == 0
 context = ctypes.c_void_p()
 assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert driver.cuCtxSetCurrent(context) == 0
 """
 
 
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)  # the processors are for those it waits for
-    raise AssertionError("never: " + what)
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Notebook:
+    """A kernel through a server's own interface."""
+
+    def __init__(self, case, base, kernel):
+        import websocket
+        self.socket = websocket.create_connection(base.replace("http", "ws") + f"/kernels/{kernel}/channels",
+                                                  header=[f"Authorization: token {TOKEN}"], timeout=PATIENCE)
+        case.addCleanup(self.socket.close)
+
+    @classmethod
+    def of_user(cls, case, user):
+        """A new kernel in a user's server, through the hub's proxy."""
+        base = f"http://127.0.0.1:{case.port}/user/{user}/api"
+        return cls(case, base, case.http("POST", base + "/kernels", {"name": "python3"})["id"])
+
+    def cell(self, *lines):
+        request = uuid.uuid4().hex
+        self.socket.send(json.dumps({
+            "channel": "shell", "parent_header": {}, "metadata": {}, "buffers": [],
+            "header": {"msg_id": request, "msg_type": "execute_request", "username": "", "session": request, "version": "5.3", "date": ""},
+            "content": {"code": "\n".join(lines), "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}}))
+        told = []
+        while True:
+            message = json.loads(self.socket.recv())
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            content = message["content"]
+            told.append(content.get("text") or content.get("evalue") or "")
+            if content.get("execution_state") == "idle":
+                return "".join(told).strip()
 
 
 class JupyterCase(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ration-jupyter-", ignore_cleanup_errors=True)
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        own = {key: value for key, value in os.environ.items()
-               if not key.startswith(("RATION_", "LD_", "PYTHON", "JUPYTER", "JPY_", "CUDA_"))}
+        self.folder = own_folder(self)
+        own = {key: value for key, value in environment_in(self.folder).items() if not key.startswith(("LD_", "PYTHON", "JUPYTER", "JPY_"))}
         self.environment = dict(
-            own, HOME=folder.name, RATION_RUNTIME_DIR=str(self.folder / "run"), RATION_SIM_DIR=str(self.folder / "run"),
-            RATION_CONFIG=str(self.folder / "ration.toml"), RATION_PROGRAM=RATION, RATION_LIBRARY=str(BUILD / "lib/libration.so.1"),
-            PYTHONPATH=f"{self.installed()}:{SOURCE / 'python'}", PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8",
-            PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+            own, RATION_PROGRAM=RATION, RATION_LIBRARY=LIBRARY, PYTHONPATH=f"{self.installed()}:{SOURCE / 'python'}",
+            PYTHONDONTWRITEBYTECODE="1", PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
             **{f"JUPYTER_{kind}_DIR": str(self.folder / kind.lower()) for kind in ("DATA", "RUNTIME", "CONFIG")},
             IPYTHONDIR=str(self.folder / "ipython"))
-        (self.folder / "run").mkdir()
         (self.folder / "ration.toml").write_text("")
 
     def installed(self):
@@ -76,14 +107,13 @@ class JupyterCase(unittest.TestCase):
         return subprocess.run([sys.executable, "-m", "ration_jupyter", *arguments], env={**self.environment, **environment},
                               capture_output=True, text=True, timeout=PATIENCE)
 
+    def http(self, method, url, body=None):
+        request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": f"token {TOKEN}", "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.loads(answer.read() or b"null")
+
     def rows(self):
         done = self.ration("ps", NODE, "-o", "json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return {row["workload"]: row for row in json.loads(done.stdout)["data"] if row["governed"]}
-
-
-def main():
-    """`python3 NAME_test.py PYTHON` runs the tests by the Python that has Jupyter."""
-    if len(sys.argv) > 1 and os.access(sys.argv[1], os.X_OK):
-        os.execv(sys.argv[1], [sys.argv[1], "-W", "ignore", os.path.abspath(sys.argv[0]), *sys.argv[2:]])
-    unittest.main()

@@ -1,11 +1,11 @@
-#!/usr/bin/env python3
 """JupyterHub: servers started over its interface, each held to its limit; more notebooks than memory."""
+import concurrent.futures
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -13,13 +13,11 @@ import time
 import unittest
 import urllib.error
 import urllib.request
-import uuid
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from jupyter_case import BUILD, CELL, GIB, NODE, PATIENCE, SOURCE, JupyterCase, main, until  # noqa: E402
+from engine_case import BUILD, GIB, PATIENCE, SOURCE, until
+from jupyter_case import CELL, NODE, TOKEN, JupyterCase, Notebook, free_ports
 
 PROXY = "configurable-http-proxy@5.3.0"
-TOKEN = "a-token-of-the-test"
 
 
 def proxy():
@@ -27,51 +25,14 @@ def proxy():
     folder = SOURCE / "build/engines/npm"
     program = pathlib.Path(os.environ.get("RATION_TEST_PROXY", folder / "node_modules/.bin/configurable-http-proxy"))
     if not program.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--silent", "--prefix", folder, PROXY], capture_output=True, timeout=300)
+        own = folder.with_name(f"npm-{os.getpid()}")  # another test file may be at it, too
+        own.mkdir(parents=True)
+        subprocess.run(["npm", "install", "--silent", "--prefix", own, PROXY], capture_output=True, timeout=300)
+        try:
+            own.rename(folder)
+        except OSError:
+            shutil.rmtree(own)
     return program if program.exists() else None
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-class Notebook:
-    """A kernel through a server's own interface."""
-
-    def __init__(self, case, base, kernel):
-        import websocket
-        self.socket = websocket.create_connection(base.replace("http", "ws") + f"/kernels/{kernel}/channels",
-                                                  header=[f"Authorization: token {TOKEN}"], timeout=PATIENCE)
-        case.addCleanup(self.socket.close)
-
-    @classmethod
-    def of_user(cls, case, user):
-        """A new kernel in a user's server, through the hub's proxy."""
-        base = f"http://127.0.0.1:{case.port}/user/{user}/api"
-        return cls(case, base, case.http("POST", base + "/kernels", {"name": "python3"})["id"])
-
-    def cell(self, *lines):
-        request = uuid.uuid4().hex
-        self.socket.send(json.dumps({
-            "channel": "shell", "parent_header": {}, "metadata": {}, "buffers": [],
-            "header": {"msg_id": request, "msg_type": "execute_request", "username": "", "session": request, "version": "5.3", "date": ""},
-            "content": {"code": "\n".join(lines), "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}}))
-        told = []
-        while True:
-            message = json.loads(self.socket.recv())
-            if message["parent_header"].get("msg_id") != request:
-                continue
-            content = message["content"]
-            told.append(content.get("text") or content.get("evalue") or "")
-            if content.get("execution_state") == "idle":
-                return "".join(told).strip()
 
 
 class HubCase(JupyterCase):
@@ -85,6 +46,7 @@ class HubCase(JupyterCase):
         command = proxy()
         if command is None:
             self.skipTest("configurable-http-proxy cannot be had from npm")
+        self.before_the_hub()
         self.port, hub, api = free_ports(3)
         (self.folder / "hub.py").write_text(f"""
 from ration_jupyter import hub
@@ -102,6 +64,7 @@ c.Spawner.args = ['--allow-root']
 c.Spawner.env_keep = ['PATH', 'PYTHONPATH', 'LC_ALL']
 c.Spawner.start_timeout = c.Spawner.http_timeout = {PATIENCE}
 hub.configure(c, {self.configure}, options={self.run_options!r})
+data, config = {str(self.folder / 'data')!r}, {str(self.folder / 'config')!r}
 {self.more}
 """)
         if self.policy:
@@ -120,6 +83,9 @@ hub.configure(c, {self.configure}, options={self.run_options!r})
                 return None
         until(up, "the hub answers")
 
+    def before_the_hub(self):
+        pass
+
     def daemon(self):
         (self.folder / "ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n' + self.policy)
         daemon = subprocess.Popen([BUILD / "bin/rationd", NODE, "--state", self.folder / "state", "--listen", "127.0.0.1:0"],
@@ -132,13 +98,6 @@ hub.configure(c, {self.configure}, options={self.run_options!r})
 
     def api(self, path):
         return f"http://127.0.0.1:{self.port}/hub/api{path}"
-
-    def http(self, method, url, body=None):
-        request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode(),
-                                         headers={"Authorization": f"token {TOKEN}", "Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            text = answer.read()
-        return json.loads(text) if text else None
 
     def user(self, name):
         try:
@@ -212,6 +171,29 @@ class TenantsOfTheDaemon(HubCase):
         self.assertEqual(self.rows()["jupyter-ada"]["tenant"], "nlp")
 
 
+class UnderLoad(HubCase):
+    """Three users who all take what they can get, on a GPU of 16 GiB that two of them could fill alone."""
+    configure = "limit='12GiB'"
+    policy = '[[tenant]]\nname = "ada"\nguarantee = "8GiB"\n[[tenant]]\nname = "bob"\nguarantee = "4GiB"\nlimit = "6GiB"\n[[tenant]]\nname = "eve"\nlimit = "2GiB"\n'
+    shares = {"ada": (8, 12), "bob": (4, 6), "eve": (0, 2)}  # GiB that are guaranteed, and the most there may be
+
+    def test_each_has_what_the_tenants_configuration_says(self):
+        for user in self.shares:
+            self.start_server(user)
+        notebooks = {user: Notebook.of_user(self, user) for user in self.shares}
+        for notebook in notebooks.values():
+            notebook.cell(CELL, "def fill():", "    taken = 0", "    while take(128) == 0: taken += 128", "    return taken + 64  # the context")
+        for order in (["ada", "bob", "eve"], ["eve", "bob", "ada"]):
+            with self.subTest(order), concurrent.futures.ThreadPoolExecutor() as together:
+                filled = [together.submit(notebooks[user].cell, "print(fill())") for user in order]
+                held = {user: int(each.result()) / 1024 for user, each in zip(order, filled)}
+                for user, (least, most) in self.shares.items():
+                    self.assertTrue(least - 0.125 <= held[user] <= most, f"{user}: {held}")
+                self.assertTrue(15.5 <= sum(held.values()) <= 16, f"nothing lies idle: {held}")
+            for notebook in notebooks.values():
+                notebook.cell("give_back()")
+
+
 class MoreNotebooksThanMemory(HubCase):
     """Twelve notebooks of 4 GiB on a GPU of 16 GiB, one of them busy at a time."""
     notebooks, rounds = 12, 3
@@ -255,4 +237,4 @@ class MoreNotebooksThanMemory(HubCase):
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`python -m ration_jupyter install`: a kernel under a limit, from the kernelspec to nothing being left."""
 import json
 import os
@@ -6,8 +5,8 @@ import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from jupyter_case import CELL, GIB, NODE, PATIENCE, RATION, JupyterCase, main, until  # noqa: E402
+from engine_case import GIB, PATIENCE, RATION
+from jupyter_case import CELL, NODE, JupyterCase
 
 
 class Kernel:
@@ -169,4 +168,4 @@ class Kernels(JupyterCase):
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main()

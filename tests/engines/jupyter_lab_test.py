@@ -1,78 +1,74 @@
-#!/usr/bin/env python3
-"""JupyterLab in a real browser: what a notebook holds in the status bar, a denial as a notification with its reason."""
-import base64
+"""JupyterLab in a real browser, alone and under JupyterHub: what a notebook holds in the status bar, a denial as a notification with its reason."""
 import json
-import os
-import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import unittest
-import urllib.request
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from jupyter_case import CELL, NODE, PATIENCE, RATION, SOURCE, JupyterCase, main, until  # noqa: E402
-from jupyter_hub_test import TOKEN, Notebook  # noqa: E402
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+from browser import BROWSER, Browser
+from engine_case import PATIENCE, RATION, SOURCE, until
+from jupyter_case import CELL, NODE, TOKEN, JupyterCase, Notebook, free_ports
+from jupyter_hub_test import HubCase
 
 
-class Browser:
-    """Chromium's own protocol, as far as it is needed here."""
+class InLab:
+    """A notebook that the browser shows and whose cells are run from outside."""
 
-    def __init__(self, case):
-        import websocket
-        profile = case.folder / "browser"
-        self.process = subprocess.Popen([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700", "--remote-debugging-port=0",
-                                         "--remote-allow-origins=*", f"--user-data-dir={profile}", "about:blank"],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-        case.addCleanup(lambda: (self.process.terminate(), self.process.wait()))
-        port = until(lambda: (profile / "DevToolsActivePort").exists() and (profile / "DevToolsActivePort").read_text().splitlines(), "the browser")[0]
-        pages = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/json"))
-        self.socket = websocket.create_connection(next(page for page in pages if page["type"] == "page")["webSocketDebuggerUrl"], timeout=PATIENCE)
-        case.addCleanup(self.socket.close)
-        self.number = 0
-
-    def ask(self, method, **parameters):
-        self.number += 1
-        self.socket.send(json.dumps({"id": self.number, "method": method, "params": parameters}))
-        while True:
-            answer = json.loads(self.socket.recv())
-            if answer.get("id") == self.number:
-                return answer.get("result", answer)
-
-    def text(self, selector):
-        """Of everything that matches, as it is seen."""
-        script = f"[...document.querySelectorAll({json.dumps(selector)})].map((each) => each.innerText).join(' | ')"
-        return self.ask("Runtime.evaluate", expression=script)["result"].get("value", "")
-
-    def picture(self, name):
-        folder = os.environ.get("RATION_TEST_PICTURES")
-        if folder:
-            pathlib.Path(folder, name).write_bytes(base64.b64decode(self.ask("Page.captureScreenshot")["data"]))
-
-
-@unittest.skipUnless(BROWSER, "there is no chromium")
-class Lab(JupyterCase):
-    governed = False
-
-    def setUp(self):
-        super().setUp()
+    def install_extension(self):
+        """As the wheel does, where every JupyterLab of the test finds it."""
         shutil.copytree(SOURCE / "python/ration_jupyter/labextension", self.folder / "data/labextensions/ration-jupyter")
         config = self.folder / "config/jupyter_server_config.d"
         config.mkdir(parents=True)
         shutil.copy(SOURCE / "python/ration_jupyter/jupyter-config/ration_jupyter.json", config)
-        done = self.module("install", "--limit", "4GiB", "--user", "--", NODE)
-        self.assertEqual(done.returncode, 0, done.stderr)
         settings = self.folder / "config/lab/user-settings/@jupyterlab/apputils-extension"
         settings.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+
+    def notebook(self, base, kernel):
+        content = {"cells": [], "metadata": {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}, "nbformat": 4,
+                   "nbformat_minor": 5}
+        self.http("PUT", base + "/api/contents/cats.ipynb", {"type": "notebook", "format": "json", "content": content})
+        session = self.http("POST", base + "/api/sessions",
+                            {"path": "cats.ipynb", "name": "cats.ipynb", "type": "notebook", "kernel": {"name": kernel}})
+        return Notebook(self, base + "/api", session["kernel"]["id"])
+
+    def seen(self, browser, selector, text):
+        until(lambda: text in browser.text(selector), f"{text} in {selector}: {browser.text(selector)!r} {browser.text('body')[:600]!r}")
+
+    def follows(self, browser, base, kernel, limit, workload):
+        """The page at `base`, while a cell takes memory and is denied more than `limit` GiB."""
+        notebook = self.notebook(base, kernel)
+        browser.open(f"{base}/lab/tree/cats.ipynb?token={TOKEN}")
+        self.seen(browser, ".ration-status", f"GPU 0.0 / {limit}.0 GiB")
+        self.assertEqual(notebook.cell(CELL, "print(take(1200))"), "0")
+        self.seen(browser, ".ration-status", f"GPU 1.2 / {limit}.0 GiB")
+        browser.picture(f"{workload}-holds.png")
+        self.assertEqual(notebook.cell("print(take(9000))"), "2")
+        self.seen(browser, ".Toastify__toast", "was denied")
+        said = browser.text(".Toastify__toast")
+        self.assertRegex(said, rf"{workload}\S* was denied 8.79 GiB: it held 1.2\d GiB of its limit {limit}.00 GiB")
+        until(lambda: browser.run("document.querySelector('.Toastify__toast').getBoundingClientRect().right <= innerWidth"), "all of it on the page")
+        browser.picture(f"{workload}-denied.png")
+        browser.run("document.querySelector('.Toastify__toast button.jp-toast-button, .Toastify__toast .jp-Button').click()")
+        self.seen(browser, ".ration-denial", "--limit")
+        self.assertIn("Not because the GPU was full", browser.text(".ration-denial"))
+        browser.picture(f"{workload}-explained.png")
+        return self.http("GET", f"{base}/ration/status")["workloads"]
+
+
+@unittest.skipUnless(BROWSER, "there is no chromium")
+class Lab(InLab, JupyterCase):
+    governed = False
+
+    def setUp(self):
+        super().setUp()
+        self.install_extension()
+        done = self.module("install", "--limit", "4GiB", "--user", "--", NODE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        port, = free_ports(1)
+        self.base = f"http://127.0.0.1:{port}"
         (self.folder / "work").mkdir()
-        server = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={self.port}", "--port-retries=0",
+        server = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}", "--port-retries=0",
                   f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder / 'work'}", "--LabApp.extension_manager=readonly",
                   "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
         if self.governed:
@@ -86,7 +82,7 @@ class Lab(JupyterCase):
         def up():
             self.assertIsNone(self.server.poll(), (self.folder / "lab.log").read_text()[-4000:])
             try:
-                return self.http("GET", f"http://127.0.0.1:{self.port}/api/status")
+                return self.http("GET", f"{self.base}/api/status")
             except OSError:
                 return None
         until(up, "the server answers")
@@ -94,59 +90,59 @@ class Lab(JupyterCase):
     def end(self):
         """By its interface: a Jupyter server that is just writing a line of its log loses a SIGTERM."""
         if self.server.poll() is None:
-            self.http("POST", f"http://127.0.0.1:{self.port}/api/shutdown", {})
+            self.http("POST", f"{self.base}/api/shutdown", {})
         self.server.wait(PATIENCE)
-
-    def http(self, method, url, body=None):
-        request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode(),
-                                         headers={"Authorization": f"token {TOKEN}", "Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            return json.loads(answer.read() or b"null")
-
-    def notebook(self, kernel):
-        """A notebook with a session, and its cells from outside; the browser shows the same one."""
-        base = f"http://127.0.0.1:{self.port}/api"
-        content = {"cells": [], "metadata": {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}, "nbformat": 4,
-                   "nbformat_minor": 5}
-        self.http("PUT", base + "/contents/cats.ipynb", {"type": "notebook", "format": "json", "content": content})
-        session = self.http("POST", base + "/sessions", {"path": "cats.ipynb", "name": "cats.ipynb", "type": "notebook", "kernel": {"name": kernel}})
-        return Notebook(self, base, session["kernel"]["id"])
-
-    def seen(self, browser, selector, text):
-        until(lambda: text in browser.text(selector), f"{text} in {selector}: {browser.text(selector)!r} {browser.text('body')[:600]!r}")
-
-    def follows(self, kernel, limit, workload):
-        notebook = self.notebook(kernel)
-        browser = Browser(self)
-        browser.ask("Page.navigate", url=f"http://127.0.0.1:{self.port}/lab/tree/cats.ipynb?token={TOKEN}")
-        self.seen(browser, ".ration-status", f"GPU 0.0 / {limit} GiB")
-        self.assertEqual(notebook.cell(CELL, "print(take(1200))"), "0")
-        self.seen(browser, ".ration-status", f"GPU 1.2 / {limit} GiB")
-        browser.picture(f"{kernel}-holds.png")
-        self.assertEqual(notebook.cell("print(take(9000))"), "2")
-        self.seen(browser, ".Toastify__toast", "was denied")
-        said = browser.text(".Toastify__toast")
-        self.assertRegex(said, rf"{workload}\S* was denied 8.79 GiB: it held 1.2\d GiB of its limit {limit[0]}.00 GiB")
-        browser.picture(f"{kernel}-denied.png")
-        browser.ask("Runtime.evaluate", expression="document.querySelector('.Toastify__toast button.jp-toast-button, .Toastify__toast .jp-Button').click()")
-        self.seen(browser, ".ration-denial", "--limit")
-        self.assertIn("Not because the GPU was full", browser.text(".ration-denial"))
-        browser.picture(f"{kernel}-explained.png")
-        status = self.http("GET", f"http://127.0.0.1:{self.port}/ration/status")["workloads"]
-        self.assertEqual([(row["denials"], row["kernel"] is None) for row in status], [(1, self.governed)])
 
 
 class KernelOfRations(Lab):
     def test_the_status_bar_follows_it_and_a_denial_is_told(self):
-        self.follows("ration-4gib", "4.0", "cats.ipynb")
+        row, = self.follows(Browser(self), self.base, "ration-4gib", 4, "cats.ipynb")
+        self.assertEqual((row["denials"], row["kernel"] is None), (1, False))
 
 
 class ServerUnderALimit(Lab):
     governed = True
 
     def test_the_status_bar_shows_what_all_its_kernels_hold(self):
-        self.follows("python3", "6.0", "lab")
+        row, = self.follows(Browser(self), self.base, "python3", 6, "lab")
+        self.assertEqual((row["denials"], row["kernel"] is None), (1, True))
+
+
+@unittest.skipUnless(BROWSER, "there is no chromium")
+class TwoUsersOfAHub(InLab, HubCase):
+    """The hub's own pages: sign in, choose a size, work."""
+    configure = "sizes=['2GiB', '4GiB', '8GiB']"
+    policy = '[[tenant]]\nname = "ada"\nlimit = "6GiB"\n[[tenant]]\nname = "bob"\nlimit = "6GiB"\n'
+
+    def setUp(self):
+        self.more = f"""c.Spawner.environment.update(dict(JUPYTER_PATH=data, JUPYTER_CONFIG_PATH=config,
+    JUPYTERLAB_SETTINGS_DIR=config + '/lab/user-settings', RATION_SIM={NODE.split('=', 1)[1]!r}))"""
+        super().setUp()
+
+    def before_the_hub(self):
+        self.install_extension()
+
+    def signed_in(self, user):
+        browser = Browser(self, user)
+        browser.open(f"http://127.0.0.1:{self.port}/hub/spawn")
+        until(lambda: browser.run("document.querySelector('#username_input') !== null"), "the page to sign in")
+        browser.run(f"document.querySelector('#username_input').value = '{user}'; document.querySelector('form').submit()")
+        until(lambda: browser.run("document.querySelector('#ration-limit') !== null"), f"the page of sizes: {browser.text('body')}")
+        self.assertEqual(browser.text("#ration-limit option"), "2 GiB | 4 GiB", "what the tenant has room for")
+        return browser
+
+    def test_each_chooses_a_size_and_sees_what_it_holds(self):
+        ada, bob = self.signed_in("ada"), self.signed_in("bob")
+        self.assertIn("Free on the GPU now: 1", ada.text("form"))
+        ada.picture("hub-sizes.png")
+        for browser, size in ((ada, "4GiB"), (bob, "2GiB")):
+            browser.run(f"document.querySelector('#ration-limit').value = '{size}'; document.querySelector('form [type=submit]').click()")
+        for user in ("ada", "bob"):
+            until(lambda: self.http("GET", self.api(f"/users/{user}"))["servers"].get("", {}).get("ready"), f"{user}'s server\n{self.said()}")
+        for user, browser, limit in (("ada", ada, 4), ("bob", bob, 2)):
+            row, = self.follows(browser, f"http://127.0.0.1:{self.port}/user/{user}", "python3", limit, f"jupyter-{user}")
+            self.assertEqual((row["workload"], row["denials"], row["limit_bytes"] >> 30), (f"jupyter-{user}", 1, limit))
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main()

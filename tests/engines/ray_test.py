@@ -3,56 +3,23 @@
 Each node has a simulated machine of its own: the head one card of 16 GiB and a rationd, the second two cards.
 """
 import ctypes
-import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("BUILD", SOURCE / "build/release"))
-os.environ.update(BUILD_BIN=str(BUILD / "bin"), SOURCE=str(SOURCE), RATION_LIBRARY=str(BUILD / "lib/libration.so.1"),
-                  PYTHONPATH=str(SOURCE / "python"), PATH=f"{BUILD / 'bin'}:{os.environ['PATH']}", RAY_DEDUP_LOGS="0",
-                  RAY_USAGE_STATS_ENABLED="0")
-sys.path[:0] = [str(SOURCE / "python"), str(SOURCE / "tests/system")]
-from node_client import GIB, until  # noqa: E402
+from engine_case import GIB, PATIENCE, until
+from ray_case import Machine
 
-FOLDER = tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True)
-HEAD, SECOND = pathlib.Path(FOLDER.name, "head"), pathlib.Path(FOLDER.name, "second")
-os.environ.update(RAY_TMPDIR=FOLDER.name, HOME=FOLDER.name)  # before Ray is imported
-import ray  # noqa: E402
-import ration.ray  # noqa: E402
-from ray.cluster_utils import Cluster  # noqa: E402
-from ray.util.state import list_actors  # noqa: E402
+import ray
+import ration.ray
+from ray.cluster_utils import Cluster
+from ray.util.state import list_actors
 
-NODES = {}  # the simulated machine of each folder
+HEAD, SECOND = Machine("head"), Machine("second", "T4:16GiB,A100-40")
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
-PATIENCE = 60
-
-
-def variables(folder):
-    return {"RATION_RUNTIME_DIR": str(folder), "RATION_SIM_DIR": str(folder), "RATION_CONFIG": str(folder / "ration.toml"),
-            "RATION_SIM": NODES[folder]}
-
-
-def make(folder, machine="T4:16GiB"):
-    NODES[folder] = machine
-    folder.mkdir()
-    (folder / "ration.toml").write_text("[daemon]\nsample = \"100ms\"\n")
-
-
-def told(folder, *command):
-    done = subprocess.run([BUILD / "bin" / command[0], *command[1:]], env={**os.environ, **variables(folder)}, check=True,
-                          capture_output=True, text=True, timeout=PATIENCE)
-    return json.loads(done.stdout)
-
-
-def workloads(folder=HEAD):
-    """What `ration ps` shows of those that hold something."""
-    return [row for row in told(folder, "ration", "ps", "-o", "json")["data"] if row.get("used_bytes")]
 
 
 class Taker:
@@ -80,36 +47,22 @@ def at(where, **limit):
 
 
 def setUpModule():
-    global cluster, rationd
-    make(HEAD)
-    make(SECOND, "T4:16GiB,A100-40")
-    rationd = start_daemon()
+    global cluster
+    HEAD.start_daemon()
     common = {"num_cpus": 8, "object_store_memory": 80 << 20}
     cluster = Cluster(initialize_head=True, head_node_args=dict(
         common, num_gpus=1, resources={"head": 1, "gpu_memory_gib": 32}, include_dashboard=True, dashboard_port=0,
-        env_vars=variables(HEAD)))
-    cluster.add_node(**common, num_gpus=2, resources={"second": 1, "gpu_memory_gib": 32}, env_vars=variables(SECOND))
+        env_vars=HEAD.variables()))
+    cluster.add_node(**common, num_gpus=2, resources={"second": 1, "gpu_memory_gib": 32}, env_vars=SECOND.variables())
     ray.init(address=cluster.address, log_to_driver=False)
 
 
 def tearDownModule():
     ray.shutdown()
     cluster.shutdown()
-    stop_daemon()
-    until(lambda: not workloads(HEAD) and not workloads(SECOND), "the workers' memory given back")
-
-
-def start_daemon():
-    daemon = subprocess.Popen([BUILD / "bin/rationd", f"--sim={NODES[HEAD]}", "--state", HEAD / "state", "--listen", "127.0.0.1:0"],
-                              env={**os.environ, **variables(HEAD)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    if "ration" not in daemon.stdout.readline():
-        raise AssertionError("rationd did not start")
-    return daemon
-
-
-def stop_daemon():
-    rationd.terminate()
-    rationd.communicate()
+    HEAD.stop_daemon()
+    HEAD.until_empty()
+    SECOND.until_empty()
 
 
 class OnRay(unittest.TestCase):
@@ -118,19 +71,18 @@ class OnRay(unittest.TestCase):
             handle = self.handles.pop(actor.actor_id, None)
             if handle is not None:
                 ray.kill(handle)
-        until(lambda: not workloads(HEAD) and not workloads(SECOND), "the actors' memory given back")
+        HEAD.until_empty()
+        SECOND.until_empty()
 
     handles = {}
 
     def node(self, name, machine="T4:16GiB", **more):
         """One more, of one GPU, with the resource `name`, for this test."""
-        folder = pathlib.Path(FOLDER.name, name)
-        make(folder, machine)
+        machine = Machine(name, machine)
         node = cluster.add_node(num_cpus=2, num_gpus=1, resources={name: 1}, object_store_memory=80 << 20,
-                                env_vars={**variables(folder), **more})
-        self.addCleanup(NODES.pop, folder)
+                                env_vars={**machine.variables(), **more})
         self.addCleanup(cluster.remove_node, node)
-        return folder, node
+        return machine, node
 
     def start(self, actor_class, **options):
         actor = actor_class.options(**options).remote()
@@ -156,11 +108,11 @@ class OnRay(unittest.TestCase):
         self.assertEqual(self.get(*(actor.take.remote(gib) for actor, gib in zip(actors, (3.5, 3.5, 3.5, 6)))),
                          [0, 0, 0, OUT_OF_MEMORY])
         self.assertEqual(self.get(*(actor.take.remote(0.25) for actor in actors)), [0, 0, 0, 0])
-        truth = told(HEAD, "ration-sim-truth", "--json")["devices"][0]
+        truth = HEAD.truth()
         self.assertLessEqual(truth["peak_bytes"], 16 * GIB)
-        self.assertEqual(len(workloads()), 4)
-        self.assertEqual({row["limit_bytes"] for row in workloads()}, {4 * GIB})
-        self.assertEqual(sum(row["denials"] for row in workloads()), 1)
+        self.assertEqual(len(HEAD.workloads()), 4)
+        self.assertEqual({row["limit_bytes"] for row in HEAD.workloads()}, {4 * GIB})
+        self.assertEqual(sum(row["denials"] for row in HEAD.workloads()), 1)
 
     def test_what_they_hold_together_is_never_more_than_the_card(self):
         actors = [self.start(at("head", num_gpus=0.25)) for _ in range(4)]
@@ -169,7 +121,7 @@ class OnRay(unittest.TestCase):
             return [actor.take.remote(0.5) for _ in range(12)]  # 6 GiB
         given = [ray.get(answers, timeout=PATIENCE).count(0) for answers in [fill(actor) for actor in actors]]
         self.assertEqual(given, [7, 7, 7, 7])
-        self.assertLessEqual(told(HEAD, "ration-sim-truth", "--json")["devices"][0]["peak_bytes"], 16 * GIB)
+        self.assertLessEqual(HEAD.truth()["peak_bytes"], 16 * GIB)
 
     def test_memory_as_a_resource(self):
         actor = self.start(at("head", gpu_memory_gib=1.5))
@@ -183,8 +135,8 @@ class OnRay(unittest.TestCase):
         totals = sorted(self.get(*(actor.total.remote() for actor in actors)))
         self.assertAlmostEqual(totals[0], 0.6 * 16, places=1)
         self.assertAlmostEqual(totals[1], 0.6 * 39.4, places=1)
-        self.assertEqual(workloads(HEAD), [])
-        self.assertEqual(sorted(row["gpu"] for row in workloads(SECOND)), [0, 1])
+        self.assertEqual(HEAD.workloads(), [])
+        self.assertEqual(sorted(row["gpu"] for row in SECOND.workloads()), [0, 1])
 
     def test_a_node_that_was_given_the_second_of_its_cards(self):
         self.node("half", "T4:16GiB,A100-40", CUDA_VISIBLE_DEVICES="1")
@@ -198,21 +150,21 @@ class OnRay(unittest.TestCase):
     def test_an_actor_killed_with_kill_9_leaves_nothing(self):
         actor = self.start(at("head", num_gpus=0.5))
         self.assertEqual(self.get(actor.take.remote(6)), 0)
-        self.assertGreater(workloads()[0]["used_bytes"], 6 * GIB)
+        self.assertGreater(HEAD.workloads()[0]["used_bytes"], 6 * GIB)
         os.kill(self.get(actor.who.remote())["pid"], signal.SIGKILL)
-        until(lambda: not workloads(), "its memory off the books")
-        self.assertEqual(told(HEAD, "ration-sim-truth", "--json")["devices"][0]["free_bytes"], 16 * GIB)
+        HEAD.until_empty()
+        self.assertEqual(HEAD.truth()["free_bytes"], 16 * GIB)
         self.assertEqual(self.get(self.start(at("head", num_gpus=1)).take.remote(15)), 0)
 
     def test_a_node_that_goes_leaves_nothing(self):
-        folder, node = self.node("third")
+        machine, node = self.node("third")
         actor = self.start(at("third", num_gpus=0.5))
         self.assertEqual(self.get(actor.take.remote(6)), 0)
-        self.assertEqual(len(workloads(folder)), 1)
+        self.assertEqual(len(machine.workloads()), 1)
         raylet = node.all_processes["raylet"][0].process
         raylet.kill()
         raylet.wait()  # a worker takes one that nobody has waited for for alive
-        until(lambda: not workloads(folder), "its memory off the books")
+        machine.until_empty()
 
     # ---------------------------------------------------------------------------------------------------------- the names
 
@@ -222,7 +174,7 @@ class OnRay(unittest.TestCase):
         of_ray = {(actor.pid, actor.node_id, actor.job_id, actor.class_name)
                   for actor in list_actors(address=cluster.address, filters=[("state", "=", "ALIVE")])}
         of_ration = set()
-        for row in [*workloads(HEAD), *workloads(SECOND)]:
+        for row in [*HEAD.workloads(), *SECOND.workloads()]:
             labels = dict(label.split("=") for label in row["labels"].split(","))
             name, _, worker = row["workload"].rpartition("-")
             self.assertTrue(labels["ray_worker"].startswith(worker) and len(worker) == 8, row)
@@ -236,14 +188,13 @@ class OnRay(unittest.TestCase):
     # ------------------------------------------------------------------------------------------------------- never without
 
     def test_no_worker_without_the_daemon_that_was_asked_for(self):
-        global rationd
-        asked = ["--socket", str(HEAD / "ration.sock")]
+        asked = ["--socket", str(HEAD.folder / "ration.sock")]
         self.assertEqual(self.get(self.start(at("head", num_gpus=0.25, run=asked)).take.remote(1)), 0)
-        stop_daemon()
+        HEAD.stop_daemon()
         try:
             self.assertIn("E1501", self.not_started(self.start(at("head", num_gpus=0.25, run=asked))))
         finally:
-            rationd = start_daemon()
+            HEAD.start_daemon()
 
     def test_a_limit_larger_than_the_card_says_so(self):
         self.assertRegex(self.not_started(self.start(at("head", gpu_memory_gib=20))), r"E1104 ration: .*20480MiB is more than GPU 0 has \(16.0 GiB\)")
@@ -272,8 +223,8 @@ class OnRay(unittest.TestCase):
 class Import(unittest.TestCase):
     def inside(self, program):
         """On the simulated machine, as a driver on a machine with a GPU."""
-        sets = told(HEAD, "ration", "sim", "env", "-o", "json", "--", sys.executable)["data"]["sets"]
-        done = subprocess.run([sys.executable, "-c", program], env={**os.environ, **variables(HEAD), **sets}, capture_output=True,
+        sets = HEAD.told("ration", "sim", "env", "-o", "json", "--", sys.executable)["data"]["sets"]
+        done = subprocess.run([sys.executable, "-c", program], env={**os.environ, **HEAD.variables(), **sets}, capture_output=True,
                               text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout

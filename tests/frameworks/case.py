@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import textwrap
 import unittest
@@ -17,7 +18,7 @@ CONTEXT = 104 * MiB  # what a context costs on the simulated T4
 
 
 class FrameworkCase(unittest.TestCase):
-    python = None  # the framework's interpreter
+    python = sys.executable  # the tests are run by the framework's own
     prelude = ""
 
     def setUp(self):

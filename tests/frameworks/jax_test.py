@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Stock JAX on simulated GPUs and under limits. Usage: jax_test.py PYTHON [unittest options]
+"""Stock JAX on simulated GPUs and under limits. Run by the Python that has it.
 
 JAX starts its CUDA part only where it sees a device file of NVIDIA's (/dev/nvidia0 and the like); without root there is no
 such file here, so the programs answer that one question themselves."""
-import sys
 import textwrap
 import unittest
 
@@ -147,5 +146,4 @@ class FromInside(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """The articles' scripts, as `examples/articles` has them, on stock TensorFlow: what each prints, and the simulator's own peak
-beside it. Usage: tensorflow_articles_test.py PYTHON [options]"""
+beside it. Run by the Python that has it."""
 import re
 import subprocess
-import sys
 import unittest
 
 from case import CONTEXT, SOURCE, FrameworkCase, GiB, MiB
@@ -127,5 +126,4 @@ class Inside(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """TensorFlow's device configuration on one, two and four simulated cards: what its own tests of it ask of a card, in words of ours, and what
-each card holds then. Usage: tensorflow_config_test.py PYTHON [unittest options]"""
-import sys
+each card holds then. Run by the Python that has it."""
 import textwrap
 import unittest
 
@@ -273,5 +272,4 @@ class Bytes(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Stock TensorFlow, as pip installs it, on simulated GPUs and under limits. Usage: tensorflow_test.py PYTHON [options]"""
+"""Stock TensorFlow, as pip installs it, on simulated GPUs and under limits. Run by the Python that has it."""
 import subprocess
-import sys
 import unittest
 
 from case import CONTEXT, RATION, FrameworkCase, GiB, MiB
@@ -216,5 +215,4 @@ class Profiler(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

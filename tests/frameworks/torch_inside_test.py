@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch in programs that nobody starts with `ration run`: limits from inside, notebooks, what guards and reports count.
-Usage: torch_inside_test.py PYTHON [unittest options]"""
+Run by the Python that has it."""
 import pathlib
 import subprocess
-import sys
 import textwrap
 import unittest
 
@@ -185,5 +184,4 @@ class Counted(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch's caching allocator on a simulated card and under a limit: what its own tests of device memory ask, in words of ours.
-Usage: torch_memory_test.py PYTHON [unittest options]"""
+Run by the Python that has it."""
 import pathlib
 import subprocess
-import sys
 import textwrap
 import unittest
 
@@ -428,5 +427,4 @@ class Captures(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

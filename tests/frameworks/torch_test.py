@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Stock PyTorch, as pip installs it, on simulated GPUs and under limits.
-Usage: torch_test.py PYTHON [unittest options]"""
+Run by the Python that has it."""
 import pathlib
 import subprocess
-import sys
 import unittest
 
 from case import BUILD, CONTEXT, RATION, SOURCE, TORCH, FrameworkCase, GiB, MiB
@@ -301,5 +300,4 @@ class BadInput(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)

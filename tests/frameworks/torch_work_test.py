@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """PyTorch's work on simulated GPUs: the mathematics libraries, streams that take time, its profiler, NCCL between
 processes.
-Usage: torch_work_test.py PYTHON [unittest options]"""
+Run by the Python that has it."""
 import pathlib
 import subprocess
-import sys
 import textwrap
 import unittest
 
@@ -343,5 +342,4 @@ class Distributed(FrameworkCase):
 
 
 if __name__ == "__main__":
-    FrameworkCase.python = sys.argv.pop(1)
     unittest.main(verbosity=2)
