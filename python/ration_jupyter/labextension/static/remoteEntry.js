@@ -50,6 +50,7 @@
             if (!line) continue;
             const paragraph = document.createElement(line === denial.fix ? 'pre' : 'p');
             paragraph.textContent = line;
+            paragraph.style.whiteSpace = 'pre-wrap';
             body.node.appendChild(paragraph);
           }
           body.addClass('ration-denial');
