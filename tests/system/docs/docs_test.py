@@ -2,7 +2,7 @@
 """Each page of docs/scenarios as written: its `sh` blocks one after the other in one shell, on a simulated GPU.
 
 A `text` block right behind a `sh` block is what that prints: line by line, `…` for anything within a line, a line of `…` for any lines.
-`toml` and `python` blocks whose first line is a comment with a file name are written to that file. Pages whose first line is a comment
+`toml` and `python` blocks whose first line is a comment with a file name are written to that file, unless it is in /etc. Pages whose first line is a comment
 `<!-- needs: NAME … -->` are run where these programs are installed; `<!-- run by: TEST -->` names the test that runs them."""
 import os
 import pathlib
@@ -31,12 +31,19 @@ class Page:
 
     def __init__(self, case):
         self.folder = own_folder(case)
-        (self.folder / "ration.toml").write_text("")
         environment = environment_in(self.folder, RATION_SIM="T4:16GiB:context=64MiB")
+        for name in ("RATION_CONFIG", "XDG_CONFIG_HOME"):  # a configuration is found where the page puts it
+            environment.pop(name, None)
         environment["PATH"] = f"{BIN}:{environment['PATH']}"
         self.shell = subprocess.Popen(["bash", "--noprofile", "--norc"], cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, text=True, start_new_session=True)
         case.addCleanup(self.end)
+
+    def write(self, name, text):
+        if not name.startswith("/"):
+            file = self.folder / name.removeprefix("~/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
 
     def run(self, text):
         """What a command prints, and its exit status."""
@@ -79,7 +86,7 @@ class Scenarios(unittest.TestCase):
             elif language == "text" and printed is not None:
                 self.assertTrue(matches(block, printed), f"{path.name} shows\n{block}\nand the commands print\n{printed}")
             elif language in ("toml", "python") and (named := re.match(r"# (\S+)\n", block)):
-                (page.folder / named[1]).write_text(block)
+                page.write(named[1], block)
         self.assertIsNotNone(printed, f"{path.name} has commands")
 
 
