@@ -27,6 +27,12 @@ def _bytes(size: str) -> Optional[int]:
     return int(float(found.group(1)) * _UNITS[found.group(2)]) if found else None
 
 
+def _size(number: int) -> str:
+    """As `ration run --limit` takes it; rounded down to MiB."""
+    mib = number >> 20
+    return f"{mib >> 10}GiB" if mib % 1024 == 0 else f"{mib}MiB"
+
+
 def _gib(number: int) -> str:
     return f"{number / (1 << 30):.1f} GiB"
 
@@ -40,22 +46,28 @@ def _rejected(code: int, text: str) -> HTTPError:
 class Servers:
     """What `configure` was told, and the answers that the hub asks for."""
 
-    def __init__(self, sizes: Sequence[str], tenant: Optional[str], options: Sequence[str]) -> None:
-        self.sizes, self.tenant, self.options = list(sizes), tenant, list(options)
+    def __init__(self, sizes: Sequence[str], tenant: Optional[str], options: Sequence[str], command: Sequence[str]) -> None:
+        self.sizes, self.tenant, self.options, self.command = list(sizes), tenant, list(options), list(command)
 
     def tenant_of(self, spawner: Any) -> str:
         return program.name_of(self.tenant.replace("{username}", spawner.user.name)) if self.tenant else ""
 
     def offered(self, spawner: Any) -> List[str]:
-        """The sizes that the tenant's limit has room for, as the daemon tells it."""
-        accounts = (daemon.get(f"/api/v1/tenants/{self.tenant_of(spawner)}") or []) if self.tenant else []
-        if isinstance(accounts, list):
-            accounts = [account for row in accounts for account in row.get("accounts", [])]
-        else:
-            accounts = accounts.get("accounts", [])
-        limits = [account["limit_bytes"] for account in accounts if account.get("limit_bytes")]
-        fitting = [size for size in self.sizes if not limits or (_bytes(size) or 0) <= max(limits)]
-        return fitting or self.sizes[:1]
+        """The sizes that the tenant's limit has room for, as the daemon tells it; where none were configured, a quarter, a
+        half and all of that limit.
+
+        Raises:
+            HTTPError: no sizes were configured, and the daemon knows no limit of this tenant.
+        """
+        tenant = self.tenant_of(spawner)
+        rows = (daemon.get(f"/api/v1/tenants/{tenant}") or []) if tenant else []
+        limits = [account["limit_bytes"] for row in rows for account in row["accounts"] if account["limit_bytes"]]
+        if self.sizes:
+            return [size for size in self.sizes if not limits or (_bytes(size) or 0) <= max(limits)] or self.sizes[:1]
+        if not limits:
+            raise _rejected(503, f"This server does not start, as nobody says how much GPU memory {tenant or 'it'} may have: write a limit of the tenant "
+                                 "into ration's configuration and start its daemon, or give limit or sizes in jupyterhub_config.py")
+        return [_size(max(limits) // part) for part in (4, 2, 1)]
 
     def limit_of(self, spawner: Any) -> str:
         """What the user chose, in the form or by the hub's interface.
@@ -81,13 +93,18 @@ class Servers:
     def options_from_form(data: Dict[str, List[str]], spawner: Any = None) -> Dict[str, str]:
         return {"limit": data["limit"][0]} if data.get("limit") else {}
 
-    def hook(self, former: Any) -> Any:
+    def hook(self, former: Any, check: bool) -> Any:
         async def pre_spawn(spawner: Any) -> None:
             """Says to the user why a server could not be held to its limit; the server itself would end without a word to them."""
             if former is not None:
                 done = former(spawner)
                 if inspect.isawaitable(done):
                     await done
+            if spawner.cmd[:len(self.command)] != self.command:
+                raise _rejected(503, "This server does not start, as its GPU memory would not be limited: c.Spawner.cmd was set after ration_jupyter's "
+                                     "hub.configure(c), which takes the command of the server as command=[...]")
+            if not check:
+                return
             command = [program.find(), "run", "--limit", self.limit_of(spawner), *self.options, "--", sys.executable]
             try:
                 await asyncio.get_running_loop().run_in_executor(None, kernels.check, command)
@@ -105,7 +122,8 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
         c: the hub's configuration.
         limit: of each user: `4GiB`, `50%`.
         sizes: instead, what the user chooses from; the first one is taken where nobody chooses. A tenant's limit in the
-            daemon's configuration leaves out what is more.
+            daemon's configuration leaves out what is more. With neither limit nor sizes: a quarter, a half and all of
+            the tenant's limit.
         tenant: whom the memory is charged to; None: as ration's configuration says.
         options: further options of `ration run`, such as `--on-deny wait:60s`.
         command: the server.
@@ -113,19 +131,19 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
         check: asks `ration run` before each start, here; False where servers run elsewhere.
 
     Raises:
-        ValueError: neither limit nor sizes, or both.
+        ValueError: both a limit and sizes, or neither and no tenant.
     """
-    if bool(limit) == bool(sizes):
-        raise ValueError("either a limit or sizes")
-    servers = Servers(list(sizes) or [str(limit)], tenant, options)
-    c.Spawner.cmd = [python, "-m", "ration_jupyter.singleuser", *options, "--", *command]
+    if limit and sizes or not (limit or sizes or tenant):
+        raise ValueError("either a limit or sizes, or a tenant whose limit the daemon knows")
+    own = [python, "-m", "ration_jupyter.singleuser"]
+    servers = Servers([limit] if limit else sizes, tenant, options, own)
+    c.Spawner.cmd = [*own, *options, "--", *command]
     # Not a hook: where this is lost (`c.Spawner.environment = ...` further down), no server starts.
     c.Spawner.environment.update({**{name: value for name, value in os.environ.items() if name.startswith("RATION_")},
                                   "RATION_JUPYTER_LIMIT": servers.limit_of, "RATION_JUPYTER_TENANT": servers.tenant_of})
     c.LocalProcessSpawner.interrupt_timeout = 1  # `ration run` leaves SIGINT to terminals: the SIGTERM that follows ends the server
-    if len(servers.sizes) > 1:
+    if not limit:
         c.Spawner.options_form = servers.form
         c.Spawner.options_from_form = servers.options_from_form
-    if check:
-        former = c.Spawner.get("pre_spawn_hook")
-        c.Spawner.pre_spawn_hook = servers.hook(former if callable(former) else None)
+    former = c.Spawner.get("pre_spawn_hook")
+    c.Spawner.pre_spawn_hook = servers.hook(former if callable(former) else None, check)

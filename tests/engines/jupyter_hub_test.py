@@ -153,6 +153,14 @@ class CannotBeHeld(HubCase):
         self.assertEqual(self.rows(), {})
 
 
+class CommandOfAnother(HubCase):
+    configure = "limit='4GiB', check=False"
+    more = "c.Spawner.cmd = ['jupyterhub-singleuser']"
+
+    def test_a_server_that_would_not_be_limited_does_not_start(self):
+        self.assertIn("c.Spawner.cmd was set after", self.failure("ada"))
+
+
 class CannotBeHad(HubCase):
     run_options = [NODE, "--guarantee", "20GiB"]
 
@@ -169,6 +177,23 @@ class TenantsOfTheDaemon(HubCase):
         self.assertIn("is not offered here: 2GiB, 4GiB", self.failure("ada", limit="8GiB"))
         self.start_server("ada", limit="4GiB")
         self.assertEqual(self.rows()["jupyter-ada"]["tenant"], "nlp")
+
+
+class SizesOfTheDaemon(HubCase):
+    configure = "tenant='nlp'"
+    policy = '[[tenant]]\nname = "nlp"\nlimit = "6GiB"\n'
+
+    def test_the_tenants_limit_says_what_is_offered(self):
+        self.assertIn("is not offered here: 1536MiB, 3GiB, 6GiB", self.failure("ada", limit="8GiB"))
+        self.start_server("ada", limit="3GiB")
+        self.assertEqual((self.rows()["jupyter-ada"]["tenant"], self.rows()["jupyter-ada"]["limit_bytes"]), ("nlp", 3 * GIB))
+
+
+class NoSizes(HubCase):
+    configure = "tenant='nlp'"
+
+    def test_a_server_of_which_nobody_says_how_much_does_not_start(self):
+        self.assertIn("nobody says how much GPU memory nlp may have", self.failure("ada"))
 
 
 class UnderLoad(HubCase):
