@@ -1,5 +1,6 @@
 // A libc function of two arguments as a shim exports it: ask `route`, and unless it gave an address or a handle go on to
-// where `next` leads by a jump, so that libc still sees the real caller. Used by open_entry.S and symbol_entry.S.
+// where `next` leads by a jump, so that libc still sees the real caller. All bits set stand for null as the answer.
+// Used by open_entry.S and symbol_entry.S.
 #pragma once
 
         .macro ration_routed name, route, next
@@ -26,7 +27,10 @@
         .cfi_adjust_cfa_offset -8
         testq   %rax, %rax
         je      1f
-        ret
+        cmpq    $-1, %rax
+        jne     2f
+        xorl    %eax, %eax
+2:      ret
 1:      jmp     *\next(%rip)
 #elif defined(__aarch64__)
         hint    #34
@@ -45,7 +49,8 @@
         .cfi_restore 30
         .cfi_def_cfa_offset 0
         cbz     x16, 1f
-        mov     x0, x16
+        cmn     x16, #1
+        csel    x0, xzr, x16, eq
         ret
 1:      adrp    x16, \next
         ldr     x16, [x16, :lo12:\next]

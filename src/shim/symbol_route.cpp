@@ -1,10 +1,12 @@
 // Which dlsym calls are not libc's to answer: those that ask this shim's handle for a function of the wrapped library
-// that no table lists. A program gets the shim's handle for the driver's name, and every name that the driver exports
-// has to be reachable through it. Everything else goes on untouched. Called by symbol_entry.S.
+// that no table lists, or for one that the installed library lacks. A program gets the shim's handle for the driver's
+// name: the names that the driver exports have to be reachable through it, and no others, since programs tell by a name
+// what a driver can do. Everything else goes on untouched. Called by symbol_entry.S.
 #include <dlfcn.h>
 #include <link.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 
 #include "shim/resolve.hpp"
@@ -62,6 +64,9 @@ bool is_listed(const char* name) noexcept {
   return false;
 }
 
+/// The caller is given null: routed_entry.h.
+void* const kNotThere = reinterpret_cast<void*>(~std::uintptr_t{0});
+
 bool is_function(const void* address) noexcept {
   Dl_info info;
   void* found = nullptr;
@@ -76,10 +81,12 @@ extern "C" [[gnu::visibility("hidden")]] void* ration_route_dlsym(void* handle, 
   using namespace ration::shim;
   SymbolFunction* next = next_dlsym();
   if (name == nullptr || handle == RTLD_DEFAULT || handle != own_handle() ||
-      std::strncmp(name, kWrapped.prefix, std::strlen(kWrapped.prefix)) != 0 || is_listed(name))
+      std::strncmp(name, kWrapped.prefix, std::strlen(kWrapped.prefix)) != 0)
     return nullptr;
   void* library = wrapped_library();
-  void* found = library != nullptr ? next(library, name) : nullptr;
-  if (found == nullptr) return nullptr;  // libc says so, to the caller
+  if (library == nullptr) return nullptr;
+  void* found = next(library, name);  // where there is none, dlerror() says so from here on
+  if (found == nullptr) return kNotThere;
+  if (is_listed(name)) return nullptr;  // libc finds this shim's
   return is_function(found) ? entry_of_unlisted(name, found) : found;
 }

@@ -510,6 +510,17 @@ class Governed(Scene):
         self.assertEqual(doctor()["result"], "WARN")
         self.assertIn("later called cuMemAllocUnlisted", doctor()["message"])
 
+    def test_a_program_finds_the_names_of_the_installed_driver_and_no_others(self):
+        names = [line.split("\t")[0] for line in (pathlib.Path(__file__).parents[3] / "src/driver/driver_api.tsv").read_text().splitlines() if line.startswith("cu")]
+        asked = f"import ctypes; driver = ctypes.CDLL('libcuda.so.1'); print([name for name in {names} if hasattr(driver, name)])"
+        for release in (535, 570, 610):
+            node = f"T4:16GiB,driver={release}"
+            bare = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True,
+                                  env=dict(self.environment, RATION_SIM=node, LD_LIBRARY_PATH=str(BIN.parent / "sim/drivers" / str(release))))
+            held = self.ration("run", f"--sim={node}", "--limit", "1GiB", "--", sys.executable, "-c", asked)
+            self.assertGreater(len(bare.stdout), 1000, bare.stderr)
+            self.assertEqual(held.stdout, bare.stdout)
+
     def test_without_a_limit_the_same_ways_reach_past_it(self):
         environment = dict(self.environment, RATION_SIM="T4:2GiB", LD_LIBRARY_PATH=str(BIN.parent / "sim"))
         done = subprocess.run([BIN / "ration-workload", "probe", "256"], env=environment, capture_output=True, text=True, timeout=120)
