@@ -192,12 +192,12 @@ int call() {
   return 0;
 }
 
+// Functions as a program that is linked with the driver has them: whether the driver has them or not.
 int missing() {
-  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW);
-  auto* device_count = reinterpret_cast<int (*)()>(::dlsym(handle, "cuDeviceGetCount"));
-  auto* launch = reinterpret_cast<int (*)(void*)>(::dlsym(handle, "cuLaunchKernel"));
-  auto* error_string = reinterpret_cast<int (*)(int, const char**)>(::dlsym(handle, "cuGetErrorString"));
-  auto* get = reinterpret_cast<GetProcAddress2*>(::dlsym(handle, "cuGetProcAddress_v2"));
+  auto* device_count = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "cuDeviceGetCount"));
+  auto* launch = reinterpret_cast<int (*)(void*)>(::dlsym(RTLD_DEFAULT, "cuLaunchKernel"));
+  auto* error_string = reinterpret_cast<int (*)(int, const char**)>(::dlsym(RTLD_DEFAULT, "cuGetErrorString"));
+  auto* get = reinterpret_cast<GetProcAddress2*>(::dlsym(RTLD_DEFAULT, "cuGetProcAddress_v2"));
   const char* text = "-";
   error_string(100, &text);
   void* function = nullptr;
