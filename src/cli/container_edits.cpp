@@ -13,6 +13,7 @@
 #include "cli/guarded.hpp"
 #include "cli/reference.hpp"
 #include "cli/workload_start.hpp"
+#include "config/configuration.hpp"
 #include "engine/container_files.hpp"
 #include "ledger/workload_book.hpp"
 
@@ -86,6 +87,17 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   for (const char* name : kHandedOn)
     if (const char* value = std::getenv(name); value != nullptr) edits.hook_variables[name] = value;
   return edits;
+}
+
+Result<std::string> specification_folder() {
+  const auto configuration = config::read_configuration();
+  if (!configuration) return tl::unexpected(configuration.error());
+  const std::string configured = configuration->containers.cdi.value;
+  return configured == "auto" || configured == "none" ? engine::cdi::kFolder : configured;
+}
+
+std::string specification_file(const engine::cdi::Device& device) {
+  return device.kind == kLimitDevice ? device.kind + "-" + device.name : device.kind;
 }
 
 Result<engine::cdi::Device> container_device(const Session& session, const RunOptions& typed,

@@ -18,6 +18,10 @@ inline constexpr const char* kOnGpu = "-gpu";  ///< limit=4GiB-gpu0
 /// not whole; E1405.
 [[nodiscard]] Result<engine::cdi::Edits> container_edits(const Session& session, const ledger::Store& store);
 
+/// Where engines look for specifications, and how that of a device is called there.
+[[nodiscard]] Result<std::string> specification_folder();
+[[nodiscard]] std::string specification_file(const engine::cdi::Device& device);
+
 /// The device that means what was typed: a limit on one GPU, a slice or a tenant. E1707: together they mean none.
 [[nodiscard]] Result<engine::cdi::Device> container_device(const Session& session, const RunOptions& typed,
                                                            const ledger::Store& store);

@@ -1,8 +1,6 @@
 // `ration container-hook start|stop DEVICE`: what container runtimes run, as the CDI specifications of ration say,
 // before a container's program starts and after it has ended. Not for people.
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include <iterator>
 
 #include "base/printable.hpp"
+#include "base/strings.hpp"
 #include "base/utf8.hpp"
 #include "cli/admission.hpp"
 #include "cli/container_edits.hpp"
@@ -18,6 +17,7 @@
 #include "engine/container_files.hpp"
 #include "engine/image.hpp"
 #include "engine/oci.hpp"
+#include "ledger/container_books.hpp"
 #include "ledger/workload_book.hpp"
 
 namespace ration::cli {
@@ -122,15 +122,16 @@ Result<int> start(const Session& session, const std::string& device, const engin
   std::optional<NodeClient> governor(std::move(*daemon));
   auto started = start_workload(session, options, *store, "", governor, first);
   if (!started) return tl::unexpected(started.error());
-  // Whoever its program runs as may write its own book; beside the container nobody but root reaches the folder.
-  ::chmod(started->book.c_str(), 0666);
   if (auto mounted = engine::mount_in(container.pid, container.root, started->book, ledger::kContainerBook,
                                       store->folder() + "/for-containers/ld.so.preload");
       !mounted) {
-    ::unlink(started->book.c_str());
+    ledger::remove_book(started->book);
     show_book(*governor, store->folder(), options.wish.tenant, "");
     return tl::unexpected(mounted.error());
   }
+  if (const auto used = split_once(device, '='); used && used->first == kLimitDevice)
+    if (const auto folder = specification_folder())
+      engine::cdi::note_use(*folder, specification_file({kLimitDevice, std::string(used->second)}));
   return 0;
 }
 
@@ -138,13 +139,9 @@ Result<int> stop(const Session& session, const engine::Container& container) {
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   for (const ledger::StoredBook& stored : store->list()) {
-    ledger::Book book;
-    if (!has_label(stored.contents.labels, id_label(container)) || stored.contents.ended_ns != 0 ||
-        liveness(stored.contents.creator) == Liveness::kAlive ||  // it has not ended, whoever says so
-        ledger::Book::open(stored.path.c_str(), book) != ledger::BookStatus::kOk)
-      continue;
-    book.reap();
-    book.mark_ended(0);
+    if (has_label(stored.contents.labels, id_label(container)) &&
+        liveness(stored.contents.creator) != Liveness::kAlive)  // else it has not ended, whoever says so
+      ledger::retire(stored.path);
   }
   return 0;
 }

@@ -9,7 +9,6 @@
 #include "cli/container_edits.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
-#include "config/configuration.hpp"
 #include "engine/wrapper.hpp"
 
 namespace ration::cli {
@@ -17,18 +16,25 @@ namespace {
 
 using engine::cdi::Device;
 
+/// Nobody can tell whether a container that is stopped will be started again, and its engine then wants the
+/// specification of its device; so as many are kept as nobody has different limits. Each is a few KiB of text and
+/// promises nothing.
+constexpr std::size_t kLimitsKept = 64;
+
 /// Where the engine looks for it. The daemon writes those of tenants and slices.
 Result<void> publish(const Session& session, const ledger::Store& store, const Device& device) {
-  const auto configuration = config::read_configuration();
-  if (!configuration) return tl::unexpected(configuration.error());
-  const std::string configured = configuration->containers.cdi.value;
-  const std::string folder = configured == "auto" || configured == "none" ? engine::cdi::kFolder : configured;
-  const std::string file = device.kind == kLimitDevice ? device.kind + "-" + device.name : device.kind;
-  if (auto good = engine::cdi::check_unique({folder, "/etc/cdi"}, file, device); !good) return good;
+  const auto folder = specification_folder();
+  if (!folder) return tl::unexpected(folder.error());
+  const std::string file = specification_file(device);
+  if (auto good = engine::cdi::check_unique({*folder, "/etc/cdi"}, file, device); !good) return good;
   if (device.kind != kLimitDevice || session.dry_run) return {};
   const auto edits = container_edits(session, store);
   if (!edits) return tl::unexpected(edits.error());
-  return engine::cdi::write(folder, file, engine::cdi::specification(device.kind, {device.name}, *edits));
+  if (auto written = engine::cdi::write(*folder, file, engine::cdi::specification(device.kind, {device.name}, *edits));
+      !written)
+    return written;
+  engine::cdi::remove_oldest(*folder, specification_file({kLimitDevice, ""}), kLimitsKept);
+  return {};
 }
 
 Result<int> become(const std::vector<std::string>& words) {

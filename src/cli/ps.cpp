@@ -71,6 +71,7 @@ std::string device_line(const Session& session, const json& device, std::vector<
 
 std::string remark(const Session& session, const json& row) {
   const std::string state = row.value("state", "running");
+  if (row.contains("book_altered")) return row["book_altered"].get<std::string>();
   if (state == "shrinking" || state == "waiting" || state == "suspended") return session.painted(state, 33);
   if (state == "ended") return "ended; descriptors elsewhere keep its memory";
   if (row.contains("held_back_by"))
@@ -102,7 +103,9 @@ void add_governed(const Session& session, Table& table, const json& row) {
              row.at("gpu").is_number() ? std::to_string(row["gpu"].get<int>()) : "n/a",
              session.size(bytes_of(row, "used_bytes")), session.size(bytes_of(row, "limit_bytes")),
              session.size(bytes_of(row, "peak_bytes")), std::to_string(row.value("denials", std::uint64_t{0})),
-             fmt::format("yes ({})", row.value("enforced_by", "shim")), remark(session, row)});
+             row.contains("book_altered") ? session.painted("BOOK ALTERED", 31)
+                                          : fmt::format("yes ({})", row.value("enforced_by", "shim")),
+             remark(session, row)});
 }
 
 void add_ungoverned(const Session& session, Table& table, const json& row) {

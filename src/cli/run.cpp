@@ -1,6 +1,5 @@
 // `ration run`: one program, and all that it starts, under one limit.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
 #include "engine/wrapper.hpp"
+#include "ledger/container_books.hpp"
 #include "ledger/workload_book.hpp"
 #include "machine/process_origin.hpp"
 
@@ -285,21 +285,21 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   if (options.engine.empty()) {
     for (const auto& [name, value] : plan.sets) ::setenv(name.c_str(), value.c_str(), 1);
     ::setenv("RATION_BOOK", path.c_str(), 1);
-  } else {
-    ::chmod(path.c_str(), 0666);  // whoever its program runs as; nobody else reaches the folder
   }
 
   std::optional<StrayWatch> watch;
   const Ended ended = launch(*program, [&] { watch.emplace(session, name_in(path)); });
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
-    ::unlink(path.c_str());  // nothing ran, so nothing is left behind
+    ledger::remove_book(path);  // nothing ran, so nothing is left behind
     tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};
   Book book;
-  if (Book::open(path.c_str(), book) == BookStatus::kOk) {
+  if (!options.engine.empty()) {
+    ledger::retire(path, ended.exit_code);  // what the container did to it harms nobody
+  } else if (Book::open(path.c_str(), book) == BookStatus::kOk) {
     book.reap();
     book.mark_ended(ended.exit_code);
   }

@@ -180,7 +180,8 @@ const std::vector<Topic>& topics() {
        "user namespace of its own where the "
        "engine's seccomp profile allows one:\nPodman's does, Docker's does not), what enters another root (chroot), a "
        "copy of the driver or of the dynamic "
-       "linker, a container inside a container. A program that writes into\nits own book leaves the daemon's accounts. "
+       "linker, a container inside a container. A program that writes into\nits own book may hold more: its workload "
+       "stays, counts as if it held all it may, and is BOOK ALTERED in ration ps. "
        "[defaults] ungoverned = \"terminate\" "
        "ends what escapes.\n"
        "ration ps names containers as their engine does; their image and engine are labels.\n"},

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/command.hpp"
+#include "base/file_lock.hpp"
 #include "base/printable.hpp"
 #include "base/stable_hash.hpp"
 #include "base/utf8.hpp"
@@ -15,6 +16,7 @@
 #include "cli/guarded.hpp"
 #include "cli/simulated.hpp"
 #include "config/settings.hpp"
+#include "ledger/container_books.hpp"
 
 namespace ration::cli {
 namespace {
@@ -191,7 +193,9 @@ ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptio
   return book;
 }
 
-Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents) {
+/// `engine`: of a container, whose grant is kept beside its book. A hook mounts the book itself, so it may be a mount.
+Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents, const std::string& engine) {
+  ledger::remove_unfinished(store.folder());
   for (const auto& present : store.list()) {
     if (!present.live || present.contents.name != contents.name) continue;
     return fail("E1410",
@@ -199,7 +203,9 @@ Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook&
                 "Choose another --name, or leave it out.", 125);
   }
   const std::string path = store.path_of(contents.name, contents.run_number);
-  const BookStatus status = Book::create(path.c_str(), contents);
+  const auto daemon = contents.creator ? lock_holder(store.folder() + "/daemon.lock") : std::nullopt;
+  const BookStatus status =
+      engine.empty() ? Book::create(path.c_str(), contents) : ledger::create_granted(path, contents, daemon);
   if (status == BookStatus::kOk) return path;
   return fail("E1405", fmt::format("no book could be made at {}: {}.", path, ledger::describe(status)),
               status == BookStatus::kNoSpace ? "Free some space there, or export RATION_RUNTIME_DIR=<another folder>."
@@ -235,7 +241,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
     else
       contents.tenant = std::move(*tenant);
   }
-  const auto book = make_book(store, contents);
+  const auto book = make_book(store, contents, options.engine);
   if (!book) return tl::unexpected(book.error());
   alone.reset();
   if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels);

@@ -97,6 +97,24 @@ Result<void> write(const std::string& folder, const std::string& file, const std
 
 void remove(const std::string& folder, const std::string& file) { ::unlink(path_of(folder, file).c_str()); }
 
+void note_use(const std::string& folder, const std::string& file) {
+  ::utimensat(AT_FDCWD, path_of(folder, file).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+void remove_oldest(const std::string& folder, const std::string& beginning, std::size_t kept) {
+  std::vector<std::pair<fs::file_time_type, std::string>> files;
+  std::error_code error;
+  for (fs::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    const std::string path = each->path().string();
+    std::error_code gone;
+    const auto time = each->last_write_time(gone);
+    if (!gone && each->path().extension() == ".json" && path.rfind(folder + "/ration-" + beginning, 0) == 0)
+      files.emplace_back(time, path);
+  }
+  std::sort(files.rbegin(), files.rend());
+  for (std::size_t number = kept; number < files.size(); ++number) ::unlink(files[number].second.c_str());
+}
+
 Result<void> check_unique(const std::vector<std::string>& folders, const std::string& file, const Device& device) {
   for (const std::string& folder : folders) {
     std::error_code error;

@@ -52,6 +52,11 @@ struct Device {
 /// Removes it; fine where it is not there.
 void remove(const std::string& folder, const std::string& file);
 
+/// It is in use: the last of its kind that remove_oldest() would remove. Fine where it is not there.
+void note_use(const std::string& folder, const std::string& file);
+/// Of the files whose names begin with ration-BEGINNING, those that were written or used last are kept.
+void remove_oldest(const std::string& folder, const std::string& beginning, std::size_t kept);
+
 /// E1705 where a file that is not `ration-FILE.json` specifies the same device: engines refuse it then.
 [[nodiscard]] Result<void> check_unique(const std::vector<std::string>& folders, const std::string& file,
                                         const Device& device);

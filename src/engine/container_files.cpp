@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,8 +32,17 @@ bool is_same_file(int one, const struct stat& other) {
 
 constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3, kNoPreload = 4;
 
+// Linux 5.2, in its headers since; the numbers are the same on every architecture.
+constexpr long kOpenTree = 428, kMoveMount = 429;
+constexpr unsigned kClone = 1, kFromEmptyPath = 0x04, kToEmptyPath = 0x40;
+
+/// A mount of the file that may be put into any mount namespace; invalid: this kernel has none.
+FileDescriptor detached_mount_of(const std::string& file) {
+  return FileDescriptor{static_cast<int>(::syscall(kOpenTree, AT_FDCWD, file.c_str(), kClone | O_CLOEXEC))};
+}
+
 // In a child of its own: this process stays where it is.
-int mount_as_child(int space, const std::string& root, const std::string& file, const std::string& inside,
+int mount_as_child(int space, const std::string& root, const std::string& file, int detached, const std::string& inside,
                    const struct stat& preload) {
   if (::setns(space, CLONE_NEWNS) != 0) return kNoNamespace;
   const FileDescriptor preloaded = open_below(root, kPreloadFile);
@@ -40,7 +50,11 @@ int mount_as_child(int space, const std::string& root, const std::string& file, 
   const FileDescriptor place = open_below(root, inside);
   if (!place) return kNoPlace;
   const std::string target = fmt::format("/proc/self/fd/{}", place.get());
-  if (::mount(file.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) != 0) return kNoMount;
+  // By its path where it cannot be otherwise: then it has to be a file that lies there in the container's mounts, too.
+  const bool put = detached >= 0
+                       ? ::syscall(kMoveMount, detached, "", place.get(), "", kFromEmptyPath | kToEmptyPath) == 0
+                       : ::mount(file.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  if (!put) return kNoMount;
   const FileDescriptor mounted = open_below(root, inside);  // what lies on top now
   const std::string again = fmt::format("/proc/self/fd/{}", mounted.get());
   constexpr unsigned long kFlags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC;
@@ -59,8 +73,9 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, const std::stri
   if (!space) return failed(fmt::format("its mount namespace: {}", std::strerror(errno)));
   struct stat expected {};
   if (::stat(preload.c_str(), &expected) != 0) return failed(fmt::format("{}: {}", preload, std::strerror(errno)));
+  const FileDescriptor detached = detached_mount_of(file);
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(mount_as_child(space.get(), root, file, inside, expected));
+  if (child == 0) ::_exit(mount_as_child(space.get(), root, file, detached.get(), inside, expected));
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -272,20 +272,14 @@ BookStatus check(const BookHeader& header) noexcept {
   return BookStatus::kOk;
 }
 
-BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
-  if (contents.accounts.size() > kMaxAccounts) return BookStatus::kTooManyDevices;
-  const FileDescriptor file{::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+namespace {
+
+BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
+  const FileDescriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
   if (!file) return status_of(errno);
-  if (const int error = ::posix_fallocate(file.get(), 0, sizeof(BookLayout)); error != 0) {
-    ::unlink(path);
-    return status_of(error);
-  }
+  if (const int error = ::posix_fallocate(file.get(), 0, sizeof(BookLayout)); error != 0) return status_of(error);
   void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) {
-    const int error = errno;
-    ::unlink(path);
-    return status_of(error);
-  }
+  if (address == MAP_FAILED) return status_of(errno);
   const Mapping mapping{address, sizeof(BookLayout)};
   auto* layout = new (address) BookLayout;
   BookHeader& header = layout->header;
@@ -326,6 +320,20 @@ BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
   std::atomic_thread_fence(std::memory_order_release);
   header.magic = kBookMagic;  // last: a book that is not finished is foreign to everyone
   return BookStatus::kOk;
+}
+
+}  // namespace
+
+// Under another name until it is whole: whoever is killed meanwhile leaves nothing that is taken for a book.
+BookStatus Book::create(const char* path, const NewBook& contents) noexcept {
+  if (contents.accounts.size() > kMaxAccounts) return BookStatus::kTooManyDevices;
+  if (::access(path, F_OK) == 0) return BookStatus::kSystem;
+  const std::string unfinished = std::string(path) + kUnfinished;
+  ::unlink(unfinished.c_str());
+  BookStatus status = fill(unfinished, contents);
+  if (status == BookStatus::kOk && ::rename(unfinished.c_str(), path) != 0) status = status_of(errno);
+  if (status != BookStatus::kOk) ::unlink(unfinished.c_str());
+  return status;
 }
 
 BookStatus Book::open(const char* path, Book& out) noexcept {

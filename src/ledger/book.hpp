@@ -42,6 +42,10 @@ class LabelSearch;
 
 using DeviceUuid = std::array<std::uint8_t, 16>;
 
+/// How the name of a file ends that is a book, and how that of one that is still being made.
+inline constexpr const char* kBookEnding = ".book";
+inline constexpr const char* kUnfinished = ".new";
+
 /// "The driver did not say": printed as n/a, never as a number.
 inline constexpr std::uint64_t kUnknownBytes = ~std::uint64_t{0};
 
@@ -209,24 +213,30 @@ struct BookSnapshot {
 /// the slots ever used, and the denials only when there are new ones. Not thread-safe.
 class BookReader {
  public:
+  /// Any plain file of one name: read() says whether it is a book.
   static BookStatus open(const char* path, BookReader& out) noexcept;
   /// `denials_known`: the count of denials of the last reading; older ones are left out of `out.denials`.
   BookStatus read(BookSnapshot& out, std::uint64_t denials_known = 0);
   /// The user whose file it is, whatever the book itself says.
   [[nodiscard]] std::uint32_t owner() const noexcept { return owner_; }
+  /// As a container's book, when it was opened.
+  [[nodiscard]] bool everybody_may_write() const noexcept { return everybody_may_write_; }
   [[nodiscard]] int descriptor() const noexcept { return file_.get(); }
   /// Of the file, from its inode and, where the file system keeps it, the time of its birth: nothing that is written
   /// into it changes that, and another file has another one until the next boot.
   [[nodiscard]] std::uint64_t file_number() const noexcept { return number_; }
   /// Whether its name was taken away, at the last reading.
   [[nodiscard]] bool deleted() const noexcept { return deleted_; }
+  /// How long it was at the last reading, where that is longer than a book is; else 0.
+  [[nodiscard]] Bytes grown_to() const noexcept { return grown_to_; }
 
  private:
   FileDescriptor file_;
   std::vector<std::uint64_t> unfinished_;  // numbers of denials that were still being written at the last reading
   std::uint64_t number_ = 0;
   std::uint32_t owner_ = 0;
-  bool deleted_ = false;
+  bool deleted_ = false, everybody_may_write_ = false;
+  Bytes grown_to_;
 };
 
 /// A book mapped into this process. Thread-safe after open(). Not copyable; moving is for setting up only.
@@ -234,7 +244,8 @@ class Book {
  public:
   Book() noexcept = default;
 
-  /// Makes a new file at `path` (mode 0600, must not exist), its space reserved so that no later write can fail.
+  /// Makes a new file at `path` (mode 0600, must not exist), its space reserved so that no later write can fail. It is
+  /// there whole or not at all.
   static BookStatus create(const char* path, const NewBook& contents) noexcept;
 
   /// Maps an existing book for charging and changing. Checks every field that is used later.

@@ -219,11 +219,9 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
   FileDescriptor file{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME)};
   if (!file && errno == EPERM) file = FileDescriptor{::open(itself, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) return why();
-  std::uint64_t magic = 0;
-  if (!read_whole(file.get(), reinterpret_cast<std::byte*>(&magic), 0, sizeof magic)) return BookStatus::kTruncated;
-  if (magic != kBookMagic) return BookStatus::kForeign;
   out.file_ = std::move(file);
   out.owner_ = status.st_uid;
+  out.everybody_may_write_ = (status.st_mode & S_IWOTH) != 0;
   out.number_ = status.st_ino ^ birth_time_ns(out.file_.get());
   return BookStatus::kOk;
 }
@@ -234,7 +232,14 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   struct stat status {};
   const bool asked = ::fstat(file_.get(), &status) == 0;
   deleted_ = asked && status.st_nlink == 0;
-  if (!asked || status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
+  grown_to_ = asked && status.st_size > static_cast<off_t>(sizeof(BookLayout))
+                  ? Bytes{static_cast<std::uint64_t>(status.st_size)}
+                  : Bytes{0};
+  std::uint64_t magic = 0;
+  if (!asked || !read_whole(file_.get(), reinterpret_cast<std::byte*>(&magic), 0, sizeof magic))
+    return BookStatus::kTruncated;
+  if (magic != kBookMagic) return BookStatus::kForeign;
+  if (status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
       !image.load(file_.get(), 0, offsetof(BookLayout, denials)))
     return BookStatus::kTruncated;
   if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;

@@ -12,6 +12,7 @@
 
 #include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
+#include "ledger/container_books.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -37,6 +38,15 @@ bool is_live(const std::string& path, const BookSnapshot& book) {
     // Of another pid namespace, its lock on the book tells.
     return known == Liveness::kAlive || (known == Liveness::kUnknown && byte_is_locked(file.get(), process.slot));
   });
+}
+
+/// Paths of those in that folder.
+std::vector<std::string> books_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/books", error))
+    if (entry.path().extension() == kBookEnding) paths.push_back(entry.path());
+  return paths;
 }
 
 }  // namespace
@@ -105,12 +115,20 @@ Result<std::uint64_t> Store::next_run() const {
 
 std::vector<StoredBook> Store::list() const {
   std::vector<StoredBook> books;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
+  for (const std::string& path : books_in(folder_)) {
     StoredBook book;
-    book.path = entry.path();
-    if (Book::read(book.path.c_str(), book.contents) != BookStatus::kOk) continue;
-    book.live = is_live(book.path, book.contents);
+    book.path = path;
+    const auto granted = read_granted(path, ::getuid());
+    if (Book::read(path.c_str(), book.contents) != BookStatus::kOk) {
+      if (!granted) continue;
+      book.contents = *granted;
+    }
+    if (granted) {  // a container's, which could say of itself what it likes
+      restore_identity(book.contents, *granted);
+      book.live = liveness(granted->creator) != Liveness::kDead;
+    } else {
+      book.live = is_live(path, book.contents);
+    }
     books.push_back(std::move(book));
   }
   std::sort(books.begin(), books.end(), [](const StoredBook& left, const StoredBook& right) {
@@ -121,7 +139,7 @@ std::vector<StoredBook> Store::list() const {
   std::erase_if(books, [&](const StoredBook& book) {
     if (book.live || ended <= kEndedKept) return false;
     --ended;
-    ::unlink(book.path.c_str());
+    remove_book(book.path);
     return true;
   });
   return books;
@@ -129,21 +147,18 @@ std::vector<StoredBook> Store::list() const {
 
 std::vector<std::pair<std::string, std::string>> Store::damaged() const {
   std::vector<std::pair<std::string, std::string>> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
+  for (const std::string& path : books_in(folder_)) {
     BookSnapshot contents;
-    const BookStatus status = Book::read(entry.path().c_str(), contents);
-    if (status != BookStatus::kOk && status != BookStatus::kOtherVersion)
-      files.emplace_back(entry.path(), describe(status));
+    const BookStatus status = Book::read(path.c_str(), contents);
+    if (status != BookStatus::kOk && status != BookStatus::kOtherVersion) files.emplace_back(path, describe(status));
   }
   return files;
 }
 
 std::set<std::string> Store::simulations() const {
   std::set<std::string> all;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
-    const FileDescriptor file{::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+  for (const std::string& path : books_in(folder_)) {
+    const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
     char simulation[sizeof BookHeader::simulation];
     const ssize_t length =
         file ? ::pread(file.get(), simulation, sizeof simulation, offsetof(BookHeader, simulation)) : 0;
@@ -156,14 +171,14 @@ std::set<std::string> Store::simulations() const {
 std::vector<ForeignBook> Store::of_other_versions() const {
   std::vector<ForeignBook> books;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/books", error)) {
-    const FileDescriptor file{::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+  for (const std::string& path : books_in(folder_)) {
+    const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
     BookStart start{};
     if (!file || ::pread(file.get(), &start, sizeof start, 0) != sizeof start) continue;
     if (start.magic != kBookMagic || start.version == kBookVersion) continue;
     ForeignBook book;
-    book.path = entry.path();
-    const std::string stem = entry.path().stem();  // NAME.RUN
+    book.path = path;
+    const std::string stem = std::filesystem::path(path).stem();  // NAME.RUN
     book.name = stem.substr(0, stem.rfind('.'));
     book.format = start.version;
     book.creator.pid = start.creator_pid;

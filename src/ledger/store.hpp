@@ -16,7 +16,7 @@ namespace ration::ledger {
 struct StoredBook {
   std::string path;
   BookSnapshot contents;
-  bool live = false;  ///< its `ration run` or one of its processes still runs
+  bool live = false;  ///< its `ration run`, its container or one of its processes still runs
 };
 
 /// A book of another layout than this ration's, as far as every layout tells.
@@ -40,7 +40,7 @@ class Store {
   [[nodiscard]] const std::string& folder() const { return folder_; }
   /// The run's number keeps the books of two runs of one name apart.
   [[nodiscard]] std::string path_of(const std::string& name, std::uint64_t run) const {
-    return folder_ + "/books/" + name + "." + std::to_string(run) + ".book";
+    return folder_ + "/books/" + name + "." + std::to_string(run) + kBookEnding;
   }
   /// Held while it lives: promises are checked and names taken by one command at a time.
   [[nodiscard]] FileDescriptor lock() const;
@@ -48,7 +48,8 @@ class Store {
   [[nodiscard]] FileDescriptor try_lock() const;
   /// Next run number: unique within this folder.
   [[nodiscard]] Result<std::uint64_t> next_run() const;
-  /// Every sound book, the newest run last; ended ones beyond the newest 32 are removed.
+  /// Every sound book, the newest run last, and of containers also those that are not; ended ones beyond the newest 32
+  /// are removed.
   [[nodiscard]] std::vector<StoredBook> list() const;
   /// The simulated nodes that books here are of, ended ones too: far quicker than list(), as it reads the beginnings
   /// alone.

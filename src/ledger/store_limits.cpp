@@ -105,6 +105,13 @@ BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t accoun
   });
 }
 
+bool cut_to_size(int book, std::uint32_t owner) {
+  const FileDescriptor file{::open(("/proc/self/fd/" + std::to_string(book)).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+  struct stat status {};
+  return file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == owner &&
+         ::ftruncate(file.get(), sizeof(BookLayout)) == 0;
+}
+
 BookStatus request_trim(int book, std::uint32_t owner) {
   return change_book(book, owner, [](BookLayout& layout) { layout.header.trim_requests.fetch_add(1); });
 }

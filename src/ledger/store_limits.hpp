@@ -26,6 +26,9 @@ struct LimitChange {
 [[nodiscard]] BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t account,
                                            const AccountSnapshot& read, Bytes found);
 
+/// What was written behind the book's end is gone. False: it is not `owner`'s, or cannot be changed.
+[[nodiscard]] bool cut_to_size(int book, std::uint32_t owner);
+
 /// Stores the changes and wakes who waits for bytes. kForeign: the file is not `owner`'s.
 [[nodiscard]] BookStatus store_limits(int book, std::uint32_t owner, const std::vector<LimitChange>& changes);
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/command_json.hpp"
+#include "ledger/container_books.hpp"
 #include "node/daemon.hpp"
 #include "policy/configured_slices.hpp"
 
@@ -137,6 +138,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return tl::unexpected(listening.error());
   if (auto alone = daemon->engine_.state().claims.own(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
+  ledger::retire_ended(daemon->options_.folders.front().first);
   return daemon;
 }
 

@@ -156,6 +156,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
     row.unknown("gpu", "the device is not on this machine");
   if (!account.simulation.empty()) row.text("simulation", account.simulation);
   if (account.denials > 0) row.text("last_denial", fmt::format("d-{}-{}", account.run, account.last_denial));
+  if (!account.altered.empty()) row.text("book_altered", account.altered);
   if (!account.held_back_by.empty()) row.text("held_back_by", account.held_back_by);
   if (account.unlisted_count > 0)
     row.number("unlisted_function_count", account.unlisted_count).texts("unlisted_functions", account.unlisted);

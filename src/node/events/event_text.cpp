@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/strings.hpp"
 #include "base/units.hpp"
 #include "machine/user_names.hpp"
 #include "node/state/snapshot.hpp"
@@ -292,6 +293,30 @@ Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes o
   event.old_value = std::to_string(found.count());
   event.new_value = std::to_string(owned.count());
   return event;
+}
+
+Event altered_event(const About& about, const std::string& labels, const std::string& what) {
+  const auto label = [&](std::string_view key) {
+    for (const std::string_view each : split(labels, ','))
+      if (const auto entry = split_once(each, '='); entry && entry->first == key) return std::string(entry->second);
+    return std::string();
+  };
+  const std::string container = label("container"), engine = label("engine");
+  Event event = event_of(
+      about, EventType::kViolation,
+      container.empty()
+          ? fmt::format("the book of {} was altered: {}; until it ends, it counts as if it held all it may",
+                        about.name(), what)
+          : fmt::format("the book of {} (container {}) was altered: {}; until it ends, it counts as if it held "
+                        "all it may",
+                        about.name(), container, what));
+  if (engine == "docker" || engine == "podman") event.fix = fmt::format("{} kill {}", engine, container);
+  return event;
+}
+
+Event grown_event(const About& about, Bytes size) {
+  return event_of(about, EventType::kViolation,
+                  fmt::format("{} made its book {} long; it was cut back", about.name(), format_size(size)));
 }
 
 Event beside_book_event(const About& about, std::int32_t pid, Bytes by_driver, Bytes by_book) {

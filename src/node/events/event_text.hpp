@@ -98,6 +98,9 @@ struct GivesWay {
 
 // What does not keep to its limit, or is under none.
 [[nodiscard]] Event tampered_event(const About& about, bool is_guarantee, Bytes found, Bytes owned);
+/// `labels`: of a container, its name and engine.
+[[nodiscard]] Event altered_event(const About& about, const std::string& labels, const std::string& what);
+[[nodiscard]] Event grown_event(const About& about, Bytes size);
 [[nodiscard]] Event beside_book_event(const About& about, std::int32_t pid, Bytes by_driver, Bytes by_book);
 /// Its book names a tenant to whom its user does not belong; that of `about` is charged.
 [[nodiscard]] Event wrong_tenant_event(const About& about, const std::string& named);

@@ -104,6 +104,12 @@ void BalancingRule::run(NodeState& state, Events& events) {
         entry.wants = state.running[path].wanted[account];
         entry.effective = mine.effective;
         entry.idle = state.running[path].activity.since_ns + kIdleAfter < state.now_ns;
+        if (!owned->altered.empty()) {  // nobody knows what it holds: what it was given is gone, and it gets no more
+          entry.limit = std::min(entry.limit, mine.effective);
+          entry.guarantee = std::min(entry.guarantee, entry.limit);
+          entry.used = std::max(workload.used[account], mine.effective);
+          entry.wants = Bytes{0};
+        }
         governed += entry.used;
         input.accounts.push_back(std::move(entry));
         places.emplace_back(&workload, account);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ledger/container_books.hpp"
 #include "node/events/workload_events.hpp"
 
 namespace ration::node {
@@ -18,6 +19,7 @@ void report_ended(NodeState& state, const Workload& workload, Events& events) {
   report_denials(state, workload, events);
   report_limit_moves(state, workload, events);
   state.forget(workload);
+  if (!workload.granted.empty()) ledger::retire(workload.path);
   Bytes peak;
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
   const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : state.now_ns;
@@ -43,7 +45,8 @@ void LifecycleRule::run(NodeState& state, Events& events) {
   for (const Workload& workload : state.changes.ended) report_ended(state, workload, events);
   for (const Workload& workload : state.changes.handed_over) state.forget(workload);
   for (const Damaged& damaged : state.changes.damaged)
-    events.push_back(book_unreadable_event({damaged.workload, damaged.tenant, damaged.user, {}}, damaged.text));
+    events.push_back(book_unreadable_event({"", "", damaged.user, {}}, damaged.text));
+  for (const std::string& book : state.changes.left) ledger::retire(book);
 }
 
 }  // namespace ration::node

@@ -38,6 +38,7 @@ json to_json(const OwnedWorkload& owned) {
           {"changed_ns", owned.changed_ns},
           {"suspended", owned.suspended},
           {"held", owned.held},
+          {"altered", owned.altered},
           {"accounts", accounts}};
 }
 
@@ -52,6 +53,7 @@ OwnedWorkload from_json(const json& entry) {
   owned.tenant = entry.value("tenant", "");
   owned.suspended = entry.value("suspended", false);
   owned.held = entry.value("held", false);
+  owned.altered = entry.value("altered", "");
   for (const json& account : entry.at("accounts")) {
     const auto bytes = [&](const char* name) { return Bytes{whole_number<std::uint64_t>(account.at(name))}; };
     const Bytes moved = account.contains("moved") ? bytes("moved") : Bytes{0};
@@ -83,7 +85,7 @@ void Limits::load() {
 
 bool Limits::take_up(const Workload& workload) {
   std::vector<Written> written;
-  const auto& accounts = workload.book.accounts;
+  const auto& accounts = workload.granted.empty() ? workload.book.accounts : workload.granted;
   const auto known = owned_.find(workload.path);
   if (known != owned_.end() && known->second.file_number == workload.file_number &&
       known->second.owner == workload.owner && known->second.accounts.size() == accounts.size()) {
@@ -110,6 +112,14 @@ bool Limits::take_up(const Workload& workload) {
 void Limits::forget(const std::string& path) {
   dirty_ = owned_.erase(path) > 0 || dirty_;
   written_.erase(path);
+}
+
+bool Limits::note_altered(const std::string& path, const std::string& what) {
+  OwnedWorkload* owned = find(path);
+  if (owned == nullptr || !owned->altered.empty()) return false;
+  owned->altered = what;
+  dirty_ = true;
+  return true;
 }
 
 const OwnedWorkload* Limits::find(const std::string& path) const {
@@ -155,7 +165,7 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
   std::vector<Alteration> alterations;
   for (const auto& [path, workload] : registry.workloads()) {
     OwnedWorkload* owned = find(path);
-    if (owned == nullptr) continue;
+    if (owned == nullptr || !workload.unreadable.empty()) continue;
     std::vector<Written>& written = written_[path];
     bool differs = false;
     const std::size_t count = std::min({workload.book.accounts.size(), owned->accounts.size(), written.size()});

@@ -35,6 +35,7 @@ struct OwnedWorkload {
   std::uint64_t changed_ns = 0;
   bool suspended = false;  ///< its memory is in host memory, or on its way there or back
   bool held = false;       ///< suspended by a person, until a person wants it back
+  std::string altered;     ///< what somebody did to its book; empty: nothing. Then it counts as if it held all it may
   bool away = false;       ///< suspended, and not on its way back: its book promises nothing meanwhile
   std::vector<OwnedLimit> accounts;
 };
@@ -68,6 +69,9 @@ class Limits {
 
   /// Stores what is owned into the workload's book: after a change, without waiting for the next tick. E1411.
   [[nodiscard]] Result<void> write(const Workload& workload);
+
+  /// Its book was found to be altered: from now on nothing that it says counts in its favour. False: known already.
+  bool note_altered(const std::string& path, const std::string& what);
 
   /// Right after a refresh: compares every book with what is owned, puts right those that differ. Alterations are
   /// differences that nobody here made; `failed` names books that could not be written.

@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/byte_lock.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
 #include "base/strings.hpp"
+#include "ledger/container_books.hpp"
+#include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::node {
@@ -41,16 +45,23 @@ bool is_being_made(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && !is_older_than_a_moment(status);
 }
 
-/// Of a container's process, which this namespace does not number, its lock on the book tells.
-bool is_dead(const ledger::ProcessSnapshot& process, const BookReader& book, std::uint64_t own_namespace) {
-  if (process.identity.pid_namespace == own_namespace)
+bool is_empty(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
+}
+
+/// Of a container's process, which this namespace does not number, its lock on the book tells; and where the container
+/// may have written any number there.
+bool is_dead(const ledger::ProcessSnapshot& process, const BookReader& book, std::uint64_t own_namespace,
+             bool of_container) {
+  if (process.identity.pid_namespace == own_namespace && !of_container)
     return liveness(process.identity, own_namespace) == Liveness::kDead;
   return !byte_is_locked(book.descriptor(), process.slot);
 }
 
-Damaged damaged(const Workload& workload, std::string_view why) {
-  return {workload.user, workload.book.name, workload.book.tenant,
-          fmt::format("{}/{} of {}: {}", workload.book.tenant, workload.book.name, workload.user, why)};
+bool same_devices(const BookSnapshot& one, const BookSnapshot& other) {
+  return std::equal(one.accounts.begin(), one.accounts.end(), other.accounts.begin(), other.accounts.end(),
+                    [](const auto& left, const auto& right) { return left.device == right.device; });
 }
 
 }  // namespace
@@ -127,21 +138,17 @@ Changes Registry::refresh() {
     else
       look_for_books(path, folder, changes);
   }
-  std::vector<bool> readable;
   auto source = sources_.begin();
-  for (auto& [path, workload] : workloads_) readable.push_back(read_one(workload, (source++)->second, changes));
+  for (auto& [path, workload] : workloads_) read_one(workload, (source++)->second, changes);
   examine_processes();
   drop_duplicate_claims();
-  auto is_readable = readable.begin();
   source = sources_.begin();
-  for (auto each = workloads_.begin(); each != workloads_.end(); ++is_readable) {
+  for (auto each = workloads_.begin(); each != workloads_.end();) {
     leave_out_the_dead(each->second, source->second);
-    const ledger::BookSnapshot& book = each->second.book;
     const bool holds =
         std::any_of(each->second.used.begin(), each->second.used.end(), [](Bytes bytes) { return bytes > Bytes{0}; });
-    const bool creator_gone = book.ended_ns != 0 || source->second.creator_dead || source->second.reader.deleted();
-    each->second.ended = creator_gone && book.processes.empty();
-    if (*is_readable && (!each->second.ended || holds)) {
+    each->second.ended = is_over(each->second, source->second) && each->second.book.processes.empty();
+    if (!each->second.ended || holds) {
       ++each, ++source;
       continue;
     }
@@ -151,6 +158,13 @@ Changes Registry::refresh() {
     each = workloads_.erase(each);
   }
   return changes;
+}
+
+bool Registry::is_over(const Workload& workload, const Source& source) {
+  if (source.creator == Liveness::kDead || source.reader.deleted()) return true;
+  if (!workload.granted.empty()) return ::access(ledger::granted_path(workload.path).c_str(), F_OK) != 0;  // retired
+  // Where it cannot be seen either, nobody could tell its end.
+  return workload.book.ended_ns != 0 || (!workload.unreadable.empty() && source.creator == Liveness::kUnknown);
 }
 
 void Registry::hand_over(const std::string& folder, Folder& known, Changes& changes) {
@@ -189,19 +203,30 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     }
     present.insert(path);
     if (workloads_.count(path) != 0 || passed_over_.count(path) != 0) continue;
+    if (each->path().extension() != ledger::kBookEnding) continue;
     Source source;
     BookStatus read = BookReader::open(each->path().c_str(), source.reader);
+    const bool opened = read == BookStatus::kOk && source.reader.owner() == owner;
     BookSnapshot book;
-    if (read == BookStatus::kOk) read = source.reader.read(book);
-    if (read == BookStatus::kOk && source.reader.owner() != owner) read = BookStatus::kForeign;
-    if (read != BookStatus::kOk) {
-      if (is_being_made(path)) {  // the next tick will tell
-        known.listed = 0;
-        continue;
-      }
+    if (read == BookStatus::kOk) read = opened ? source.reader.read(book) : BookStatus::kForeign;
+    auto granted = opened ? ledger::read_granted(path, owner) : std::nullopt;
+    const bool of_container = opened && source.reader.everybody_may_write();
+    if ((read != BookStatus::kOk || of_container) && !granted && is_being_made(path)) {
+      known.listed = 0;  // the next tick will tell
+      continue;
+    }
+    if (granted && liveness(granted->creator) == Liveness::kDead && read != BookStatus::kOk) {
+      changes.left.push_back(path);
+      passed_over_.insert(path);
+      continue;
+    }
+    if (is_empty(path) && !granted) {  // a place that a killed hook made for a book
+      passed_over_.insert(path);
+      continue;
+    }
+    if (read != BookStatus::kOk && !granted) {
       const std::string file = path.substr(path.rfind('/') + 1), whose = machine::user_name(owner);
-      changes.damaged.push_back(
-          {whose, "", "", fmt::format("a book of {}, {}: {}", whose, file, ledger::describe(read))});
+      changes.damaged.push_back({whose, fmt::format("a book of {}, {}: {}", whose, file, ledger::describe(read))});
       passed_over_.insert(path);
       continue;
     }
@@ -209,24 +234,15 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     workload.path = path;
     workload.owner = owner;
     workload.user = machine::user_name(owner);
-    workload.limit_changes_seen = book.limit_changes;
-    workload.book = std::move(book);
-    workload.file_number = source.reader.file_number();
-    workload.descriptor = source.reader.descriptor();
-    if (!is_of_this_node_(workload)) {
-      passed_over_.insert(path);
-      continue;
+    workload.book = read == BookStatus::kOk ? std::move(book) : *granted;
+    if (granted) {
+      ledger::restore_identity(workload.book, *granted);
+      workload.granted = granted->accounts;
+      std::int32_t pid = 0;
+      (void)machine::inner_identity(granted->creator.pid, pid, source.inside);
+      if (!same_devices(workload.book, *granted)) workload.book = *granted;  // the next reading tells
     }
-    source.first = workload.book;
-    source.first.processes.clear();
-    source.first.denials.clear();
-    source.first.tenant = tenant_rule_(workload);
-    source.order = ++taken_up_;
-    // What it was denied before is read again by read_one(), and so reported.
-    workload.book.denial_count = 0;
-    changes.started.push_back(path);
-    workloads_.emplace(path, std::move(workload));
-    sources_.emplace(path, std::move(source));
+    take_up(std::move(workload), std::move(source), changes);
   }
   if (error) {  // not all was seen
     known.listed = 0;
@@ -240,33 +256,53 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
   }
 }
 
-bool Registry::read_one(Workload& workload, Source& source, Changes& changes) {
+void Registry::take_up(Workload workload, Source source, Changes& changes) {
+  workload.limit_changes_seen = workload.book.limit_changes;
+  workload.file_number = source.reader.file_number();
+  workload.descriptor = source.reader.descriptor();
+  const std::string path = workload.path;
+  if (!is_of_this_node_(workload)) {
+    passed_over_.insert(path);
+    return;
+  }
+  source.first = workload.book;
+  source.first.processes.clear();
+  source.first.denials.clear();
+  source.first.tenant = tenant_rule_(workload);
+  source.order = ++taken_up_;
+  // What it was denied before is read again by read_one(), and so reported.
+  workload.book.denial_count = 0;
+  changes.started.push_back(path);
+  workloads_.emplace(path, std::move(workload));
+  sources_.emplace(path, std::move(source));
+}
+
+void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   BookSnapshot book;
-  if (const BookStatus status = source.reader.read(book, workload.book.denial_count); status != BookStatus::kOk) {
-    changes.damaged.push_back(damaged(workload, ledger::describe(status)));
-    return false;
-  }
-  // The book is its owner's to write: who it is, and on which devices, stays what it was.
+  const BookStatus status = source.reader.read(book, workload.book.denial_count);
+  if (source.reader.grown_to() > Bytes{0}) changes.grown.emplace_back(workload.path, source.reader.grown_to());
   const BookSnapshot& first = source.first;
-  const bool same_devices =
-      std::equal(book.accounts.begin(), book.accounts.end(), first.accounts.begin(), first.accounts.end(),
-                 [](const auto& one, const auto& other) { return one.device == other.device; });
-  if (!same_devices) {
-    changes.damaged.push_back(damaged(workload, "its devices were changed"));
-    return false;
+  std::string why;
+  if (status != BookStatus::kOk)
+    why = ledger::describe(status);
+  else if (!same_devices(book, first))
+    why = "its devices were changed";
+  if (!why.empty()) {
+    if (std::exchange(workload.unreadable, why).empty()) changes.altered.push_back(workload.path);
+    source.creator = liveness(first.creator);
+    // As it was last read, without what anybody would believe of it now.
+    workload.book.tenant = first.tenant;
+    workload.book.processes.clear();
+    workload.book.denials.clear();
+    workload.book.shared_memory.clear();
+    workload.book.waiting = 0;
+    return;
   }
-  book.tenant = first.tenant;
-  book.name = first.name;
-  book.slice = first.slice;
-  book.labels = first.labels;
-  book.simulation = first.simulation;
-  book.run_number = first.run_number;
-  book.created_ns = first.created_ns;
-  book.creator = first.creator;
-  book.account_mode = first.account_mode;
-  book.managed = first.managed;
+  workload.unreadable.clear();
+  // The book is its owner's to write: who it is, and on which devices, stays what it was.
+  ledger::restore_identity(book, first);
+  if (!workload.granted.empty()) book.ended_ns = 0;  // others tell of its end
   workload.book = std::move(book);
-  return true;
 }
 
 void Registry::drop_duplicate_claims() {
@@ -284,7 +320,9 @@ void Registry::drop_duplicate_claims() {
       struct stat status {};
       const bool known = ::stat(fmt::format("/proc/{}", process.identity.pid).c_str(), &status) == 0;
       const auto rank = [&](const Workload* each) {
-        return std::pair{known && status.st_uid == each->owner ? 0 : 1, sources_.at(each->path).order};
+        const Source& source = sources_.at(each->path);
+        const bool elsewhere = source.inside != 0 && source.inside != process.identity.pid_namespace;
+        return std::tuple{elsewhere, known && status.st_uid == each->owner ? 0 : 1, source.order};
       };
       Workload* loser = first->second;
       if (rank(&workload) < rank(loser))
@@ -322,9 +360,10 @@ void Registry::examine_processes() {
     if (each == workloads_.end()) each = workloads_.begin();
     Source& source = sources_.at(each->first);
     const BookSnapshot& book = each->second.book;
-    source.creator_dead = liveness(book.creator, own_namespace) == Liveness::kDead;
+    source.creator = liveness(book.creator, own_namespace);
+    const bool of_container = !each->second.granted.empty();
     for (const auto& process : book.processes) {
-      if (!contains(source.dead, process.identity) && is_dead(process, source.reader, own_namespace))
+      if (!contains(source.dead, process.identity) && is_dead(process, source.reader, own_namespace, of_container))
         source.dead.push_back(process.identity);
     }
     examined += 1 + book.processes.size();

@@ -1,6 +1,7 @@
 // The books of every workload on the node. Used by the daemon's sampling.
 // Promises: books are read as hostile input and no lock of theirs is ever waited for; a book that cannot be read costs
-// nobody else anything; what a dead process left in a book is not counted.
+// nobody else anything, and its workload stays what it was until whoever it ends with has ended; what a dead process
+// left in a book is not counted.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,9 @@ struct Workload {
   ledger::BookSnapshot book;  ///< without processes that are dead; `denials` holds those new in the last refresh
   std::vector<Bytes> used;    ///< by account: what living processes hold, requested or not, and what others keep of it
   bool ended = false;         ///< what it made is held elsewhere: by descriptors, or pieces of its pools
+  std::string unreadable;     ///< why its book cannot be read any more; empty: it can
+  /// By account, of a container's, as it was when the book was made: the container can write anything else into that.
+  std::vector<ledger::AccountSnapshot> granted;
   std::uint64_t limit_changes_seen = 0;
   std::uint64_t file_number = 0;  ///< as BookReader has it
   int descriptor = -1;            ///< of the open file, while it runs
@@ -34,19 +38,21 @@ struct Workload {
 /// The one spelling under which the registry has a folder; as given where it is not there.
 [[nodiscard]] std::string real_folder(const std::string& folder);
 
-/// A book that cannot be read. Everybody is told: where it lies is left out.
+/// A book that could never be read. Everybody is told: where it lies is left out.
 struct Damaged {
   std::string user;
-  std::string workload, tenant;  ///< empty: it could never be read
-  std::string text;              ///< what it is, and why
+  std::string text;  ///< what it is, and why
 };
 
 /// What happened since the last refresh.
 struct Changes {
-  std::vector<std::string> started;   ///< paths
-  std::vector<Workload> ended;        ///< as they were last seen
-  std::vector<Damaged> damaged;       ///< once a file that is not being made at this moment
-  std::vector<Workload> handed_over;  ///< still running, and another daemon's to govern from now on
+  std::vector<std::string> started;  ///< paths
+  std::vector<Workload> ended;       ///< as they were last seen
+  std::vector<Damaged> damaged;      ///< once a file that is not being made at this moment
+  std::vector<std::string> altered;  ///< paths of running workloads whose books cannot be read from now on
+  std::vector<std::string> left;     ///< paths of books that containers damaged which have ended
+  std::vector<std::pair<std::string, Bytes>> grown;  ///< paths of running workloads, and how long their files are
+  std::vector<Workload> handed_over;                 ///< still running, and another daemon's to govern from now on
 };
 
 class Registry {
@@ -86,7 +92,8 @@ class Registry {
     ledger::BookReader reader;
     std::vector<ProcessIdentity> dead;  ///< still entered in the book
     std::uint64_t order = 0;            ///< of taking up
-    bool creator_dead = false;
+    Liveness creator = Liveness::kUnknown;
+    std::uint64_t inside = 0;    ///< the pid namespace of a container's processes
     ledger::BookSnapshot first;  ///< as it was taken up, without processes; its tenant is who is charged
   };
 
@@ -100,8 +107,10 @@ class Registry {
   void look_for_books(const std::string& folder, Folder& known, Changes& changes);
   void leave_empty_folders(std::uint32_t owner);
   void hand_over(const std::string& folder, Folder& known, Changes& changes);
-  /// False: it cannot be read any more.
-  static bool read_one(Workload& workload, Source& source, Changes& changes);
+  void take_up(Workload workload, Source source, Changes& changes);
+  static void read_one(Workload& workload, Source& source, Changes& changes);
+  /// Whether whoever it ends with has ended.
+  static bool is_over(const Workload& workload, const Source& source);
   void examine_processes();
   /// A process runs under one book. Where another one names it, too, the one of its user counts, or who came first.
   void drop_duplicate_claims();

@@ -130,6 +130,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.unlisted = book.unlisted;
   view.waiting = book.waiting > 0;
   view.ended = workload.ended;
+  view.altered = workload.unreadable;
   view.contexts_counted = book.account_mode == ledger::AccountMode::kDevice;
   if (known != nullptr) {
     if (account < known->limits.size()) view.limit = known->limits[account];
@@ -137,6 +138,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
     if (account < known->guarantees.size()) view.guarantee = known->guarantees[account];
     if (account < known->held_back_by.size()) view.held_back_by = known->held_back_by[account];
     view.limit_changes = known->limit_changes;
+    if (!known->altered.empty()) view.altered = known->altered;
     view.idle_ns = now_ns - std::min(now_ns, known->last_activity_ns);
     view.suspended = known->suspended;
     view.comes_back = known->comes_back;

@@ -61,6 +61,7 @@ struct AccountView {
   bool suspended = false;        ///< its memory is not on the device: `used` is 0, `away` says how much it was
   bool comes_back = false;       ///< suspended, and asks for its device
   Bytes away;
+  std::string altered;       ///< what was done to its book: it counts as if it held all it may; empty: nothing
   std::string held_back_by;  ///< why limit < configured_limit; empty: it is not
   std::vector<ProcessView> processes;
 
@@ -123,6 +124,7 @@ struct Knowledge {
   std::vector<std::string> held_back_by;  ///< by account
   std::uint64_t last_activity_ns = 0;
   std::uint64_t limit_changes = 0;
+  std::string altered;  ///< what was done to its book
   bool suspended = false, comes_back = false;
   bool by_driver = false;
 };

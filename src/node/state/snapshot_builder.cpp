@@ -25,6 +25,7 @@ std::unordered_map<std::string, Knowledge> knowledge(const NodeState& state) {
     if (owned == nullptr) continue;
     entry.limits = state.limits.in_book(path);
     entry.limit_changes = owned->changes;
+    entry.altered = owned->altered;
     for (const OwnedLimit& limit : owned->accounts) {
       entry.configured_limits.push_back(limit.configured);
       entry.guarantees.push_back(limit.guarantee);

@@ -16,6 +16,25 @@ from node.node_case import Case  # noqa: E402
 from node_client import BIN, GIB, MIB  # noqa: E402
 
 IMAGE = "localhost/ration-test:1"
+BOOK = "/.ration/book"
+FIELDS = json.loads(subprocess.run([BIN / "book_offsets"], capture_output=True, text=True, check=True).stdout)
+
+
+def written(text, field):
+    return f"printf '{text}' | dd of={BOOK} bs=1 seek={FIELDS[field]} conv=notrunc"
+
+
+SIXTY_FOUR_GIB = r"\000\000\000\000\020\000\000\000"  # as the machine has it in memory
+ATTACKS = {  # what root of a container does to its book, and whether that is seen as damage
+    "zeros": (f"dd if=/dev/zero of={BOOK} bs=4096 count=300 conv=notrunc", True),
+    "noise": (f"dd if=/dev/urandom of={BOOK} bs=4096 count=300 conv=notrunc", True),
+    "limit": (written(SIXTY_FOUR_GIB, "accounts[0].limit"), True),
+    "device": (written("xxxx", "accounts[0]"), True),
+    "cut short": (f"truncate -s 0 {BOOK}", True),
+    "made long": (f"truncate -s 1099511627776 {BOOK}", True),
+    "names": (written(r"vision\000", "header.tenant") + ";" + written(r"calm\000", "header.name") + ";" + written(r"container=calm\000", "header.labels"), False),
+    "end": (written("xxxx", "header.ended_ns") + ";" + written(r"\001\000\000\000", "header.creator_pid"), False),
+}
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "20"))
 MANY = 20  # containers at once
 
@@ -167,6 +186,90 @@ limit = "2GiB"
         self.until(lambda: sorted(row["workload"] for row in self.governed() if row["used_bytes"]) == ["one", "two"], "both are there")
         done = self.run_in("ration-workload", "hold", "3GiB")
         self.assertNotIn("holding", done.stdout)  # the tenant's limit is for all of its containers together
+
+    # ------------------------------------------------------------------------------------------- its book, as an enemy has it
+
+    def seen_in(self, name):
+        """What `ration ps` says of it."""
+        return next(line for line in self.ration("ps", self.node).stdout.splitlines() if f"/{name} " in line)
+
+    def nothing_left_of(self, name):
+        self.engine.remove(name)
+        self.until(lambda: name not in self.rows(), "it has left")
+        self.assertEqual([path.name for path in (self.folder / "granted").iterdir() if path.name.startswith(name + ".")], [])
+        self.assertNotIn(f"/{name}.", pathlib.Path("/proc/self/mounts").read_text())
+
+    def attacked_by(self, user):
+        self.open_node()
+        self.start_in("calm", "ration-workload", "hold", "1GiB", device="ration.sh/tenant=vision")
+        self.until(lambda: self.rows().get("calm", {}).get("used_bytes", 0) > GIB, "it holds memory")
+        for number, (what, (attack, is_damage)) in enumerate(ATTACKS.items()):
+            with self.subTest(what):
+                name = f"evil-{user}-{number}"
+                self.start_in(name, "sh", "-c", "ration-workload hold 1GiB & exec sleep 1000", options=("--user", user))
+                self.until(lambda: self.rows().get(name, {}).get("used_bytes", 0) > GIB, "it holds memory")
+                done = self.engine.call("exec", "--user", user, name, "sh", "-c", attack)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for restarted in (False, True):
+                    if restarted:
+                        self.stop(signal.SIGKILL)
+                        self.start()
+                    if is_damage:
+                        self.until(lambda: "book_altered" in self.rows()[name], "it is told")
+                        self.assertIn("BOOK ALTERED", self.seen_in(name))
+                        # What it holds is not known any more, so its tenant has nothing left to give.
+                        self.assertNotIn("holding", self.run_in("ration-workload", "hold", "1GiB").stdout)
+                    row = self.rows()[name]
+                    self.assertEqual((row["tenant"], row["limit_bytes"]), ("nlp", 4 * GIB))
+                    calm = self.rows()["calm"]
+                    self.assertEqual((calm["tenant"], calm["used_bytes"], calm["limit_bytes"]), ("vision", GIB + 64 * MIB, 2 * GIB))
+                told = [event["text"] for event in self.events("violation") if f"(container {name}) was altered" in event["text"]]
+                self.assertEqual(len(told), is_damage)
+                self.nothing_left_of(name)
+                self.assertEqual(self.run_in("ration-workload", "total").stdout.strip(), str(4 * GIB))
+        self.assertEqual(self.events("guard_lost"), [])
+
+    def test_root_of_a_container_gains_nothing_by_what_it_writes_into_its_book(self):
+        self.attacked_by("0")
+
+    def test_nor_does_another_user_of_it(self):
+        self.attacked_by("1000")
+
+    def test_a_book_has_no_room_to_grow(self):
+        self.start_in("evil", "sleep", "1000")
+        whole = self.book("evil").stat().st_size
+        done = self.engine.call("exec", "evil", "sh", "-c", f"dd if=/dev/zero of={BOOK} bs=1048576 seek=2 count=64 conv=notrunc")
+        self.assertIn("No space left", done.stderr)
+        room = os.statvfs(self.book("evil"))
+        self.assertEqual(room.f_blocks * room.f_frsize, whole)
+        self.assertEqual(self.book("evil").stat().st_size, whole)
+        self.engine.call("exec", "evil", "truncate", "-s", "1099511627776", BOOK)
+        self.until(lambda: self.book("evil").stat().st_size == whole, "it is cut back")
+        self.assertIn("nlp/evil made its book 1.00 TiB long; it was cut back", [event["text"] for event in self.events("violation")])
+        done = self.run_in("ration-workload", "total", device="ration.sh/tenant=vision")  # others get books all the while
+        self.assertEqual(done.stdout.strip(), str(2 * GIB), done.stderr)
+        self.nothing_left_of("evil")
+
+    def test_a_book_that_is_cut_short_all_the_time_ends_nobody_else(self):
+        self.start_in("evil", "sh", "-c", f"while :; do truncate -s 0 {BOOK}; truncate -s 4096 {BOOK}; truncate -s 2000000 {BOOK}; done")
+        for _ in range(100):
+            self.ask("PATCH", "/api/v1/workloads/evil", {"limit": "1GiB"})
+            self.rows()
+        self.assertEqual(self.ration("ps", self.node).returncode, 0)
+        self.assertIsNone(self.daemon.poll())
+        self.nothing_left_of("evil")
+
+    def test_what_killed_hooks_left_goes_with_the_next_start(self):
+        self.start_in("first", "sleep", "1000")
+        making = self.folder / "making" / "half.7.book"
+        making.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "none", making], check=True)
+        left = [self.folder / "books" / "half.7.book.new", self.folder / "granted" / "half.7.book.new"]
+        for path in left:
+            path.write_bytes(b"half")
+        self.start_in("second", "sleep", "1000")
+        self.assertEqual([path for path in (*left, making) if path.exists()], [])
+        self.assertEqual(self.events("guard_lost"), [])
 
     # ---------------------------------------------------------------------------------------------------------- its end
 

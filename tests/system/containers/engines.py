@@ -21,7 +21,7 @@ driver = "overlay"
 graphroot = "{0}/images"
 runroot = "{0}/run"
 """
-TOOLS = "sh cat ls env mount umount su id mv cp rm echo sleep grep".split()
+TOOLS = "sh cat ls env mount umount su id mv cp rm echo sleep grep dd printf truncate".split()
 LIBRARIES = "ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1".split()
 
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "../temporary.hpp"
 
@@ -83,6 +85,27 @@ TEST(Cdi, ALinkInItsPlaceIsNotFollowed) {
   std::filesystem::create_symlink(folder.file("victim"), folder.file("cdi/ration-tenant.json.new"));
   EXPECT_FALSE(write(folder.file("cdi"), "tenant", "one"));
   EXPECT_EQ(folder.content("victim"), "kept");
+}
+
+TEST(Cdi, ThoseUsedLastAreKept) {
+  const TemporaryFolder folder;
+  for (const char* name : {"limit-1GiB-gpu0", "limit-2GiB-gpu0", "limit-3GiB-gpu0", "tenant"})
+    ASSERT_TRUE(write(folder.path(), name, "{}"));
+  const auto set_age = [&](const char* name, int seconds) {
+    std::filesystem::last_write_time(folder.file(name),
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::seconds(seconds));
+  };
+  set_age("ration-limit-1GiB-gpu0.json", 300);
+  set_age("ration-limit-2GiB-gpu0.json", 200);
+  set_age("ration-limit-3GiB-gpu0.json", 100);
+  set_age("ration-tenant.json", 400);
+  note_use(folder.path(), "limit-1GiB-gpu0");
+  note_use(folder.path(), "limit-9GiB-gpu0");
+  remove_oldest(folder.path(), "limit-", 2);
+  std::set<std::string> left;
+  for (const auto& each : std::filesystem::directory_iterator(folder.path())) left.insert(each.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"ration-limit-1GiB-gpu0.json", "ration-limit-3GiB-gpu0.json",
+                                         "ration-tenant.json"}));
 }
 
 TEST(Cdi, ADeviceIsSpecifiedOnce) {

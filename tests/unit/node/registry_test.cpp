@@ -11,6 +11,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ledger/container_books.hpp"
+#include "ledger/layout.hpp"
+#include "ledger/store_limits.hpp"
 #include "node/state/snapshot.hpp"
 
 namespace ration::node {
@@ -174,11 +177,132 @@ TEST_F(RegistryTest, ADamagedBookIsReportedOnceAndHarmsNobodyElse) {
   }
   EXPECT_EQ(reported, 3U);
   EXPECT_TRUE(registry_.refresh().damaged.empty());
-  // One that was sound and is cut short while it is watched.
-  ASSERT_EQ(::truncate(good.c_str(), 4096), 0);
-  const Changes after = registry_.refresh();
-  EXPECT_EQ(after.damaged.size(), 1U);
-  EXPECT_EQ(after.ended.size(), 1U);
+}
+
+TEST_F(RegistryTest, ABookThatIsDamagedKeepsItsWorkloadUntilThatHasEnded) {
+  const std::string path = make("train", 1, 4_GiB);
+  const pid_t holder = hold(path, 1_GiB);
+  registry_.refresh();
+  ASSERT_EQ(::truncate(path.c_str(), 4096), 0);
+  const Changes changes = registry_.refresh();
+  EXPECT_EQ(changes.altered, std::vector{path});
+  EXPECT_TRUE(changes.ended.empty());
+  EXPECT_TRUE(registry_.refresh().altered.empty()) << "told once";
+  const Workload& workload = registry_.workloads().at(path);
+  EXPECT_FALSE(workload.unreadable.empty());
+  EXPECT_EQ(workload.book.tenant, "nlp");
+  EXPECT_EQ(workload.book.accounts.front().limit, 4_GiB);
+  kill(holder);
+  EXPECT_TRUE(registry_.refresh().ended.empty()) << "whoever started it is there";
+}
+
+class Granted : public RegistryTest {
+ protected:
+  /// As a container's hook makes it, of a process that sleeps.
+  std::string make_granted(const std::string& name, Bytes limit) {
+    first_ = ::fork();
+    if (first_ == 0)
+      for (;;) ::pause();
+    children_.push_back(first_);
+    ledger::NewBook contents;
+    contents.name = name;
+    contents.tenant = "nlp";
+    contents.run_number = 7;
+    contents.labels = "container=" + name;
+    contents.creator = identity_of(first_);
+    ledger::NewAccount account;
+    account.device = {1};
+    account.device_total = 16_GiB;
+    account.limit = limit;
+    contents.accounts.push_back(account);
+    const std::string path = folder_ + "/books/" + name + ".7.book";
+    EXPECT_EQ(ledger::create_granted(path, contents, std::nullopt), BookStatus::kOk);
+    return path;
+  }
+  static void write(const std::string& path, std::size_t offset, const std::string& text) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file << text;
+  }
+  Workload seen_by_another_daemon(const std::string& path) {
+    Registry another;
+    EXPECT_TRUE(another.adopt(folder_, ::getuid()));
+    another.refresh();
+    const auto found = another.workloads().find(path);
+    EXPECT_NE(found, another.workloads().end());
+    return found == another.workloads().end() ? Workload{} : found->second;
+  }
+  pid_t first_ = 0;
+};
+
+TEST_F(Granted, WhatItIsStaysAsGrantedWhateverItsBookSays) {
+  const std::string path = make_granted("web", 4_GiB);
+  registry_.refresh();
+  write(path, offsetof(ledger::BookHeader, tenant), "vision");
+  write(path, offsetof(ledger::BookHeader, name), "other");
+  write(path, offsetof(ledger::BookHeader, labels), "container=other");
+  write(path, offsetof(ledger::BookHeader, ended_ns), "x");
+  write(path, offsetof(ledger::BookHeader, creator_pid), std::string("\1\0\0\0", 4));
+  EXPECT_TRUE(registry_.refresh().ended.empty());
+  for (const Workload& workload : {registry_.workloads().at(path), seen_by_another_daemon(path)}) {
+    EXPECT_EQ(workload.book.tenant, "nlp");
+    EXPECT_EQ(workload.book.name, "web");
+    EXPECT_EQ(workload.book.labels, "container=web");
+    EXPECT_EQ(workload.book.creator.pid, first_);
+    EXPECT_EQ(workload.granted.front().limit, 4_GiB);
+  }
+}
+
+TEST_F(Granted, ItStaysUntilItsFirstProcessHasEndedAndLeavesNothing) {
+  const std::string path = make_granted("web", 4_GiB);
+  registry_.refresh();
+  for (const off_t size : {off_t{0}, off_t{4096}, off_t{1} << 40}) {
+    ASSERT_EQ(::truncate(path.c_str(), size), 0);
+    EXPECT_TRUE(registry_.refresh().ended.empty());
+    const Workload again = seen_by_another_daemon(path);
+    EXPECT_EQ(again.book.name, "web");
+    EXPECT_EQ(again.granted.front().limit, 4_GiB);
+    EXPECT_FALSE(again.unreadable.empty());
+  }
+  kill(first_);
+  EXPECT_EQ(registry_.refresh().ended.size(), 1U);
+  Registry another;
+  ASSERT_TRUE(another.adopt(folder_, ::getuid()));
+  const Changes changes = another.refresh();
+  EXPECT_EQ(changes.left, std::vector{path});
+  EXPECT_TRUE(changes.damaged.empty());
+  ledger::retire(path);
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing can be read of it";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/granted"));
+}
+
+TEST_F(Granted, AFileThatIsLongerThanABookIsToldUntilItIsCut) {
+  const std::string path = make_granted("web", 4_GiB);
+  registry_.refresh();
+  const auto whole = std::filesystem::file_size(path);
+  ASSERT_EQ(::truncate(path.c_str(), off_t{1} << 40), 0);
+  const Changes changes = registry_.refresh();
+  ASSERT_EQ(changes.grown.size(), 1U);
+  EXPECT_EQ(changes.grown.front().second, Bytes{std::uint64_t{1} << 40});
+  EXPECT_TRUE(changes.altered.empty()) << "it can be read";
+  EXPECT_FALSE(ledger::cut_to_size(registry_.workloads().at(path).descriptor, ::getuid() + 1));
+  EXPECT_TRUE(ledger::cut_to_size(registry_.workloads().at(path).descriptor, ::getuid()));
+  EXPECT_EQ(std::filesystem::file_size(path), whole);
+  EXPECT_TRUE(registry_.refresh().grown.empty());
+}
+
+TEST_F(Granted, ASlotWithTheNumberOfSomebodyElseLivesNoLongerThanItsLock) {
+  const std::string path = make_granted("web", 4_GiB);
+  const pid_t holder = hold(path, 1_GiB);
+  registry_.refresh();
+  EXPECT_EQ(registry_.workloads().at(path).used.front(), 1_GiB);
+  const ProcessIdentity self = current_process();  // lives longer than the container
+  write(path, offsetof(ledger::BookLayout, slots[0].pid), std::string(reinterpret_cast<const char*>(&self.pid), 4));
+  write(path, offsetof(ledger::BookLayout, slots[0].start_time),
+        std::string(reinterpret_cast<const char*>(&self.start_time), 8));
+  kill(holder);
+  kill(first_);
+  EXPECT_EQ(registry_.refresh().ended.size(), 1U);
 }
 
 TEST_F(RegistryTest, ABookThatIsBeingMadeIsTakenUpWhenItIsDone) {
@@ -236,9 +360,8 @@ TEST_F(RegistryTest, NumbersThatCannotBeAreDamage) {
   const std::uint64_t much = ~std::uint64_t{0} >> 4;
   file.write(reinterpret_cast<const char*>(&much), sizeof much);
   file.close();
-  const Changes changes = registry_.refresh();
-  EXPECT_EQ(changes.damaged.size(), 1U);
-  EXPECT_TRUE(registry_.workloads().empty());
+  EXPECT_EQ(registry_.refresh().altered, std::vector{path});
+  EXPECT_FALSE(registry_.workloads().at(path).unreadable.empty());
 }
 
 TEST_F(RegistryTest, OnlyFoldersOfTheUserAreAdopted) {

@@ -66,6 +66,22 @@ TEST_F(RulesTest, TamperPutsALimitBackThatTheProgramChangedAndTellsIt) {
   EXPECT_EQ(told("violation", 5), Texts{});
 }
 
+TEST_F(RulesTest, ABookThatIsDamagedCountsWithAllThatItsWorkloadMayHold) {
+  start("[[tenant]]\nname = \"nlp\"\nlimit = \"6GiB\"\n");
+  Program& train = run("train", 4_GiB);
+  ASSERT_TRUE(train.take(1_GiB));
+  (void)tick();
+  ASSERT_EQ(::truncate(train.path.c_str(), 0), 0);
+  EXPECT_EQ(told("violation"),
+            Texts{"the book of nlp/train was altered: the book is shorter than its format says; until "
+                  "it ends, it counts as if it held all it may"});
+  Program& other = run("other", 6_GiB);
+  EXPECT_EQ(told("violation", 3), Texts{}) << "told once";
+  EXPECT_FALSE(other.take(3_GiB)) << "its tenant has 2 GiB left";
+  EXPECT_TRUE(other.take(1_GiB));
+  EXPECT_EQ(engine_->state().snapshot.account_of(train.path, 0)->altered, "the book is shorter than its format says");
+}
+
 TEST_F(RulesTest, BalancingKeepsAGuaranteeFreeAndNeverGivesMoreThanTheDeviceHas) {
   start();
   Program& burst = run("burst", 16_GiB);
