@@ -1,5 +1,7 @@
-// A ledger file: a sound book with any bytes of it changed, read, opened, charged, reaped.
+// A ledger file: a container's book with any bytes of it changed, read as the daemon does, opened, charged, reaped, and
+// retired.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include <string>
 
 #include "ledger/book.hpp"
+#include "ledger/container_books.hpp"
 #include "ledger/layout.hpp"
 
 namespace {
@@ -18,7 +21,9 @@ using namespace ration::ledger;
 std::string folder() {
   static const std::string path = [] {
     char name[] = "/dev/shm/ration-fuzz-XXXXXX";
-    return std::string(::mkdtemp(name));
+    std::string made(::mkdtemp(name));
+    ::mkdir((made + "/books").c_str(), 0700);
+    return made;
   }();
   return path;
 }
@@ -26,14 +31,14 @@ std::string folder() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string path = folder() + "/one.book";
-  ::unlink(path.c_str());
+  const std::string path = folder() + "/books/one.book";
+  remove_book(path);
   NewBook contents;
   contents.name = "fuzz";
   NewAccount account;
   account.limit = account.device_total = Bytes{std::uint64_t{1} << 30};
   contents.accounts.push_back(account);
-  if (Book::create(path.c_str(), contents) != BookStatus::kOk) std::abort();
+  if (create_granted(path, contents, std::nullopt) != BookStatus::kOk) std::abort();
   const int file = ::open(path.c_str(), O_RDWR);
   // Five bytes a change: where (of the first 64 KiB), what. A first byte of 255 cuts the file there.
   for (; size >= 5; data += 5, size -= 5) {
@@ -45,7 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   ::close(file);
   BookSnapshot snapshot;
-  (void)Book::read(path.c_str(), snapshot);
+  if (Book::read(path.c_str(), snapshot) == BookStatus::kOk) (void)held_besides(snapshot);
+  const auto granted = read_granted(path, ::getuid());
+  if (!granted || granted->name != "fuzz" || granted->accounts.size() != 1) std::abort();
   Book book;
   if (Book::open(path.c_str(), book) == BookStatus::kOk && book.attach()) {
     (void)book.charge(0, Bytes{4096});
@@ -55,5 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)book.used(0);
     book.detach();
   }
+  retire(path);
+  if (Book::read(path.c_str(), snapshot) == BookStatus::kOk && snapshot.name != "fuzz") std::abort();
   return 0;
 }
