@@ -153,7 +153,7 @@ class Changing(Case):
             book.seek(offset)
             book.write(content)
 
-    def test_a_book_that_changes_its_devices_is_given_up_and_harms_nobody(self):
+    def test_a_book_that_changes_its_devices_keeps_its_place_and_harms_nobody(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
         self.holding("sly", "1GiB", "--limit", "2GiB")
         self.row("sly")
@@ -163,9 +163,10 @@ class Changing(Case):
         for account in range(accounts, 16):
             self.write_book("sly", first + account * (second - first), book[first:second])
         self.write_book("sly", OFFSET["header.account_count"], struct.pack("<I", 16))
-        event = self.until(lambda: self.events("guard_lost"), "it is told")[0]
-        self.assertIn("devices were changed", event["text"])
-        self.assertEqual(set(self.rows()) & {"train", "sly"}, {"train"})
+        event = self.until(lambda: self.events("violation"), "it is told")[0]
+        self.assertIn("sly was altered: its devices were changed", event["text"])
+        self.assertEqual((self.row("sly")["book_altered"], self.row("sly")["limit_bytes"]), ("its devices were changed", 2 * GIB))
+        self.assertNotIn("book_altered", self.row("train"))
 
     def test_a_book_stays_who_it_was(self):
         self.holding("train", "1GiB", "--limit", "2GiB", "--label", "team=a")
