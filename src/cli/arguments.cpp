@@ -10,7 +10,8 @@ namespace ration::cli {
 namespace {
 
 bool takes_program(const std::string& verb) {
-  return verb == "run" || verb == "sim" || verb == "inject" || verb == "snippet" || verb == "candidates";
+  return verb == "run" || verb == "sim" || verb == "inject" || verb == "snippet" || verb == "jupyter" ||
+         verb == "candidates";
 }
 
 /// The options in a line that is being completed which say what node it is about. Its last word is not typed yet.

@@ -9,10 +9,11 @@
 namespace ration::cli {
 
 struct Arguments {
-  std::string verb;                  ///< empty: nothing was typed
-  std::vector<std::string> all;      ///< the verb and everything that is for it
-  std::vector<std::string> program;  ///< of `run`, `inject`, `snippet`, `sim` and `candidates`: what stands behind `--`
-  bool marked = false;               ///< of these: there was a `--`
+  std::string verb;              ///< empty: nothing was typed
+  std::vector<std::string> all;  ///< the verb and everything that is for it
+  std::vector<std::string>
+      program;          ///< of `run`, `inject`, `snippet`, `jupyter`, `sim` and `candidates`: what stands behind `--`
+  bool marked = false;  ///< of these: there was a `--`
 };
 
 /// As `rationd` it is `ration serve`. `candidates` is about the node that its words name.

@@ -1,14 +1,13 @@
 #include "cli/container_edits.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "base/command.hpp"
 #include "base/own_folder.hpp"
+#include "base/whole_file.hpp"
 #include "cli/context.hpp"
 #include "cli/guarded.hpp"
 #include "cli/reference.hpp"
@@ -34,12 +33,7 @@ Result<std::string> shared_file(const Session& session, const ledger::Store& sto
   if (session.dry_run) return path;
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
-  const std::string fresh = path + ".new";
-  if (std::ofstream(fresh) << content) {
-    ::chmod(fresh.c_str(), 0644);
-    fs::rename(fresh, path, error);
-    if (!error) return path;
-  }
+  if (write_whole(path, content, 0644)) return path;
   return fail("E1405", fmt::format("{} cannot be written.", path),
               "Free some space there, or export RATION_RUNTIME_DIR=<another folder>", 125);
 }

@@ -1,6 +1,7 @@
 #include "cli/launch.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+
+#include "base/command.hpp"
 
 namespace ration::cli {
 namespace {
@@ -81,15 +85,33 @@ Ended launch(const std::vector<std::string>& program, const std::function<void()
   return ended;
 }
 
-namespace {
-
-[[noreturn]] void become(const std::vector<std::string>& program, int output) {
+void execute(const std::vector<std::string>& program) {
   std::vector<char*> words;
   for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(output, STDERR_FILENO);
   ::execvp(words[0], words.data());
+}
+
+Result<int> become(const std::vector<std::string>& program) {
+  execute(program);
+  const std::string name = shell_word(program.front());
+  return fail("E1419", fmt::format("{} cannot be started: {}.", name, std::strerror(errno)),
+              "Install it, or look at PATH: command -v " + name, 127);
+}
+
+std::string shown_command(const std::vector<std::string>& program) {
+  std::string line;
+  for (const std::string& word : program) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
+namespace {
+
+/// Of a child of this process.
+[[noreturn]] void execute_with(const std::vector<std::string>& program, int output, Errors errors) {
+  ::dup2(output, STDOUT_FILENO);
+  if (errors == Errors::kCollected) ::dup2(output, STDERR_FILENO);
+  execute(program);
   ::_exit(127);
 }
 
@@ -128,11 +150,11 @@ void leave_guard(char** arguments) {
   if (audited || preloaded) ::execv("/proc/self/exe", arguments);  // RATION_BOOK stays: no limit is made inside a limit
 }
 
-Output output_of(const std::vector<std::string>& program) {
+Output output_of(const std::vector<std::string>& program, Errors errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
   const pid_t child = ::fork();
-  if (child == 0) become(program, ends[1]);
+  if (child == 0) execute_with(program, ends[1], errors);
   ::close(ends[1]);
   Output output;
   char buffer[4096];
@@ -152,7 +174,7 @@ pid_t start_in_background(const std::vector<std::string>& program, const std::st
   if (child == 0) {
     ::setpgid(0, group);
     ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-    become(program, file);
+    execute_with(program, file, Errors::kCollected);
   }
   // Here as well: whoever signals the group at once must reach it.
   ::setpgid(child, group);

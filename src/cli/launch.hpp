@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace ration::cli {
 
 struct Ended {
@@ -24,12 +26,21 @@ struct Ended {
 /// workload is all that a device has, and ration is about the device. Returns where there is none, or it cannot.
 void leave_guard(char** arguments);
 
+/// This process becomes the program. Returns where it cannot be started, and errno says why.
+void execute(const std::vector<std::string>& program);
+/// The same, or E1419 where it cannot be started.
+[[nodiscard]] Result<int> become(const std::vector<std::string>& program);
+
 struct Output {
   int exit_code = 125;
-  std::string text;  ///< standard output and error together
+  std::string text;  ///< standard output, and error where it was not left alone
 };
+enum class Errors { kCollected, kLeftAlone };
 /// Runs a program to its end and collects what it prints.
-[[nodiscard]] Output output_of(const std::vector<std::string>& program);
+[[nodiscard]] Output output_of(const std::vector<std::string>& program, Errors errors = Errors::kCollected);
+
+/// The words of a command line as a shell takes them.
+[[nodiscard]] std::string shown_command(const std::vector<std::string>& program);
 
 /// Starts a program in the background, in that process group, its output in `log`. -1: it could not be started.
 [[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);

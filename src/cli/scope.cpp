@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cli/arguments.hpp"
+#include "cli/launch.hpp"
 #include "cli/verbs.hpp"
 
 namespace ration::cli {
@@ -20,10 +21,7 @@ Result<int> run_in_scope(const Arguments& typed) {
     if (word != "--scope") words.push_back(word);
   words.emplace_back("--");
   words.insert(words.end(), typed.program.begin(), typed.program.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
+  execute(words);
   return fail("E1709", fmt::format("systemd-run cannot be started: {}.", std::strerror(errno)),
               "Leave --scope out: the limit holds without it. It needs systemd.", 125);
 }

@@ -84,6 +84,12 @@ void add_snippet(CommandLine& line) {
       ->check(CLI::Range(1, 64));
 }
 
+std::vector<std::string> inject_names() {
+  std::vector<std::string> names = engine::wrapper_names();
+  names.insert(names.end(), {"compose", "oci"});
+  return names;
+}
+
 void add_inject(CommandLine& line) {
   auto [inject, typed] =
       line.add<InjectOptions>("inject", [&line](const Session& session, InjectOptions options) -> Result<int> {
@@ -91,10 +97,35 @@ void add_inject(CommandLine& line) {
         options.run.summary = "never";
         return cli::inject(session, options);
       });
-  word(inject, "engine", typed.engine, "ENGINE")->required()->check(CLI::IsMember(engine::wrapper_names()));
+  word(inject, "engine", typed.engine, "ENGINE")->required()->check(CLI::IsMember(inject_names()));
+  word(inject, "bundle", typed.bundle, "BUNDLE");
   add_container_limit(inject, typed.run.wish);
   inject->add_flag("--without-cdi", typed.without_cdi,
                    "mounts and variables in place of a device: for engines without CDI");
+  option(inject, "--service", typed.services, "SERVICE", "with compose: only this one; may be given again")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_jupyter(CommandLine& line) {
+  auto [jupyter, typed] =
+      line.add<JupyterOptions>("jupyter", [&line](const Session& session, JupyterOptions options) -> Result<int> {
+        options.run_options = line.words.program;
+        return cli::jupyter(session, options);
+      });
+  action(jupyter, typed.action, {"install", "list", "uninstall"});
+  word(jupyter, "kernel", typed.kernel, "KERNEL");
+  option(jupyter, "-n,--name", typed.name, "NAME", "of a new kernel; ration-4gib if left out");
+  option(jupyter, "-l,--limit", typed.limit, "SIZE", "bytes of each GPU that a notebook can never exceed: 4GiB, 50%");
+  option(jupyter, "--display-name", typed.display_name, "TEXT", "what people choose it by");
+  option(jupyter, "--python", typed.python, "PATH", "the Python that has Jupyter, and runs the cells; else python3");
+  auto* user = jupyter->add_flag("--user", typed.user, "for this user; else for everybody");
+  auto* sys_prefix = jupyter->add_flag("--sys-prefix", typed.sys_prefix, "into the environment of that Python");
+  option(jupyter, "--prefix", typed.prefix, "FOLDER", "into the environment at this folder")
+      ->excludes(user)
+      ->excludes(sys_prefix);
+  sys_prefix->excludes(user);
+  line.add_output(jupyter);
 }
 
 void add_run(CommandLine& line) {
@@ -354,6 +385,7 @@ void add_verbs(CommandLine& line) {
   add_run(line);
   add_inject(line);
   add_snippet(line);
+  add_jupyter(line);
   add_views(line);
   add_workload_verbs(line);
   add_planning(line);

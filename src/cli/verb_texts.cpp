@@ -30,15 +30,20 @@ const std::vector<VerbText>& verb_texts() {
        kSim | kSocket,
        "*",
        "start a container under a GPU memory limit",
-       "ENGINE [OPTIONS] -- ARGUMENTS OF THE ENGINE",
+       "ENGINE [BUNDLE] [OPTIONS] [-- ARGUMENTS OF THE ENGINE]",
        "Runs docker, podman, bwrap or apptainer with what follows --, and with what puts the container under the limit "
        "typed into it. Docker and Podman get a device of the Container Device Interface, which may also be typed, or "
        "written into a file, without this command: --device ration.sh/tenant=nlp. It needs the daemon. bwrap, "
        "apptainer "
-       "and engines without CDI get mounts, and work without one. --dry-run prints the command.",
+       "and engines without CDI get mounts, and work without one. compose runs docker compose with a further file, "
+       "which gives the device to every service, or to each --service. oci writes the same that a device is into "
+       "config.json of a BUNDLE, for runc, crun, youki and ctr run --config; a second time replaces it. --dry-run "
+       "prints the command, the file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
+        {"ration inject compose --limit 4GiB --service train -- -f compose.yaml up", "a service of a compose file"},
+        {"ration inject oci /bundles/train --limit 4GiB", "a bundle that runc or crun starts"},
         {"ration inject --dry-run docker --slice 0.2 -- run IMAGE", "what would be run"}}},
       {"snippet",
        Task::kRun,
@@ -55,6 +60,20 @@ const std::vector<VerbText>& verb_texts() {
         {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
         {"ration snippet systemd-user alice --limit 8GiB", "all that alice's user manager starts"},
         {"ration snippet vllm --limit 20GiB --instances 2", "the flags of two servers on one limit"}}},
+      {"jupyter",
+       Task::kRun,
+       0,
+       "install uninstall",
+       "notebooks under a GPU memory limit",
+       "install|list|uninstall [KERNEL] [OPTIONS] [-- OPTIONS OF RATION RUN]",
+       "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code offer: "
+       "each notebook that uses it is a workload under the limit. The Python that has Jupyter does it, by the module "
+       "ration_jupyter. What stands behind -- are further options of ration run. JupyterHub: "
+       "docs/scenarios/notebooks.md.",
+       {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
+        {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "that waits for memory"},
+        {"ration jupyter list", "those that are installed"},
+        {"ration jupyter uninstall ration-4gib", "without it again"}}},
       {"ps",
        Task::kLook,
        kSim | kSocket,

@@ -157,11 +157,13 @@ struct CheckpointOptions {
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 
 struct InjectOptions {
-  std::string engine;  ///< docker | podman | bwrap | apptainer
+  std::string engine;                 ///< docker | podman | bwrap | apptainer | compose | oci
+  std::string bundle;                 ///< with oci: a folder with config.json, or such a file
+  std::vector<std::string> services;  ///< with compose; none: all
   bool without_cdi = false;
   RunOptions run;
 };
-/// Runs somebody else's command that starts a container, under a limit.
+/// Runs somebody else's command that starts a container, under a limit; with oci, puts one into a configuration.
 Result<int> inject(const Session& session, const InjectOptions& options);
 
 struct SnippetOptions {
@@ -171,6 +173,17 @@ struct SnippetOptions {
 };
 /// What goes into somebody else's configuration file.
 Result<int> snippet(const Session& session, const SnippetOptions& options);
+
+struct JupyterOptions {
+  std::string action;  ///< install | list | uninstall
+  std::string kernel;  ///< with uninstall
+  std::string name;    ///< of a new kernel
+  std::string limit, display_name, prefix, python = "python3";
+  bool user = false, sys_prefix = false;
+  std::vector<std::string> run_options;
+};
+/// Has the module ration_jupyter of that Python do it. E1712: it is not there.
+Result<int> jupyter(const Session& session, const JupyterOptions& options);
 
 struct Arguments;
 /// Starts `ration run` again in a control group of its own. E1709: there is no systemd.

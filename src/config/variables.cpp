@@ -28,6 +28,7 @@ const std::vector<Variable>& variables() {
       {"RATION_IDLE_TRIM", "the library: give back what the pool keeps when nothing was asked for in so long: 30s"},
       {"RATION_MIN_BLOCK", "the library: requests smaller than this are rounded up to it: 1MiB"},
       {"RATION_LIBRARY", "Python: the libration.so.1 to load instead of the package's own"},
+      {"RATION_PROGRAM", "Python: the command ration to start instead of the one beside that Python or on PATH"},
       {"RATION_BOOK", "set by `ration run` for the program: the book that it is charged to"},
       {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
   };

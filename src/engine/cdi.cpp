@@ -1,8 +1,6 @@
 #include "engine/cdi.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/file.hpp"
+#include "base/whole_file.hpp"
 #include "machine/process_origin.hpp"
 
 namespace ration::engine::cdi {
@@ -21,19 +19,6 @@ using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kVersion = "0.5.0";  // the oldest with hooks and mounts as they are used here
-
-ordered_json variables_of(const std::map<std::string, std::string>& variables) {
-  auto list = ordered_json::array();
-  for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
-  return list;
-}
-
-ordered_json hook_of(const char* when, const char* action, const std::string& device, const Edits& edits) {
-  std::vector<std::string> words{"ration", "container-hook"};
-  words.insert(words.end(), edits.hook_words.begin(), edits.hook_words.end());
-  words.insert(words.end(), {action, device});
-  return {{"hookName", when}, {"path", edits.hook}, {"args", words}, {"env", variables_of(edits.hook_variables)}};
-}
 
 bool is_alphanumeric(unsigned char letter) { return letter < 0x80 && std::isalnum(letter) != 0; }
 
@@ -48,6 +33,27 @@ tl::unexpected<Error> not_written(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> assignments(const std::map<std::string, std::string>& variables) {
+  std::vector<std::string> list;
+  for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
+  return list;
+}
+
+std::vector<std::string> mount_options(const Mount& mount) {
+  return {mount.writable ? "rw" : "ro", "nosuid", "nodev", "rbind", "rprivate"};
+}
+
+std::vector<Hook> hooks_of(const Device& device, const Edits& edits) {
+  std::vector<Hook> hooks;
+  for (const auto& [when, action] : {std::pair{"createRuntime", "start"}, {"poststop", "stop"}}) {
+    std::vector<std::string> words{"ration", kHookVerb};
+    words.insert(words.end(), edits.hook_words.begin(), edits.hook_words.end());
+    words.insert(words.end(), {action, device.kind + "=" + device.name});
+    hooks.push_back({when, edits.hook, std::move(words), assignments(edits.hook_variables)});
+  }
+  return hooks;
+}
+
 bool is_device_name(const std::string& name) {
   return !name.empty() && is_alphanumeric(name.front()) && is_alphanumeric(name.back()) &&
          std::all_of(name.begin(), name.end(), [](unsigned char letter) {
@@ -58,23 +64,19 @@ bool is_device_name(const std::string& name) {
 std::string specification(const std::string& kind, const std::vector<std::string>& names, const Edits& edits) {
   auto mounts = ordered_json::array();
   for (const Mount& mount : edits.mounts)
-    mounts.push_back({{"hostPath", mount.from},
-                      {"containerPath", mount.to},
-                      {"options", {mount.writable ? "rw" : "ro", "nosuid", "nodev", "rbind", "rprivate"}}});
+    mounts.push_back({{"hostPath", mount.from}, {"containerPath", mount.to}, {"options", mount_options(mount)}});
   auto devices = ordered_json::array();
   for (const std::string& name : names) {
     if (!is_device_name(name)) continue;
-    const std::string device = kind + "=" + name;
-    devices.push_back(
-        {{"name", name},
-         {"containerEdits",
-          {{"hooks",
-            {hook_of("createRuntime", "start", device, edits), hook_of("poststop", "stop", device, edits)}}}}});
+    auto hooks = ordered_json::array();
+    for (const Hook& hook : hooks_of({kind, name}, edits))
+      hooks.push_back({{"hookName", hook.when}, {"path", hook.path}, {"args", hook.words}, {"env", hook.variables}});
+    devices.push_back({{"name", name}, {"containerEdits", {{"hooks", hooks}}}});
   }
   return ordered_json{{"cdiVersion", kVersion},
                       {"kind", std::string(kVendor) + "/" + kind},
                       {"devices", devices},
-                      {"containerEdits", {{"env", variables_of(edits.variables)}, {"mounts", mounts}}}}
+                      {"containerEdits", {{"env", assignments(edits.variables)}, {"mounts", mounts}}}}
              .dump(2) +
          "\n";
 }
@@ -82,16 +84,8 @@ std::string specification(const std::string& kind, const std::vector<std::string
 Result<void> write(const std::string& folder, const std::string& file, const std::string& specification) {
   std::error_code error;
   fs::create_directories(folder, error);
-  const std::string path = path_of(folder, file), fresh = path + ".new";  // engines read *.json and *.yaml alone
-  FileDescriptor out{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)};
-  if (!out) return not_written(path);
-  const bool whole =
-      ::write(out.get(), specification.data(), specification.size()) == static_cast<ssize_t>(specification.size());
-  if (!whole || ::fchmod(out.get(), 0644) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
-    const auto problem = not_written(path);
-    ::unlink(fresh.c_str());
-    return problem;
-  }
+  const std::string path = path_of(folder, file);
+  if (!write_whole(path, specification, 0644)) return not_written(path);  // engines read *.json and *.yaml alone
   return {};
 }
 

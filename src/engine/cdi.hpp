@@ -40,6 +40,21 @@ struct Device {
   [[nodiscard]] std::string qualified() const { return std::string(kVendor) + "/" + kind + "=" + name; }
 };
 
+/// The word by which the hooks ask ration for their work.
+inline constexpr const char* kHookVerb = "container-hook";
+
+/// What a runtime runs on this system with a container: once it is made, and once it has ended.
+struct Hook {
+  std::string when;  ///< createRuntime, poststop
+  std::string path;
+  std::vector<std::string> words;      ///< with the program's own name in front
+  std::vector<std::string> variables;  ///< NAME=VALUE
+};
+[[nodiscard]] std::vector<Hook> hooks_of(const Device& device, const Edits& edits);
+[[nodiscard]] std::vector<std::string> mount_options(const Mount& mount);
+/// NAME=VALUE of each.
+[[nodiscard]] std::vector<std::string> assignments(const std::map<std::string, std::string>& variables);
+
 /// Whether CDI takes the name: letters, digits and `_-.:`, a letter or digit at both ends.
 [[nodiscard]] bool is_device_name(const std::string& name);
 

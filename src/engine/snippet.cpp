@@ -11,15 +11,22 @@
 #include "base/command.hpp"
 #include "base/printable.hpp"
 #include "base/units.hpp"
+#include "engine/compose.hpp"
 
 namespace ration::engine {
 namespace {
 
 struct Text {
   SnippetKind kind;
-  bool takes_command, takes_fraction;
-  const char* text;  ///< {ration} {device} {limit} {name} {command} {fraction} {bytes} {instances}
+  bool takes_command, is_server;
+  const char* text;  ///< {ration} {device} {devices} {limit} {limit_words} {name} {command} {fraction} {pool}
 };
+
+/// Around the command of a model server, which is told what it may take.
+constexpr const char* kServer = R"({{ration}} run {{limit}} --name {0} -- \
+  {1}
+# check: {{ration}} ps   shows no more than the limit, and no denial
+)";
 
 const std::vector<Text>& texts() {
   static const std::vector<Text> all{
@@ -36,10 +43,7 @@ docker run --rm --device nvidia.com/gpu=all --device {device} {name} nvidia-smi
        R"(services:
   gpu-program:
     image: {name}
-    devices:
-      - nvidia.com/gpu=all
-      - {device}
-# check: docker compose run --rm gpu-program nvidia-smi   shows the limit as the total
+{devices}# check: docker compose run --rm gpu-program nvidia-smi   shows the limit as the total
 )"},
       {{"systemd", "a service: a drop-in for its unit; what it starts stands behind --", "UNIT"},
        true,
@@ -73,25 +77,16 @@ c.Spawner.cmd = ["{ration}", "run", {limit_words}, "--summary", "never", "--", "
       {{"tf-serving", "TensorFlow Serving: --instances of them share the limit", ""},
        false,
        true,
-       R"({ration} run {limit} --name tf-serving -- \
-  tensorflow_model_server --model_base_path=/models/m --model_name=m --per_process_gpu_memory_fraction={fraction:.2f}
-# check: {ration} ps   shows no more than the limit, and no denial
-)"},
+       R"(tensorflow_model_server --model_base_path=/models/m --model_name=m --per_process_gpu_memory_fraction={fraction:.2f})"},
       {{"triton", "Triton with its TensorFlow back end: --instances of them share the limit", ""},
        false,
        true,
-       R"({ration} run {limit} --name triton -- \
-  tritonserver --model-repository=/models --cuda-memory-pool-byte-size=0:{pool} \
-    --backend-config=tensorflow,gpu-memory-fraction={fraction:.2f}
-# check: {ration} ps   shows no more than the limit, and no denial
-)"},
+       R"(tritonserver --model-repository=/models --cuda-memory-pool-byte-size=0:{pool} \
+    --backend-config=tensorflow,gpu-memory-fraction={fraction:.2f})"},
       {{"vllm", "vLLM: --instances of them share the limit", ""},
        false,
        true,
-       R"({ration} run {limit} --name vllm -- \
-  vllm serve MODEL --gpu-memory-utilization {fraction:.2f}
-# check: {ration} ps   shows no more than the limit; vLLM prints how many blocks it has
-)"},
+       "vllm serve MODEL --gpu-memory-utilization {fraction:.2f}"},
   };
   return all;
 }
@@ -165,12 +160,14 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
                 "ration snippet --help", 2);
   if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command behind --");
   double fraction = 0;
-  if (found->takes_fraction) {
+  if (found->is_server) {
     const auto share = instance_fraction(facts);
     if (!share) return tl::unexpected(share.error());
     fraction = *share;
   }
-  return fmt::format(fmt::runtime(found->text), fmt::arg("ration", facts.ration), fmt::arg("device", facts.device),
+  const std::string text = found->is_server ? fmt::format(kServer, kind, found->text) : found->text;
+  return fmt::format(fmt::runtime(text), fmt::arg("ration", facts.ration), fmt::arg("device", facts.device),
+                     fmt::arg("devices", compose_devices({"nvidia.com/gpu=all", facts.device})),
                      fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
                      fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command)),
                      fmt::arg("fraction", fraction), fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));

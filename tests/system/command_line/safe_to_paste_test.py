@@ -18,7 +18,9 @@ from node_client import BIN, UnixConnection  # noqa: E402
 CHANGES = {
     "run": [["run", NODE, "--limit", "1GiB", "--dry-run", "--", "touch", "started"]],
     "inject": [["inject", NODE, "docker", "--limit", "1GiB", "--dry-run", "--", "run", "IMAGE"],
+               ["inject", NODE, "compose", "--limit", "1GiB", "--service", "web", "--dry-run", "--", "-f", "compose.yaml", "up"],
                ["inject", NODE, "bwrap", "--limit", "1GiB", "--dry-run", "--", "--bind", "/", "/", "--", "true"]],
+    "jupyter": [["jupyter", "install", "--limit", "1GiB", "--dry-run"], ["jupyter", "uninstall", "ration-1gib", "--dry-run"]],
     "split": [["split", NODE, "0", "--into", "2", "--dry-run"], ["split", NODE, "0", "--off", "--dry-run"]],
     "set": [["set", "held", "--limit", "4GiB", "--dry-run"], ["set", "held", "--guarantee", "1GiB", "--dry-run"],
             ["set", "--schedule", "night=22:00-07:00:held=50%", "--dry-run"]],

@@ -23,6 +23,7 @@ SHELLS = {
 LINES = [
     ("recom", ["recommend"]),
     ("set h", ["set", "held"]), ("why ", ["why", "held"]), ("stop nobody", ["stop", "nobody"]),
+    ("jupyter uninst", ["jupyter", "uninstall"]), ("jupyter install --disp", ["jupyter", "install", "--display-name"]), ("inject comp", ["inject", "compose"]),
     ("ps --gpu ", ["ps", "--gpu", "0"]), ("ps --gpu=", ["ps", "--gpu=0"]), ("ps --tenant t", ["ps", "--tenant", "team"]),
     ("run --slice a", ["run", "--slice", "a$b"]),
     ("demo --scenario jup", ["demo", "--scenario", "jupyterhub"]),
