@@ -43,7 +43,7 @@ std::int32_t pid_here(std::int32_t pid, std::uint64_t pid_namespace) {
     if (::stat(place.c_str(), &space) == 0 && space.st_ino == pid_namespace && inner_pid(each->path()) == pid)
       return number;
   }
-  return pid;
+  return 0;
 }
 
 }  // namespace ration::sim

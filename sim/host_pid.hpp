@@ -6,7 +6,8 @@
 
 namespace ration::sim {
 
-/// `pid` of the pid namespace with that inode; the same number where that namespace cannot be seen from here.
+/// `pid` of the pid namespace with that inode; 0 where that namespace cannot be seen from here, as
+/// the kernel has it for another container.
 [[nodiscard]] std::int32_t pid_here(std::int32_t pid, std::uint64_t pid_namespace);
 
 }  // namespace ration::sim

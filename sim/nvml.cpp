@@ -112,6 +112,7 @@ std::vector<std::pair<int, ration::sim::ProcessUse>> listed(nvmlDevice_t device)
     for (auto use : Node::get()->uses(each)) {
       if (!told && use.pid_namespace != own_namespace) continue;
       use.pid = ration::sim::pid_here(use.pid, use.pid_namespace);
+      if (use.pid == 0) continue;
       use.held = told ? use.held - use.managed : ration::Bytes{0};  // managed: pynvml issue 63, rmm issue 2259
       uses.emplace_back(each, use);
     }

@@ -23,7 +23,7 @@ def socket_path() -> Optional[str]:
     """Of the daemon in the runtime folder; None: there is none."""
     given = os.environ.get("RATION_RUNTIME_DIR")
     folders = [given] if given else ["/run/ration", os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent", "ration"),
-                                     f"/tmp/ration-{os.getuid()}"]
+                                     f"/tmp/ration-{os.getuid()}", "/.ration"]
     return next((path for path in (os.path.join(folder, "ration.sock") for folder in folders) if os.path.exists(path)), None)
 
 

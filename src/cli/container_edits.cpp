@@ -15,6 +15,7 @@
 #include "config/configuration.hpp"
 #include "engine/container_files.hpp"
 #include "ledger/workload_book.hpp"
+#include "machine/process_origin.hpp"
 
 namespace ration::cli {
 namespace {
@@ -26,12 +27,16 @@ using engine::cdi::Edits;
 constexpr const char* kHandedOn[] = {
     "RATION_CONFIG", "RATION_RUNTIME_DIR", "RATION_SIM_DIR", "RATION_SIM_DRIVER", "XDG_CONFIG_HOME", "HOME", "PATH"};
 
-/// A file of the runtime folder that every container mounts and none may write.
+std::string shared_folder(const ledger::Store& store) { return store.folder() + "/for-containers"; }
+
+/// A file in that folder.
 Result<std::string> shared_file(const Session& session, const ledger::Store& store, const char* name,
                                 const std::string& content) {
-  const std::string path = fmt::format("{}/for-containers/{}", store.folder(), name);
+  const std::string path = shared_folder(store) + "/" + name;
   if (session.dry_run) return path;
   std::error_code error;
+  // One that is as it should be stays: a file in its place would take the mounts on it away from running containers.
+  if (fs::is_regular_file(path, error) && machine::content_of(path) == content) return path;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (write_whole(path, content, 0644)) return path;
   return fail("E1405", fmt::format("{} cannot be written.", path),
@@ -57,6 +62,14 @@ Result<void> add_simulated_node(const Session& session, const ledger::Store& sto
 
 }  // namespace
 
+Result<std::string> containers_folder(const ledger::Store& store) {
+  const std::string folder = shared_folder(store);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return folder;
+  return fail("E1405", fmt::format("{} cannot be made: {}.", folder, error.message()), "ls -ld " + store.folder(), 125);
+}
+
 Result<Edits> container_edits(const Session& session, const ledger::Store& store) {
   const auto guard = preloadable_folder(store, "shim");
   if (!guard) return tl::unexpected(guard.error());
@@ -67,14 +80,18 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   // What is there until the hook has mounted the container's own book: the guard denies everything then.
   const auto book = shared_file(session, store, "book", "");
   if (!book) return tl::unexpected(book.error());
-  const std::string folder = fs::path(*book).parent_path().string();
+  const auto program = shared_file(session, store, "bin/ration", "");  // for ration itself to be mounted at
+  if (!program) return tl::unexpected(program.error());
+  const std::string folder = shared_folder(store);
   std::error_code error;
   if (!session.dry_run) fs::create_directories(folder + "/guard", error);  // for the guard to be mounted at
   Edits edits;
   edits.guard = *guard;
-  edits.mounts = {
-      {folder, ledger::kContainerFolder}, {*guard, ledger::kContainerGuard}, {*preload, engine::kPreloadFile}};
   edits.hook = companion("ration");
+  edits.mounts = {{folder, ledger::kContainerFolder},
+                  {*guard, ledger::kContainerGuard},
+                  {edits.hook, engine::kContainerProgram},
+                  {*preload, engine::kPreloadFile}};
   if (session.simulated)
     if (auto good = add_simulated_node(session, store, edits); !good) return tl::unexpected(good.error());
   if (!session.socket.empty()) edits.hook_words.insert(edits.hook_words.end(), {"--socket", session.socket});

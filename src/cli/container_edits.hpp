@@ -14,6 +14,9 @@ inline constexpr const char* kTenantDevice = "tenant";
 inline constexpr const char* kLimitDevice = "limit";
 inline constexpr const char* kOnGpu = "-gpu";  ///< limit=4GiB-gpu0
 
+/// The folder that every container mounts and none may write, made where it is not there. E1405.
+[[nodiscard]] Result<std::string> containers_folder(const ledger::Store& store);
+
 /// Writes into the runtime folder what is mounted from there, unless --dry-run was typed. E1406: the guard's files are
 /// not whole; E1405.
 [[nodiscard]] Result<engine::cdi::Edits> container_edits(const Session& session, const ledger::Store& store);

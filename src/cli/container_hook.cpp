@@ -122,8 +122,8 @@ Result<int> start(const Session& session, const std::string& device, const engin
   std::optional<NodeClient> governor(std::move(*daemon));
   auto started = start_workload(session, options, *store, "", governor, first);
   if (!started) return tl::unexpected(started.error());
-  if (auto mounted = engine::mount_in(container.pid, container.root, started->book, ledger::kContainerBook,
-                                      store->folder() + "/for-containers/ld.so.preload");
+  if (auto mounted = engine::mount_in(container.pid, container.root, container.read_only_root, started->book,
+                                      ledger::kContainerBook, store->folder() + "/for-containers/ld.so.preload");
       !mounted) {
     ledger::remove_book(started->book);
     show_book(*governor, store->folder(), options.wish.tenant, "");

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "config/configuration.hpp"
+#include "engine/container_files.hpp"
 #include "node/api/snapshot_json.hpp"
 
 namespace ration::cli {
@@ -50,6 +51,7 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
   // Wherever the books lie: they register there.
   candidates.emplace_back("/run/ration/ration.sock");
+  candidates.emplace_back(engine::kContainerSocket);
   for (const std::string& candidate : candidates) {
     const auto listens = somebody_listens(candidate);
     if (!listens) return tl::unexpected(listens.error());

@@ -13,6 +13,7 @@
 #include "cli/demo_node.hpp"
 #include "cli/verbs.hpp"
 #include "config/configuration.hpp"
+#include "engine/container_files.hpp"
 #include "node/daemon.hpp"
 
 namespace ration::cli {
@@ -126,10 +127,14 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   }
   const auto configuration = config::read_configuration();
   if (!configuration) return tl::unexpected(configuration.error());
-  if (const std::string folder = devices_folder(configuration->containers.cdi.value, *store); !folder.empty())
+  if (const std::string folder = devices_folder(configuration->containers.cdi.value, *store); !folder.empty()) {
+    const auto shared = containers_folder(*store);
+    if (!shared) return tl::unexpected(shared.error());
+    daemon.containers_socket = *shared + "/" + std::filesystem::path(engine::kContainerSocket).filename().string();
     daemon.publish_devices = [&, folder](const std::string& socket) {
       return publisher(session, *store, folder, socket);
     };
+  }
   const auto context = context_elsewhere(session, *store);
   if (!context) return tl::unexpected(context.error());
   daemon.command_options = command_options(*context);

@@ -14,9 +14,8 @@ namespace {
 constexpr const char* kExample = "ration inject compose --limit 4GiB -- -f compose.yaml up";
 
 /// Options of `docker compose` itself whose value is the next word (its reference, release 2).
-constexpr const char* kWithValue[] = {"-f",         "--file",   "-p",       "--project-name",
-                                      "--profile",  "--ansi",   "--progress", "--parallel",
-                                      "--env-file", "--project-directory"};
+constexpr const char* kWithValue[] = {"-f",     "--file",     "-p",         "--project-name", "--profile",
+                                      "--ansi", "--progress", "--parallel", "--env-file",     "--project-directory"};
 
 /// As Compose demands it: letters, digits and `._-`.
 bool is_service_name(const std::string& name) {

@@ -14,8 +14,7 @@ namespace ration::engine {
 
 /// A file that gives each of the services the device, and nothing else. E1711: there is none, or a name that no
 /// service has.
-[[nodiscard]] Result<std::string> compose_override(const std::vector<std::string>& services,
-                                                   const std::string& device);
+[[nodiscard]] Result<std::string> compose_override(const std::vector<std::string>& services, const std::string& device);
 
 /// What follows `docker compose`: its own options, and the command with everything behind it.
 struct ComposeWords {

@@ -41,12 +41,19 @@ FileDescriptor detached_mount_of(const std::string& file) {
   return FileDescriptor{static_cast<int>(::syscall(kOpenTree, AT_FDCWD, file.c_str(), kClone | O_CLOEXEC))};
 }
 
+bool mount_on_itself(const FileDescriptor& folder) {
+  const std::string place = fmt::format("/proc/self/fd/{}", folder.get());
+  return folder && ::mount(place.c_str(), place.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
+}
+
 // In a child of its own: this process stays where it is.
-int mount_as_child(int space, const std::string& root, const std::string& file, int detached, const std::string& inside,
-                   const struct stat& preload) {
+int mount_as_child(int space, const std::string& root, bool read_only_root, const std::string& file, int detached,
+                   const std::string& inside, const struct stat& preload) {
   if (::setns(space, CLONE_NEWNS) != 0) return kNoNamespace;
   const FileDescriptor preloaded = open_below(root, kPreloadFile);
   if (!preloaded || !is_same_file(preloaded.get(), preload)) return kNoPreload;
+  const std::string folder = std::filesystem::path(kPreloadFile).parent_path();
+  if (!read_only_root && !mount_on_itself(open_below(root, folder))) return kNoMount;
   const FileDescriptor place = open_below(root, inside);
   if (!place) return kNoPlace;
   const std::string target = fmt::format("/proc/self/fd/{}", place.get());
@@ -63,8 +70,8 @@ int mount_as_child(int space, const std::string& root, const std::string& file, 
 
 }  // namespace
 
-Result<void> mount_in(std::int32_t pid, const std::string& root, const std::string& file, const std::string& inside,
-                      const std::string& preload) {
+Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_root, const std::string& file,
+                      const std::string& inside, const std::string& preload) {
   const auto failed = [&](const std::string& why) {
     return fail("E1703", fmt::format("the container cannot be put under its limit: {}.", why),
                 "Hooks run as root, and the image is an ordinary one: ration help containers", 1);
@@ -75,7 +82,8 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, const std::stri
   if (::stat(preload.c_str(), &expected) != 0) return failed(fmt::format("{}: {}", preload, std::strerror(errno)));
   const FileDescriptor detached = detached_mount_of(file);
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(mount_as_child(space.get(), root, file, detached.get(), inside, expected));
+  if (child == 0)
+    ::_exit(mount_as_child(space.get(), root, read_only_root, file, detached.get(), inside, expected));
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -89,7 +97,7 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, const std::stri
     case kNoPreload:
       return failed(fmt::format("{} is not the one of ration, or a link of the image leads to it", kPreloadFile));
     default:
-      return failed("the kernel rejected the mount of its book");
+      return failed("the kernel rejected the mount of its book, or of /etc");
   }
 }
 

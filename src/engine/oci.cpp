@@ -95,6 +95,7 @@ Result<Container> read_container(const std::string& state) {
   const std::string root = text_of(part_of(configured, "root"), "path");
   if (root.empty()) return wrong(fmt::format("{}/config.json cannot be read", bundle));
   container.root = (fs::path(bundle) / root).lexically_normal().string();
+  container.read_only_root = part_of(part_of(configured, "root"), "readonly") == true;
   const json& process = part_of(configured, "process");
   container.program = texts_of(part_of(process, "args"));
   container.working_folder = text_of(process, "cwd");

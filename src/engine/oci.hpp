@@ -12,11 +12,12 @@
 namespace ration::engine {
 
 struct Container {
-  std::string id;                    ///< as its engine made it
-  std::string engine;                ///< podman, docker, kubernetes, nerdctl; `container`: its state does not tell
-  std::string name;                  ///< as a person knows it; the beginning of the id where the engine does not tell
-  std::string image;                 ///< empty: the engine does not tell
-  std::string root;                  ///< folder of its root file system, absolute
+  std::string id;      ///< as its engine made it
+  std::string engine;  ///< podman, docker, kubernetes, nerdctl; `container`: its state does not tell
+  std::string name;    ///< as a person knows it; the beginning of the id where the engine does not tell
+  std::string image;   ///< empty: the engine does not tell
+  std::string root;    ///< folder of its root file system, absolute
+  bool read_only_root = false;
   std::int32_t pid = 0;              ///< of its first process, in the hook's pid namespace; 0: it has none any more
   std::vector<std::string> program;  ///< what it starts, with arguments
   std::string working_folder, path;  ///< inside it: where that starts, and its PATH

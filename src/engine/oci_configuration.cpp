@@ -51,10 +51,8 @@ std::string place_of(const ordered_json& mount) {
 bool replace_mounts(ordered_json& configuration, const cdi::Edits& edits) {
   auto mounts = ordered_json::array();
   for (const cdi::Mount& mount : edits.mounts)
-    mounts.push_back({{"destination", mount.to},
-                      {"type", "bind"},
-                      {"source", mount.from},
-                      {"options", cdi::mount_options(mount)}});
+    mounts.push_back(
+        {{"destination", mount.to}, {"type", "bind"}, {"source", mount.from}, {"options", cdi::mount_options(mount)}});
   return replace(configuration, "mounts", mounts, [&](const ordered_json& there) {
     return std::any_of(edits.mounts.begin(), edits.mounts.end(),
                        [place = place_of(there)](const cdi::Mount& mount) { return mount.to == place; });
@@ -78,8 +76,8 @@ bool replace_hooks(ordered_json& configuration, const cdi::Device& device, const
   };
   const std::vector<cdi::Hook> hooks = cdi::hooks_of(device, edits);
   return std::all_of(hooks.begin(), hooks.end(), [&](const cdi::Hook& hook) {
-    const ordered_json fresh = ordered_json::array(
-        {{{"path", hook.path}, {"args", hook.words}, {"env", hook.variables}}});
+    const ordered_json fresh =
+        ordered_json::array({{{"path", hook.path}, {"args", hook.words}, {"env", hook.variables}}});
     return replace(all, hook.when.c_str(), fresh, is_ours);
   });
 }

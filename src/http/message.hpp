@@ -39,7 +39,8 @@ class Headers {
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
-/// Who is at the other end. On the socket the kernel says it (SO_PEERCRED, as of connecting); on TCP nobody does.
+/// Who is at the other end. On the socket the kernel says it (SO_PEERCRED, as of connecting); on TCP, and on the socket
+/// for containers, nobody does.
 struct Peer {
   enum class Kind { kUnix, kTcp };
   Kind kind = Kind::kUnix;

@@ -96,17 +96,20 @@ Result<Places> take_places(const ServerOptions& options) {
     if (!socket) return tl::unexpected(socket.error());
     places.socket = std::move(*socket);
   }
+  if (!options.containers_socket.empty()) {
+    auto socket = UnixListener::open(options.containers_socket, options.socket_mode);
+    if (!socket) return tl::unexpected(socket.error());
+    places.containers = std::move(*socket);
+  }
   if (!options.tcp_address.empty())
     if (auto taken = take_port(options, places); !taken) return tl::unexpected(taken.error());
   return places;
 }
 
 struct Server::ListenerCallbacks {
-  static void on_unix(evconnlistener*, int socket, sockaddr*, int, void* server) {
-    static_cast<Server*>(server)->on_accept(socket, false);
-  }
-  static void on_tcp(evconnlistener*, int socket, sockaddr*, int, void* server) {
-    static_cast<Server*>(server)->on_accept(socket, true);
+  template <Entrance kEntrance>
+  static void on_accept(evconnlistener*, int socket, sockaddr*, int, void* server) {
+    static_cast<Server*>(server)->on_accept(socket, kEntrance);
   }
   static void on_error(evconnlistener*, void* server) { static_cast<Server*>(server)->on_accept_failed(); }
 };
@@ -148,48 +151,54 @@ Result<void> Server::listen(Places places) {
     rules_.token = std::move(*token);
   }
   places_ = std::move(places);
-  if (places_.socket) accept_on(places_.socket->get(), false);
+  if (places_.socket) accept_on(places_.socket->get(), Entrance::kSocket);
+  if (places_.containers) accept_on(places_.containers->get(), Entrance::kContainers);
   if (places_.tcp) {
     rules_.host_names.push_back(places_.tcp_host);
-    accept_on(places_.tcp->socket.get(), true);
+    accept_on(places_.tcp->socket.get(), Entrance::kTcp);
   }
   return {};
 }
 
-void Server::accept_on(int socket, bool tcp) {
-  evconnlistener* listener =
-      evconnlistener_new(loop_.base(), tcp ? ListenerCallbacks::on_tcp : ListenerCallbacks::on_unix, this,
-                         LEV_OPT_CLOSE_ON_EXEC, 0, socket);
+void Server::accept_on(int socket, Entrance entrance) {
+  const auto accepted = entrance == Entrance::kTcp          ? ListenerCallbacks::on_accept<Entrance::kTcp>
+                        : entrance == Entrance::kContainers ? ListenerCallbacks::on_accept<Entrance::kContainers>
+                                                            : ListenerCallbacks::on_accept<Entrance::kSocket>;
+  evconnlistener* listener = evconnlistener_new(loop_.base(), accepted, this, LEV_OPT_CLOSE_ON_EXEC, 0, socket);
   if (listener == nullptr) throw std::bad_alloc();
   evconnlistener_set_error_cb(listener, ListenerCallbacks::on_error);
-  listeners_[tcp].reset(listener);
+  listeners_[entrance].reset(listener);
 }
 
 Result<void> Server::keep_socket() {
-  auto& socket = places_.socket;
-  if (options_.socket_path.empty() || done_ || (socket && socket->in_place())) return {};
-  listeners_.erase(false);
+  if (auto kept = keep(places_.socket, options_.socket_path, Entrance::kSocket); !kept) return kept;
+  return keep(places_.containers, options_.containers_socket, Entrance::kContainers);
+}
+
+Result<void> Server::keep(std::optional<UnixListener>& socket, const std::string& path, Entrance entrance) {
+  if (path.empty() || done_ || (socket && socket->in_place())) return {};
+  listeners_.erase(entrance);
   socket.reset();  // and its lock: the file may be there still
-  auto place = UnixListener::open(options_.socket_path, options_.socket_mode);
+  auto place = UnixListener::open(path, options_.socket_mode);
   if (!place) return tl::unexpected(place.error());
   socket = std::move(*place);
-  accept_on(socket->get(), false);
+  accept_on(socket->get(), entrance);
   return {};
 }
 
 void Server::on_accept_failed() {
-  for (const auto& [tcp, listener] : listeners_) evconnlistener_disable(listener.get());
+  for (const auto& [entrance, listener] : listeners_) evconnlistener_disable(listener.get());
   accept_again_ = loop_.after(kAcceptPause, [this] {
-    for (const auto& [tcp, listener] : listeners_) evconnlistener_enable(listener.get());
+    for (const auto& [entrance, listener] : listeners_) evconnlistener_enable(listener.get());
   });
 }
 
-void Server::on_accept(int socket, bool tcp) {
+void Server::on_accept(int socket, Entrance entrance) {
   FileDescriptor accepted(socket);
   Peer peer;
   std::string key, local;
   bool favoured = false;
-  if (tcp) {
+  if (entrance == Entrance::kTcp) {
     sockaddr_storage remote{}, here{};
     socklen_t size = sizeof remote;
     if (::getpeername(socket, reinterpret_cast<sockaddr*>(&remote), &size) != 0) return;
@@ -204,6 +213,11 @@ void Server::on_accept(int socket, bool tcp) {
     ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMilliseconds,
                  sizeof kUnacknowledgedMilliseconds);
+  } else if (entrance == Entrance::kContainers) {
+    const auto who = credentials_of(socket);
+    if (!who) return;
+    peer.pid = who->pid;  // of the user an image decides
+    key = "containers";
   } else {
     const auto who = credentials_of(socket);
     if (!who) return;
@@ -248,6 +262,7 @@ void Server::stop(milliseconds patience, std::function<void()> done) {
   accept_again_.cancel();
   listeners_.clear();
   places_.socket.reset();
+  places_.containers.reset();
   places_.tcp.reset();
   done_ = std::move(done);
   clients_.finish();

@@ -30,7 +30,10 @@ namespace ration::http {
 struct ServerOptions {
   std::string socket_path;    ///< "": none
   mode_t socket_mode = 0666;  ///< everybody may ask; who asks is known
-  std::string tcp_address;    ///< `127.0.0.1:8080`; "": none; port 0 picks one
+  /// A second socket, for programs of containers: who asks there is nobody, as an image may call its user what it
+  /// likes. "": none.
+  std::string containers_socket;
+  std::string tcp_address;  ///< `127.0.0.1:8080`; "": none; port 0 picks one
   /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one
   /// is needed.
   std::uint16_t further_ports = 0;
@@ -43,7 +46,7 @@ struct ServerOptions {
 
 /// Where a server is to listen: bound, and clients wait until it comes.
 struct Places {
-  std::optional<UnixListener> socket;
+  std::optional<UnixListener> socket, containers;
   std::optional<TcpListener> tcp;
   std::string tcp_host;
   std::string tcp_problem;  ///< why it is not the port that was wanted; empty: it is
@@ -86,7 +89,7 @@ class Server final : private ConnectionOwner {
   [[nodiscard]] Result<void> listen(Places places);
   /// Where nobody took the places before. Also the errors of take_places().
   [[nodiscard]] Result<void> listen();
-  /// Makes the socket again where it is not in its place any more; whoever is connected stays so. The errors of
+  /// Makes a socket again where it is not in its place any more; whoever is connected stays so. The errors of
   /// listen().
   [[nodiscard]] Result<void> keep_socket();
   /// The port that was picked; 0 where TCP is not used.
@@ -114,12 +117,14 @@ class Server final : private ConnectionOwner {
     Handler handler;
     Access access;
   };
+  enum class Entrance { kSocket, kContainers, kTcp };
   struct ListenerCallbacks;
 
   void add(std::string method, std::string_view pattern, Route route);
-  void on_accept(int socket, bool tcp);
+  void on_accept(int socket, Entrance entrance);
   void on_accept_failed();
-  void accept_on(int socket, bool tcp);
+  void accept_on(int socket, Entrance entrance);
+  [[nodiscard]] Result<void> keep(std::optional<UnixListener>& socket, const std::string& path, Entrance entrance);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
   void complete(Response& response) override;
@@ -134,7 +139,7 @@ class Server final : private ConnectionOwner {
   struct FreeListener {
     void operator()(evconnlistener* listener) const noexcept;
   };
-  std::map<bool, std::unique_ptr<evconnlistener, FreeListener>> listeners_;  // by whether it is the port's
+  std::map<Entrance, std::unique_ptr<evconnlistener, FreeListener>> listeners_;
   Clients clients_;
   Watch bury_, accept_again_, patience_;
   std::function<void()> done_;

@@ -24,6 +24,7 @@ struct DaemonOptions {
   std::string driver_folder;  ///< empty: the machine's own driver
   bool simulated = false;
   std::string socket;                 ///< empty: as configured, or ration.sock beside the books
+  std::string containers_socket;      ///< for programs of containers; empty: none
   std::optional<std::string> listen;  ///< over what is configured
   std::string state;                  ///< folder of the database; empty: as configured, or the user's own
   std::vector<std::pair<std::string, std::uint32_t>> folders;  ///< of books, and whose they are

@@ -46,6 +46,7 @@ http::ServerOptions places_of(const DaemonOptions& options, const config::Daemon
   places.socket_path = !options.socket.empty()                ? options.socket
                        : !settings.socket.origin.is_default() ? settings.socket.value
                                                               : options.folders.front().first + "/ration.sock";
+  places.containers_socket = options.containers_socket;
   places.tcp_address = options.listen.value_or(settings.listen.value);
   // Nobody asked for this port: whoever took it first must not keep the daemon from its work.
   if (!options.listen && settings.listen.origin.is_default()) places.further_ports = kFurtherPorts;

@@ -5,8 +5,10 @@
 #include <charconv>
 #include <map>
 
+#include "base/process.hpp"
 #include "base/strings.hpp"
 #include "http/problem.hpp"
+#include "machine/process_origin.hpp"
 #include "node/api/explain.hpp"
 #include "node/api/row_filter.hpp"
 #include "node/commands/limits.hpp"
@@ -120,6 +122,25 @@ json changes_json(const std::vector<LimitChanged>& changes, bool applied) {
     consequences.push_back(consequence(change));
   }
   return {{"changes", std::move(rows)}, {"consequences", std::move(consequences)}};
+}
+
+/// 0: it cannot be seen.
+std::uint64_t pid_namespace_of(std::int32_t pid) {
+  std::int32_t inner = 0;
+  std::uint64_t space = 0;
+  return machine::inner_identity(pid, inner, space) ? space : 0;
+}
+
+/// Who asks from inside a container is nobody, and may see the workload that its container is. The kernel tells the
+/// process; no image chooses its pid namespace.
+Viewer viewer_of_workload(const http::Peer& peer, const Registry& registry, const std::string& name) {
+  Viewer viewer = viewer_of(peer);
+  if (peer.uid || !peer.pid) return viewer;
+  const std::uint64_t asking = pid_namespace_of(*peer.pid);
+  const auto named = registry.named(name, viewer.user);
+  if (asking != 0 && asking != own_pid_namespace() && named && asking == pid_namespace_of((*named)->book.creator.pid))
+    viewer.user = (*named)->owner;
+  return viewer;
 }
 
 }  // namespace
@@ -265,8 +286,9 @@ void NodeRoutes::install(const AddRoute& add) {
   add("GET", "/api/v1/workloads/{name}/explain", [this](const Request& request) {
     host_.tick_if_stale();
     const NodeState& state = host_.state();
+    const std::string& name = request.captures.at("name");
     const auto explained =
-        explain_workload(state.registry, state.snapshot, request.captures.at("name"), viewer_of(request.peer));
+        explain_workload(state.registry, state.snapshot, name, viewer_of_workload(request.peer, state.registry, name));
     return explained ? reply("explain_workload", *explained) : http::problem(explained.error());
   });
   add("GET", "/api/v1/processes/{pid}/explain", [this](const Request& request) {

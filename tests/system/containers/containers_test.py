@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from containers.engines import Docker, Podman, in_own_mounts, own_mounts, root_file_system  # noqa: E402
+from containers.engines import Containerd, Cri, Docker, Podman, in_own_mounts, own_mounts, root_file_system  # noqa: E402
 from node.node_case import Case  # noqa: E402
 from node_client import BIN, GIB, MIB  # noqa: E402
 
@@ -37,10 +37,37 @@ ATTACKS = {  # what root of a container does to its book, and whether that is se
 }
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "20"))
 MANY = 20  # containers at once
+# This machine's Python, in a container.
+PYTHON = [word for path in (os.path.realpath("/usr/bin/python3"), f"/usr/lib/{os.path.basename(os.path.realpath('/usr/bin/python3'))}",
+                            "/usr/lib/x86_64-linux-gnu") for word in ("-v", f"{path}:{'/usr/bin/python3' if 'bin' in path else path}:ro")]
+# What NVML tells: the memory of device 0, and who computes on it.
+NVML = """
+import ctypes, json
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+class Memory(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+class Process(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("bytes", ctypes.c_ulonglong), ("gpu", ctypes.c_uint), ("compute", ctypes.c_uint)]
+device, memory, count, processes = ctypes.c_void_p(), Memory(), ctypes.c_uint(16), (Process * 16)()
+codes = [nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))]
+assert codes == [0, 0], codes
+assert nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)) == 0
+assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), processes) == 0
+print(json.dumps({"total": memory.total, "used": memory.used, "processes": {each.pid: each.bytes for each in processes[:count.value]}}))
+"""
+REQUEST = """
+import socket
+s = socket.socket(socket.AF_UNIX)
+s.connect('/.ration/ration.sock')
+method, path, body = '%s', '%s', b'%s'
+s.sendall(b'%%s %%s HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/json\\r\\nContent-Length: %%d\\r\\nConnection: close\\r\\n\\r\\n' %%
+          (method.encode(), path.encode(), len(body)) + body)
+print(b''.join(iter(lambda: s.recv(65536), b'')).decode())
+"""
 
 
-class Containers:
-    """What holds under every engine."""
+class OfEngine:
+    """A daemon that describes its devices to an engine, and an image of it."""
     engine_class = None
     node = "--sim=T4:16GiB:context=64MiB"
     configuration = """
@@ -69,17 +96,26 @@ limit = "2GiB"
         super().setUp()
         self.until(lambda: pathlib.Path("/run/cdi/ration-tenant.json").exists(), "the devices are published")
 
+    def start(self, *options):
+        (self.folder / "sim").mkdir(exist_ok=True)
+        self.environment["RATION_SIM_DIR"] = str(self.folder / "sim")
+        super().start(*options)
+
+    def truth(self):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node.removeprefix("--sim=")),
+                              capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["devices"][0]
+
+
+class Containers(OfEngine):
+    """What holds under every engine."""
+
     def open_node(self):
         """Programs of every user share the simulated node, as they share a card."""
         self.run_in("ration-workload", "total")
         for folder, _, files in os.walk(self.folder / "sim"):
             for path in [folder, *(os.path.join(folder, name) for name in files)]:
                 os.chmod(path, 0o777)
-
-    def start(self, *options):
-        (self.folder / "sim").mkdir(exist_ok=True)
-        self.environment["RATION_SIM_DIR"] = str(self.folder / "sim")
-        super().start(*options)
 
     def governed(self):
         return [row for row in self.get("/api/v1/workloads") if row["governed"]]
@@ -91,11 +127,6 @@ limit = "2GiB"
         done = self.engine.call("run", "--detach", "--name", name, *options, "--device", device, IMAGE, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.addCleanup(self.engine.remove, name)
-
-    def truth(self):
-        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=self.node.removeprefix("--sim=")),
-                              capture_output=True, text=True, check=True)
-        return json.loads(told.stdout)["devices"][0]
 
     def refused(self, done, *texts):
         self.assertNotEqual(done.returncode, 0)
@@ -354,6 +385,61 @@ class UnderPodman(Containers, Case):
 
         self.refused(self.run_in("ration-workload", "total", image=self.image_with("linked", linked)), "E1703", "ld.so.preload")
 
+    # --------------------------------------------------------------------------------------------------- seen from inside
+
+    def inside(self, name, *words):
+        """`podman exec` does not hand on the variables of devices, by which the simulated driver is found."""
+        variables = json.loads(pathlib.Path("/run/cdi/ration-tenant.json").read_text())["containerEdits"]["env"]
+        return self.engine.call("exec", *(word for each in variables for word in ("-e", each)), name, *words)
+
+    def asked_inside(self, name, *words):
+        done = self.inside(name, "/.ration/bin/ration", *words, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)["data"]
+
+    def test_numbers_agree_inside_and_on_the_host(self):
+        self.start_in("web", "ration-workload", "hold", "1GiB", options=PYTHON)
+        self.start_in("other", "ration-workload", "hold", "512MiB", device="ration.sh/tenant=vision")
+        held = GIB + 64 * MIB
+        self.until(lambda: {name: row["used_bytes"] for name, row in self.rows().items()} == {"web": held, "other": 576 * MIB}, "both hold memory")
+        told = self.inside("web", "python3", "-c", NVML)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        nvml = json.loads(told.stdout)
+        host = next(row for row in json.loads(self.ration("ps", "-o", "json").stdout)["data"] if row["workload"] == "web")
+        self.assertEqual((nvml["total"], nvml["used"]), (host["limit_bytes"], host["used_bytes"]))
+        self.assertEqual((nvml["total"], nvml["used"]), (4 * GIB, held))
+        self.assertEqual(nvml["processes"], {"1": held}, "the pid as the container has it")
+        row = next(row for row in self.asked_inside("web", "ps") if row["workload"] == "web")
+        self.assertEqual((row["used_bytes"], row["limit_bytes"]), (host["used_bytes"], host["limit_bytes"]))
+        amounts = lambda told: [(part["label"], part["bytes"]) for part in told[0]["rows"]]  # noqa: E731
+        outside = json.loads(self.ration("explain", "web", "-o", "json").stdout)["data"]
+        self.assertEqual(amounts(self.asked_inside("web", "explain", "web")), amounts(outside))
+        self.assertEqual(sum(amount or 0 for _, amount in amounts(outside)), held)
+
+    def test_the_daemon_is_reached_after_it_was_started_again(self):
+        self.start_in("web", "ration-workload", "hold", "1GiB")
+        self.until(lambda: [row["workload"] for row in self.asked_inside("web", "ps")] == ["web"], "it is seen inside")
+        self.stop(signal.SIGKILL)
+        self.start()
+        self.until(lambda: self.inside("web", "/.ration/bin/ration", "ps", "web").returncode == 0, "it is seen again")
+        self.assertEqual(self.inside("web", "ration-workload", "total").stdout.strip(), str(4 * GIB), "its book is where it was")
+
+    def test_nobody_is_an_owner_inside(self):
+        self.start_in("web", "ration-workload", "hold", "1GiB", options=PYTHON)
+        self.start_in("other", "ration-workload", "hold", "512MiB", device="ration.sh/tenant=vision")
+        self.until(lambda: len(self.rows()) == 2, "both are there")
+        for words in (["set", "other", "--limit", "1GiB", "--yes"], ["set", "web", "--limit", "1GiB", "--yes"], ["trim", "other"], ["suspend", "other"]):
+            done = self.inside("web", "/.ration/bin/ration", *words)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn("E15", done.stderr, words)
+        for method, path, body in (("POST", "/api/v1/workloads", {"folder": str(self.folder), "tenant": "vision", "book": "x"}),
+                                   ("POST", "/api/v1/leases", {"bytes": GIB, "gpu": "0"}), ("PATCH", "/api/v1/tenants/nlp", {"limit": "15GiB"})):
+            done = self.inside("web", "python3", "-c", REQUEST % (method, path, json.dumps(body)))
+            self.assertRegex(done.stdout, "E1502|E1523", done.stderr)
+        self.assertIn("E1502", self.inside("web", "/.ration/bin/ration", "explain", "other").stderr)
+        self.assertNotIn('"command":"', self.inside("web", "python3", "-c", REQUEST % ("GET", "/api/v1/workloads/other", "")).stdout)
+        self.assertEqual({name: row["limit_bytes"] for name, row in self.rows().items()}, {"web": 4 * GIB, "other": 2 * GIB})
+
     # ----------------------------------------------------------------------------------------------------- ration inject
 
     def inject(self, *arguments):
@@ -407,6 +493,91 @@ class UnderDocker(Containers, Case):
         old = self.ration("inject", self.node, "docker", "--without-cdi", "--limit", "3GiB", "--", "run", "--rm", "--network=none", IMAGE, "ration-workload",
                           "total", env=self.engine.environment)
         self.assertEqual((old.returncode, old.stdout.strip()), (0, str(3 * GIB)), old.stderr)
+
+
+class UnderContainerd(Containers, Case):
+    """By `ration inject oci` and `ctr run --config`."""
+    engine_class = Containerd
+
+    def run_in(self, *words, device="ration.sh/tenant=nlp", options=(), image=IMAGE, **more):
+        name = options[options.index("--name") + 1] if "--name" in options else None
+        return self.engine.run(self.inject_oci, device, self.roots.get(image, self.root), words, name, options)
+
+    def start_in(self, name, *words, device="ration.sh/tenant=nlp", options=()):
+        done = self.engine.run(self.inject_oci, device, self.root, words, name, options, detach=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(self.engine.remove, name)
+
+    def setUp(self):
+        super().setUp()
+        self.roots = {}
+
+    def inject_oci(self, *words):
+        return self.ration(words[0], self.node, *words[1:])
+
+    def image_with(self, name, change):
+        image = super().image_with(name, change)
+        self.roots[image] = self.folder / name
+        return image
+
+    def test_the_node_knows_it_by_its_name(self):
+        self.start_in("web", "ration-workload", "hold", "1GiB")
+        row = self.until(lambda: next((row for row in self.governed() if row["used_bytes"] > GIB), None), "it holds memory")
+        self.assertEqual((row["workload"], row["tenant"], row["used_bytes"]), ("web", "nlp", GIB + 64 * MIB))
+        labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
+        self.assertEqual((labels["container"], labels["engine"]), ("web", "container"))
+
+    def test_two_devices_are_one_too_many(self):
+        file = self.engine.configuration(self.root, ["ration-workload", "total"])
+        for tenant, limit in (("nlp", 4), ("vision", 2), ("nlp", 4)):  # the second replaces the first
+            self.assertEqual(self.inject_oci("inject", "oci", file, "--tenant", tenant).returncode, 0)
+        done = self.engine.call("run", "--rm", "--config", file, "two")
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_a_device_that_is_not_there(self):
+        self.refused(self.run_in("ration-workload", "total", device="ration.sh/tenant=nobody"), "nobody")
+        self.refused(self.run_in("ration-workload", "total", device="ration.sh/gpu=0.2"), "0.2")
+
+    def test_without_the_daemon_no_container_starts(self):
+        file = self.engine.configuration(self.root, ["ration-workload", "total"])
+        self.assertEqual(self.inject_oci("inject", "oci", file, "--tenant", "nlp").returncode, 0)
+        self.stop()
+        self.refused(self.engine.call("run", "--rm", "--config", file, "late"), "E1501")
+        self.refused(self.run_in("ration-workload", "total"), "E1501")
+
+
+class UnderKubernetesInterface(OfEngine, Case):
+    """containerd's own reading of the devices: the interface by which Kubernetes asks it for pods (CRI)."""
+    engine_class = Cri
+
+    def pod(self, name, device, *words):
+        pod, container, done = self.engine.pod(name, device, IMAGE, *words)
+        self.addCleanup(self.engine.crictl, "rmp", "--force", pod)
+        return container, done
+
+    def test_a_container_is_known_by_its_pod_and_leaves_nothing(self):
+        container, done = self.pod("train-0", "ration.sh/tenant=nlp", "ration-workload", "hold", "1GiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = self.until(lambda: next((row for row in self.get("/api/v1/workloads") if row["used_bytes"] > GIB), None), "it holds memory")
+        self.assertEqual((row["workload"], row["limit_bytes"], row["used_bytes"]), ("research.train-0.main", 4 * GIB, GIB + 64 * MIB))
+        labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
+        self.assertEqual((labels["container"], labels["engine"], labels["image"]), ("research/train-0/main", "kubernetes", IMAGE))
+        os.kill(self.engine.state(container)["info"]["pid"], signal.SIGKILL)
+        self.until(lambda: self.get("/api/v1/workloads") == [] and all(process["bytes"] == 0 for process in self.truth()["processes"]), "nothing is left")
+
+    def test_every_way_of_the_probe_is_held(self):
+        container, done = self.pod("probe", "ration.sh/tenant=vision", "ration-workload", "probe", "64")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.until(lambda: self.engine.state(container)["status"]["state"] == "CONTAINER_EXITED", "it has ended")
+        self.assertGreaterEqual(len(self.engine.crictl("logs", container).stdout.splitlines()), 28)
+        self.assertLessEqual(self.truth()["peak_bytes"], 2 * GIB)
+        self.assertGreater(self.truth()["peak_bytes"], 2 * GIB - 128 * MIB)
+
+    def test_without_the_daemon_no_container_starts(self):
+        self.stop()
+        _, done = self.pod("late", "ration.sh/tenant=nlp", "ration-workload", "total")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("E1501", done.stderr)
 
 
 class Folder(Case):

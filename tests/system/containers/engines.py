@@ -21,6 +21,24 @@ driver = "overlay"
 graphroot = "{0}/images"
 runroot = "{0}/run"
 """
+CONTAINERD = """version = 2
+root = "{0}/root"
+state = "{0}/state"
+disabled_plugins = [{1}"io.containerd.internal.v1.opt"]
+[grpc]
+address = "{0}/containerd.sock"
+[ttrpc]
+address = "{0}/containerd.sock.ttrpc"
+"""
+# The interface by which Kubernetes asks it for containers, where it reads the devices of CDI.
+CRI = """[plugins."io.containerd.grpc.v1.cri"]
+enable_cdi = true
+cdi_spec_dirs = ["/run/cdi"]
+sandbox_image = "localhost/ration-test:1"
+disable_apparmor = true
+restrict_oom_score_adj = true
+"""
+DOCKERS_CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD SETFCAP SETGID SETPCAP SETUID".split()
 TOOLS = "sh cat ls env mount umount su id mv cp rm echo sleep grep dd printf truncate".split()
 LIBRARIES = "ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1".split()
 
@@ -67,9 +85,9 @@ class Engine:
         options.setdefault("timeout", 120)
         return subprocess.run(self.command(*arguments), env=dict(os.environ, **self.environment), capture_output=True, text=True, **options)
 
-    def make_image(self, root, name):
+    def make_image(self, root, name, *options):
         archive = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
-        made = subprocess.run(self.command("import", "-", name), stdin=archive.stdout, env=dict(os.environ, **self.environment), capture_output=True, text=True)
+        made = subprocess.run(self.command("import", *options, "-", name), stdin=archive.stdout, env=dict(os.environ, **self.environment), capture_output=True, text=True)
         archive.stdout.close()
         assert archive.wait() == 0 and made.returncode == 0, made.stderr
 
@@ -149,3 +167,134 @@ class Docker(Engine):
         self.daemon.terminate()
         self.daemon.wait()
         self.log.close()
+
+
+class Containerd(Engine):
+    """containerd of Debian's next release on a private socket, asked by `ctr run --config`: it knows no devices of CDI, so `ration inject oci` writes what
+    they are into the configuration. An image is a folder."""
+    name = "container"
+    place = SOURCE / "build/docker/usr"
+    program = str(place / "bin/ctr")
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder) / "containerd"
+        self.folder.mkdir()
+        self.socket = self.folder / "containerd.sock"
+        self.bundles = 0
+        (self.folder / "config.toml").write_text(self.configured())
+        path = f"{self.place}/bin:{self.place}/sbin:{os.environ['PATH']}"
+        self.environment = {"CONTAINERD_ADDRESS": str(self.socket), "PATH": path}
+        self.log = open(self.folder / "log", "w")
+        self.daemon = subprocess.Popen([self.place / "bin/containerd", "--config", self.folder / "config.toml"], env=dict(os.environ, PATH=path),
+                                       stdout=self.log, stderr=subprocess.STDOUT)
+        until(lambda: self.daemon.poll() is not None or self.call("version").returncode == 0, "containerd answers")
+
+    @classmethod
+    def missing(cls):
+        return [program for program in ("runc", "busybox") if shutil.which(program) is None] + \
+            [program for program in ("containerd", "ctr", "containerd-shim-runc-v2") if not os.access(cls.place / "bin" / program, os.X_OK)]
+
+    def configured(self):
+        return CONTAINERD.format(self.folder, '"io.containerd.grpc.v1.cri", ')
+
+    def configuration(self, root, words, options=()):
+        """As `runc spec` writes it, for these words. Options: those of Docker that tests use."""
+        self.bundles += 1
+        bundle = self.folder / f"bundle-{self.bundles}"
+        bundle.mkdir()
+        subprocess.run(["runc", "spec", "--bundle", bundle], check=True, capture_output=True)
+        file = bundle / "config.json"
+        spec = json.loads(file.read_text())
+        spec["root"] = {"path": str(root), "readonly": "--read-only" in options}
+        spec["process"].update(args=list(words), terminal=False, rlimits=[{"type": f"RLIMIT_{name}", "soft": 20000, "hard": 20000} for name in ("NOFILE", "NPROC")])
+        for kind in ("bounding", "effective", "permitted"):
+            spec["process"]["capabilities"][kind] += [f"CAP_{name}" for name in DOCKERS_CAPABILITIES]
+        spec["process"]["env"] += [value for option, value in zip(options, options[1:]) if option == "-e"]
+        for option, value in zip(options, options[1:]):
+            if option == "--user":
+                spec["process"]["user"] = dict(zip(("uid", "gid"), map(int, value.split(":"))))
+        spec["linux"]["cgroupsPath"] = f"/ration-test/{bundle.name}"
+        file.write_text(json.dumps(spec))
+        return file
+
+    def run(self, ration, device, root, words, name=None, options=(), detach=False):
+        """`ration`: how the case calls it."""
+        file = self.configuration(root, words, options)
+        kind, value = device.split("/", 1)[1].split("=", 1)
+        done = ration("inject", "oci", file, *({"gpu": ["--slice", value], "tenant": ["--tenant", value]}.get(kind) or ["--limit", value]))
+        if done.returncode != 0:
+            return done
+        return self.call("run", *(["--detach"] if detach else ["--rm"]), "--config", file, name or file.parent.name)
+
+    def make_image(self, root, name):
+        pass
+
+    def pid(self, name):
+        return next(int(line.split()[1]) for line in self.call("task", "ls").stdout.splitlines() if line.split()[0] == name)
+
+    def kill(self, name, with_its_keeper):
+        pid = self.pid(name)
+        keeper = int((pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        return [keeper, pid] if with_its_keeper else [pid]
+
+    def remove(self, name):
+        self.call("task", "rm", "--force", name)
+        return self.call("container", "rm", name)
+
+    def end(self):
+        for line in self.call("container", "ls", "--quiet").stdout.split():
+            self.remove(line)
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.log.close()
+
+
+class Cri(Containerd):
+    """The same containerd as Kubernetes asks it, by crictl, which `./dev test` makes where there is Go."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.environment = dict(self.environment, CONTAINER_RUNTIME_ENDPOINT=f"unix://{self.socket}", IMAGE_SERVICE_ENDPOINT=f"unix://{self.socket}")
+        self.podman = Podman(folder)
+        until(lambda: self.crictl("version").returncode == 0, "it answers as Kubernetes asks")
+
+    @classmethod
+    def missing(cls):
+        return super().missing() + Podman.missing() + [program for program in ("crictl",) if not os.access(cls.place / "bin" / program, os.X_OK)]
+
+    def configured(self):
+        return CONTAINERD.format(self.folder, "") + CRI
+
+    def crictl(self, *words):
+        return subprocess.run([self.place / "bin/crictl", "--config", "/dev/null", *map(str, words)], env=dict(os.environ, **self.environment), capture_output=True,
+                              text=True, timeout=120)
+
+    def make_image(self, root, name):
+        """With a command: a pod's own container is made of it, too."""
+        self.podman.make_image(root, name, "--change", 'CMD ["/bin/sleep", "100000"]')
+        file = self.folder / "image.tar"
+        saved = self.podman.call("save", "--format", "oci-archive", "-o", file, name)
+        assert saved.returncode == 0, saved.stderr
+        imported = self.call("--namespace", "k8s.io", "images", "import", file)
+        assert imported.returncode == 0, imported.stderr
+
+    def pod(self, name, device, image, *words):
+        """The pod, and what happened to its container when it was made and started."""
+        pod, container = self.folder / f"{name}.pod.json", self.folder / f"{name}.json"
+        pod.write_text(json.dumps({"metadata": {"name": name, "namespace": "research", "uid": name}, "log_directory": str(self.folder / "logs"),
+                                   "linux": {"security_context": {"namespace_options": {"network": 2}}}}))
+        container.write_text(json.dumps({"metadata": {"name": "main"}, "image": {"image": image}, "command": words, "log_path": f"{name}.log",
+                                         "CDI_devices": [{"name": device}]}))
+        made = self.crictl("runp", pod)
+        assert made.returncode == 0, made.stderr
+        done = self.crictl("create", made.stdout.strip(), container, pod)
+        return made.stdout.strip(), done.stdout.strip(), done if done.returncode != 0 else self.crictl("start", done.stdout.strip())
+
+    def state(self, container):
+        return json.loads(self.crictl("inspect", container).stdout)
+
+    def end(self):
+        for pod in self.crictl("pods", "--quiet").stdout.split():
+            self.crictl("rmp", "--force", pod)
+        super().end()
+        self.podman.end()

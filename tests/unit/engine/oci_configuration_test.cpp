@@ -38,11 +38,10 @@ TEST(OciConfiguration, ItGetsWhatTheDeviceHas) {
   const json all = json::parse(*text);
   EXPECT_EQ(all["process"]["env"], (json{"A=1", "RATION_SIM=T4"}));
   ASSERT_EQ(all["mounts"].size(), 3U);
-  EXPECT_EQ(all["mounts"][1],
-            (json{{"destination", "/.ration"},
-                  {"type", "bind"},
-                  {"source", "/run/ration/for-containers"},
-                  {"options", {"ro", "nosuid", "nodev", "rbind", "rprivate"}}}));
+  EXPECT_EQ(all["mounts"][1], (json{{"destination", "/.ration"},
+                                    {"type", "bind"},
+                                    {"source", "/run/ration/for-containers"},
+                                    {"options", {"ro", "nosuid", "nodev", "rbind", "rprivate"}}}));
   EXPECT_EQ(all["mounts"][2]["options"][0], "rw");
   // The same hooks as the specification of the device.
   const json device = json::parse(cdi::specification(kFour.kind, {kFour.name}, edits()))["devices"][0];

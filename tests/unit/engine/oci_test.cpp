@@ -42,6 +42,9 @@ TEST_F(OciTest, ABareRuntimeTellsTheProcessAndTheRoot) {
 
 TEST_F(OciTest, APathOfTheRootThatIsAbsoluteIsTakenAsItIs) {
   configured_["root"]["path"] = "/var/lib/x/merged";
+  EXPECT_FALSE(read(configured_)->read_only_root);
+  configured_["root"]["readonly"] = true;
+  EXPECT_TRUE(read(configured_)->read_only_root);
   EXPECT_EQ(read(configured_)->root, "/var/lib/x/merged");
 }
 
