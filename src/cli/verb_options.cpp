@@ -125,7 +125,6 @@ void add_jupyter(CommandLine& line) {
       ->excludes(user)
       ->excludes(sys_prefix);
   sys_prefix->excludes(user);
-  line.add_output(jupyter);
 }
 
 void add_run(CommandLine& line) {

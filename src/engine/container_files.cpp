@@ -82,8 +82,7 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_
   if (::stat(preload.c_str(), &expected) != 0) return failed(fmt::format("{}: {}", preload, std::strerror(errno)));
   const FileDescriptor detached = detached_mount_of(file);
   const pid_t child = ::fork();
-  if (child == 0)
-    ::_exit(mount_as_child(space.get(), root, read_only_root, file, detached.get(), inside, expected));
+  if (child == 0) ::_exit(mount_as_child(space.get(), root, read_only_root, file, detached.get(), inside, expected));
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -1,8 +1,8 @@
 // The books of containers. Root of a container can write anything into its book, cut it short or let it grow; so what
 // the container was granted stands beside it, out of its reach, as it was when the book was made. Used by the hook, the
 // command line and the daemon. Promises: a book is there together with what was granted, or not at all; where the
-// kernel and the daemon's mounts allow it, the book is the only file of a file system that has no room for more; what is
-// retired leaves neither a mount nor a record.
+// kernel and the daemon's mounts allow it, the book is the only file of a file system that has no room for more; what
+// is retired leaves neither a mount nor a record.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace ration::ledger {
 
 /// Where it stands what the workload of that book was granted: FOLDER/granted/FILE.
 [[nodiscard]] std::string granted_path(const std::string& book);
-/// What it was granted, as a book in which nothing has happened yet. Absent: it is of no container, has been retired, or
-/// is not `owner`'s.
+/// What it was granted, as a book in which nothing has happened yet. Absent: it is of no container, has been retired,
+/// or is not `owner`'s.
 [[nodiscard]] std::optional<BookSnapshot> read_granted(const std::string& book, std::uint32_t owner);
 /// Who it is, when it began, and with whom it ends, as granted: whatever its book says.
 void restore_identity(BookSnapshot& book, const BookSnapshot& granted);

@@ -60,9 +60,7 @@ class ContainerBooks : public testing::Test {
     file.seekp(static_cast<std::streamoff>(offset));
     file << text;
   }
-  bool is_empty(const char* inside) const {
-    return !fs::exists(folder_ + inside) || fs::is_empty(folder_ + inside);
-  }
+  bool is_empty(const char* inside) const { return !fs::exists(folder_ + inside) || fs::is_empty(folder_ + inside); }
   static std::string mounts() {
     std::ifstream file("/proc/self/mounts");
     return {std::istreambuf_iterator<char>(file), {}};
