@@ -46,8 +46,6 @@ Result<int> jupyter(const Session& session, const JupyterOptions& options) {
     words.insert(words.end(), options.run_options.begin(), options.run_options.end());
   } else if (options.action == "uninstall") {
     words.push_back(options.kernel);
-  } else if (session.format() == Format::kJson) {
-    words.emplace_back("--json");
   }
   if (session.dry_run) {
     fmt::print("{}\n", shown_command(words));

@@ -265,8 +265,10 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
     if (!plan) return tl::unexpected(plan.error());
     auto program = program_of(session, options, store, "BOOK");
     if (!program) return tl::unexpected(program.error());
-    options.program = std::move(*program);
-    show_plan(session, options, *plan, examine(options, *plan));
+    options.program = *program;
+    machine::Enforcement held;  // the container, by what it gets, whatever becomes of the program that starts it
+    if (options.engine.empty()) held = examine(options, *plan);
+    show_plan(session, options, *plan, held);
     return Outcome{};
   }
   if (options.queue) {

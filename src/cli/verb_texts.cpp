@@ -53,12 +53,14 @@ const std::vector<VerbText>& verb_texts() {
        "KIND [NAME] [OPTIONS] [-- COMMAND]",
        "Prints a file, or a command, that puts a container (docker, compose), a service (systemd), everything of a "
        "user "
-       "(systemd-user), notebook servers (jupyterhub) or the instances of a model server (tf-serving, triton, vllm) "
+       "(systemd-user), a job (slurm), notebook servers (jupyterhub) or the instances of a model server (tf-serving, "
+       "triton, vllm) "
        "under "
        "a limit, and the check that shows that it works. NAME is the image, the unit or the user.",
        {{"ration snippet compose nlp:2 --tenant nlp", "a service of a compose file"},
         {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
         {"ration snippet systemd-user alice --limit 8GiB", "all that alice's user manager starts"},
+        {"ration snippet slurm --limit 8GiB -- python3 train.py > job.sh", "a script for sbatch"},
         {"ration snippet vllm --limit 20GiB --instances 2", "the flags of two servers on one limit"}}},
       {"jupyter",
        Task::kRun,

@@ -19,7 +19,8 @@ namespace {
 struct Text {
   SnippetKind kind;
   bool takes_command, is_server;
-  const char* text;  ///< {ration} {device} {devices} {limit} {limit_words} {name} {command} {fraction} {pool}
+  /// {ration} {device} {devices} {limit} {limit_words} {name} {command} {unit_command} {fraction} {pool}
+  const char* text;
 };
 
 /// Around the command of a model server, which is told what it may take.
@@ -51,7 +52,7 @@ docker run --rm --device nvidia.com/gpu=all --device {device} {name} nvidia-smi
        R"(# /etc/systemd/system/{name}.d/ration.conf
 [Service]
 ExecStart=
-ExecStart={ration} run {limit} --name %N --summary never -- {command}
+ExecStart={ration} run {limit} --name %N --summary never -- {unit_command}
 # check: systemctl daemon-reload && systemctl restart {name} && {ration} ps
 )"},
       {{"systemd-user", "every program of a user's systemd, under one limit, without that user typing anything",
@@ -66,6 +67,14 @@ ExecStart={ration} run {limit} --name user-{name} --summary never -- /lib/system
 # The manager reports that it is ready, and is now a child of ration.
 NotifyAccess=all
 # check: systemctl daemon-reload; log {name} out and in again; {ration} ps   shows user-{name}
+)"},
+      {{"slurm", "a job's script; what it starts stands behind --", ""},
+       true,
+       false,
+       R"(#!/bin/sh
+#SBATCH --gres=gpu:1
+srun {ration} run {limit} --name "slurm-$SLURM_JOB_ID" --summary never -- {command}
+# check: sbatch FILE; on its node, {ration} ps   shows slurm-JOB and no more than the limit
 )"},
       {{"jupyterhub", "each user's notebook server: lines of jupyterhub_config.py", ""},
        false,
@@ -104,6 +113,8 @@ bool is_plain_name(const std::string& name) {
   });
 }
 
+std::string as_typed(const std::string& word) { return word; }
+
 /// A word as systemd reads it: % begins a specifier, $ a variable.
 std::string for_systemd(const std::string& word) {
   std::string escaped;
@@ -121,9 +132,9 @@ std::string quoted_list(const std::string& words) {
   return list + "\"";
 }
 
-std::string command_of(const std::vector<std::string>& words) {
+std::string command_of(const std::vector<std::string>& words, std::string (*escaped)(const std::string&)) {
   std::vector<std::string> quoted;
-  for (const std::string& word : words) quoted.push_back(shell_word(for_systemd(word)));
+  for (const std::string& word : words) quoted.push_back(shell_word(escaped(word)));
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
@@ -169,8 +180,9 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
   return fmt::format(fmt::runtime(text), fmt::arg("ration", facts.ration), fmt::arg("device", facts.device),
                      fmt::arg("devices", compose_devices({"nvidia.com/gpu=all", facts.device})),
                      fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
-                     fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command)),
-                     fmt::arg("fraction", fraction), fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
+                     fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command, as_typed)),
+                     fmt::arg("unit_command", command_of(facts.command, for_systemd)), fmt::arg("fraction", fraction),
+                     fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
 }
 
 }  // namespace ration::engine

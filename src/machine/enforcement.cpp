@@ -65,9 +65,9 @@ constexpr Outside kOutside[] = {
     {"systemd-run", "systemd starts the program, which inherits nothing from here",
      "systemd-run … ration run …: ration inside"},
     {"chroot", kSandbox, "ration run inside, where the guard is installed, too"},
-    {"docker", kContainer, "ration run inside the container"},
-    {"podman", kContainer, "ration run inside the container"},
-    {"nerdctl", kContainer, "ration run inside the container"},
+    {"docker", kContainer, "ration inject docker --limit 4GiB -- run IMAGE"},
+    {"podman", kContainer, "ration inject podman --limit 4GiB -- run IMAGE"},
+    {"nerdctl", kContainer, "nerdctl run --device ration.sh/tenant=NAME IMAGE: ration help containers"},
     {"snap", kSandbox, "the same program installed in another way"},
     {"flatpak", kSandbox, "the same program installed in another way"},
 };

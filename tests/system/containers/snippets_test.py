@@ -45,6 +45,17 @@ class Snippets(unittest.TestCase):
                                     env=dict(self.environment, SYSTEMD_UNIT_PATH=f"{self.folder}:"), capture_output=True, text=True)
             self.assertIn("ExecStrat", broken.stderr, "the check sees a wrong drop-in")
 
+    def test_a_job_of_slurm_is_held(self):
+        text = self.snippet("slurm", "--limit", "4GiB", "--", "sh", "-c", 'echo "$1"; exec "$2" total', "-", "a $b c%d", BIN / "ration-workload")
+        program = self.folder / "bin/srun"
+        program.parent.mkdir()
+        program.write_text('#!/bin/sh\nshift; shift; exec "$RATION" run "$NODE" "$@"\n')
+        program.chmod(0o755)
+        (self.folder / "job.sh").write_text(text)
+        done = subprocess.run(["sh", self.folder / "job.sh"], capture_output=True, text=True,
+                              env=dict(self.environment, PATH=f"{program.parent}:{os.environ['PATH']}", RATION=str(BIN / "ration"), NODE=NODE, SLURM_JOB_ID="17"))
+        self.assertEqual((done.returncode, done.stdout), (0, f"a $b c%d\n{4 << 30}\n"), done.stderr)
+
     def test_jupyterhub_takes_the_lines(self):
         scope = {"c": type("c", (), {"Spawner": type("Spawner", (), {})})}
         exec(compile(self.snippet("jupyterhub", "--limit", "4GiB"), "jupyterhub_config.py", "exec"), scope)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "driver/cuda_array_abi.hpp"
@@ -86,7 +87,8 @@ TEST_F(DriverTest, ArraysKeepTheirShapeAndContents) {
   ASSERT_EQ(CU(cuArray3DCreate_v2)(&array, &shape), CUDA_SUCCESS);
   CUDA_ARRAY3D_DESCRIPTOR told{};
   ASSERT_EQ((call<CUDA_ARRAY3D_DESCRIPTOR*, CUarray>("cuArray3DGetDescriptor_v2", &told, array)), CUDA_SUCCESS);
-  EXPECT_EQ(std::memcmp(&shape, &told, sizeof shape), 0);
+  EXPECT_EQ(std::tie(told.Width, told.Height, told.Depth, told.Format, told.NumChannels, told.Flags),
+            std::tie(shape.Width, shape.Height, shape.Depth, shape.Format, shape.NumChannels, shape.Flags));
   const auto source = counting(64 * 8 * 32 * 4);
   std::vector<unsigned char> target(source.size());
   CUDA_MEMCPY3D copy{};
