@@ -7,6 +7,7 @@
 
 #include "base/command.hpp"
 #include "base/own_folder.hpp"
+#include "base/printable.hpp"
 #include "base/whole_file.hpp"
 #include "cli/context.hpp"
 #include "cli/guarded.hpp"
@@ -118,7 +119,11 @@ Result<engine::cdi::Device> container_device(const Session& session, const RunOp
   if (named != 1 || (wish.limit.empty() && !wish.gpu.empty()))
     return fail("E1707", "a container gets a --limit (with or without --gpu), a --slice or a --tenant.",
                 "--limit 4GiB --gpu 0, or --slice 0.2, or --tenant nlp", 2);
-  if (!wish.tenant.empty()) return engine::cdi::Device{kTenantDevice, wish.tenant};
+  if (!wish.tenant.empty()) {
+    if (engine::cdi::is_device_name(wish.tenant)) return engine::cdi::Device{kTenantDevice, wish.tenant};
+    return fail("E1409", fmt::format("'{}' cannot be a tenant of containers.", printable(wish.tenant)),
+                "Use letters, digits and _-.: with a letter or digit at both ends.", 2);
+  }
   RunOptions options = typed;
   const auto plan = resolve(session, options, store);
   if (!plan) return tl::unexpected(plan.error());

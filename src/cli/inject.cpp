@@ -27,6 +27,9 @@ namespace fs = std::filesystem;
 using engine::cdi::Device;
 using Words = std::vector<std::string>;
 
+/// A configuration has some 10 KiB.
+constexpr std::uintmax_t kMaxConfiguration = 4'000'000;
+
 /// What the container gets, on a node whose daemon runs.
 struct Governed {
   Session session;
@@ -132,6 +135,9 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
   if (!error && fs::is_directory(path, error)) path = fs::canonical(path / "config.json", error);
   if (error)
     return fail("E1710", fmt::format("{}: {}.", typed.bundle, error.message()),
+                "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMaxConfiguration)
+    return fail("E1710", fmt::format("{} is not a file of at most {} bytes.", path.string(), kMaxConfiguration),
                 "ration inject oci /bundles/train --limit 4GiB   (there is /bundles/train/config.json)", 2);
   const auto container = govern(session, typed.run);
   if (!container) return tl::unexpected(container.error());

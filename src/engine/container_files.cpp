@@ -30,7 +30,7 @@ bool is_same_file(int one, const struct stat& other) {
   return ::fstat(one, &status) == 0 && status.st_dev == other.st_dev && status.st_ino == other.st_ino;
 }
 
-constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3, kNoPreload = 4;
+constexpr int kNoNamespace = 1, kNoPlace = 2, kNoMount = 3, kNoGuard = 4;
 
 // Linux 5.2, in its headers since; the numbers are the same on every architecture.
 constexpr long kOpenTree = 428, kMoveMount = 429;
@@ -48,10 +48,12 @@ bool mount_on_itself(const FileDescriptor& folder) {
 
 // In a child of its own: this process stays where it is.
 int mount_as_child(int space, const std::string& root, bool read_only_root, const std::string& file, int detached,
-                   const std::string& inside, const struct stat& preload) {
+                   const std::string& inside, const std::map<std::string, struct stat>& guards) {
   if (::setns(space, CLONE_NEWNS) != 0) return kNoNamespace;
-  const FileDescriptor preloaded = open_below(root, kPreloadFile);
-  if (!preloaded || !is_same_file(preloaded.get(), preload)) return kNoPreload;
+  for (const auto& [place, expected] : guards) {
+    const FileDescriptor there = open_below(root, place);
+    if (!there || !is_same_file(there.get(), expected)) return kNoGuard;
+  }
   const std::string folder = std::filesystem::path(kPreloadFile).parent_path();
   if (!read_only_root && !mount_on_itself(open_below(root, folder))) return kNoMount;
   const FileDescriptor place = open_below(root, inside);
@@ -71,15 +73,16 @@ int mount_as_child(int space, const std::string& root, bool read_only_root, cons
 }  // namespace
 
 Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_root, const std::string& file,
-                      const std::string& inside, const std::string& preload) {
+                      const std::string& inside, const std::map<std::string, std::string>& guards) {
   const auto failed = [&](const std::string& why) {
     return fail("E1703", fmt::format("the container cannot be put under its limit: {}.", why),
                 "Hooks run as root, and the image is an ordinary one: ration help containers", 1);
   };
   const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
   if (!space) return failed(fmt::format("its mount namespace: {}", std::strerror(errno)));
-  struct stat expected {};
-  if (::stat(preload.c_str(), &expected) != 0) return failed(fmt::format("{}: {}", preload, std::strerror(errno)));
+  std::map<std::string, struct stat> expected;
+  for (const auto& [place, ours] : guards)
+    if (::stat(ours.c_str(), &expected[place]) != 0) return failed(fmt::format("{}: {}", ours, std::strerror(errno)));
   const FileDescriptor detached = detached_mount_of(file);
   const pid_t child = ::fork();
   if (child == 0) ::_exit(mount_as_child(space.get(), root, read_only_root, file, detached.get(), inside, expected));
@@ -93,8 +96,8 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_
       return failed("this user may not enter its mount namespace");
     case kNoPlace:
       return failed(fmt::format("{} is not there, or a link leads to it", inside));
-    case kNoPreload:
-      return failed(fmt::format("{} is not the one of ration, or a link of the image leads to it", kPreloadFile));
+    case kNoGuard:
+      return failed("its guard or /etc/ld.so.preload is not the one of ration: a volume or a link leads elsewhere");
     default:
       return failed("the kernel rejected the mount of its book, or of /etc");
   }

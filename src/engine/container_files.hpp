@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "base/result.hpp"
@@ -18,10 +19,12 @@ inline constexpr const char* kContainerProgram = "/.ration/bin/ration";
 inline constexpr const char* kContainerSocket = "/.ration/ration.sock";
 
 /// Mounts `file` at `inside` in the mount namespace of `pid`, in which the container's root file system lies at `root`
-/// and was not entered yet; writable there, without devices and set-uid programs. `preload`: what kPreloadFile has to
-/// be there. Its folder becomes a mount of its own, since a folder above a mount can be renamed; not under a read-only
-/// root, where nothing is. E1703: also where a link of the image leads to it, which the container's root could replace.
+/// and was not entered yet; writable there, without devices and set-uid programs. `guards`: by the path inside, the
+/// file of this system that has to lie there: another volume may lie on top. The folder of kPreloadFile becomes a mount
+/// of its own, since a folder above a mount can be renamed; not under a read-only root, where nothing is. E1703: also
+/// where a link of the image leads to one of them, which the container's root could replace.
 [[nodiscard]] Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_root,
-                                    const std::string& file, const std::string& inside, const std::string& preload);
+                                    const std::string& file, const std::string& inside,
+                                    const std::map<std::string, std::string>& guards);
 
 }  // namespace ration::engine

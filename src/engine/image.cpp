@@ -1,7 +1,6 @@
 #include "engine/image.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <deque>
 #include <filesystem>
@@ -89,7 +88,8 @@ std::string resolved_in(const std::string& root, const std::string& path) {
     prepend(target.is_absolute() ? target : "/" / target);
   }
   const std::string found = root + inside.string();
-  return ::access(found.c_str(), F_OK) == 0 ? found : "";
+  std::error_code error;
+  return fs::is_regular_file(found, error) ? found : "";  // opening a pipe waits for its other end
 }
 
 std::string why_not_held(const Container& container) {

@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int kMaxDepth = 64;  // the deepest of the specification, 8, and room for annotations of others
+
 tl::unexpected<Error> rejected(const std::string& why) {
   return fail("E1710", fmt::format("this is no configuration of a container that can be put under a limit: {}.", why),
               "runc spec   writes one: config.json of a bundle", 2);
@@ -85,7 +87,13 @@ bool replace_hooks(ordered_json& configuration, const cdi::Device& device, const
 }  // namespace
 
 Result<std::string> with_edits(const std::string& configuration, const cdi::Device& device, const cdi::Edits& edits) {
-  ordered_json all = ordered_json::parse(configuration, nullptr, false);
+  bool too_deep = false;
+  const auto look = [&](int depth, ordered_json::parse_event_t, const ordered_json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return !too_deep;
+  };
+  ordered_json all = ordered_json::parse(configuration, look, false);
+  if (too_deep) return rejected(fmt::format("it is nested more than {} deep", kMaxDepth));
   if (all.is_discarded()) return rejected("it is not JSON");
   if (!has(all, "ociVersion", &ordered_json::is_string)) return rejected("it has no ociVersion");
   if (!has(all, "root", &ordered_json::is_object) || !has(all["root"], "path", &ordered_json::is_string))

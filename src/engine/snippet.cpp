@@ -113,16 +113,22 @@ bool is_plain_name(const std::string& name) {
   });
 }
 
-std::string as_typed(const std::string& word) { return word; }
-
-/// A word as systemd reads it: % begins a specifier, $ a variable.
-std::string for_systemd(const std::string& word) {
+/// A word of a unit's command (systemd.service(5), "Command lines"): % begins a specifier, $ a variable, and in quotes
+/// a backslash begins an escape.
+std::string unit_word(const std::string& word) {
   std::string escaped;
+  bool plain = !word.empty();
   for (const char letter : word) {
-    if (letter == '%' || letter == '$') escaped += letter;
-    escaped += letter;
+    const auto byte = static_cast<unsigned char>(letter);
+    plain = plain && (std::isalnum(byte) != 0 || byte >= 0x80 || std::strchr("._/:=,+@-%$", letter) != nullptr);
+    if (letter == '%' || letter == '$' || letter == '\\') escaped += letter;
+    if (letter == '"') escaped += '\\';
+    if (byte < 0x20 || byte == 0x7f)
+      escaped += fmt::format("\\x{:02x}", byte);
+    else
+      escaped += letter;
   }
-  return escaped;
+  return plain ? escaped : "\"" + escaped + "\"";
 }
 
 /// `"--limit", "4GiB"`.
@@ -132,9 +138,10 @@ std::string quoted_list(const std::string& words) {
   return list + "\"";
 }
 
-std::string command_of(const std::vector<std::string>& words, std::string (*escaped)(const std::string&)) {
+template <class Quote>
+std::string command_of(const std::vector<std::string>& words, Quote quote) {
   std::vector<std::string> quoted;
-  for (const std::string& word : words) quoted.push_back(shell_word(escaped(word)));
+  for (const std::string& word : words) quoted.push_back(quote(word));
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
@@ -166,7 +173,8 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
   if (found == texts().end())
     return fail("E1708", fmt::format("there is no text for {}.", kind), "ration snippet --help", 2);
   if (*found->kind.named != '\0' && facts.name.empty()) return missing(found->kind, found->kind.named);
-  if (!is_plain_name(facts.name) || (found->takes_command && facts.name.find('/') != std::string::npos))
+  if (!is_plain_name(facts.name) ||
+      (std::strcmp(found->kind.named, "IMAGE") != 0 && facts.name.find('/') != std::string::npos))
     return fail("E1708", fmt::format("'{}' is not a valid {}.", printable(facts.name), found->kind.named),
                 "ration snippet --help", 2);
   if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command behind --");
@@ -180,8 +188,8 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
   return fmt::format(fmt::runtime(text), fmt::arg("ration", facts.ration), fmt::arg("device", facts.device),
                      fmt::arg("devices", compose_devices({"nvidia.com/gpu=all", facts.device})),
                      fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
-                     fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command, as_typed)),
-                     fmt::arg("unit_command", command_of(facts.command, for_systemd)), fmt::arg("fraction", fraction),
+                     fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command, shell_word)),
+                     fmt::arg("unit_command", command_of(facts.command, unit_word)), fmt::arg("fraction", fraction),
                      fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
 }
 

@@ -48,8 +48,8 @@ std::optional<std::string> owner_of(const sockaddr_un& address) {
   return fmt::format("pid {} of user {}", who->pid, user_name(who->uid));
 }
 
-tl::unexpected<Error> taken(const std::string& path, std::optional<std::string> who) {
-  if (const auto holder = lock_holder(path + ".lock"); !who && holder)
+tl::unexpected<Error> taken(const std::string& path, const std::string& lock, std::optional<std::string> who) {
+  if (const auto holder = lock_holder(lock); !who && holder)
     who = fmt::format("pid {}, which does not answer there yet", *holder);
   return fail("E1504",
               fmt::format("a daemon answers on {} already: {}", path, who.value_or("one that is just starting")),
@@ -65,7 +65,7 @@ std::optional<Credentials> credentials_of(int socket) noexcept {
   return Credentials{found.pid, found.uid, found.gid};
 }
 
-Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode) {
+Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode, const std::string& lock) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
@@ -73,13 +73,13 @@ Result<UnixListener> UnixListener::open(const std::string& path, mode_t mode) {
   std::memcpy(address.sun_path, path.data(), path.size());
 
   UnixListener listener;
-  const std::string lock_path = path + ".lock";
+  const std::string lock_path = lock.empty() ? path + ".lock" : lock;
   listener.lock_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!listener.lock_) return unusable(path, fmt::format("{}: {}", lock_path, std::strerror(errno)));
   const bool locked = ::flock(listener.lock_.get(), LOCK_EX | LOCK_NB) == 0;
   // Without the lock as well: a program that knows nothing of it may listen there.
   const auto who = owner_of(address);
-  if (!locked || who) return taken(path, who);
+  if (!locked || who) return taken(path, lock_path, who);
 
   struct stat file {};
   if (::lstat(path.c_str(), &file) == 0) {

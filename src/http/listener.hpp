@@ -19,7 +19,8 @@ namespace ration::http {
 class UnixListener {
  public:
   /// E1504: a daemon answers there already, with its pid and user; E1507: the place cannot be used.
-  [[nodiscard]] static Result<UnixListener> open(const std::string& path, mode_t mode);
+  /// `lock`: a file that nobody else may be able to open; empty: PATH.lock.
+  [[nodiscard]] static Result<UnixListener> open(const std::string& path, mode_t mode, const std::string& lock = {});
 
   UnixListener(UnixListener&&) noexcept = default;
   UnixListener& operator=(UnixListener&&) noexcept = default;

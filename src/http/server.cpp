@@ -86,6 +86,9 @@ Result<void> take_port(const ServerOptions& options, Places& places) {
   return {};
 }
 
+/// Beside the folder of the socket, which containers mount: they can lock what they can open.
+std::string containers_lock(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + ".lock"; }
+
 }  // namespace
 
 Result<Places> take_places(const ServerOptions& options) {
@@ -97,7 +100,8 @@ Result<Places> take_places(const ServerOptions& options) {
     places.socket = std::move(*socket);
   }
   if (!options.containers_socket.empty()) {
-    auto socket = UnixListener::open(options.containers_socket, options.socket_mode);
+    auto socket =
+        UnixListener::open(options.containers_socket, options.socket_mode, containers_lock(options.containers_socket));
     if (!socket) return tl::unexpected(socket.error());
     places.containers = std::move(*socket);
   }
@@ -179,7 +183,8 @@ Result<void> Server::keep(std::optional<UnixListener>& socket, const std::string
   if (path.empty() || done_ || (socket && socket->in_place())) return {};
   listeners_.erase(entrance);
   socket.reset();  // and its lock: the file may be there still
-  auto place = UnixListener::open(path, options_.socket_mode);
+  auto place = UnixListener::open(path, options_.socket_mode,
+                                  entrance == Entrance::kContainers ? containers_lock(path) : std::string());
   if (!place) return tl::unexpected(place.error());
   socket = std::move(*place);
   accept_on(socket->get(), entrance);

@@ -31,7 +31,7 @@ struct ServerOptions {
   std::string socket_path;    ///< "": none
   mode_t socket_mode = 0666;  ///< everybody may ask; who asks is known
   /// A second socket, for programs of containers: who asks there is nobody, as an image may call its user what it
-  /// likes. "": none.
+  /// likes. "": none. Its lock is FOLDER.lock, beside its folder.
   std::string containers_socket;
   std::string tcp_address;  ///< `127.0.0.1:8080`; "": none; port 0 picks one
   /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one

@@ -59,9 +59,10 @@ std::optional<ElfFile> read_elf(const std::string& path) {
 bool has_text(const std::string& path, const std::string& text) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
+  constexpr std::uintmax_t kMaxSize = std::uintmax_t{64} << 20;  // a C library has 2 MB
+  if (error || size > kMaxSize || !std::filesystem::is_regular_file(path, error)) return false;
   std::ifstream file(path, std::ios::binary);
-  if (error || !file) return false;
-  std::string bytes(size, '\0');  // in one piece: a C library has 2 MB, and each start of a container reads it
+  std::string bytes(size, '\0');  // in one piece: each start of a container reads it
   file.read(bytes.data(), static_cast<std::streamsize>(size));
   return std::string_view(bytes.data(), static_cast<std::size_t>(file.gcount())).find(text) != std::string_view::npos;
 }

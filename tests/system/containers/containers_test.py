@@ -161,6 +161,18 @@ class Containers(OfEngine):
         done = self.run_in("su", "alice", "-p", "-c", "ration-workload total")
         self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
 
+    def test_a_volume_on_the_guard_lets_nothing_start(self):
+        (self.shared / "empty").mkdir(exist_ok=True)
+        (self.shared / "empty/file").touch()
+        for option in ("-v", f"{self.shared}/empty/file:/.ration/guard/libcuda.so.1"), ("-v", f"{self.shared}/empty/file:/.ration/guard/libnvidia-ml.so.1"):
+            done = self.run_in("ration-workload", "total", options=option)
+            self.assertEqual((done.returncode != 0, done.stdout), (True, ""), done.stderr)
+
+    def test_no_container_can_lock_the_daemon_out(self):
+        locks = self.run_in("sh", "-c", "ls -A /.ration").stdout
+        self.assertIn("ration.sock", locks)
+        self.assertNotIn(".lock", locks)
+
     def test_root_of_the_container_cannot_take_the_guard_away(self):
         for words in ("umount /etc/ld.so.preload", "echo > /etc/ld.so.preload", "rm /etc/ld.so.preload", "mv /etc/ld.so.preload /tmp/x",
                       "umount /.ration/book", "rm /.ration/book"):

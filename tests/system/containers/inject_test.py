@@ -97,6 +97,13 @@ class Inject(Case):
             self.assertIn(str(file), done.stderr.splitlines()[0])
         for words in (["oci", "--limit", "1GiB"], ["oci", self.folder / "nowhere", "--limit", "1GiB"], ["oci", self.folder, "--limit", "1GiB", "--", "run"]):
             self.assertEqual(self.inject(*words).stderr[:5], "E1710", words)
+        os.mkfifo(self.folder / "pipe")
+        with open(self.folder / "sparse", "wb") as sparse:
+            sparse.truncate(50 << 30)
+        for odd in (self.folder / "pipe", "/dev/zero", self.folder / "sparse"):
+            self.assertEqual(self.inject("oci", odd, "--limit", "1GiB").stderr[:5], "E1710", odd)
+        for tenant in ("nlp\nprivileged: true", "$(id)", "a b", "../x"):
+            self.assertEqual(self.inject("oci", self.folder / "bundle", "--tenant", tenant).stderr[:5], "E1409", tenant)
         self.assertEqual(self.inject("docker", self.folder, "--limit", "1GiB", "--", "run", "image").stderr[:5], "E1707")
         self.stop()
         self.assertEqual(self.inject("oci", self.folder / "bundle", "--limit", "1GiB").stderr[:5], "E1501")

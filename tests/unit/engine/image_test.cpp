@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -80,6 +81,17 @@ TEST_F(ImageTest, AStaticLauncherStartsWhereThereIsAGlibc) {
   image_.write("lib64/libc.so.6", "GLIBC_2.2.5 GLIBC_2.12");
   EXPECT_NE(why_not_held(container_).find("older than 2.17"), std::string::npos);
   fs::remove(image_.file("lib64/libc.so.6"));
+  EXPECT_NE(why_not_held(container_).find("no glibc"), std::string::npos);
+}
+
+TEST_F(ImageTest, APipeInTheImageIsNotWaitedFor) {
+  const std::string program = image_.file("usr/bin/pipe"), library = image_.file("lib64/libc.so.6");
+  fs::create_directories(image_.file("usr/bin"));
+  ASSERT_EQ(::mkfifo(program.c_str(), 0755), 0);
+  container_.program = {"/usr/bin/pipe"};
+  EXPECT_EQ(why_not_held(container_), "") << "the runtime tells that it cannot be started";
+  fs::remove(library);
+  ASSERT_EQ(::mkfifo(library.c_str(), 0755), 0);
   EXPECT_NE(why_not_held(container_).find("no glibc"), std::string::npos);
 }
 

@@ -121,5 +121,15 @@ TEST(OciConfiguration, OtherTypesNeverThrow) {
   }
 }
 
+TEST(OciConfiguration, WhatIsNestedWithoutEndIsRejected) {
+  for (const char open : {'[', '{'}) {
+    std::string text;
+    for (int depth = 0; depth < 1'000'000; ++depth) text += open == '[' ? "[" : "{\"a\":";
+    const auto rejected = with_edits(text, kFour, edits());
+    ASSERT_FALSE(rejected);
+    EXPECT_NE(rejected.error().what.find("nested"), std::string::npos) << rejected.error().what;
+  }
+}
+
 }  // namespace
 }  // namespace ration::engine

@@ -46,7 +46,7 @@ TEST(Snippet, EveryKindIsFilledAndEndsWithItsCheck) {
 }
 
 TEST(Snippet, AServicesCommandIsQuoted) {
-  EXPECT_NE(snippet("systemd", facts())->find("-- /usr/bin/train 'two words'\n"), std::string::npos);
+  EXPECT_NE(snippet("systemd", facts())->find("-- /usr/bin/train \"two words\"\n"), std::string::npos);
 }
 
 TEST(Snippet, ANameIsNoMoreThanAName) {
@@ -59,9 +59,12 @@ TEST(Snippet, ANameIsNoMoreThanAName) {
   hostile.name = "../../etc/x";
   EXPECT_FALSE(snippet("systemd", hostile));
   hostile.name = "train.service";
-  hostile.command = {"/bin/x", "100%", "$HOME"};
-  EXPECT_NE(snippet("systemd", hostile)->find("/bin/x 100%% '$$HOME'"), std::string::npos)
+  hostile.command = {"/bin/x", "100%", "$HOME", "x\\", "C:\\new", "a\nb", "say \"yes\"", "", ";"};
+  EXPECT_NE(snippet("systemd", hostile)->find(R"(/bin/x 100%% $$HOME "x\\" "C:\\new" "a\x0ab" "say \"yes\"" "" ";")"),
+            std::string::npos)
       << *snippet("systemd", hostile);
+  hostile.name = "../root";
+  EXPECT_FALSE(snippet("systemd-user", hostile));
 }
 
 TEST(Snippet, WhatIsMissingIsNamed) {
