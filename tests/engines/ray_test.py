@@ -5,12 +5,13 @@ Each node has a simulated machine of its own: the head one card of 16 GiB and a 
 import ctypes
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import unittest
 
-from engine_case import GIB, PATIENCE, until
+from engine_case import GIB, PATIENCE, SOURCE, until
 from ray_case import Machine
 
 import ray
@@ -122,6 +123,16 @@ class OnRay(unittest.TestCase):
         given = [ray.get(answers, timeout=PATIENCE).count(0) for answers in [fill(actor) for actor in actors]]
         self.assertEqual(given, [7, 7, 7, 7])
         self.assertLessEqual(HEAD.truth()["peak_bytes"], 16 * GIB)
+
+    def test_page_its_program_starts_actors_under_limits(self):
+        page = (SOURCE / "docs/scenarios/ray.md").read_text()
+        names = {"__name__": "page"}
+        exec(compile(re.search(r"^```python\n(.*?)^```", page, re.M | re.S)[1], "page.py", "exec"), names)
+        self.handles.update({actor._actor_id.hex(): actor for actor in names["actors"]})
+        self.assertEqual(self.get(*(actor.step.remote() for actor in names["actors"])), [None] * 4)
+        rows = [row for machine in (HEAD, SECOND) for row in machine.told("ration", "ps", "-o", "json")["data"] if "Trainer" in row["workload"]]
+        self.assertGreaterEqual(len(rows), 4)
+        self.assertLessEqual({row["limit_bytes"] // GIB for row in rows}, {4, 8, 10, 20}, "a quarter or a half of either card")
 
     def test_memory_as_a_resource(self):
         actor = self.start(at("head", gpu_memory_gib=1.5))
