@@ -85,6 +85,10 @@ class Engine:
         options.setdefault("timeout", 120)
         return subprocess.run(self.command(*arguments), env=dict(os.environ, **self.environment), capture_output=True, text=True, **options)
 
+    def execute(self, name, *words, user="0"):
+        """In a container that runs."""
+        return self.call("exec", "--user", user, name, *words)
+
     def make_image(self, root, name, *options):
         archive = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
         made = subprocess.run(self.command("import", *options, "-", name), stdin=archive.stdout, env=dict(os.environ, **self.environment), capture_output=True, text=True)
@@ -213,6 +217,9 @@ class Containerd(Engine):
         for option, value in zip(options, options[1:]):
             if option == "--user":
                 spec["process"]["user"] = dict(zip(("uid", "gid"), map(int, value.split(":"))))
+            if option == "-v":
+                source, destination = value.split(":")
+                spec["mounts"].append({"destination": destination, "type": "bind", "source": source, "options": ["bind", "ro"]})
         spec["linux"]["cgroupsPath"] = f"/ration-test/{bundle.name}"
         file.write_text(json.dumps(spec))
         return file
@@ -228,6 +235,10 @@ class Containerd(Engine):
 
     def make_image(self, root, name):
         pass
+
+    def execute(self, name, *words, user="0"):
+        self.bundles += 1
+        return self.call("task", "exec", "--exec-id", f"exec-{self.bundles}", "--user", user, name, *words)
 
     def pid(self, name):
         return next(int(line.split()[1]) for line in self.call("task", "ls").stdout.splitlines() if line.split()[0] == name)
