@@ -28,6 +28,9 @@ using engine::cdi::Edits;
 constexpr const char* kHandedOn[] = {
     "RATION_CONFIG", "RATION_RUNTIME_DIR", "RATION_SIM_DIR", "RATION_SIM_DRIVER", "XDG_CONFIG_HOME", "HOME", "PATH"};
 
+constexpr const char* kGuardLibraries[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
+constexpr const char* kPreloadName = "ld.so.preload";  // in the folder that containers mount
+
 std::string shared_folder(const ledger::Store& store) { return store.folder() + "/for-containers"; }
 
 /// A file in that folder.
@@ -75,8 +78,9 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   const auto guard = preloadable_folder(store, "shim");
   if (!guard) return tl::unexpected(guard.error());
   if (auto good = check_guard_files(*guard, false); !good) return tl::unexpected(good.error());
-  const auto preload = shared_file(session, store, "ld.so.preload",
-                                   fmt::format("{0}/libcuda.so.1\n{0}/libnvidia-ml.so.1\n", ledger::kContainerGuard));
+  std::string preloaded;
+  for (const char* library : kGuardLibraries) preloaded += fmt::format("{}/{}\n", ledger::kContainerGuard, library);
+  const auto preload = shared_file(session, store, kPreloadName, preloaded);
   if (!preload) return tl::unexpected(preload.error());
   // What is there until the hook has mounted the container's own book: the guard denies everything then.
   const auto book = shared_file(session, store, "book", "");
@@ -99,6 +103,16 @@ Result<Edits> container_edits(const Session& session, const ledger::Store& store
   for (const char* name : kHandedOn)
     if (const char* value = std::getenv(name); value != nullptr) edits.hook_variables[name] = value;
   return edits;
+}
+
+Result<std::map<std::string, std::string>> container_guards(const ledger::Store& store) {
+  const auto guard = preloadable_folder(store, "shim");
+  if (!guard) return tl::unexpected(guard.error());
+  std::map<std::string, std::string> guards{
+      {engine::kPreloadFile, fmt::format("{}/{}", shared_folder(store), kPreloadName)}};
+  for (const char* library : kGuardLibraries)
+    guards[fmt::format("{}/{}", ledger::kContainerGuard, library)] = fmt::format("{}/{}", *guard, library);
+  return guards;
 }
 
 Result<std::string> specification_folder() {

@@ -3,6 +3,9 @@
 // snippet`, so that they cannot differ.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "cli/verbs.hpp"
 #include "engine/cdi.hpp"
 
@@ -20,6 +23,9 @@ inline constexpr const char* kOnGpu = "-gpu";  ///< limit=4GiB-gpu0
 /// Writes into the runtime folder what is mounted from there, unless --dry-run was typed. E1406: the guard's files are
 /// not whole; E1405.
 [[nodiscard]] Result<engine::cdi::Edits> container_edits(const Session& session, const ledger::Store& store);
+
+/// By the path in a container, the file of this system that has to lie there for its limit to hold.
+[[nodiscard]] Result<std::map<std::string, std::string>> container_guards(const ledger::Store& store);
 
 /// Where engines look for specifications, and how that of a device is called there.
 [[nodiscard]] Result<std::string> specification_folder();

@@ -119,16 +119,13 @@ Result<int> start(const Session& session, const std::string& device, const engin
   if (!container.image.empty()) options.wish.labels.push_back(label("image", container.image));
   options.engine = container.engine;
   options.program = container.program;
-  const auto guard = preloadable_folder(*store, "shim");
-  if (!guard) return tl::unexpected(guard.error());
-  std::map<std::string, std::string> guards{{engine::kPreloadFile, store->folder() + "/for-containers/ld.so.preload"}};
-  for (const char* library : {"/libcuda.so.1", "/libnvidia-ml.so.1"})
-    guards[std::string(ledger::kContainerGuard) + library] = *guard + library;
+  const auto guards = container_guards(*store);
+  if (!guards) return tl::unexpected(guards.error());
   std::optional<NodeClient> governor(std::move(*daemon));
   auto started = start_workload(session, options, *store, "", governor, first);
   if (!started) return tl::unexpected(started.error());
   if (auto mounted = engine::mount_in(container.pid, container.root, container.read_only_root, started->book,
-                                      ledger::kContainerBook, guards);
+                                      ledger::kContainerBook, *guards);
       !mounted) {
     ledger::remove_book(started->book);
     show_book(*governor, store->folder(), options.wish.tenant, "");

@@ -125,11 +125,32 @@ class Podman(Engine):
         self.call("system", "reset", "--force")
 
 
-class Docker(Engine):
-    """Docker of Debian's next release, which knows CDI: unpacked by `./dev test` and started on a private socket."""
-    name = "docker"
+class PrivateDaemon(Engine):
+    """Of Debian's next release, unpacked by `./dev test` and started on a private socket."""
     place = SOURCE / "build/docker/usr"
-    program = str(place / "bin/docker")
+
+    def begin(self, program, *words, **environment):
+        path = f"{self.place}/bin:{self.place}/sbin:{os.environ['PATH']}"
+        self.environment = dict(environment, PATH=path)
+        self.log = open(self.folder / "log", "w")
+        self.daemon = subprocess.Popen([self.place / program, *words], env=dict(os.environ, PATH=path), stdout=self.log, stderr=subprocess.STDOUT)
+        until(lambda: self.daemon.poll() is not None or self.call("version").returncode == 0, f"{program} answers")
+
+    @staticmethod
+    def keeper_of(pid):
+        """Its parent, which would clean up after it."""
+        return int((pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    def end(self):
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.log.close()
+
+
+class Docker(PrivateDaemon):
+    """It knows CDI."""
+    name = "docker"
+    program = str(PrivateDaemon.place / "bin/docker")
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder) / "docker"
@@ -140,12 +161,7 @@ class Docker(Engine):
             "data-root": f"{self.folder}/data", "exec-root": f"{self.folder}/run", "pidfile": f"{self.folder}/pid", "hosts": [socket], "iptables": False,
             "ip6tables": False, "bridge": "none", "exec-opts": ["native.cgroupdriver=cgroupfs"], "features": {"cdi": True}, "cdi-spec-dirs": ["/run/cdi"],
             "default-ulimits": limits}))
-        path = f"{self.place}/bin:{self.place}/sbin:{os.environ['PATH']}"
-        self.log = open(self.folder / "log", "w")
-        self.daemon = subprocess.Popen([self.place / "sbin/dockerd", "--config-file", self.folder / "daemon.json"], env=dict(os.environ, PATH=path),
-                                       stdout=self.log, stderr=subprocess.STDOUT)
-        self.environment = {"DOCKER_HOST": socket, "DOCKER_CONFIG": str(self.folder), "PATH": path}
-        until(lambda: self.daemon.poll() is not None or self.call("version").returncode == 0, "dockerd answers")
+        self.begin("sbin/dockerd", "--config-file", self.folder / "daemon.json", DOCKER_HOST=socket, DOCKER_CONFIG=str(self.folder))
 
     @classmethod
     def missing(cls):
@@ -159,8 +175,7 @@ class Docker(Engine):
 
     def kill(self, name, with_its_keeper):
         pid = int(self.call("inspect", "--format", "{{.State.Pid}}", name).stdout)
-        keeper = int((pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        return [keeper, pid] if with_its_keeper else [pid]
+        return [self.keeper_of(pid), pid] if with_its_keeper else [pid]
 
     def remove(self, name):
         return self.call("rm", "--force", name)
@@ -168,17 +183,14 @@ class Docker(Engine):
     def end(self):
         for container in self.call("ps", "--all", "--quiet").stdout.split():
             self.remove(container)
-        self.daemon.terminate()
-        self.daemon.wait()
-        self.log.close()
+        super().end()
 
 
-class Containerd(Engine):
-    """containerd of Debian's next release on a private socket, asked by `ctr run --config`: it knows no devices of CDI, so `ration inject oci` writes what
+class Containerd(PrivateDaemon):
+    """Asked by `ctr run --config`: it knows no devices of CDI, so `ration inject oci` writes what
     they are into the configuration. An image is a folder."""
     name = "container"
-    place = SOURCE / "build/docker/usr"
-    program = str(place / "bin/ctr")
+    program = str(PrivateDaemon.place / "bin/ctr")
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder) / "containerd"
@@ -186,12 +198,7 @@ class Containerd(Engine):
         self.socket = self.folder / "containerd.sock"
         self.bundles = 0
         (self.folder / "config.toml").write_text(self.configured())
-        path = f"{self.place}/bin:{self.place}/sbin:{os.environ['PATH']}"
-        self.environment = {"CONTAINERD_ADDRESS": str(self.socket), "PATH": path}
-        self.log = open(self.folder / "log", "w")
-        self.daemon = subprocess.Popen([self.place / "bin/containerd", "--config", self.folder / "config.toml"], env=dict(os.environ, PATH=path),
-                                       stdout=self.log, stderr=subprocess.STDOUT)
-        until(lambda: self.daemon.poll() is not None or self.call("version").returncode == 0, "containerd answers")
+        self.begin("bin/containerd", "--config", self.folder / "config.toml", CONTAINERD_ADDRESS=str(self.socket))
 
     @classmethod
     def missing(cls):
@@ -245,8 +252,7 @@ class Containerd(Engine):
 
     def kill(self, name, with_its_keeper):
         pid = self.pid(name)
-        keeper = int((pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        return [keeper, pid] if with_its_keeper else [pid]
+        return [self.keeper_of(pid), pid] if with_its_keeper else [pid]
 
     def remove(self, name):
         self.call("task", "rm", "--force", name)
@@ -255,9 +261,7 @@ class Containerd(Engine):
     def end(self):
         for line in self.call("container", "ls", "--quiet").stdout.split():
             self.remove(line)
-        self.daemon.terminate()
-        self.daemon.wait()
-        self.log.close()
+        super().end()
 
 
 class Cri(Containerd):

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "../temporary.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -25,13 +26,7 @@ namespace fs = std::filesystem;
 
 class ContainerBooks : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/ration-container-books-XXXXXX";
-    folder_ = ::mkdtemp(pattern);
-    fs::create_directory(folder_ + "/books");
-    path_ = folder_ + "/books/web.7.book";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directory(folder_ + "/books"); }
 
   static NewBook contents(const ProcessIdentity& creator) {
     NewBook book;
@@ -66,7 +61,8 @@ class ContainerBooks : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::string folder_, path_;
+  const TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path(), path_ = temporary_.file("books/web.7.book");
 };
 
 TEST_F(ContainerBooks, WhatWasGrantedIsReadWhateverTheBookSays) {
