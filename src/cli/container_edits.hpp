@@ -15,6 +15,7 @@ namespace ration::cli {
 inline constexpr const char* kSliceDevice = "gpu";
 inline constexpr const char* kTenantDevice = "tenant";
 inline constexpr const char* kLimitDevice = "limit";
+inline constexpr const char* kClaimDevice = "claim";
 inline constexpr const char* kOnGpu = "-gpu";  ///< limit=4GiB-gpu0
 
 /// The folder that every container mounts and none may write, made where it is not there. E1405.

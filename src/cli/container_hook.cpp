@@ -19,6 +19,7 @@
 #include "engine/oci.hpp"
 #include "ledger/container_books.hpp"
 #include "ledger/workload_book.hpp"
+#include "node/state/container_claims.hpp"
 
 namespace ration::cli {
 namespace {
@@ -54,6 +55,40 @@ std::string free_name(const std::vector<ledger::StoredBook>& books, const engine
   return std::string(shortened(name, kMaxName)) + "-" + container.id.substr(0, 6);
 }
 
+/// The ids of a container's claims: of all its devices, where all are claims. Of two claims the hook of the first makes
+/// the book.
+std::vector<std::string> claims_of(const engine::Container& container) {
+  std::vector<std::string> ids;
+  for (const std::string& device : container.devices) {
+    const auto parts = split_once(device, '=');
+    if (!parts || parts->first != kClaimDevice) return {};
+    ids.emplace_back(parts->second);
+  }
+  return ids;
+}
+
+/// What the claims were granted, together. E1714, and others of the daemon.
+Result<policy::Wish> wish_of_claims(NodeClient& daemon, const std::vector<std::string>& ids) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> granted;  // limit and guarantee by UUID
+  policy::Wish wish;
+  for (const std::string& id : ids) {
+    const auto claim = daemon.get("/api/v1/claims/" + id);
+    if (!claim) return tl::unexpected(claim.error());
+    for (const auto& device : claim->at("devices")) {
+      auto& [limit, guarantee] = granted[device.at("uuid")];
+      limit += device.at("limit_bytes").get<std::uint64_t>();
+      guarantee += device.at("guarantee_bytes").get<std::uint64_t>();
+    }
+    wish.tenant = claim->at("tenant");
+    if (claim->at("on_deny") != "fail") wish.on_deny = claim->at("on_deny");
+  }
+  for (const auto& [uuid, sizes] : granted) {
+    wish.gpu += (wish.gpu.empty() ? "" : ",") + uuid;
+    wish.of_device[uuid] = {fmt::format("{}B", sizes.first), fmt::format("{}B", sizes.second)};
+  }
+  return wish;
+}
+
 /// As `tenant=nlp`, `gpu=0.2`, `limit=4GiB-gpu0` say it. E1706: none of these.
 Result<policy::Wish> wish_of(const std::string& device, const machine::Machine& machine) {
   policy::Wish wish;
@@ -77,6 +112,28 @@ Result<policy::Wish> wish_of(const std::string& device, const machine::Machine& 
   return wish;
 }
 
+/// As many as a book has room for: first what the daemon and the hooks ask for.
+std::vector<std::string> labels_of(const engine::Container& container, const std::vector<std::string>& claims) {
+  constexpr std::size_t kRoom = 255;
+  std::vector<std::string> wanted;
+  if (!claims.empty()) {
+    const std::string between(1, node::ContainerClaims::kSeparator);
+    wanted.push_back(label(node::ContainerClaims::kLabel, fmt::format("{}", fmt::join(claims, between))));
+  }
+  wanted.push_back(id_label(container));
+  wanted.push_back(label("engine", container.engine));
+  wanted.push_back(label("container", container.name));
+  if (!container.image.empty()) wanted.push_back(label("image", container.image));
+  std::vector<std::string> labels;
+  std::size_t length = 0;
+  for (std::string& each : wanted) {
+    if (length + each.size() + 1 > kRoom) continue;
+    length += each.size() + 1;
+    labels.push_back(std::move(each));
+  }
+  return labels;
+}
+
 /// Whether root here is root of the machine. In a rootless engine's user namespace it is the user who started it.
 bool is_machine_root() {
   std::ifstream map("/proc/self/uid_map");
@@ -96,12 +153,13 @@ Result<int> start(const Session& session, const std::string& device, const engin
                 "Use an image with glibc 2.17 or newer: most that are not alpine or busybox.", 6);
   const auto machine = session.machine();
   if (!machine) return tl::unexpected(machine.error());
-  auto wish = wish_of(device, *machine);
-  if (!wish) return tl::unexpected(wish.error());
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
   auto daemon = NodeClient::require(session);
   if (!daemon) return tl::unexpected(daemon.error());
+  const std::vector<std::string> claims = claims_of(container);
+  auto wish = claims.empty() ? wish_of(device, *machine) : wish_of_claims(*daemon, claims);
+  if (!wish) return tl::unexpected(wish.error());
   const auto first = identity_of(container.pid);
   if (!first)
     return fail("E1701", fmt::format("container {} has ended already.", container.name), "Start it again.", 1);
@@ -111,12 +169,12 @@ Result<int> start(const Session& session, const std::string& device, const engin
   const bool has_one = std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
     return book.live && has_label(book.contents.labels, id_label(container));
   });
-  if (has_one)  // the engine mounts one book over the other
+  if (has_one && !claims.empty()) return 0;  // made by the hook of the first claim, for all of them
+  if (has_one)                               // the engine mounts one book over the other
     return fail("E1706", fmt::format("container {} has two devices of ration.", container.name),
                 "Give it one: a tenant, a slice or a limit.", 2);
   options.wish.name = free_name(books, container);
-  options.wish.labels = {label("container", container.name), id_label(container), label("engine", container.engine)};
-  if (!container.image.empty()) options.wish.labels.push_back(label("image", container.image));
+  options.wish.labels = labels_of(container, claims);
   options.engine = container.engine;
   options.program = container.program;
   const auto guards = container_guards(*store);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/cdi.hpp"
 #include "machine/process_origin.hpp"
 
 namespace ration::engine {
@@ -77,6 +78,17 @@ std::vector<std::string> texts_of(const json& list) {
   return texts;
 }
 
+/// As cdi::hooks_of() writes them.
+std::vector<std::string> devices_of(const json& hooks) {
+  std::vector<std::string> devices;
+  for (const json& hook : hooks.is_array() ? hooks : json::array()) {
+    const std::vector<std::string> words = texts_of(part_of(hook, "args"));
+    if (words.size() >= 4 && words[1] == cdi::kHookVerb && words[words.size() - 2] == "start")
+      devices.push_back(words.back());
+  }
+  return devices;
+}
+
 }  // namespace
 
 Result<Container> read_container(const std::string& state) {
@@ -98,6 +110,7 @@ Result<Container> read_container(const std::string& state) {
   container.read_only_root = part_of(part_of(configured, "root"), "readonly") == true;
   const json& process = part_of(configured, "process");
   container.program = texts_of(part_of(process, "args"));
+  container.devices = devices_of(part_of(part_of(configured, "hooks"), "createRuntime"));
   container.working_folder = text_of(process, "cwd");
   for (const std::string& variable : texts_of(part_of(process, "env")))
     if (variable.starts_with("PATH=")) container.path = variable.substr(5);

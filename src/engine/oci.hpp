@@ -20,6 +20,7 @@ struct Container {
   bool read_only_root = false;
   std::int32_t pid = 0;              ///< of its first process, in the hook's pid namespace; 0: it has none any more
   std::vector<std::string> program;  ///< what it starts, with arguments
+  std::vector<std::string> devices;  ///< of ration, in the order of their hooks: `tenant=nlp`
   std::string working_folder, path;  ///< inside it: where that starts, and its PATH
 };
 

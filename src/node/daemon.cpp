@@ -121,7 +121,7 @@ void Daemon::tick() {
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
   step_leases(now, events);
   if (slices_due_) cut_as_configured(events);
-  if (const auto problem = device_publisher_.step(engine_.configuration(), engine_.state().slices))
+  if (const auto problem = device_publisher_.step(engine_.state()))
     events.push_back(daemon_event(problem->what + " " + problem->fix));
   for (const Workload& ended : engine_.state().ended_workloads) learn(leases_, ended);
   for (Event& event : recorder_.take(engine_.state())) events.push_back(std::move(event));

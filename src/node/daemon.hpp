@@ -71,6 +71,7 @@ class Daemon final : private ApiHost {
   void tick_now() override { tick(); }
   void tick_if_stale() override;
   void tick_soon() override;
+  Result<void> publish_container_devices() override { return device_publisher_.publish(engine_.state()); }
   Result<std::vector<std::string>> reload() override;
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
 

@@ -159,7 +159,8 @@ Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
 // Who was governed before a restart is not to be taken for somebody who never was.
 void Engine::adopt_known_folders() {
   std::string damage = adopt_folders(folders_file_, state_.registry);
-  for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(), std::move(damage)})
+  for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(),
+                           state_.container_claims.lost(), std::move(damage)})
     if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
 }
 

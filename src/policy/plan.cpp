@@ -17,22 +17,6 @@
 namespace ration::policy {
 namespace {
 
-Result<void> parse_on_deny(const std::string& text, Plan& plan) {
-  if (text.empty() || text == "fail") return {};
-  plan.on_deny = ledger::OnDeny::kWait;
-  plan.wait_ns = ~std::uint64_t{0};
-  if (text == "wait") return {};
-  if (text.rfind("wait:", 0) == 0) {
-    const auto wait = parse_duration(text.substr(5));
-    if (wait) {
-      plan.wait_ns = *wait;
-      return {};
-    }
-  }
-  return fail("E1408", fmt::format("'{}' is not an answer to a denial.", text),
-              "Write --on-deny fail, wait or wait:30s.", 2);
-}
-
 Result<void> join_labels(const std::vector<std::string>& labels, std::string& out) {
   for (const std::string& label : labels) {
     if (!is_label(label))
@@ -131,15 +115,18 @@ Result<void> enter_devices(const Wish& wish, const machine::Machine& machine, co
                 command({"run", "--gpu", instance->mig->label(), "--"}) + " …", 2);
   for (const machine::Device& device : *devices) {
     PlannedAccount account{device, {}, {}, std::nullopt, std::nullopt};
-    const std::string limit_text = wish.limit.empty() ? "max" : wish.limit;
+    const auto own = wish.of_device.find(device.uuid);
+    const std::string& wished = own == wish.of_device.end() ? wish.limit : own->second.limit;
+    const std::string& wished_guarantee = own == wish.of_device.end() ? wish.guarantee : own->second.guarantee;
+    const std::string limit_text = wished.empty() ? "max" : wished;
     const auto typed = parse_size(limit_text, device.total, device.room());
     if (!typed) return tl::unexpected(typed.error());
     const auto limit = granules_on(device, *typed, limit_text, "limit");
     if (!limit) return tl::unexpected(limit.error());
     account.limit = *limit;
-    if (*typed < kUnlimited && *typed != *limit && !wish.limit.empty()) account.typed = *typed;
-    if (!wish.guarantee.empty()) {
-      const auto guarantee = guarantee_on(device, wish.guarantee);
+    if (*typed < kUnlimited && *typed != *limit && !wished.empty()) account.typed = *typed;
+    if (!wished_guarantee.empty()) {
+      const auto guarantee = guarantee_on(device, wished_guarantee);
       if (!guarantee) return tl::unexpected(guarantee.error());
       if (*guarantee > *limit) {
         return fail(
@@ -173,6 +160,29 @@ Result<Bytes> changed_limit(const machine::Device& device, const std::string& te
                 "Give the new limit itself: --limit 1GiB", 2);
   const Bytes wanted = text.front() == '+' ? from + *step : from - *step;
   return size_on(device, fmt::format("{}B", wanted.count()));
+}
+
+Result<DenialAnswer> parse_on_deny(const std::string& text) {
+  if (text.empty() || text == "fail") return DenialAnswer{};
+  DenialAnswer answer{ledger::OnDeny::kWait, ~std::uint64_t{0}};
+  if (text == "wait") return answer;
+  if (text.rfind("wait:", 0) == 0) {
+    if (const auto wait = parse_duration(text.substr(5)); wait) {
+      answer.wait_ns = *wait;
+      return answer;
+    }
+  }
+  return fail("E1408", fmt::format("'{}' is not an answer to a denial.", text),
+              "Write --on-deny fail, wait or wait:30s.", 2);
+}
+
+Result<void> holds_context(Bytes limit, const std::optional<Bytes>& context) {
+  if (!context || limit >= *context) return {};
+  const Bytes enough = round_up(*context + Bytes{std::uint64_t{128} << 20}, Bytes{std::uint64_t{256} << 20});
+  return fail("E1204",
+              fmt::format("limit {} is less than one CUDA context needs on this driver ({}).", format_size(limit),
+                          format_size(*context)),
+              fmt::format("Give at least {}.", exact_size(enough)), 2);
 }
 
 bool takes_guarantee_away(const std::string& text) {
@@ -233,7 +243,10 @@ Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const 
                 "--managed resident (what may be on the device), charge (all of it) or ignore", 2);
   }
   plan.managed = static_cast<ledger::ManagedPolicy>(policy - kPolicies);
-  if (auto good = parse_on_deny(wish.on_deny, plan); !good) return tl::unexpected(good.error());
+  const auto on_deny = parse_on_deny(wish.on_deny);
+  if (!on_deny) return tl::unexpected(on_deny.error());
+  plan.on_deny = on_deny->on_deny;
+  plan.wait_ns = on_deny->wait_ns;
   if (auto good = join_labels(wish.labels, plan.labels); !good) return tl::unexpected(good.error());
   const auto entered =
       wish.slice.empty() ? enter_devices(wish, machine, store, plan) : enter_slice(wish, machine, store, plan);
@@ -247,14 +260,7 @@ Result<Plan> make_plan(const Wish& wish, const machine::Machine& machine, const 
     if (!account.context && measure_context) {
       account.context = measure_context(account.device);
     }
-    if (account.context && account.limit < *account.context) {
-      const Bytes enough =
-          round_up(*account.context + Bytes{std::uint64_t{128} << 20}, Bytes{std::uint64_t{256} << 20});
-      return fail("E1204",
-                  fmt::format("limit {} is less than one CUDA context needs on this driver ({}).",
-                              format_size(account.limit), format_size(*account.context)),
-                  fmt::format("Give at least {}.", exact_size(enough)), 2);
-    }
+    if (auto good = holds_context(account.limit, account.context); !good) return tl::unexpected(good.error());
   }
   plan.sets["CUDA_VISIBLE_DEVICES"] = visible;
   plan.sets["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";

@@ -17,6 +17,10 @@ namespace ration::policy {
 /// As typed; empty = not given.
 struct Wish {
   std::string limit, guarantee, gpu, slice, name, tenant, on_deny, account, managed;
+  struct OfDevice {
+    std::string limit, guarantee;
+  };
+  std::map<std::string, OfDevice> of_device;  ///< over `limit` and `guarantee`, by UUID
   std::vector<std::string> labels;
   bool growth = false;          ///< frameworks start small, whatever their variables say
   bool framework_hints = true;  ///< frameworks start small unless their variables say otherwise
@@ -55,6 +59,16 @@ using ContextCost = std::function<std::optional<Bytes>(const machine::Device&)>;
 
 /// A limit or guarantee in whole granules of the device. E1104 more than it has, E1105 less than a granule.
 [[nodiscard]] Result<Bytes> size_on(const machine::Device& device, const std::string& text, const char* what = "limit");
+
+/// What `fail`, `wait` and `wait:30s` mean; empty: `fail`. E1408.
+struct DenialAnswer {
+  ledger::OnDeny on_deny = ledger::OnDeny::kFail;
+  std::uint64_t wait_ns = 0;
+};
+[[nodiscard]] Result<DenialAnswer> parse_on_deny(const std::string& text);
+
+/// Whether one CUDA context fits into the limit, where it is known what that costs. E1204.
+[[nodiscard]] Result<void> holds_context(Bytes limit, const std::optional<Bytes>& context);
 
 /// Whether a typed guarantee means that nothing is promised any more: `none`, `0`, `0GiB`.
 [[nodiscard]] bool takes_guarantee_away(const std::string& text);

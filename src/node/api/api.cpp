@@ -42,6 +42,7 @@ Api::Api(ApiHost& host, http::EventLoop& loop, http::EventStream& stream, http::
   install_changes();
   install_schedules();
   install_leases();
+  install_claims();
   install_past();
   install_reports();
   install_plan();

@@ -37,6 +37,8 @@ class ApiHost : public NodeHost {
   virtual std::string documentation() = 0;
   /// Something is about to change: the next tick comes at the quicker rate.
   virtual void tick_soon() = 0;
+  /// Tells container engines of what there is now, whether or not that changed. E1704 E1715.
+  virtual Result<void> publish_container_devices() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
 };
@@ -67,6 +69,7 @@ class Api {
   void install_changes();
   void install_schedules();
   void install_leases();
+  void install_claims();
   void install_past();
   void install_reports();
   void install_plan();

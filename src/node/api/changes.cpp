@@ -89,6 +89,8 @@ void Api::install_changes() {
       if (!wants_promises) break;
       const auto more = guarantees->find(device.device.uuid);
       if (more == guarantees->end()) continue;
+      // What a claim's containers are promised was promised to the claim.
+      if (!claims_of(host_.engine().state(), *request.peer.uid, labels, device.device.uuid).empty()) continue;
       if (!viewer_of(request.peer).is_operator)
         if (auto good = may_promise(host_.engine().state(), device, assigned->tenant, more->second, slice); !good)
           return http::problem(good.error());

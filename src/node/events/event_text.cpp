@@ -443,6 +443,22 @@ Event schedule_removed_event(const std::string& name, const std::string& by) {
   return event;
 }
 
+Event claim_granted_event(const std::string& claim, const std::string& tenant, const std::map<int, Bytes>& limits) {
+  std::string granted;
+  for (const auto& [gpu, limit] : limits)
+    granted += fmt::format("{}{} of GPU {}", granted.empty() ? "" : ", ", format_size(limit), gpu);
+  Event event = event_of(EventType::kGranted, fmt::format("claim {} was granted {}", claim, granted));
+  event.tenant = tenant;
+  if (!limits.empty()) event.gpu = limits.begin()->first;
+  return event;
+}
+
+Event claim_returned_event(const std::string& claim, const std::string& tenant) {
+  Event event = event_of(EventType::kEnded, fmt::format("claim {} was given back", claim));
+  event.tenant = tenant;
+  return event;
+}
+
 Event alert_event(const config::AlertChange& change) {
   return event_of(EventType::kAlert,
                   fmt::format("{}: {} ({})", change.about, change.raised ? "raised" : "cleared", change.rule));

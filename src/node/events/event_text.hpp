@@ -135,6 +135,10 @@ struct ScheduleTold {
 };
 [[nodiscard]] Event schedule_set_event(const ScheduleTold& schedule, const std::string& by);
 [[nodiscard]] Event schedule_removed_event(const std::string& name, const std::string& by);
+/// `limits`: by GPU.
+[[nodiscard]] Event claim_granted_event(const std::string& claim, const std::string& tenant,
+                                        const std::map<int, Bytes>& limits);
+[[nodiscard]] Event claim_returned_event(const std::string& claim, const std::string& tenant);
 [[nodiscard]] Event alert_event(const config::AlertChange& change);
 
 // The daemon.

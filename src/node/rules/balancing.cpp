@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "node/decisions/balance.hpp"
 #include "node/events/workload_events.hpp"
@@ -43,42 +45,98 @@ Bytes ceiling_of(Bytes configured, Bytes effective, const BalanceAccount& accoun
 /// Who took and gave back nothing for so long gives back first.
 constexpr std::uint64_t kIdleAfter = 60'000'000'000;
 
-// Within each group (one workload, one user's, all that fit) what is left goes to those who want more, else to all, in
-// equal parts: together they never exceed the limit, between two ticks either.
-void apply_policies(NodeState& state, const machine::Device& device, const std::vector<const Workload*>& workloads,
-                    BalanceInput& input, std::vector<std::string>& because) {
-  because.assign(input.accounts.size(), {});
-  std::map<std::pair<const config::Policy*, std::string>, std::vector<std::size_t>> groups;
+/// Accounts of one device that share a limit.
+struct Group {
+  Bytes limit;
+  std::vector<std::size_t> members{};
+  std::optional<Bytes> guarantee{};  ///< of all together; absent: each has its own
+  std::string because{};             ///< told of one that this lowers
+};
+
+// What is left goes to those who want more, else to all, in equal parts: together they never exceed the limit, between
+// two ticks either.
+void share_out(const Group& group, BalanceInput& input, std::vector<std::string>& because) {
+  Bytes used;
+  std::size_t askers = 0;
+  for (const std::size_t member : group.members) {
+    used += input.accounts[member].used;
+    askers += input.accounts[member].wants > Bytes{0} ? 1 : 0;
+  }
+  const Bytes left = group.limit - std::min(group.limit, used);
+  for (const std::size_t member : group.members) {
+    BalanceAccount& account = input.accounts[member];
+    if (group.guarantee)
+      account.guarantee = std::min(account.guarantee, Bytes{group.guarantee->count() / group.members.size()});
+    const bool shares = askers == 0 || account.wants > Bytes{0};
+    const Bytes part = shares ? Bytes{left.count() / (askers == 0 ? group.members.size() : askers)} : Bytes{0};
+    if (account.used + part >= account.limit) continue;
+    account.limit = account.used + part;
+    account.guarantee = std::min(account.guarantee, account.limit);
+    because[member] = group.because;
+  }
+}
+
+/// Of policies: one workload, one user's, or all that fit.
+std::vector<Group> groups_of_policies(NodeState& state, const machine::Device& device,
+                                      const std::vector<const Workload*>& workloads) {
+  std::map<std::pair<const config::Policy*, std::string>, Group> groups;
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     const config::Policy* policy = policy_of(state, *workloads[i]);
     if (policy == nullptr || !policy->limit.value.is_set()) continue;
-    const bool each = policy->per.value == config::Per::kWorkload, user = policy->per.value == config::Per::kUser;
-    groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}].push_back(i);
-  }
-  for (const auto& [key, members] : groups) {
-    const config::Policy& policy = *key.first;
-    const auto limit = policy.limit.value.on(device.total, device.room());
+    const auto limit = policy->limit.value.on(device.total, device.room());
     if (!limit) continue;
-    Bytes used;
-    std::size_t askers = 0;
-    for (const std::size_t member : members) {
-      used += input.accounts[member].used;
-      askers += input.accounts[member].wants > Bytes{0} ? 1 : 0;
-    }
-    const Bytes left = *limit - std::min(*limit, used);
-    for (const std::size_t member : members) {
-      BalanceAccount& account = input.accounts[member];
-      const bool shares = askers == 0 || account.wants > Bytes{0};
-      const Bytes part = shares ? Bytes{left.count() / (askers == 0 ? members.size() : askers)} : Bytes{0};
-      if (account.used + part >= account.limit) continue;
-      account.limit = account.used + part;
-      account.guarantee = std::min(account.guarantee, account.limit);
-      because[member] = policy.per.value == config::Per::kUser
-                            ? fmt::format("{} has {} by the policy at {}", workloads[member]->user, format_size(*limit),
-                                          policy.limit.origin.text())
-                            : fmt::format("the policy at {} gives {}", policy.limit.origin.text(), format_size(*limit));
-    }
+    const bool each = policy->per.value == config::Per::kWorkload, user = policy->per.value == config::Per::kUser;
+    Group& group = groups[{policy, each ? workloads[i]->path : user ? workloads[i]->user : std::string()}];
+    group.limit = *limit;
+    group.because = user ? fmt::format("{} has {} by the policy at {}", workloads[i]->user, format_size(*limit),
+                                       policy->limit.origin.text())
+                         : fmt::format("the policy at {} gives {}", policy->limit.origin.text(), format_size(*limit));
+    group.members.push_back(i);
   }
+  std::vector<Group> all;
+  for (auto& [key, group] : groups) all.push_back(std::move(group));
+  return all;
+}
+
+/// Of claims: the containers of one, or of several where a container has several.
+std::vector<Group> groups_of_claims(const NodeState& state, const machine::Device& device,
+                                    const std::vector<const Workload*>& workloads) {
+  struct Claims {
+    std::map<std::string, const ContainerClaim*> claims;  // by id
+    std::vector<std::size_t> members;
+  };
+  std::vector<Claims> found;
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    const auto claims = claims_of(state, workloads[i]->owner, workloads[i]->book.labels, device.uuid);
+    if (claims.empty()) continue;
+    Claims merged{{}, {i}};
+    for (const ContainerClaim* claim : claims) merged.claims[claim->id] = claim;
+    std::erase_if(found, [&](const Claims& other) {
+      const bool overlaps = std::any_of(claims.begin(), claims.end(), [&](const ContainerClaim* claim) {
+        return other.claims.count(claim->id) != 0;
+      });
+      if (overlaps) {
+        merged.claims.insert(other.claims.begin(), other.claims.end());
+        merged.members.insert(merged.members.end(), other.members.begin(), other.members.end());
+      }
+      return overlaps;
+    });
+    found.push_back(std::move(merged));
+  }
+  std::vector<Group> groups;
+  for (const auto& [claims, members] : found) {
+    Group group{Bytes{0}, members, Bytes{0}, {}};
+    std::string names;
+    for (const auto& [id, claim] : claims) {
+      group.limit += claim->share_of(device.uuid)->limit;
+      *group.guarantee += claim->share_of(device.uuid)->guarantee;
+      names += (names.empty() ? "" : ", ") + claim->name;
+    }
+    group.because =
+        fmt::format("{} containers share the {} of claim {}", members.size(), format_size(group.limit), names);
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 }  // namespace
@@ -119,7 +177,7 @@ void BalancingRule::run(NodeState& state, Events& events) {
     // Ungoverned, and the driver's own.
     const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
     input.capacity = device.total - std::min(device.total, others);
-    input.reserved = reserved_on(state, device);
+    input.reserved = reserved_on(state, device) + kept_for_claims(state, device);
     input.capacity -= std::min(input.capacity, input.reserved);
     for (const TenantNow& tenant : state.tenants.all()) {
       BalanceTenant entry{tenant.name, kUnlimited, Bytes{0}};
@@ -132,8 +190,9 @@ void BalancingRule::run(NodeState& state, Events& events) {
     }
     std::vector<const Workload*> workloads;
     for (const auto& place : places) workloads.push_back(place.first);
-    std::vector<std::string> because;
-    apply_policies(state, device, workloads, input, because);
+    std::vector<std::string> because(input.accounts.size());
+    for (const Group& group : groups_of_policies(state, device, workloads)) share_out(group, input, because);
+    for (const Group& group : groups_of_claims(state, device, workloads)) share_out(group, input, because);
     const std::vector<Balanced> balanced = balance(input);
     const bool somebody_gives_back =
         std::any_of(balanced.begin(), balanced.end(), [](const Balanced& each) { return each.shrinking; });

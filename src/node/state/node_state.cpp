@@ -1,5 +1,7 @@
 #include "node/state/node_state.hpp"
 
+#include <unistd.h>
+
 #include <ctime>
 
 #include "machine/user_names.hpp"
@@ -25,6 +27,7 @@ NodeState::NodeState(NodeOptions wanted, config::Configuration configured)
       limits(in(options.state_folder, "limits.json")),
       tenants(in(options.state_folder, "tenants.json")),
       schedules(in(options.state_folder, "schedules.json")),
+      container_claims(in(options.state_folder, "claims.json")),
       suspension(jobs_of(options)) {
   if (!options.query_devices)
     options.query_devices = [folder = options.driver_folder] { return machine::query_devices(folder); };
@@ -76,6 +79,17 @@ config::LocalTime local_time(std::uint64_t now_ns) {
   std::tm broken{};
   ::localtime_r(&seconds, &broken);
   return {broken.tm_wday, broken.tm_hour, broken.tm_min};
+}
+
+std::vector<const ContainerClaim*> claims_of(const NodeState& state, std::uint32_t owner, const std::string& labels,
+                                             const std::string& uuid) {
+  std::vector<const ContainerClaim*> claims;
+  if (owner != ::getuid()) return claims;
+  for (const std::string& id : claim_ids(labels))
+    if (const ContainerClaim* claim = state.container_claims.find(id);
+        claim != nullptr && claim->share_of(uuid) != nullptr)
+      claims.push_back(claim);
+  return claims;
 }
 
 void apply_schedules(NodeState& state) {

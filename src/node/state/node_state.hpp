@@ -19,6 +19,7 @@
 #include "node/decisions/balance.hpp"
 #include "node/decisions/limit_moves.hpp"
 #include "node/events/event_text.hpp"
+#include "node/state/container_claims.hpp"
 #include "node/state/driver_limits.hpp"
 #include "node/state/folder_claims.hpp"
 #include "node/state/limits.hpp"
@@ -105,6 +106,7 @@ struct NodeState {
   LimitMoves limit_moves;
   Tenants tenants;
   Schedules schedules;
+  ContainerClaims container_claims;
   Suspension suspension;
   std::set<std::pair<std::uint32_t, std::string>> allowed;  ///< user and tenant, found to belong together
 
@@ -139,6 +141,10 @@ struct NodeState {
 [[nodiscard]] About about(const NodeState& state, const Workload& workload, const ledger::DeviceUuid& device);
 /// The policy that holds for the workload; null: none.
 [[nodiscard]] const config::Policy* policy_of(NodeState& state, const Workload& workload);
+/// The claims of which a workload of that owner and with those labels has the device; none: it is in no claim. Only the
+/// daemon's own user puts workloads into claims: its hooks do.
+[[nodiscard]] std::vector<const ContainerClaim*> claims_of(const NodeState& state, std::uint32_t owner,
+                                                           const std::string& labels, const std::string& uuid);
 /// Together.
 [[nodiscard]] Bytes sum(const std::vector<Bytes>& parts);
 /// As the clock on the wall shows it.

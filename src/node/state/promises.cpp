@@ -16,6 +16,13 @@ bool is_taken(const NodeState& state, const policy::Slice& slice) {
                      [&](const auto& each) { return each.second.book.slice == slice.name; });
 }
 
+bool has_containers(const NodeState& state, const ContainerClaim& claim) {
+  return std::any_of(state.registry.workloads().begin(), state.registry.workloads().end(), [&](const auto& each) {
+    const auto claims = claims_of(state, each.second.owner, each.second.book.labels, claim.devices.front().uuid);
+    return std::find(claims.begin(), claims.end(), &claim) != claims.end();
+  });
+}
+
 Bytes slice_on(const NodeState& state, const DeviceView& device, const std::string& name) {
   for (const policy::Slice& slice : state.slices)
     if (!name.empty() && slice.name == name && slice.uuid == device.device.uuid)
@@ -27,9 +34,18 @@ Bytes slice_on(const NodeState& state, const DeviceView& device, const std::stri
 policy::Promises promises_on(const NodeState& state, const DeviceView& device, const std::string& except = "",
                              Bytes own_slice = Bytes{0}) {
   policy::Promises promises{device.keep_free + device.sliced - own_slice};
-  for (const AccountView& account : state.snapshot.accounts)
-    if (account.gpu == device.device.index && account.path != except && !account.suspended)
+  std::map<std::string, Bytes> used;  // by claim, of all its containers
+  for (const AccountView& account : state.snapshot.accounts) {
+    if (account.gpu != device.device.index || account.path == except || account.suspended) continue;
+    const auto claims = claims_of(state, account.owner, account.labels, device.device.uuid);
+    if (claims.empty())
       promises.add_workload(account.tenant, account.guarantee, account.used);
+    else
+      used[claims.front()->id] += account.used;
+  }
+  for (const auto& [id, claim] : state.container_claims.all())
+    if (const ClaimedDevice* share = claim.share_of(device.device.uuid); share != nullptr)
+      promises.add_workload(claim.tenant, share->guarantee, used[id]);
   for (const auto& [tenant, guarantee] : guarantees_on(state, device.device)) promises.set_tenant(tenant, guarantee);
   return promises;
 }
@@ -63,6 +79,14 @@ Bytes reserved_on(const NodeState& state, const machine::Device& device) {
   for (const policy::Slice& slice : state.slices)
     if (slice.uuid == device.uuid && !is_taken(state, slice)) reserved += slice.size;
   return reserved;
+}
+
+Bytes kept_for_claims(const NodeState& state, const machine::Device& device) {
+  Bytes kept;
+  for (const auto& [id, claim] : state.container_claims.all())
+    if (const ClaimedDevice* share = claim.share_of(device.uuid); share != nullptr && !has_containers(state, claim))
+      kept += share->guarantee;
+  return kept;
 }
 
 void note_promises(const NodeState& state, DeviceView& device) {

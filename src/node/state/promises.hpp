@@ -20,6 +20,8 @@ using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 [[nodiscard]] std::map<std::string, Bytes> guarantees_on(const NodeState& state, const machine::Device& device);
 /// What is kept free of the device, and slices in which nothing runs.
 [[nodiscard]] Bytes reserved_on(const NodeState& state, const machine::Device& device);
+/// What is guaranteed to claims of which no container runs yet.
+[[nodiscard]] Bytes kept_for_claims(const NodeState& state, const machine::Device& device);
 /// Fills in `promised` and `available` of the device.
 void note_promises(const NodeState& state, DeviceView& device);
 /// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from containers.engines import Containerd, Cri, Docker, Podman, in_own_mounts, own_mounts, root_file_system  # noqa: E402
@@ -397,7 +398,56 @@ class Containers(OfEngine):
         self.assertEqual(self.get("/api/v1/workloads"), [])
 
 
-class UnderPodman(Containers, Case):
+class Claims(Containers):
+    """What Kubernetes was granted on this node, for engines that read its devices."""
+
+    def claim(self, claim, *gibibytes, **more):
+        devices = [{"uuid": self.get("/api/v1/devices")[0]["uuid"], "limit_bytes": size * GIB} for size in gibibytes]
+        return self.ask("PUT", f"/api/v1/claims/{claim}", {"name": f"ml/{claim}", "tenant": "vision", "devices": devices, **more})
+
+    def test_a_claim_is_the_limit_of_its_container(self):
+        status, answer = self.claim("c-1", 3)
+        self.assertEqual((status, answer["data"]["cdi"], answer["data"]["devices"][0]["gpu"]), (200, "ration.sh/claim=c-1", 0))
+        for restarted in (False, True):  # also once the daemon was killed
+            if restarted:
+                self.stop(signal.SIGKILL)
+                self.start()
+            self.assertEqual(self.claim("c-1", 3), (200, {**self.claim("c-1", 3)[1], "time": mock.ANY}))
+            self.assertEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").stdout.strip(), str(2 * GIB),
+                             "its tenant may hold no more")
+        self.assertEqual(self.claim("c-1", 2)[0], 409)
+        self.assertEqual(self.ask("DELETE", "/api/v1/claims/c-1")[0], 204)
+        self.assertEqual(self.ask("DELETE", "/api/v1/claims/c-1")[0], 204)
+        self.assertNotEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").returncode, 0)
+        self.assertFalse(pathlib.Path("/run/cdi/ration-claim.json").exists())
+
+    def test_several_claims_of_a_container_are_one_limit(self):
+        self.claim("c-1", 1, tenant="nlp")
+        self.claim("c-2", 2, tenant="nlp")
+        done = self.run_in("ration-workload", "total", device="ration.sh/claim=c-1", options=("--device", "ration.sh/claim=c-2"))
+        self.assertEqual(done.stdout.strip(), str(3 * GIB), done.stderr)
+        done = self.run_in("ration-workload", "total", device="ration.sh/claim=c-1", options=("--device", "ration.sh/tenant=nlp"))
+        self.refused(done, "E1706")
+
+    def test_containers_of_one_claim_share_its_limit(self):
+        self.claim("c-1", 3, tenant="nlp")
+        self.start_in("one", "ration-workload", "hold", "2GiB", device="ration.sh/claim=c-1")
+        self.until(lambda: self.rows().get("one", {}).get("used_bytes", 0) > 2 * GIB, "it holds memory")
+        self.start_in("two", "sh", "-c", "ration-workload hold 1GiB; exec ration-workload hold 512MiB", device="ration.sh/claim=c-1")
+        self.until(lambda: self.rows().get("two", {}).get("used_bytes", 0) > 512 * MIB, "it got what is left")
+        self.assertEqual(self.truth()["peak_bytes"], (2 * 64 + 512) * MIB + 2 * GIB)
+
+    def test_a_claim_that_engines_cannot_be_told_of_is_told_once_they_can(self):
+        shutil.rmtree("/run/cdi")
+        pathlib.Path("/run/cdi").touch()
+        status, answer = self.claim("c-1", 1)
+        self.assertEqual((status, answer["id"]), (503, "E1704"))
+        os.unlink("/run/cdi")
+        self.assertEqual(self.claim("c-1", 1)[0], 200)
+        self.assertEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").stdout.strip(), str(GIB))
+
+
+class UnderPodman(Claims, Case):
     engine_class = Podman
 
     def test_a_link_to_the_preload_file_is_refused(self):  # Docker puts folders of its own over such links
@@ -500,7 +550,7 @@ class UnderPodman(Containers, Case):
         self.assertEqual((done.returncode, done.stdout.strip()), (0, str(3 * GIB)), done.stderr)
 
 
-class UnderDocker(Containers, Case):
+class UnderDocker(Claims, Case):
     engine_class = Docker
 
     def test_a_read_only_root_is_no_hindrance(self):

@@ -33,6 +33,9 @@ def documentation():
 
 def called():
     """Requests that together show every answer: method, path, body, headers, status."""
+    def claim(size, uuid=scene.get("/api/v1/devices")["data"][0]["uuid"], **more):
+        return {"name": "ml/four", "devices": [{"uuid": uuid, "limit_bytes": size}], **more}
+
     big = {"bytes": 15 * GIB, "gpu": "auto", "wait": "1h", "command": "big", "priority": 1}
     return [
         ("GET", "/", None, {}, 200), ("GET", "/timeline", None, {}, 200), ("GET", "/map", None, {}, 200), ("GET", "/events", None, {}, 200),
@@ -82,6 +85,11 @@ def called():
         ("POST", "/api/v1/workloads/serve/trim", {}, {}, 202), ("POST", "/api/v1/workloads/none/trim", {}, {}, 404),
         ("POST", "/api/v1/workloads/none/suspend", {}, {}, 404), ("POST", "/api/v1/workloads/serve/resume", {}, {}, 409),
         ("GET", "/api/v1/leases", None, {}, 200), ("GET", f"/api/v1/leases/{scene.lease}", None, {}, 200), ("GET", "/api/v1/leases/q-99", None, {}, 404),
+        ("GET", "/api/v1/claims", None, {}, 200), ("GET", "/api/v1/claims/none", None, {}, 404), ("DELETE", "/api/v1/claims/none", None, {}, 204),
+        ("PUT", "/api/v1/claims/c-1", claim(4 * GIB), {}, 200), ("GET", "/api/v1/claims/c-1", None, {}, 200), ("PUT", "/api/v1/claims/c-1", claim(2 * GIB), {}, 409),
+        ("PUT", "/api/v1/claims/c-2", claim(999 * GIB), {}, 400), ("PUT", "/api/v1/claims/c-2", claim(1), {}, 400), ("PUT", "/api/v1/claims/c-2", {}, {}, 400),
+        ("PUT", "/api/v1/claims/c-2", claim(GIB, uuid="GPU-none"), {}, 404), ("PUT", "/api/v1/claims/c-2", claim(GIB, on_deny="never"), {}, 400),
+        ("PUT", "/api/v1/claims/-2", claim(GIB), {}, 400), ("PUT", "/api/v1/claims/c-2", claim(GIB, growth=True), {}, 400), ("DELETE", "/api/v1/claims/c-1", None, {}, 204),
         ("POST", "/api/v1/leases", big, {}, 202), ("POST", "/api/v1/leases", {"bytes": GIB, "gpu": "0"}, {}, 201),
         ("POST", "/api/v1/leases", {"bytes": 99 * GIB}, {}, 400), ("POST", "/api/v1/leases", {"bytes": 0}, {}, 400),
         ("POST", "/api/v1/leases", {"bytes": "1GiB"}, {}, 400), ("POST", "/api/v1/leases", {"bytes": GIB, "gpu": "x"}, {}, 400),

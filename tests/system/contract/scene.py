@@ -39,7 +39,7 @@ class Scene:
     def __init__(self):
         self.place = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.place.name)
-        (self.folder / "ration.toml").write_text(CONFIGURATION)
+        (self.folder / "ration.toml").write_text(CONFIGURATION + f'[containers]\ncdi = "{self.folder}/cdi"\n')
         self.environment = environment_in(self.folder, RATION_SIM=NODE[6:])
         self.processes = []
         try:

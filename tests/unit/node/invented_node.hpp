@@ -151,12 +151,13 @@ class InventedNode : public testing::Test {
   }
 
   Program& run(const std::string& name, Bytes limit, Bytes guarantee = Bytes{0},
-               ledger::OnDeny on_deny = ledger::OnDeny::kFail) {
+               ledger::OnDeny on_deny = ledger::OnDeny::kFail, const std::string& labels = "") {
     ledger::NewBook contents;
     contents.name = name;
     contents.tenant = "nlp";
     contents.run_number = ++runs_;
     contents.on_deny = on_deny;
+    contents.labels = labels;
     ledger::NewAccount account;
     account.device = device_.bytes;
     account.device_name = device_.name;

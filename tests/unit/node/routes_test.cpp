@@ -27,6 +27,7 @@ class NoDaemon final : public ApiHost {
   void tick_now() override {}
   void tick_if_stale() override {}
   void tick_soon() override {}
+  Result<void> publish_container_devices() override { return {}; }
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
 };
