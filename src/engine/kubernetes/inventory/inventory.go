@@ -1,0 +1,152 @@
+// Package inventory says what Kubernetes is offered of a node: its GPUs as rationd sees them, as devices of dynamic resource allocation.
+package inventory
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"ration.sh/kubernetes/daemon"
+)
+
+const (
+	// Driver is the name under which claims find this driver.
+	Driver = "gpu-memory.ration.sh"
+	// Memory is the capacity that claims ask for.
+	Memory resourceapi.QualifiedName = "memory"
+
+	mib = int64(1) << 20
+	// Granule is the unit in which rationd charges.
+	Granule = 2 * mib
+)
+
+// Keys of the taints of a GPU in trouble. Each keeps new claims away and leaves running pods alone.
+const (
+	// TaintAbsent: rationd no longer sees the GPU, or rationd itself does not answer.
+	TaintAbsent = Driver + "/absent"
+	// TaintUngoverned: processes that no limit holds have more of it than is kept free for such.
+	TaintUngoverned = Driver + "/ungoverned"
+)
+
+var notOfNames = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// DeviceName is what a GPU is called in the cluster: made of its UUID, so that a GPU that is numbered anew after a reboot, or is replaced, is never taken
+// for the one that a claim was given.
+func DeviceName(uuid string) string {
+	name := strings.ToLower(uuid)
+	if !strings.HasPrefix(name, "gpu-") && !strings.HasPrefix(name, "mig-") {
+		name = "gpu-" + name
+	}
+	name = notOfNames.ReplaceAllString(name, "-")
+	return strings.Trim(name[:min(len(name), 63)], "-")
+}
+
+// Room is how many bytes of a GPU Kubernetes may hand out: all of it but what is kept free and what is promised to others. `claimed`: the guarantees of
+// Kubernetes's own claims, which the scheduler counts itself.
+func Room(device daemon.Device, claimed int64) int64 {
+	others := max(0, device.PromisedBytes-claimed)
+	return max(0, device.TotalBytes-device.KeepFreeBytes-others)
+}
+
+// Policy is in which amounts the memory of a GPU can be asked for. All are bytes.
+type Policy struct{ Step, Min, Default, Max int64 }
+
+// PolicyOf is the policy of a GPU with so much room; false where there is too little to offer any. A step is 64 MiB, of small GPUs about 1/64. The least
+// claim holds a context, about 500 MiB on a GPU of a data centre, and something beside it.
+func PolicyOf(room int64) (Policy, bool) {
+	step := Granule
+	for step < 64*mib && step*64 < room {
+		step *= 2
+	}
+	up := func(bytes int64) int64 { return (bytes + step - 1) / step * step }
+	p := Policy{Step: step, Min: up(min(640*mib, max(room/16, 1))), Max: room / step * step}
+	p.Default = min(p.Max, max(p.Min, up(1024*mib)))
+	// A policy whose first step leads beyond the GPU is not accepted.
+	return p, p.Max >= p.Min+p.Step
+}
+
+// Trouble is why new claims should keep away from a GPU.
+type Trouble struct{ Key, Value string }
+
+// TroubleOf looks for what the snapshot tells.
+func TroubleOf(device daemon.Device) *Trouble {
+	if device.UngovernedBytes != nil && *device.UngovernedBytes > device.KeepFreeBytes {
+		return &Trouble{TaintUngoverned, "held-by-ungoverned-processes"}
+	}
+	return nil
+}
+
+func quantity(bytes int64) *resource.Quantity { return resource.NewQuantity(bytes, resource.BinarySI) }
+
+// Offer is a GPU as a device that many claims share; false where it has too little room to offer any. `trouble` may be nil.
+func Offer(device daemon.Device, node daemon.Node, claimed int64, trouble *Trouble) (resourceapi.Device, bool) {
+	room := Room(device, claimed)
+	policy, ok := PolicyOf(room)
+	if !ok {
+		return resourceapi.Device{}, false
+	}
+	shared := true
+	offered := resourceapi.Device{
+		Name:                     DeviceName(device.UUID),
+		AllowMultipleAllocations: &shared,
+		Attributes:               attributes(device, node),
+		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{Memory: {
+			Value: *quantity(policy.Max),
+			RequestPolicy: &resourceapi.CapacityRequestPolicy{
+				Default:    quantity(policy.Default),
+				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity(policy.Min), Max: quantity(policy.Max), Step: quantity(policy.Step)},
+			},
+		}},
+	}
+	if trouble != nil {
+		offered.Taints = []resourceapi.DeviceTaint{{Key: trouble.Key, Value: trouble.Value, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	}
+	return offered, true
+}
+
+func attributes(device daemon.Device, node daemon.Node) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	text := func(name resourceapi.QualifiedName, value string) {
+		const most = 64 // characters of an attribute
+		if value != "" {
+			value = value[:min(len(value), most)]
+			all[name] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
+	}
+	index, simulated := int64(device.Index), node.Simulated
+	text("uuid", device.UUID)
+	text("productName", device.Name)
+	text("architecture", device.Architecture)
+	text("enforcement", map[bool]string{true: "driver", false: "shim"}[strings.HasPrefix(device.EnforcedBy, "driver")])
+	if device.MIG != nil {
+		text("parentUUID", device.MIG.UUID)
+		text("profile", device.MIG.Profile)
+	}
+	if version, ok := Version(node.DriverVersion); ok {
+		all["driverVersion"] = resourceapi.DeviceAttribute{VersionValue: &version}
+	}
+	all["index"] = resourceapi.DeviceAttribute{IntValue: &index}
+	all["simulated"] = resourceapi.DeviceAttribute{BoolValue: &simulated}
+	return all
+}
+
+// Version is a driver's version as the cluster compares versions (semver.org), in which no part begins with a zero: 580.65.06 is 580.65.6 there.
+func Version(driver string) (string, bool) {
+	parts := strings.Split(driver, ".")
+	if len(parts) > 3 {
+		return "", false
+	}
+	numbers := [3]uint64{}
+	for i, part := range parts {
+		number, err := strconv.ParseUint(part, 10, 32)
+		if err != nil {
+			return "", false
+		}
+		numbers[i] = number
+	}
+	return fmt.Sprintf("%d.%d.%d", numbers[0], numbers[1], numbers[2]), true
+}
