@@ -47,8 +47,7 @@ Result<std::vector<ClaimedDevice>> devices_of(const json& body) {
     const auto uuid = text_field(row, "uuid");
     if (!uuid) return tl::unexpected(uuid.error());
     ClaimedDevice device{*uuid, {}, {}};
-    for (const auto& [key, size] :
-         {std::pair{"limit_bytes", &device.limit}, {"guarantee_bytes", &device.guarantee}}) {
+    for (const auto& [key, size] : {std::pair{"limit_bytes", &device.limit}, {"guarantee_bytes", &device.guarantee}}) {
       const auto found = row.find(key);
       if (found == row.end() && size == &device.guarantee) {
         *size = device.limit;
@@ -150,8 +149,7 @@ void Api::install_claims() {
     if (auto good = may_ask(request.peer); !good) return http::problem(good.error());
     const bool known = host_.engine().state().container_claims.find(request.captures.at("id")) != nullptr;
     Events events;
-    const auto returned =
-        return_claim(host_.engine().state(), request.captures.at("id"), events);
+    const auto returned = return_claim(host_.engine().state(), request.captures.at("id"), events);
     if (!returned) return http::problem(returned.error());
     host_.record(std::move(events));
     if (known)

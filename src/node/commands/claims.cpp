@@ -18,8 +18,7 @@ namespace {
 Result<void> check_claim(const ContainerClaim& wish) {
   constexpr std::size_t kMaxName = 512;
   const auto wrong = [](const std::string& what) {
-    return fail("E1521", what,
-                R"({"name": "ml/four", "devices": [{"uuid": "GPU-…", "limit_bytes": 4294967296}]})", 2);
+    return fail("E1521", what, R"({"name": "ml/four", "devices": [{"uuid": "GPU-…", "limit_bytes": 4294967296}]})", 2);
   };
   if (!ContainerClaims::is_id(wish.id))
     return wrong(fmt::format("'{}' is not an id of a claim: at most {} letters, digits and _-.", printable(wish.id),
@@ -46,8 +45,7 @@ Result<ClaimedDevice> share_of(const NodeState& state, const DeviceView& view, c
                 "a smaller guarantee", 2);
   const auto limit = whole_granules(device, wish.limit, "limit");
   if (!limit) return tl::unexpected(limit.error());
-  const auto context =
-      machine::context_cost(device, state.snapshot.driver_version, state.options.runtime_folder);
+  const auto context = machine::context_cost(device, state.snapshot.driver_version, state.options.runtime_folder);
   if (auto good = policy::holds_context(*limit, context); !good) return tl::unexpected(good.error());
   return ClaimedDevice{wish.uuid, *limit, round_down(wish.guarantee, kGranule)};
 }

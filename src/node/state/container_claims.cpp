@@ -61,9 +61,8 @@ const ClaimedDevice* ContainerClaim::share_of(const std::string& uuid) const {
 bool ContainerClaims::is_id(const std::string& id) {
   const auto is_letter = [](unsigned char letter) { return letter < 0x80 && std::isalnum(letter) != 0; };
   return !id.empty() && id.size() <= kMaxId && is_letter(id.front()) && is_letter(id.back()) &&
-         std::all_of(id.begin(), id.end(), [&](char letter) {
-           return is_letter(letter) || letter == '_' || letter == '-' || letter == '.';
-         });
+         std::all_of(id.begin(), id.end(),
+                     [&](char letter) { return is_letter(letter) || letter == '_' || letter == '-' || letter == '.'; });
 }
 
 Result<void> ContainerClaims::put(ContainerClaim claim) {

@@ -1,7 +1,7 @@
 // What engines that place work on several machines were granted here: a Kubernetes resource claim, for whose containers
 // the memory is kept from the moment when it is prepared until it is given back. Used by the daemon.
-// Promises: a claim is on disk before anybody is told that it is there, and is still there when the daemon starts again;
-// what lies in a damaged file is kept beside it, and told.
+// Promises: a claim is on disk before anybody is told that it is there, and is still there when the daemon starts
+// again; what lies in a damaged file is kept beside it, and told.
 #pragma once
 
 #include <map>

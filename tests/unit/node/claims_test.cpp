@@ -1,9 +1,10 @@
 // Claims of container engines: what is kept for them, what their containers share, and what stays over a restart.
+#include "node/commands/claims.hpp"
+
 #include <fstream>
 #include <random>
 
 #include "invented_node.hpp"
-#include "node/commands/claims.hpp"
 
 namespace ration::node {
 namespace {
@@ -67,10 +68,9 @@ TEST_F(ClaimsTest, RejectsWhatNoContainerCouldHold) {
   EXPECT_EQ(error_of(std::string(64, 'a'), 1_GiB, 1_GiB), "E1521");
   machine::remember_context_cost(device_, engine_->snapshot().driver_version, options_.runtime_folder, 500_MiB);
   Events events;
-  EXPECT_EQ(grant_claim(engine_->state(), {"one", "ml/one", "nlp", "", {{"GPU-none", 1_GiB, 1_GiB}}}, events)
-                .error()
-                .id,
-            "E1407");
+  EXPECT_EQ(
+      grant_claim(engine_->state(), {"one", "ml/one", "nlp", "", {{"GPU-none", 1_GiB, 1_GiB}}}, events).error().id,
+      "E1407");
   EXPECT_TRUE(engine_->state().container_claims.all().empty());
 }
 
@@ -113,8 +113,8 @@ TEST_F(ClaimsTest, ItsContainersNeverHoldMoreThanItTogether) {
   std::size_t granted = 0;
   for (const char* claims : {"claims=one", "claims=one", "claims=one", "claims=one+two"}) {
     const bool both = held.size() == 3;
-    held.emplace_back(&run("c" + std::to_string(held.size()), both ? 6_GiB : 4_GiB, 2_GiB, ledger::OnDeny::kFail, claims),
-                      0_GiB);
+    held.emplace_back(
+        &run("c" + std::to_string(held.size()), both ? 6_GiB : 4_GiB, 2_GiB, ledger::OnDeny::kFail, claims), 0_GiB);
     (void)tick();  // as its hook waits for it
     for (int step = 0; step < 200; ++step) {
       auto& [program, bytes] = held[draw() % held.size()];

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Pods with claims on GPU memory, on a real Kubernetes of one node with a simulated card of 16 GiB."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cluster as one_node  # noqa: E402
+
+one_node.in_own_namespaces()
+sys.path.insert(0, str(one_node.SOURCE / "tests/system"))
+from containers.engines import root_file_system  # noqa: E402
+from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
+
+NODE = "T4:16GiB:context=64MiB"
+DRIVER = "gpu-memory.ration.sh"
+ADAPTER = pathlib.Path(os.environ.get("RATION_KUBERNETES_ADAPTER", one_node.SOURCE / "build/kubernetes/ration-kubernetes"))
+KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
+SOCKET = "/run/ration/ration.sock"
+
+def pod(name, words, claims=("four",)):
+    named = [{"name": f"c{number}", **({"resourceClaimName": claim[1:]} if claim.startswith("=") else {"resourceClaimTemplateName": claim})}
+             for number, claim in enumerate(claims)]
+    return json.dumps({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "test"}},
+        "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "resourceClaims": named,
+                 "containers": [{"name": "main", "image": "ration.test/workload:1", "imagePullPolicy": "Never", "command": words,
+                                 "resources": {"claims": [{"name": claim["name"]} for claim in named]}}]}})
+
+
+@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+class Kubernetes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = one_node.Cluster()
+        cls.addClassCleanup(cls.cluster.down)
+        begin = time.monotonic()
+        cls.cluster.up()
+        print(f"node ready after {time.monotonic() - begin:.1f} s")
+        cls.cluster.import_image(root_file_system("/tmp/root"), "ration.test/workload:1", ["/bin/sh"])
+        cls.cluster.import_image("/tmp/root", "ration.test/pause:1", ["/bin/busybox", "sleep", "1000000"])
+        os.mkdir("/run/simulated")
+        cls.environment = cls.cluster.environment | {"RATION_SIM_DIR": "/run/simulated"}
+        cls.cluster.environment = cls.environment
+        cls.start_daemon()
+        for manifest in ("ration.yaml", "example.yaml"):
+            cls.cluster.apply((one_node.SOURCE / "share/kubernetes" / manifest).read_text())
+        cls.cluster.kubectl("delete", "pod", "train", check=True)  # its image is nowhere
+        token = cls.cluster.kubectl("-n", "ration-system", "create", "token", "ration", check=True).stdout.strip()
+        pathlib.Path("/tmp/cluster/driver.kubeconfig").write_text(cls.cluster.kubeconfig(token))
+        cls.start_driver()
+        one_node.until(lambda: cls.devices(), "the node's GPU is offered")
+
+    @classmethod
+    def start_daemon(cls):
+        cls.cluster.start(BIN / "ration", "serve", f"--sim={NODE}", "--state", "/var/lib/ration", "--listen", "", name="rationd")
+
+    @classmethod
+    def start_driver(cls):
+        cls.cluster.start(ADAPTER, "dra", "--node", one_node.NODE, "--kubeconfig", "/tmp/cluster/driver.kubeconfig", "--gpu-kind", "", name="driver")
+
+    @classmethod
+    def devices(cls):
+        return [device for entry in cls.cluster.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])]
+
+    def tearDown(self):
+        self.cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+        self.cluster.kubectl("delete", "resourceclaims", "--all", "--wait=false")
+        one_node.until(lambda: not self.cluster.get("pods")["items"], "all pods are gone")
+        one_node.until(lambda: self.left() == [], lambda: f"nothing is left: {self.left()}")
+
+    def ask(self, path):
+        with contextlib.closing(UnixConnection(SOCKET)) as connection:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())["data"]
+
+    def left(self):
+        """Claims, specifications, workloads and bytes."""
+        return [*(claim["name"] for claim in self.ask("/api/v1/claims")), *(str(path) for path in pathlib.Path("/run/cdi").glob("ration-claim*")),
+                *(row["workload"] for row in self.ask("/api/v1/workloads")), *([self.held()] if self.held() else [])]
+
+    def truth(self):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=NODE), capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["devices"][0]
+
+    def held(self):
+        """By all processes on the simulated card, in bytes."""
+        return self.truth()["total_bytes"] - self.truth()["free_bytes"]
+
+    def phases(self):
+        return {entry["metadata"]["name"]: entry["status"].get("phase") for entry in self.cluster.get("pods")["items"]}
+
+    def start(self, name, *words, claims=("four",)):
+        self.cluster.apply(pod(name, list(words), claims))
+
+    def ended(self, name):
+        one_node.until(lambda: self.phases()[name] in ("Succeeded", "Failed"), f"{name} has ended")
+        return self.cluster.kubectl("logs", name).stdout
+
+    # ---------------------------------------------------------------------------------------------------------------------
+
+    def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
+        names = [f"p{number}" for number in range(5)]
+        for name in names:
+            self.start(name, "ration-workload", "hold", "3GiB")
+        one_node.until(lambda: sorted(self.phases().values()) == ["Pending"] + ["Running"] * 4, "four run")
+        one_node.until(lambda: self.held() == 4 * (3 * GIB + 64 * MIB), "they hold what they want")
+        waits = next(name for name, phase in self.phases().items() if phase == "Pending")
+        rows = {row["workload"]: row for row in self.ask("/api/v1/workloads")}
+        self.assertEqual({row["limit_bytes"] for row in rows.values()}, {4 * GIB})
+        self.assertIn("container=default/p", rows[sorted(rows)[0]]["labels"])
+        self.cluster.kubectl("delete", "pod", next(name for name in names if name != waits), "--force", "--grace-period=0")
+        one_node.until(lambda: self.phases()[waits] == "Running", "the fifth runs")
+        self.assertLessEqual(self.truth()["peak_bytes"], 16 * GIB)
+
+    def test_every_way_of_the_probe_is_held_in_a_pod(self):
+        before = self.truth()["peak_bytes"]
+        self.start("probe", "ration-workload", "probe", "64")
+        lines = self.ended("probe").splitlines()
+        self.assertGreaterEqual(len(lines), 28, lines)
+        self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
+
+    def test_a_pod_that_wants_more_than_its_claim_gets_its_own_error(self):
+        self.start("neighbour", "ration-workload", "hold", "3GiB")
+        one_node.until(lambda: self.held() > 3 * GIB, "the neighbour holds memory")
+        self.start("greedy", "ration-workload", "hold", "5GiB")
+        self.assertNotIn("holding", self.ended("greedy"))
+        self.assertEqual(self.phases(), {"neighbour": "Running", "greedy": "Failed"})
+
+    def test_two_claims_of_a_container_are_one_limit(self):
+        self.start("two", "ration-workload", "total", claims=("four", "four"))
+        self.assertEqual(self.ended("two").strip(), str(8 * GIB))
+
+    def test_pods_of_one_claim_share_it(self):
+        self.cluster.apply(f"""
+            apiVersion: resource.k8s.io/v1
+            kind: ResourceClaim
+            metadata: {{name: shared}}
+            spec: {{devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}}}}}]}}}}
+            """)
+        self.start("one", "ration-workload", "hold", "3GiB", claims=("=shared",))
+        one_node.until(lambda: self.held() > 3 * GIB, "the first holds memory")
+        self.start("other", "ration-workload", "hold", "2GiB", claims=("=shared",))
+        self.assertNotIn("holding", self.ended("other"))
+
+    def test_whatever_is_killed_nothing_is_left_and_nothing_is_unlimited(self):
+        draw = random.Random(11)
+        starts = {"driver": self.start_driver, "rationd": self.start_daemon, "kubelet": self.cluster.start_kubelet, "containerd": self.cluster.start_containerd}
+        number = 0
+        for victim in [name for name in starts for _ in range(KILLS)]:
+            names = [f"k{number + offset}" for offset in range(2)]
+            number += 2
+            for name in names:
+                self.start(name, "ration-workload", "hold", "3GiB")
+            time.sleep(draw.random() * 2)  # not a wait for anything: the kill is to come at any moment
+            self.cluster.kill(victim)
+            starts[victim]()
+            one_node.until(lambda: [self.phases()[name] for name in names] == ["Running"] * 2, f"both run after {victim} was killed")
+            one_node.until(lambda: self.held() == 2 * (3 * GIB + 64 * MIB), "they hold what they want")
+            self.assertEqual({row["limit_bytes"] for row in self.ask("/api/v1/workloads") if row["governed"]}, {4 * GIB})
+            self.assertTrue(all(row["governed"] for row in self.ask("/api/v1/workloads")))
+            self.cluster.kubectl("delete", "pod", *names, "--wait=false")
+            one_node.until(lambda: self.left() == [], lambda: f"nothing is left after {victim} was killed: {self.left()}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    unittest.main()
