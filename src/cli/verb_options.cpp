@@ -368,6 +368,11 @@ void add_hidden_verbs(CommandLine& line) {
   action(hook, of_container.action, {"start", "stop"});
   word(hook, "device", of_container.device, "DEVICE")->required();
 
+  auto [job_hook, of_job] = line.add_hidden<JobHookOptions>("job-hook", kSim | kSocket, cli::job_hook);
+  action(job_hook, of_job.action, {"start", "enter", "summary", "stop"});
+  word(job_hook, "job", of_job.job, "JOB")->required();
+  word(job_hook, "facts", of_job.facts, "FACT");
+
   auto [checkpoint, typed] = line.add_hidden<CheckpointOptions>(
       "checkpoint-processes", 0,
       [](const Session&, const CheckpointOptions& options) { return checkpoint_processes(options); });

@@ -195,6 +195,13 @@ struct ContainerHookOptions {
 /// The runtime's state of the container stands on standard input.
 Result<int> container_hook(const Session& session, const ContainerHookOptions& options);
 
+struct JobHookOptions {
+  std::string action, job;         ///< start | enter | summary | stop
+  std::vector<std::string> facts;  ///< NAME=VALUE
+};
+/// What Slurm's plugin runs as root: in the keeper of a job, in each of its tasks, and after it has ended.
+Result<int> job_hook(const Session& session, const JobHookOptions& options);
+
 struct DemoOptions {
   std::string scenario = "demo";  ///< a name, or a file
   std::string length;             ///< --for

@@ -1,0 +1,348 @@
+// The SPANK plugin: `--gpu-mem` and `--gpu-mem-guarantee` of srun, sbatch and salloc, and the calls of `ration
+// job-hook` with which a job gets its book and each of its tasks is put under it. It decides nothing. Used by Slurm,
+// which loads it (plugstack.conf) into its commands and into the keeper of every step, slurmstepd; so it needs libc
+// and Slurm's own functions only. Promise: a task of a job with a share of a GPU starts under its book, or not at all.
+//
+//   required /usr/lib/ration/ration_spank.so [ration=/usr/bin/ration] [--OPTION of ration]... [VARIABLE=VALUE]...
+extern "C" {
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <slurm/spank.h>
+
+// Constants of C++ would be seen here alone.
+extern const char plugin_name[], plugin_type[];
+extern const unsigned int plugin_version, spank_plugin_version;
+SPANK_PLUGIN(ration, 1)
+}
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+constexpr int kMaxWords = 64;
+constexpr std::size_t kMaxText = 4096;
+
+/// Words for a command, each of its own memory; more than fit are left out.
+struct Words {
+  char* all[kMaxWords + 1] = {};
+  int count = 0;
+
+  Words() = default;
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  ~Words() {
+    for (int each = 0; each < count; ++each) std::free(all[each]);
+  }
+  void add(const char* text) {
+    if (count < kMaxWords) all[count++] = ::strdup(text);
+  }
+  void add(const char* key, const char* value) {
+    char text[kMaxText];
+    std::snprintf(text, sizeof text, "%s=%s", key, value == nullptr ? "" : value);
+    add(text);
+  }
+  void add(const char* key, unsigned long number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%lu", number);
+    add(key, text);
+  }
+};
+
+char asked[64], asked_guarantee[64];  // MiB, as typed in this command
+char program[kMaxText] = "/usr/bin/ration";
+
+/// What the line of plugstack.conf hands on to ration: its options, and variables.
+void read_arguments(int count, char** words, Words& options, Words& variables) {
+  for (int each = 0; each < count; ++each) {
+    if (std::strncmp(words[each], "ration=", 7) == 0)
+      std::snprintf(program, sizeof program, "%s", words[each] + 7);
+    else if (std::strncmp(words[each], "--", 2) == 0)
+      options.add(words[each]);
+    else if (std::strchr(words[each], '=') != nullptr)
+      variables.add(words[each]);
+  }
+}
+
+/// Sizes as ration reads them, here without its code: a whole number with a unit. 0: it is none.
+unsigned long long mib_of(const char* text) {
+  if (text == nullptr || std::isdigit(static_cast<unsigned char>(*text)) == 0) return 0;
+  char* unit = nullptr;
+  errno = 0;
+  unsigned long long mib = std::strtoull(text, &unit, 10);
+  if (errno != 0 || mib > (1ULL << 30)) return 0;
+  switch (*unit) {
+    case 'T':
+      mib <<= 10;
+      [[fallthrough]];
+    case 'G':
+      mib <<= 10;
+      [[fallthrough]];
+    case 'M':
+      ++unit;
+      break;
+    default:
+      return 0;  // without a unit some mean MiB, others bytes
+  }
+  return *unit == '\0' || std::strcmp(unit, "iB") == 0 ? mib : 0;
+}
+
+int take(const char* option, const char* text, char (&into)[64]) {
+  const unsigned long long mib = mib_of(text);
+  if (mib == 0) {
+    slurm_error("ration: --%s %s: not a size. Type a whole number with a unit: --%s=4GiB or 512MiB [E1102]", option,
+                text == nullptr ? "" : text, option);
+    return ESPANK_BAD_ARG;
+  }
+  std::snprintf(into, sizeof into, "%llu", mib);
+  return 0;
+}
+
+int take_memory(int, const char* text, int) { return take("gpu-mem", text, asked); }
+int take_guarantee(int, const char* text, int) { return take("gpu-mem-guarantee", text, asked_guarantee); }
+
+// A table `spank_options` would reach srun alone.
+spank_option options_of_commands[] = {
+    {const_cast<char*>("gpu-mem"), const_cast<char*>("SIZE"),
+     const_cast<char*>("memory of one GPU that the job can never exceed: 4GiB, 512MiB"), 1, 0, take_memory},
+    {const_cast<char*>("gpu-mem-guarantee"), const_cast<char*>("SIZE"),
+     const_cast<char*>("of that, what is kept for the job, used or not"), 1, 0, take_guarantee},
+};
+
+/// Runs `ration job-hook`; what it prints and what it complains about, each cut at the end of its room. 0: it worked.
+int run_hook(const Words& words, const Words& variables, char (&told)[kMaxText], char (&complaint)[kMaxText]) {
+  told[0] = complaint[0] = '\0';
+  int out[2], err[2];
+  if (::pipe2(out, O_CLOEXEC) != 0) return -1;
+  if (::pipe2(err, O_CLOEXEC) != 0) {
+    ::close(out[0]);
+    ::close(out[1]);
+    return -1;
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int nothing = ::open("/dev/null", O_RDONLY);
+    ::dup2(nothing, 0);
+    ::dup2(out[1], 1);
+    ::dup2(err[1], 2);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execve(program, words.all, variables.all);
+    ::dprintf(2, "%s: %s", program, std::strerror(errno));
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  ::close(err[1]);
+  pollfd ends[2] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
+  char* texts[2] = {told, complaint};
+  std::size_t had[2] = {0, 0};
+  while (child > 0 && (ends[0].fd >= 0 || ends[1].fd >= 0)) {
+    if (::poll(ends, 2, -1) < 0 && errno != EINTR) break;
+    for (int each = 0; each < 2; ++each) {
+      if (ends[each].fd < 0 || ends[each].revents == 0) continue;
+      char part[512];
+      const ssize_t more = ::read(ends[each].fd, part, sizeof part);
+      if (more <= 0) {
+        if (more < 0 && errno == EINTR) continue;
+        ends[each].fd = -1;
+        continue;
+      }
+      const std::size_t room = kMaxText - 1 - had[each];
+      const std::size_t kept = static_cast<std::size_t>(more) < room ? static_cast<std::size_t>(more) : room;
+      std::memcpy(texts[each] + had[each], part, kept);
+      had[each] += kept;
+      texts[each][had[each]] = '\0';
+    }
+  }
+  ::close(out[0]);
+  ::close(err[0]);
+  int status = -1;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  for (char* letter = complaint; *letter != '\0'; ++letter)
+    if (*letter == '\n') *letter = letter[1] == '\0' ? '\0' : ' ';
+  return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void add_beginning(Words& words, const Words& options, const char* action, unsigned long job) {
+  char number[32];
+  std::snprintf(number, sizeof number, "%lu", job);
+  words.add("ration");
+  words.add("job-hook");
+  for (int each = 0; each < options.count; ++each) words.add(options.all[each]);
+  words.add(action);
+  words.add(number);
+}
+
+/// What slurmctld knows of the job: what it granted on this node, and by what names it goes.
+bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
+  job_info_msg_t* known = nullptr;
+  if (slurm_load_job(&known, job, SHOW_DETAIL) != SLURM_SUCCESS || known->record_count == 0) {
+    slurm_error("ration: slurmctld does not tell what job %u was granted: %s", job, slurm_strerror(errno));
+    if (known != nullptr) slurm_free_job_info_msg(known);
+    return false;
+  }
+  std::uint32_t node = 0;
+  spank_get_item(spank, S_JOB_NODEID, &node);
+  const slurm_job_info_t* found = known->job_array;
+  for (std::uint32_t each = 0; each < known->record_count; ++each)
+    if (known->job_array[each].job_id == job) found = &known->job_array[each];
+  words.add("gres", node < found->gres_detail_cnt ? found->gres_detail_str[node] : "");
+  words.add("uid", found->user_id);
+  words.add("partition", found->partition);
+  words.add("account", found->account);
+  words.add("job_name", found->name);
+  if (found->array_job_id != 0) words.add("array", found->array_job_id);
+  slurm_free_job_info_msg(known);
+  return true;
+}
+
+/// Under AdminComment, where sacct and scontrol show it. Several nodes: each adds its own part.
+void note(std::uint32_t job, const char* text) {
+  char line[kMaxText];
+  std::snprintf(line, sizeof line, "%.*s", static_cast<int>(std::strcspn(text, "\n")), text);
+  if (line[0] == '\0') return;
+  job_info_msg_t* known = nullptr;
+  char whole[2 * kMaxText];
+  std::snprintf(whole, sizeof whole, "%s", line);
+  if (slurm_load_job(&known, job, 0) == SLURM_SUCCESS && known->record_count > 0) {
+    // Its own part begins with the node's name and a colon, and ends at a semicolon.
+    const char* present = known->job_array[0].admin_comment;
+    const std::size_t own = std::strcspn(line, ":") + 1;
+    if (present != nullptr && *present != '\0') {
+      const char* before = std::strstr(present, "ration ");
+      char beginning[256];
+      std::snprintf(beginning, sizeof beginning, "%.*s", static_cast<int>(own < 255 ? own : 255), line);
+      const char* mine = before == nullptr ? nullptr : std::strstr(present, beginning);
+      if (mine == nullptr) {
+        std::snprintf(whole, sizeof whole, "%s; %s", present, line);
+      } else {
+        const char* after = mine + std::strcspn(mine, ";");
+        std::snprintf(whole, sizeof whole, "%.*s%s%s", static_cast<int>(mine - present), present, line, after);
+      }
+    }
+  }
+  if (known != nullptr) slurm_free_job_info_msg(known);
+  job_desc_msg_t change;
+  slurm_init_job_desc_msg(&change);
+  change.job_id = job;
+  change.admin_comment = whole;
+  if (slurm_update_job(&change) != SLURM_SUCCESS)
+    slurm_info("ration: job %u keeps no AdminComment: %s", job, slurm_strerror(errno));
+}
+
+void summarize(spank_t spank, std::uint32_t job, const char* action, int count, char** arguments) {
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, action, job);
+  char node[256] = "";
+  ::gethostname(node, sizeof node - 1);
+  char named[256];
+  const char* in_epilog = std::getenv("SLURMD_NODENAME");
+  if (in_epilog != nullptr)
+    words.add("node", in_epilog);
+  else
+    words.add("node", spank_getenv(spank, "SLURMD_NODENAME", named, sizeof named) == ESPANK_SUCCESS ? named : node);
+  char told[kMaxText], complaint[kMaxText];
+  if (run_hook(words, variables, told, complaint) != 0)
+    slurm_error("%s", complaint);
+  else
+    note(job, told);
+}
+
+}  // namespace
+
+extern "C" {
+
+int slurm_spank_init(spank_t spank, int, char**) {
+  for (spank_option& option : options_of_commands)
+    if (spank_option_register(spank, &option) != ESPANK_SUCCESS)
+      slurm_error("ration: Slurm did not take the option --%s", option.name);
+  return 0;
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
+  if (spank_context() != S_CTX_REMOTE) return 0;
+  std::uint32_t job = 0, step = 0;
+  spank_get_item(spank, S_JOB_ID, &job);
+  spank_get_item(spank, S_JOB_STEPID, &step);
+  if (step != SLURM_EXTERN_CONT) return 0;
+  // The keeper of the job's first step lives as long as the job has this node.
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, "start", job);
+  if (!add_facts(spank, words, job)) return 0;  // its tasks find no book, and do not start
+  words.add("pid", static_cast<unsigned long>(::getpid()));
+  if (asked_guarantee[0] != '\0') words.add("guarantee", asked_guarantee);
+  char told[kMaxText], complaint[kMaxText];
+  if (run_hook(words, variables, told, complaint) != 0) slurm_error("%s", complaint);
+  return 0;
+}
+
+/// In the forked task, as root: `ration job-hook enter` mounts the guard and the book in its mount namespace.
+int slurm_spank_task_init_privileged(spank_t spank, int count, char** arguments) {
+  std::uint32_t job = 0;
+  spank_get_item(spank, S_JOB_ID, &job);
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, "enter", job);
+  char share[64];
+  // Slurm itself sets it for whom it granted a share.
+  if (spank_getenv(spank, "SLURM_SHARDS_ON_NODE", share, sizeof share) == ESPANK_SUCCESS) words.add("share", share);
+  if (asked[0] != '\0') words.add("asked", asked);
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    slurm_error("ration: job %u cannot be put under its limit: no mount namespace: %s [E1721]", job,
+                std::strerror(errno));
+    return -1;
+  }
+  char told[kMaxText], complaint[kMaxText];
+  if (run_hook(words, variables, told, complaint) != 0) {
+    slurm_error("%s", complaint);
+    return -1;
+  }
+  char* rest = nullptr;
+  for (char* line = ::strtok_r(told, "\n", &rest); line != nullptr; line = ::strtok_r(nullptr, "\n", &rest)) {
+    char* value = std::strchr(line, '=');
+    if (value == nullptr) continue;
+    *value++ = '\0';
+    char present[kMaxText], both[2 * kMaxText];
+    const bool is_list = std::strncmp(line, "LD_", 3) == 0;
+    if (is_list && spank_getenv(spank, line, present, sizeof present) == ESPANK_SUCCESS && present[0] != '\0') {
+      std::snprintf(both, sizeof both, "%s:%s", value, present);
+      value = both;
+    }
+    spank_setenv(spank, line, value, 1);
+  }
+  return 0;
+}
+
+/// Of the batch script's step, before the job counts as ended: what sacct keeps.
+int slurm_spank_exit(spank_t spank, int count, char** arguments) {
+  if (spank_context() != S_CTX_REMOTE) return 0;
+  std::uint32_t job = 0, step = 0;
+  spank_get_item(spank, S_JOB_ID, &job);
+  spank_get_item(spank, S_JOB_STEPID, &step);
+  if (step == SLURM_BATCH_SCRIPT) summarize(spank, job, "summary", count, arguments);
+  return 0;
+}
+
+int slurm_spank_job_epilog(spank_t spank, int count, char** arguments) {
+  std::uint32_t job = 0;
+  if (spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS) summarize(spank, job, "stop", count, arguments);
+  return 0;
+}
+
+}  // extern "C"
