@@ -158,18 +158,15 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
 
 Result<std::string> register_workload(NodeClient& daemon, const std::string& folder, const std::string& book,
                                       const policy::Wish& wish, const std::string& labels, const std::string& lease,
-                                      const std::vector<policy::PlannedAccount>& accounts) {
+                                      const std::vector<policy::PlannedAccount>& accounts,
+                                      std::optional<std::uint32_t> user) {
   json guarantees = json::object();
   for (const auto& account : accounts)
     if (account.guarantee > Bytes{0}) guarantees[account.device.uuid] = account.guarantee.count();
-  const auto answer = daemon.post("/api/v1/workloads", {{"folder", folder},
-                                                        {"book", book},
-                                                        {"tenant", wish.tenant},
-                                                        {"labels", labels},
-                                                        {"lease", lease},
-                                                        {"slice", wish.slice},
-                                                        {"devices", devices_of(accounts)},
-                                                        {"guarantees", guarantees}});
+  json body{{"folder", folder}, {"book", book},        {"tenant", wish.tenant},           {"labels", labels},
+            {"lease", lease},   {"slice", wish.slice}, {"devices", devices_of(accounts)}, {"guarantees", guarantees}};
+  if (user) body["user"] = *user;
+  const auto answer = daemon.post("/api/v1/workloads", body);
   if (!answer) return tl::unexpected(answer.error());
   return answer->value("tenant", wish.tenant);
 }

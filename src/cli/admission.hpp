@@ -24,12 +24,13 @@ struct Lease {
 /// A line that begins with `begin`: who holds what a lease waits for, or was promised it. Empty: nobody is known.
 [[nodiscard]] std::string takers_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
-/// Tells the daemon of the book about to be made; returns the tenant that is charged. E1532: it governs other
-/// devices than these.
+/// Tells the daemon of the book about to be made; returns the tenant that is charged. `user`: whose
+/// work it is, where root asks for somebody else. E1532: it governs other devices than these.
 [[nodiscard]] Result<std::string> register_workload(NodeClient& daemon, const std::string& folder,
                                                     const std::string& book, const policy::Wish& wish,
                                                     const std::string& labels, const std::string& lease,
-                                                    const std::vector<policy::PlannedAccount>& accounts);
+                                                    const std::vector<policy::PlannedAccount>& accounts,
+                                                    std::optional<std::uint32_t> user = {});
 
 /// After the book was made: returns when the daemon has seen it. Beside what is guaranteed to others its limit may have
 /// to be lower, and a program that is quicker than the daemon would take what is kept for them. A daemon that cannot

@@ -154,6 +154,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1720", "what Slurm granted a job cannot be held on this node", "ration snippet slurm --node"},
       {"E1721", "a job of Slurm cannot be put under its limit, so it does not start", "ration help slurm"},
       {"E1722", "a job of Slurm asks for what cannot be", "--gpu-mem-guarantee at most as large as --gpu-mem"},
+      {"E1723", "no record of that job of Slurm on this node", "sacct -j JOB -o nodelist   says where it ran"},
       {"E1802", "several running workloads have that name",
        "USER/NAME, TENANT/NAME or the number of its run; ration ps"},
       {"E1801", "no running workload or process, or no tenant, of that name", "ration ps"},

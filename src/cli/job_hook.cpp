@@ -1,5 +1,6 @@
-// `ration job-hook start|enter|summary|stop JOB FACT…`: what Slurm's plugin of ration (engine/slurm/spank.cpp) runs as
-// root when a job begins on a node, when a task of it starts, and when it has ended. Not for people. FACT: NAME=VALUE.
+// `ration job-hook prepare|start|enter|summary|stop JOB FACT…`: what Slurm's plugin of ration (engine/slurm/spank.cpp)
+// runs as root when a job begins on a node, when a task of it starts, and when it has ended. Not for people. FACT:
+// NAME=VALUE.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 #include "engine/slurm/grant.hpp"
 #include "ledger/container_books.hpp"
 #include "ledger/workload_book.hpp"
+#include "machine/devices.hpp"
 #include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
 
@@ -78,15 +80,25 @@ std::optional<std::string> live_book(const ledger::Store& store, const std::stri
   return std::nullopt;
 }
 
+std::string kept_file(const ledger::Store& store, const std::string& job, const char* what) {
+  return fmt::format("{}/slurm/{}.{}", store.folder(), job, what);
+}
 /// Why the job has no book, for its tasks to say.
-std::string reason_file(const ledger::Store& store, const std::string& job) {
-  return store.folder() + "/slurm/" + job + ".failed";
+std::string reason_file(const ledger::Store& store, const std::string& job) { return kept_file(store, job, "failed"); }
+/// What the prolog was told, for the job's book.
+std::string guarantee_file(const ledger::Store& store, const std::string& job) {
+  return kept_file(store, job, "guarantee");
+}
+
+bool keep(const ledger::Store& store, const std::string& file, const std::string& text) {
+  ::mkdir((store.folder() + "/slurm").c_str(), 0700);
+  return write_whole(file, text, 0600);
 }
 
 Result<RunOptions> wanted(const std::string& job, const Facts& facts, const engine::slurm::Share& share,
                           std::uint32_t uid) {
   RunOptions options;
-  options.engine = "slurm";
+  options.engine = kSlurmEngine;
   options.program = {fact(facts, "job_name").empty() ? workload_of(job) : fact(facts, "job_name")};
   options.wish.name = workload_of(job);
   options.wish.limit = fmt::format("{}MiB", share.bytes.count() >> 20);
@@ -111,7 +123,7 @@ Result<RunOptions> wanted(const std::string& job, const Facts& facts, const engi
   return options;
 }
 
-Result<int> start_book(const Session& session, const ledger::Store& store, const std::string& job, const Facts& facts,
+Result<int> start_book(const Session& session, const ledger::Store& store, const std::string& job, Facts facts,
                        const engine::slurm::Share& share) {
   const auto pid = number_in<std::int32_t>(facts, "pid");
   const auto uid = number_in<std::uint32_t>(facts, "uid");
@@ -119,6 +131,8 @@ Result<int> start_book(const Session& session, const ledger::Store& store, const
   if (!first || !uid)
     return fail("E1721", fmt::format("the hook of job {} was not told by whom and in which process it runs.", job),
                 kNewUsers, 1);
+  facts["guarantee"] = machine::content_of(guarantee_file(store, job));
+  first->user = *uid;  // whose work it is: the daemon charges it to them
   auto options = wanted(job, facts, share, *uid);
   if (!options) return tl::unexpected(options.error());
   auto daemon = NodeClient::require(session);
@@ -134,8 +148,7 @@ Result<int> start(const Session& session, const std::string& job, const Facts& f
   if (!store) return tl::unexpected(store.error());
   ::unlink(reason_file(*store, job).c_str());
   const auto failed = [&](const Error& error) -> Result<int> {
-    ::mkdir((store->folder() + "/slurm").c_str(), 0700);
-    (void)write_whole(reason_file(*store, job), fmt::format("{} [{}]", error.what, error.id), 0600);
+    (void)keep(*store, reason_file(*store, job), fmt::format("{} [{}]", error.what, error.id));
     return tl::unexpected(error);
   };
   const auto shares = engine::slurm::shares_in(fact(facts, "gres"));
@@ -200,6 +213,9 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
   }
   if (!mount_at(*book, ledger::kContainerBook, true))
     return not_entered(job, fmt::format("its book: {}", std::strerror(errno)));
+  // Slurm's number counts the GPUs that the job's control group lets it open.
+  if (const auto granted = ledger::read_granted(*book, ::getuid()); granted && !granted->accounts.empty())
+    edits->variables["CUDA_VISIBLE_DEVICES"] = machine::uuid_text(granted->accounts.front().device);
   for (const auto& [name, value] : edits->variables) fmt::print("{}={}\n", name, value);
   return 0;
 }
@@ -210,8 +226,8 @@ void print_summary(const ledger::Store& store, const std::string& job, const std
   ledger::BookSnapshot book;
   if (books.empty() || ledger::Book::read(books.back().c_str(), book) != ledger::BookStatus::kOk) return;
   for (const ledger::AccountSnapshot& account : book.accounts)
-    fmt::print("ration {}: peak {} of {}, {} denials\n", printable(node, '_'), format_size(account.peak),
-               format_size(account.limit), account.denials);
+    fmt::print("ration {}: peak {} of {}, {}\n", printable(node, '_'), format_size(account.peak),
+               format_size(account.limit), counted(account.denials, "denial"));
 }
 
 }  // namespace
@@ -227,10 +243,15 @@ Result<int> job_hook(const Session& session, const JobHookOptions& options) {
   if (options.action == "enter") return enter(session, job, facts);
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());
-  print_summary(*store, job, fact(facts, "node"));
+  if (options.action == "prepare") {
+    (void)keep(*store, guarantee_file(*store, job), fact(facts, "guarantee"));
+    return 0;
+  }
+  if (options.action == "summary") print_summary(*store, job, fact(facts, "node"));
   if (options.action == "stop") {
     for (const std::string& book : books_of(*store, job)) ledger::retire(book);
     ::unlink(reason_file(*store, job).c_str());
+    ::unlink(guarantee_file(*store, job).c_str());
   }
   return 0;
 }

@@ -1,6 +1,8 @@
 // `ration report`: accounts, one run looked back at, closing a month.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "history/export/cells.hpp"
@@ -103,6 +105,45 @@ void print_report(const Session& session, const json& report) {
   for (const json& note : report.at("notes")) fmt::print("{}\n", note.get<std::string>());
 }
 
+std::string mib_seconds(const json& row, const char* field) {
+  const auto found = row.find(field);
+  if (found == row.end() || !found->is_string()) return "n/a";
+  return fmt::format("{:.0f}", std::strtod(found->get<std::string>().c_str(), nullptr) / 1048576.0);
+}
+
+/// Of this node: a job on several has a part on each.
+Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOptions& options) {
+  if (session.output != "text" && session.output != "json")
+    return fail("E1916", fmt::format("one job has no form '{}'.", session.output), "-o text or json", 2);
+  const auto data = daemon.get("/api/v1/reports/usage?by=label:job&basis=limit&window=" +
+                               percent_encoded(options.window.empty() ? "365d" : options.window));
+  if (!data) return tl::unexpected(data.error());
+  const json& rows = data->at("rows");
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const json& each) {
+    return each.at("kind") == "governed" && each.at("name") == options.slurm_job;
+  });
+  if (row == rows.end())
+    return fail("E1723", fmt::format("nothing is recorded of job {} on this node.", options.slurm_job),
+                fmt::format("sacct -j {} -o nodelist   says where it ran", options.slurm_job), 3);
+  if (session.output == "json") {
+    session.print_json("slurm_job", *row, {{"source", "daemon"}});
+    return 0;
+  }
+  Table table({{"JOB", "name"},
+               {"MiB·s GRANTED", "limit_mib_seconds", true},
+               {"USED", "used_mib_seconds", true},
+               {"OF IT", "efficiency", true},
+               {"PEAK", "peak_bytes", true},
+               {"DENIED", "denials", true}});
+  const json& efficiency = row->at("efficiency");
+  table.add({options.slurm_job, mib_seconds(*row, "limit_byte_seconds"), mib_seconds(*row, "used_byte_seconds"),
+             efficiency.is_number() ? fmt::format("{:.0f} %", efficiency.get<double>() * 100) : "",
+             row->at("peak_bytes").is_number() ? session.size(Bytes{row->at("peak_bytes").get<std::uint64_t>()}) : "",
+             std::to_string(row->value("denials", 0))});
+  table.print(session.format());
+  return 0;
+}
+
 /// What would be sealed; the daemon says what is wrong with the month.
 Result<int> would_close(NodeClient& daemon, const Session& session, const std::string& period) {
   const auto sums = daemon.get("/api/v1/reports/usage?window=" + percent_encoded(period));
@@ -134,6 +175,7 @@ Result<int> report(const Session& session, const ReportOptions& options) {
                  closed->at("seal").get<std::string>());
     return 0;
   }
+  if (!options.slurm_job.empty()) return slurm_job(*daemon, session, options);
   if (options.last) return last_run(*daemon, session, options.workload);
   std::string path = "/api/v1/reports/usage?";
   for (const auto& [name, value] : {std::pair{"by", options.by},

@@ -3,14 +3,50 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/command.hpp"
 #include "cli/container_edits.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
+#include "engine/slurm/configuration.hpp"
 
 namespace ration::cli {
 
+namespace {
+
+/// Beside the programs, as packages and builds have them.
+std::string slurm_file(const char* installed, const char* built) {
+  namespace fs = std::filesystem;
+  const fs::path prefix = fs::path(companion("ration")).parent_path().parent_path();
+  std::error_code error;
+  const fs::path in_build = prefix / built;
+  return fs::exists(in_build, error) ? in_build.string() : (prefix / installed).string();
+}
+
+Result<int> slurm_node(const Session& session, const SnippetOptions& options) {
+  if (options.kind != "slurm")
+    return fail("E1708", fmt::format("--node is of slurm, not of {}.", options.kind),
+                "ration snippet slurm --node NAME", 2);
+  const auto machine = session.machine();
+  if (!machine) return tl::unexpected(machine.error());
+  engine::slurm::NodeFacts node;
+  node.name = options.node;
+  node.ration = companion("ration");
+  node.plugin = slurm_file("lib/ration/ration_spank.so", "slurm/ration_spank.so");
+  node.folder = slurm_file("share/ration/slurm", "../../share/ration/slurm");
+  for (const machine::Device& device : machine->devices)
+    node.gpus.push_back({device.index, device.name, device.total, !device.mig});
+  const auto text = engine::slurm::configuration_of(node);
+  if (!text) return tl::unexpected(text.error());
+  fmt::print("{}", *text);
+  return 0;
+}
+
+}  // namespace
+
 Result<int> snippet(const Session& session, const SnippetOptions& options) {
+  if (!options.node.empty()) return slurm_node(session, options);
   const policy::Wish& wish = options.run.wish;
   const auto store = session.store();
   if (!store) return tl::unexpected(store.error());

@@ -187,6 +187,24 @@ const std::vector<Topic>& topics() {
        "[defaults] ungoverned = \"terminate\" "
        "ends what escapes.\n"
        "ration ps names containers as their engine does; their image and engine are labels.\n"},
+      {"slurm", "limits for jobs of Slurm",
+       "Slurm places shares of GPUs and accounts them (gres/shard, in MiB of one GPU); ration holds them on the "
+       "node:\n\n"
+       "  srun --gpu-mem=4GiB python train.py\n"
+       "  sbatch --gpu-mem=4GiB --gpu-mem-guarantee=2GiB job.sh\n"
+       "  ration snippet slurm --node NAME     what Slurm's configuration has to say of this machine\n"
+       "  ration report --slurm JOB            what a job was granted here and used; agrees with sacct\n\n"
+       "The daemon runs as root on each node; Slurm loads ration's plugin (ration_spank.so, made where libslurm-dev "
+       "is) "
+       "and has cli_filter.lua and\njob_submit.lua beside slurm.conf. A job is one workload a node, slurm-JOB, charged "
+       "to "
+       "its user, for all its steps. Its tasks have the guard,\n/etc/ld.so.preload and their book in a mount namespace "
+       "of "
+       "their own: no variable leads away from them.\n"
+       "A job with a share does not start where its limit would not hold: without the daemon, without "
+       "PrologFlags=Alloc,Contain, without cli_filter.lua.\n"
+       "Not held: static programs with a CUDA of their own, user namespaces, containers that a job starts, ssh to the "
+       "node. What takes memory of a GPU so is UNGOVERNED in ration ps.\n"},
       {"schema", "JSON output",
        "ration help schema VERB prints the JSON schema of ration VERB -o json; the daemon's answers have theirs, too.\n"
        "Every document has schema, time, host, source, data, warnings. Bytes are integers named *_bytes. Unknown is "

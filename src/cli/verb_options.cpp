@@ -80,6 +80,7 @@ void add_snippet(CommandLine& line) {
   word(snippet, "kind", typed.kind, "KIND")->required()->check(CLI::IsMember(snippet_names()));
   word(snippet, "name", typed.name, "NAME");
   add_container_limit(snippet, typed.run.wish);
+  option(snippet, "--node", typed.node, "NODE", "with slurm: what Slurm's configuration has to say of this machine");
   option(snippet, "--instances", typed.instances, "N", "of a model server, which share the limit")
       ->check(CLI::Range(1, 64));
 }
@@ -285,6 +286,7 @@ void add_accounts(CommandLine& line) {
   word(report, "action", typed.action, "ACTION")->check(CLI::IsMember({"close"}));
   word(report, "period", typed.period, "MONTH");
   option(report, "--last", typed.workload, "WORKLOAD", "the newest run, of all or of one workload")->expected(0, 1);
+  option(report, "--slurm", typed.slurm_job, "JOB", "one job of Slurm, with what it was granted for how long");
   option(report, "--by", typed.by, "WHAT", "tenant, user, workload, label:KEY, gpu (or device) or day");
   option(report, "--window", typed.window, "TIME", "24h, 7d, 2026-01, thismonth, lastmonth");
   option(report, "--basis", typed.basis, "BASIS", "used, limit, guarantee, max(used,guarantee) or peak");
@@ -369,7 +371,7 @@ void add_hidden_verbs(CommandLine& line) {
   word(hook, "device", of_container.device, "DEVICE")->required();
 
   auto [job_hook, of_job] = line.add_hidden<JobHookOptions>("job-hook", kSim | kSocket, cli::job_hook);
-  action(job_hook, of_job.action, {"start", "enter", "summary", "stop"});
+  action(job_hook, of_job.action, {"prepare", "start", "enter", "summary", "stop"});
   word(job_hook, "job", of_job.job, "JOB")->required();
   word(job_hook, "facts", of_job.facts, "FACT");
 

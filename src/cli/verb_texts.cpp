@@ -60,6 +60,7 @@ const std::vector<VerbText>& verb_texts() {
        {{"ration snippet compose nlp:2 --tenant nlp", "a service of a compose file"},
         {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
         {"ration snippet systemd-user alice --limit 8GiB", "all that alice's user manager starts"},
+        {"ration snippet slurm --node n1", "Slurm's configuration for this machine"},
         {"ration snippet slurm --limit 8GiB -- python3 train.py > job.sh", "a script for sbatch"},
         {"ration snippet vllm --limit 20GiB --instances 2", "the flags of two servers on one limit"}}},
       {"jupyter",
@@ -279,6 +280,7 @@ const std::vector<VerbText>& verb_texts() {
        "capacity multiplied by the recorded time; what was before the first record is said. A closed month never "
        "changes any more.",
        {{"ration report --last", "the newest run, with notes; -o md for a page"},
+        {"ration report --slurm 4711", "one job of Slurm"},
         {"ration report --by user --window lastmonth --price 0.031 -o md", "a bill"},
         {"ration report --window 2026-01 -o focus > january.csv", "for chargeback"},
         {"ration report close 2026-01", "seal a month"}}},

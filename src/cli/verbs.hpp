@@ -14,6 +14,9 @@ class App;
 
 namespace ration::cli {
 
+/// The engine of jobs whose book is their user's though root makes it.
+inline constexpr const char* kSlurmEngine = "slurm";
+
 struct RunOptions {
   policy::Wish wish;
   std::string summary;  ///< auto | always | never | json:FILE
@@ -108,6 +111,7 @@ struct ReportOptions {
   bool last = false;
   std::string workload;  ///< with `last`
   std::string by, window, basis, price, share_idle;
+  std::string slurm_job;  ///< one job of Slurm instead
 };
 Result<int> report(const Session& session, const ReportOptions& options);
 struct StopOptions {
@@ -168,6 +172,7 @@ Result<int> inject(const Session& session, const InjectOptions& options);
 
 struct SnippetOptions {
   std::string kind, name;  ///< of engine/snippet.hpp; the unit, the user or the image
+  std::string node;        ///< with slurm: the configuration of Slurm for this machine, by that name
   int instances = 1;
   RunOptions run;
 };
@@ -196,7 +201,7 @@ struct ContainerHookOptions {
 Result<int> container_hook(const Session& session, const ContainerHookOptions& options);
 
 struct JobHookOptions {
-  std::string action, job;         ///< start | enter | summary | stop
+  std::string action, job;         ///< prepare | start | enter | summary | stop
   std::vector<std::string> facts;  ///< NAME=VALUE
 };
 /// What Slurm's plugin runs as root: in the keeper of a job, in each of its tasks, and after it has ended.

@@ -232,7 +232,8 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   contents.creator = creator;
   if (daemon) {
     auto tenant = register_workload(*daemon, store.folder(), store.path_of(contents.name, *number), options.wish,
-                                    contents.labels, lease, plan->accounts);
+                                    contents.labels, lease, plan->accounts,
+                                    options.engine == kSlurmEngine ? std::optional(creator->user) : std::nullopt);
     if (!tenant && !lease.empty()) (void)daemon->remove("/api/v1/leases/" + lease);
     const bool other_node = !tenant && tenant.error().id == "E1532" && lease.empty() && !daemon->was_named();
     if (!tenant && !other_node) return tl::unexpected(tenant.error());

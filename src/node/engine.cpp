@@ -120,7 +120,7 @@ void Engine::configure(config::Configuration configuration) {
 // A book is its owner's to write: whom it names is charged only if its owner may be charged to them.
 std::string Engine::tenant_of(const Workload& workload) {
   const std::string& named = workload.book.tenant;
-  if (state_.allowed.count({workload.owner, named}) != 0) return named;
+  if (state_.allowed.count({workload.person, named}) != 0) return named;
   // Whoever was charged before a restart is charged still, whatever the book says by now.
   if (const OwnedWorkload* owned = state_.limits.find(workload.path);
       owned != nullptr && owned->owner == workload.owner && owned->file_number == workload.file_number &&
@@ -131,8 +131,8 @@ std::string Engine::tenant_of(const Workload& workload) {
   const auto& tenants = state_.configuration.tenants;
   const bool names_a_tenant =
       std::any_of(tenants.begin(), tenants.end(), [&](const auto& each) { return each.name.value == named; });
-  subject.asks_for_another = machine::names_another_user(named, workload.owner);
-  subject.is_operator = machine::is_operator(workload.owner);
+  subject.asks_for_another = machine::names_another_user(named, workload.person);
+  subject.is_operator = machine::is_operator(workload.person);
   if (names_a_tenant || subject.asks_for_another) subject.asked_tenant = named;
   if (const auto assigned = config::tenant_for(state_.configuration, subject)) return assigned->tenant;
   subject.asked_tenant.clear();

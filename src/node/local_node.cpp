@@ -85,7 +85,7 @@ Response LocalNode::denial(const std::string& id) {
       Workload workload;
       if (running != state_.registry.workloads().end()) workload = running->second;
       workload.path = stored.path;
-      workload.owner = ::getuid();
+      workload.owner = workload.person = ::getuid();
       workload.user = machine::user_name(workload.owner);
       workload.book = book;
       const history::Event event = to_record(denial_event(state_, workload, denial, stored.live));

@@ -2,6 +2,7 @@
 // hook of jobs. Shards are counted in MiB of one GPU (`ration snippet slurm --node`).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -61,6 +61,9 @@ struct Words {
   }
 };
 
+/// Among the variables that Slurm hands from its commands to the prolog of a node, there with SPANK_ in front.
+constexpr const char* kGuarantee = "RATION_GUARANTEE";
+
 char asked[64], asked_guarantee[64];  // MiB, as typed in this command
 char program[kMaxText] = "/usr/bin/ration";
 
@@ -210,57 +213,37 @@ bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
   return true;
 }
 
-/// Under AdminComment, where sacct and scontrol show it. Several nodes: each adds its own part.
-void note(std::uint32_t job, const char* text) {
-  char line[kMaxText];
+/// Under AdminComment, where sacct and scontrol show it; slurmctld takes it until the job has ended. Several nodes:
+/// each has its own part, `ration NODE: …`, between semicolons. `is_last`: no later step tells for this node.
+void note(std::uint32_t job, bool is_last, const char* text) {
+  char line[kMaxText], whole[2 * kMaxText];
   std::snprintf(line, sizeof line, "%.*s", static_cast<int>(std::strcspn(text, "\n")), text);
   if (line[0] == '\0') return;
   job_info_msg_t* known = nullptr;
-  char whole[2 * kMaxText];
-  std::snprintf(whole, sizeof whole, "%s", line);
-  if (slurm_load_job(&known, job, 0) == SLURM_SUCCESS && known->record_count > 0) {
-    // Its own part begins with the node's name and a colon, and ends at a semicolon.
-    const char* present = known->job_array[0].admin_comment;
-    const std::size_t own = std::strcspn(line, ":") + 1;
-    if (present != nullptr && *present != '\0') {
-      const char* before = std::strstr(present, "ration ");
-      char beginning[256];
-      std::snprintf(beginning, sizeof beginning, "%.*s", static_cast<int>(own < 255 ? own : 255), line);
-      const char* mine = before == nullptr ? nullptr : std::strstr(present, beginning);
-      if (mine == nullptr) {
-        std::snprintf(whole, sizeof whole, "%s; %s", present, line);
-      } else {
-        const char* after = mine + std::strcspn(mine, ";");
-        std::snprintf(whole, sizeof whole, "%.*s%s%s", static_cast<int>(mine - present), present, line, after);
-      }
-    }
+  if (slurm_load_job(&known, job, 0) != SLURM_SUCCESS || known->record_count == 0) {
+    if (known != nullptr) slurm_free_job_info_msg(known);
+    return;
   }
-  if (known != nullptr) slurm_free_job_info_msg(known);
+  const bool has_script = known->job_array[0].batch_flag != 0;
+  const char* present = known->job_array[0].admin_comment;
+  char beginning[256];
+  std::snprintf(beginning, sizeof beginning, "%.*s", static_cast<int>(std::strcspn(line, ":")) + 1, line);
+  const char* own = present == nullptr ? nullptr : std::strstr(present, beginning);
+  if (present == nullptr || *present == '\0')
+    std::snprintf(whole, sizeof whole, "%s", line);
+  else if (own == nullptr)
+    std::snprintf(whole, sizeof whole, "%s; %s", present, line);
+  else
+    std::snprintf(whole, sizeof whole, "%.*s%s%s", static_cast<int>(own - present), present, line,
+                  own + std::strcspn(own, ";"));
+  slurm_free_job_info_msg(known);
+  if (has_script && !is_last) return;
   job_desc_msg_t change;
   slurm_init_job_desc_msg(&change);
   change.job_id = job;
   change.admin_comment = whole;
   if (slurm_update_job(&change) != SLURM_SUCCESS)
-    slurm_info("ration: job %u keeps no AdminComment: %s", job, slurm_strerror(errno));
-}
-
-void summarize(spank_t spank, std::uint32_t job, const char* action, int count, char** arguments) {
-  Words options, variables, words;
-  read_arguments(count, arguments, options, variables);
-  add_beginning(words, options, action, job);
-  char node[256] = "";
-  ::gethostname(node, sizeof node - 1);
-  char named[256];
-  const char* in_epilog = std::getenv("SLURMD_NODENAME");
-  if (in_epilog != nullptr)
-    words.add("node", in_epilog);
-  else
-    words.add("node", spank_getenv(spank, "SLURMD_NODENAME", named, sizeof named) == ESPANK_SUCCESS ? named : node);
-  char told[kMaxText], complaint[kMaxText];
-  if (run_hook(words, variables, told, complaint) != 0)
-    slurm_error("%s", complaint);
-  else
-    note(job, told);
+    slurm_verbose("ration: job %u keeps no AdminComment: %s", job, slurm_strerror(errno));
 }
 
 }  // namespace
@@ -275,7 +258,10 @@ int slurm_spank_init(spank_t spank, int, char**) {
 }
 
 int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
-  if (spank_context() != S_CTX_REMOTE) return 0;
+  if (spank_context() != S_CTX_REMOTE) {
+    if (asked_guarantee[0] != '\0') spank_job_control_setenv(spank, kGuarantee, asked_guarantee, 1);
+    return 0;
+  }
   std::uint32_t job = 0, step = 0;
   spank_get_item(spank, S_JOB_ID, &job);
   spank_get_item(spank, S_JOB_STEPID, &step);
@@ -286,7 +272,6 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   add_beginning(words, options, "start", job);
   if (!add_facts(spank, words, job)) return 0;  // its tasks find no book, and do not start
   words.add("pid", static_cast<unsigned long>(::getpid()));
-  if (asked_guarantee[0] != '\0') words.add("guarantee", asked_guarantee);
   char told[kMaxText], complaint[kMaxText];
   if (run_hook(words, variables, told, complaint) != 0) slurm_error("%s", complaint);
   return 0;
@@ -329,19 +314,50 @@ int slurm_spank_task_init_privileged(spank_t spank, int count, char** arguments)
   return 0;
 }
 
-/// Of the batch script's step, before the job counts as ended: what sacct keeps.
+/// Of every step, while slurmctld still takes a comment.
 int slurm_spank_exit(spank_t spank, int count, char** arguments) {
   if (spank_context() != S_CTX_REMOTE) return 0;
-  std::uint32_t job = 0, step = 0;
+  std::uint32_t job = 0, step = 0, node = 0;
   spank_get_item(spank, S_JOB_ID, &job);
   spank_get_item(spank, S_JOB_STEPID, &step);
-  if (step == SLURM_BATCH_SCRIPT) summarize(spank, job, "summary", count, arguments);
+  spank_get_item(spank, S_JOB_NODEID, &node);
+  if (step == SLURM_EXTERN_CONT) return 0;
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, "summary", job);
+  char name[256] = "";
+  if (spank_getenv(spank, "SLURMD_NODENAME", name, sizeof name) != ESPANK_SUCCESS) ::gethostname(name, sizeof name - 1);
+  words.add("node", name);
+  char told[kMaxText], complaint[kMaxText];
+  if (run_hook(words, variables, told, complaint) != 0)
+    slurm_error("%s", complaint);
+  else  // the script of a job ends after its steps, and runs on the first node
+    note(job, step == SLURM_BATCH_SCRIPT || node != 0, told);
+  return 0;
+}
+
+/// The keeper of a job's first step is told no options: what was asked for is kept for it.
+int slurm_spank_job_prolog(spank_t spank, int count, char** arguments) {
+  std::uint32_t job = 0;
+  const char* guarantee = std::getenv("SPANK_RATION_GUARANTEE");
+  if (guarantee == nullptr || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return 0;
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, "prepare", job);
+  words.add("guarantee", guarantee);
+  char told[kMaxText], complaint[kMaxText];
+  if (run_hook(words, variables, told, complaint) != 0) slurm_error("%s", complaint);
   return 0;
 }
 
 int slurm_spank_job_epilog(spank_t spank, int count, char** arguments) {
   std::uint32_t job = 0;
-  if (spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS) summarize(spank, job, "stop", count, arguments);
+  if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return 0;
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, "stop", job);
+  char told[kMaxText], complaint[kMaxText];
+  if (run_hook(words, variables, told, complaint) != 0) slurm_error("%s", complaint);
   return 0;
 }
 

@@ -81,7 +81,11 @@ void Api::install_changes() {
     if (!devices) return http::problem(devices.error());
     if (auto good = host_.engine().check_devices(*devices); !good) return http::problem(good.error());
     if (auto known = host_.engine().adopt(folder, *request.peer.uid); !known) return http::problem(known.error());
-    const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(request.peer, tenant, labels));
+    http::Peer person = request.peer;
+    const auto user = number_field(*body, "user", 0, std::numeric_limits<std::uint32_t>::max());
+    if (!user) return http::problem(user.error());
+    if (*user && request.peer.uid == 0U) person.uid = static_cast<std::uint32_t>(**user);  // of a job that root starts
+    const auto assigned = config::tenant_for(host_.engine().configuration(), subject_of(person, tenant, labels));
     if (!assigned) return http::problem(assigned.error());
     const bool wants_promises = !guarantees->empty();
     if (wants_promises) tick_before_change(host_, request);  // what was promised to somebody who has ended is free
@@ -105,7 +109,7 @@ void Api::install_changes() {
       return http::problem(
           {"E1524", fmt::format("lease {} is not granted to you.", lease), "ration run --wait --limit SIZE -- …", 4});
     }
-    host_.engine().state().allowed.emplace(*request.peer.uid, assigned->tenant);
+    host_.engine().state().allowed.emplace(*person.uid, assigned->tenant);
     if (*made)
       host_.tick_now();
     else

@@ -213,7 +213,7 @@ Result<json> explain_workload(const Registry& registry, const Snapshot& snapshot
   const auto named = registry.named(name, viewer.user);
   if (!named) return tl::unexpected(named.error());
   const Workload& workload = **named;
-  if (!viewer.may_see(workload.owner)) return tl::unexpected(not_yours(workload.book.name, workload.user));
+  if (!viewer.may_see(workload.person)) return tl::unexpected(not_yours(workload.book.name, workload.user));
   json accounts = json::array();
   for (const AccountView& account : snapshot.accounts)
     if (account.path == workload.path) accounts.push_back(explain_account(account));

@@ -13,7 +13,7 @@ namespace {
 /// Root's hooks label a container's workload with its image; what others label is their own word.
 std::string image_in(const config::Subject& subject) {
   const auto label = subject.labels.find("image");
-  return subject.uid == 0 && label != subject.labels.end() ? label->second : "";
+  return label != subject.labels.end() ? label->second : "";
 }
 
 }  // namespace
@@ -40,17 +40,17 @@ config::Subject subject_of(const http::Peer& peer, const std::string& asked_tena
   subject.asks_for_another = machine::names_another_user(asked_tenant, subject.uid);
   subject.is_operator = machine::is_operator(subject.uid);
   subject.labels = parse_labels(labels);
-  subject.image = image_in(subject);
+  if (subject.uid == 0) subject.image = image_in(subject);
   return subject;
 }
 
 config::Subject subject_of(const Workload& workload) {
   config::Subject subject;
   subject.user = workload.user;
-  subject.uid = workload.owner;
-  subject.groups = machine::groups_of(workload.owner);
+  subject.uid = workload.person;
+  subject.groups = machine::groups_of(workload.person);
   subject.labels = parse_labels(workload.book.labels);
-  subject.image = image_in(subject);
+  if (workload.owner == 0) subject.image = image_in(subject);
   return subject;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/byte_lock.hpp"
 #include "base/file.hpp"
+#include "base/labels.hpp"
 #include "base/process.hpp"
 #include "base/strings.hpp"
 #include "ledger/container_books.hpp"
@@ -130,6 +131,17 @@ std::optional<std::int32_t> creator_of(const Workload& workload) {
   return process->pid;
 }
 
+namespace {
+
+/// Slurm's jobs run as their user, and end with a process of root's: the hook enters the job's user in its place.
+std::uint32_t person_of(const ledger::BookSnapshot& granted, std::uint32_t owner) {
+  const auto labels = parse_labels(granted.labels);
+  const auto engine = labels.find("engine");
+  return engine != labels.end() && engine->second == "slurm" ? granted.creator.user : owner;
+}
+
+}  // namespace
+
 Changes Registry::refresh() {
   Changes changes;
   for (auto& [path, folder] : folders_) {
@@ -233,7 +245,8 @@ void Registry::look_for_books(const std::string& folder, Folder& known, Changes&
     Workload workload;
     workload.path = path;
     workload.owner = owner;
-    workload.user = machine::user_name(owner);
+    workload.person = granted ? person_of(*granted, owner) : owner;
+    workload.user = machine::user_name(workload.person);
     workload.book = read == BookStatus::kOk ? std::move(book) : *granted;
     if (granted) {
       ledger::restore_identity(workload.book, *granted);
@@ -381,7 +394,7 @@ Result<const Workload*> Registry::named(const std::string& name, std::optional<s
         name != std::to_string(workload.book.run_number))
       continue;
     found.push_back(&workload);
-    if (asker == workload.owner) of_asker.push_back(&workload);
+    if (asker == workload.person) of_asker.push_back(&workload);
   }
   if (found.size() == 1) return found.front();
   if (of_asker.size() == 1) return of_asker.front();

@@ -20,7 +20,8 @@ namespace ration::node {
 struct Workload {
   std::string path;
   std::uint32_t owner = 0;    ///< user whose file the book is
-  std::string user;           ///< its name
+  std::uint32_t person = 0;   ///< user whose work it is: the owner; of a job whose book root made, the job's
+  std::string user;           ///< that one's name
   ledger::BookSnapshot book;  ///< without processes that are dead; `denials` holds those new in the last refresh
   std::vector<Bytes> used;    ///< by account: what living processes hold, requested or not, and what others keep of it
   bool ended = false;         ///< what it made is held elsewhere: by descriptors, or pieces of its pools

@@ -56,7 +56,7 @@ Result<std::vector<ProcessIdentity>> processes_of(const NodeState& state, const 
     if (account.path != workload.path || account.account != 0) continue;
     for (const ProcessView& view : account.processes) {
       const auto process = identity_of(view.pid);
-      if (!process || process->user != workload.owner)
+      if (!process || process->user != workload.person)
         return fail("E1547",
                     fmt::format("pid {} of {} cannot be seen from here as one of {}'s.", view.pid, workload.book.name,
                                 workload.user),

@@ -82,7 +82,7 @@ ProcessView view_of(const Workload& workload, const ledger::ProcessSnapshot& pro
                     DriverProcess* driver) {
   ProcessView view;
   view.pid = driver != nullptr ? driver->host_pid : process.identity.pid;
-  view.user = process.identity.user == workload.owner ? workload.user : fmt::format("uid {}", process.identity.user);
+  view.user = process.identity.user == workload.person ? workload.user : fmt::format("uid {}", process.identity.user);
   view.command = process.command;
   view.used = process.held[account];
   view.context = process.context[account];
@@ -109,7 +109,7 @@ AccountView view_of(const Workload& workload, std::uint32_t account, const Knowl
   view.workload = book.name;
   view.tenant = book.tenant;
   view.user = workload.user;
-  view.owner = workload.owner;
+  view.owner = workload.person;
   view.creator = book.creator;
   view.slice = book.slice;
   view.labels = book.labels;

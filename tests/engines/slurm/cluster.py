@@ -17,10 +17,10 @@ NODES = {"n1": 2, "n2": 1}  # GPUs
 
 
 def in_own_mounts(arguments):
-    """/run and /etc/hosts its own, and a host name that resolves; what slurmd makes below / and in /etc is gone with it."""
+    """/run and /etc/hosts its own, and a host name that resolves; what slurmd makes in /etc is gone with it, and so is every process."""
     script = ("mount -t tmpfs none /run && mkdir -p /run/lock && hostname ration-slurm && cp -a /etc /run/etc && mount --bind /run/etc /etc && "
               "echo '127.0.0.1 localhost ration-slurm' > /etc/hosts && exec \"$@\"")
-    os.execvp("unshare", ["unshare", "-m", "-u", "--propagation", "private", "sh", "-c", script, "sh", *arguments])
+    os.execvp("unshare", ["unshare", "-m", "-u", "-p", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "sh", "-c", script, "sh", *arguments])
 
 
 def missing(programs):
@@ -62,6 +62,7 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=5
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,default_queue_depth=2000,sched_min_interval=0
 MaxArraySize=2000
@@ -149,7 +150,7 @@ class Cluster:
             (self.folder / "cgroup.conf").write_text(CGROUP)
         (self.folder / "plugstack.conf").write_text(f"required {plugin}\n")
         for script in ("cli_filter.lua", "job_submit.lua"):
-            shutil.copy(SOURCE / "share/slurm" / script, self.folder)
+            shutil.copy(SOURCE / "share/ration/slurm" / script, self.folder)
 
     def begin(self, program, *words, ready=None, inside=()):
         log = open(self.folder / f"{program}.out", "a")

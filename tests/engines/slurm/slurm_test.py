@@ -19,6 +19,7 @@ from node_client import BIN, UnixConnection  # noqa: E402
 PLUGIN = BUILD / "slurm/ration_spank.so"
 NOBODY = 65534
 WORKLOAD = str(BIN / "ration-workload")
+MANY = int(os.environ.get("RATION_TEST_JOBS", "100"))
 CARD = "H200:141GiB:context=64MiB"
 
 
@@ -90,7 +91,10 @@ class Node:
     def truth(self):
         told = subprocess.run(self.inside(BIN / "ration-sim-truth", "--json"), env=dict(self.environment, RATION_SIM=self.sim.removeprefix("--sim=")),
                               capture_output=True, text=True, check=True)
-        return json.loads(told.stdout)["devices"]
+        return [dict(device, used_bytes=device["total_bytes"] - device["free_bytes"]) for device in json.loads(told.stdout)["devices"]]
+
+    def used(self):
+        return sum(device["used_bytes"] for device in self.truth())
 
     def left(self):
         """Books of jobs that count as running, and what hooks keep."""
@@ -150,6 +154,158 @@ class Jobs(SlurmCase):
     def test_what_is_asked_for_is_the_total(self):
         done = self.srun("--gpu-mem=4GiB", WORKLOAD, "total")
         self.assertEqual((done.returncode, done.stdout.strip()), (0, str(4 * GIB)), done.stderr + self.cluster.logs())
+
+    def test_six_of_seven_shares_find_room_and_the_seventh_waits(self):
+        jobs = [self.sbatch(f"{WORKLOAD} hold 50GiB", "--gpu-mem=60GiB") for _ in range(7)]
+        until(lambda: sum(state[0] == "RUNNING" for state in self.states().values()) == 6, "six run")
+        until(lambda: sum(len([device for device in node.truth() if device["used_bytes"] > 100 * GIB]) for node in self.nodes.values()) == 3,
+              "two hold their memory on each card")
+        waiting = [job for job, state in self.states().items() if state[0] == "PENDING"]
+        self.assertEqual(len(waiting), 1)
+        for node in self.nodes.values():
+            rows = node.rows().values()
+            self.assertEqual(sorted(row["gpu"] for row in rows), sorted(2 * list(range(NODES[node.name]))))
+            self.assertEqual({row["limit_bytes"] for row in rows}, {60 * GIB})
+            self.assertEqual({row["user"] for row in rows}, {"nobody"})
+            self.assertEqual({row["tenant"] for row in rows}, {"nobody"})
+        self.cluster.call("scancel", next(job for job in jobs if job not in waiting))
+        until(lambda: self.states()[waiting[0]][0] == "RUNNING", "the seventh runs when one has ended")
+
+    def test_what_a_job_takes_beyond_its_limit_is_denied_to_it_alone(self):
+        neighbour = self.sbatch(f"{WORKLOAD} hold 3GiB", "--gpu-mem=4GiB", "-w", "n1")
+        until(lambda: self.nodes["n1"].used() > 3 * GIB, "the neighbour holds")
+        done = self.srun("-w", "n1", "--gpu-mem=2GiB", WORKLOAD, "probe", "64")
+        self.assertGreaterEqual(len(done.stdout.splitlines()), 28, done.stdout + done.stderr)
+        ended = self.nodes["n1"].ration("report", "--by", "label:job", "-o", "json")
+        peaks = {row["name"]: row["peak_bytes"] for row in json.loads(ended.stdout)["data"]["rows"] if row["name"].isdigit()}
+        self.assertLessEqual(peaks[max(peaks, key=int)], 2 * GIB, peaks)
+        self.assertEqual(self.states()[neighbour][0], "RUNNING")
+        self.assertEqual(self.nodes["n1"].rows()[f"slurm-{neighbour}"]["denials"], 0)
+
+    def test_all_steps_of_a_job_share_one_book(self):
+        job = self.sbatch(f"srun {WORKLOAD} hold 3GiB", "--gpu-mem=4GiB")
+        node = until(lambda: next((node for node in self.nodes.values() if f"slurm-{job}" in node.rows()), None), "its book")
+        until(lambda: node.rows()[f"slurm-{job}"]["used_bytes"] > 3 * GIB, "one step holds")
+        done = self.cluster.call("srun", f"--jobid={job}", "--overlap", "-n1", WORKLOAD, "hold", "2GiB", user=NOBODY, group=NOBODY, extra_groups=[])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(len(node.rows()), 1)
+
+    def test_no_variable_and_no_launcher_leads_away(self):
+        for words in (["env", "RATION_BOOK=/tmp/other", "LD_PRELOAD=", "SLURM_SHARDS_ON_NODE=99999", WORKLOAD, "total"],
+                      ["env", "-u", "LD_PRELOAD", WORKLOAD, "total"],
+                      ["env", "-i", *self.simulation(), WORKLOAD, "total"],
+                      [shutil.which("busybox") or "sh", "sh", "-c", f"{WORKLOAD} total"]):
+            done = self.srun("-w", "n1", "--gpu-mem=4GiB", *words, env={"RATION_BOOK": "/tmp/mine", "LD_PRELOAD": ""})
+            self.assertEqual((done.returncode, done.stdout.strip()), (0, str(4 * GIB)), f"{words} {done.stderr}")
+
+    def simulation(self):
+        """What a program with an empty environment needs to find the simulated cards: nothing that ration needs."""
+        told = self.srun("-w", "n1", "--gpu-mem=1GiB", "env").stdout.splitlines()
+        return [line for line in told if line.startswith(("RATION_SIM", "RATION_DRIVER_PATH", "LD_LIBRARY_PATH"))]
+
+    def test_a_task_can_neither_unmount_its_guard_nor_write_what_it_was_granted(self):
+        script = f"umount /etc/ld.so.preload /.ration/book 2>/dev/null; echo > /etc/ld.so.preload; rm -f /.ration/book; {WORKLOAD} total"
+        done = self.srun("--gpu-mem=4GiB", "sh", "-c", script)
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+
+    def test_who_asked_for_no_gpu_has_none(self):
+        if not self.cluster.devices:
+            self.skipTest("no control group of devices here")
+        look = f"cat {self.cluster.folder}/dev/nvidia0; cat {self.cluster.folder}/dev/nvidia1; true"
+        told = self.srun("-w", "n1", "sh", "-c", look).stderr
+        self.assertEqual(told.count("Operation not permitted"), 2, told)
+        told = self.srun("-w", "n1", "--gpu-mem=1GiB", "sh", "-c", look).stderr
+        self.assertEqual((told.count("Operation not permitted"), told.count("No such device")), (1, 1), told)
+
+    def test_what_cannot_be_is_refused_when_it_is_asked_for(self):
+        for options, text in ((["--gpu-mem=4X"], "not a size"), (["--gpu-mem=4"], "not a size"), (["--gpu-mem=0GiB"], "not a size"),
+                              (["--gpu-mem=-1GiB"], "not a size"), (["--gpu-mem=99999999999999999999G"], "not a size"),
+                              (["--gpu-mem=200GiB"], "more than one GPU"), (["--gpu-mem=4GiB", "--gres=gpu:1"], "exclude one another"),
+                              (["--gpu-mem=4GiB", "--gpus=1"], "exclude one another"), (["--gres=shard:4G"], "counted in MiB"),
+                              (["--gres=shard"], "without an amount"), (["--gres=gpu:1,shard:100"], "nvalid generic resource"),
+                              (["--gpu-mem-guarantee=1GiB"], "Add --gpu-mem"), (["--gpu-mem=1GiB", "--gpu-mem-guarantee=2GiB"], "more than --gpu-mem")):
+            for command in (["srun", *options, "true"], ["sbatch", *options, "--wrap", "true"], ["salloc", *options, "true"]):
+                done = self.run_as(*command)
+                self.assertNotEqual(done.returncode, 0, command)
+                self.assertIn(text, done.stderr, command)
+        self.assertEqual(self.states(), {})
+
+    def test_a_guarantee_is_kept_for_the_job(self):
+        job = self.sbatch(f"{WORKLOAD} hold 1GiB", "--gpu-mem=4GiB", "--gpu-mem-guarantee=2GiB")
+        row = until(lambda: next((node.rows()[f"slurm-{job}"] for node in self.nodes.values() if f"slurm-{job}" in node.rows()), None), "its book")
+        self.assertEqual((row["limit_bytes"], row["guarantee_bytes"]), (4 * GIB, 2 * GIB))
+
+    def test_without_the_daemon_a_job_fails_with_one_line(self):
+        node = self.nodes["n2"]
+        node.end()
+        try:
+            done = self.srun("-w", "n2", "--gpu-mem=1GiB", WORKLOAD, "total")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.stdout, "")
+            lines = [line for line in done.stderr.splitlines() if "under its limit" in line]
+            self.assertEqual(len(lines), 1, done.stderr)
+            self.assertIn("E1501", lines[0])
+            self.assertEqual(self.srun("-w", "n2", "echo", "no share").stdout.strip(), "no share")
+        finally:
+            node.begin()
+        self.assertEqual(self.srun("-w", "n2", "--gpu-mem=1GiB", WORKLOAD, "total").stdout.strip(), str(GIB))
+
+    def test_a_daemon_killed_under_a_job_finds_it_again(self):
+        job = self.sbatch(f"{WORKLOAD} hold 1GiB", "--gpu-mem=4GiB", "-w", "n2")
+        node = self.nodes["n2"]
+        until(lambda: node.rows().get(f"slurm-{job}", {}).get("used_bytes", 0) > GIB, "it holds")
+        node.end(signal.SIGKILL)
+        done = self.run_as("srun", f"--jobid={job}", "--overlap", WORKLOAD, "total")
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+        node.begin()
+        until(lambda: node.rows().get(f"slurm-{job}", {}).get("limit_bytes") == 4 * GIB, "it is known again")
+
+    def test_a_killed_keeper_leaves_nothing(self):
+        job = self.sbatch(f"{WORKLOAD} hold 1GiB", "--gpu-mem=4GiB", "-w", "n2")
+        until(lambda: self.nodes["n2"].rows().get(f"slurm-{job}", {}).get("used_bytes", 0) > GIB, "it holds")
+        processes = [line.split(None, 2) for line in subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True).stdout.splitlines()]
+        keepers = [pid for pid, _, words in processes if words.startswith(f"slurmstepd: [{job}.")]
+        orphans = [pid for pid, parent, _ in processes if parent in keepers]
+        orphans += [pid for pid, parent, _ in processes if parent in orphans]
+        self.assertEqual(len(keepers), 2)
+        for pid in keepers:
+            os.kill(int(pid), signal.SIGKILL)
+        # Nobody is left who would end them; what they hold stays in the book.
+        self.assertEqual(self.nodes["n2"].rows()[f"slurm-{job}"]["limit_bytes"], 4 * GIB)
+        for pid in orphans:
+            os.kill(int(pid), signal.SIGKILL)
+        self.cluster.call("scancel", job)
+
+    def test_an_array_leaves_nothing(self):
+        done = self.run_as("sbatch", "--parsable", "-o", "/dev/null", f"--array=1-{MANY}", "--gpu-mem=2GiB", "--wrap", f"{WORKLOAD} total")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until(lambda: not self.states(), "all have ended")
+        told = self.cluster.call("scontrol", "show", "job", done.stdout.strip()).stdout
+        self.assertEqual(told.count("JobState=COMPLETED"), MANY, self.cluster.logs())
+
+    def test_peak_and_denials_are_in_the_jobs_comment(self):
+        job = self.sbatch(f"timeout 2 {WORKLOAD} hold 1GiB; {WORKLOAD} hold 9GiB; true", "--gpu-mem=4GiB", "-w", "n2")
+        told = until(lambda: (text := self.show(job)) and "AdminComment=" in text and text, "its comment")
+        self.assertRegex(told, r"AdminComment=ration n2: peak [0-9.]+ GiB of 4.00 GiB, \d+ denials?")
+
+
+class Accounts(SlurmCase):
+    accounting = True
+
+    def test_sacct_and_ration_agree(self):
+        job = self.sbatch(f"timeout 6 {WORKLOAD} hold 3GiB; true", "--gpu-mem=4GiB", "-w", "n2")
+        told = until(lambda: [line for line in self.cluster.call("sacct", "-X", "-n", "-P", "-j", job, "-o", "state,elapsedraw,alloctres,admincomment").stdout.splitlines()
+                              if line.startswith("COMPLETED")], "it is in the accounts")[0]
+        _, elapsed, resources, comment = told.split("|")
+        self.assertIn("gres/shard=4096", resources)
+        granted = 4096 * int(elapsed)
+        done = self.nodes["n2"].ration("report", "--slurm", job, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = json.loads(done.stdout)["data"]
+        self.assertLessEqual(abs(float(row["limit_byte_seconds"]) / MIB - granted), 4096 * 1.5, f"{told} {row}")
+        self.assertGreaterEqual(row["peak_bytes"], 3 * GIB)
+        self.assertIn("ration n2: peak", comment)
+        self.nothing_left()
 
 
 if __name__ == "__main__":
