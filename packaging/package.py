@@ -124,7 +124,7 @@ def stage(architecture, build, program):
     shutil.copytree(tools.libraries(tools.folder_of(SOURCE), DEBIAN[architecture])[0] / "root/usr/include/fmt", cxx / "fmt")
     (cxx / "ration.cpp").write_text("// ration's C++ classes in one piece: compile it with the program that uses them.\n" +
                                     "".join(f'#include "{name}"\n' for name in sources))
-    for name in ("schema", "traces", "scenarios", "prometheus", "grafana", "slurm"):
+    for name in ("schema", "traces", "scenarios", "prometheus", "grafana", "kubernetes", "slurm"):
         shutil.copytree(SOURCE / "share/ration" / name, root / "share/ration" / name)
     copy(build / "src/node/openapi.json", root / "share/ration/openapi.json")
     for name in ("LICENSE", "CHANGELOG.md"):

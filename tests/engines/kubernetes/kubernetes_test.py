@@ -51,7 +51,7 @@ class Kubernetes(unittest.TestCase):
         cls.cluster.environment = cls.environment
         cls.start_daemon()
         for manifest in ("ration.yaml", "example.yaml"):
-            cls.cluster.apply((one_node.SOURCE / "share/kubernetes" / manifest).read_text())
+            cls.cluster.apply((one_node.SOURCE / "share/ration/kubernetes" / manifest).read_text())
         cls.cluster.kubectl("delete", "pod", "train", check=True)  # its image is nowhere
         token = cls.cluster.kubectl("-n", "ration-system", "create", "token", "ration", check=True).stdout.strip()
         pathlib.Path("/tmp/cluster/driver.kubeconfig").write_text(cls.cluster.kubeconfig(token))
