@@ -2,7 +2,7 @@
 -- slurm.conf: CliFilterPlugins=cli_filter/lua, and this file beside slurm.conf. It runs as the user: what no user may
 -- get around is in job_submit.lua.
 
-local function refuse(text)
+local function reject(text)
   slurm.log_error("ration: %s", text)
   return slurm.ERROR
 end
@@ -23,21 +23,21 @@ function slurm_cli_pre_submit(options, pack_offset)
   local memory, guarantee = typed["gpu-mem"], typed["gpu-mem-guarantee"]
   if not memory or memory == "" then
     if guarantee and guarantee ~= "" then
-      return refuse("--gpu-mem-guarantee is a part of --gpu-mem, which is not given. Add --gpu-mem=" .. guarantee)
+      return reject("--gpu-mem-guarantee is a part of --gpu-mem, which is not given. Add --gpu-mem=" .. guarantee)
     end
     return slurm.SUCCESS
   end
   local wanted = mib(memory)
   if not wanted then
-    return refuse("--gpu-mem " .. memory .. ": not a size. Type --gpu-mem=4GiB or 512MiB")
+    return reject("--gpu-mem " .. memory .. ": not a size. Type --gpu-mem=4GiB or 512MiB")
   end
   if guarantee and guarantee ~= "" and mib(guarantee) and mib(guarantee) > wanted then
-    return refuse("--gpu-mem-guarantee " .. guarantee .. " is more than --gpu-mem " .. memory)
+    return reject("--gpu-mem-guarantee " .. guarantee .. " is more than --gpu-mem " .. memory)
   end
   for _, other in ipairs({"gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"}) do
     local present = options[other]
     if present and present ~= "" and (other ~= "gres" or string.find(present, "gpu") or string.find(present, "shard")) then
-      return refuse("--gpu-mem and --" .. other .. "=" .. present .. " exclude one another: a share of a GPU, or whole GPUs")
+      return reject("--gpu-mem and --" .. other .. "=" .. present .. " exclude one another: a share of a GPU, or whole GPUs")
     end
   end
   local share = "shard:" .. string.format("%d", wanted)

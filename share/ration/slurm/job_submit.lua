@@ -1,10 +1,10 @@
--- What slurmctld refuses of shares of GPUs, whoever asks and by whatever client. slurm.conf: JobSubmitPlugins=lua, and
+-- What slurmctld rejects of shares of GPUs, whoever asks and by whatever client. slurm.conf: JobSubmitPlugins=lua, and
 -- this file beside slurm.conf. `ration snippet slurm --node` prints the line of the largest GPU, in MiB.
 
 -- The most that one GPU of this cluster has. Slurm queues what is larger for ever.
 largest_gpu_mib = largest_gpu_mib or 144384
 
-local function refuse(text)
+local function reject(text)
   slurm.log_user("ration: %s", text)
   return slurm.ERROR
 end
@@ -20,24 +20,24 @@ local function check(job)
         gpus = true
       elseif string.match(name, "^shard$") or string.match(name, "^shard[:=]") then
         if field ~= "tres_per_node" then
-          return refuse("a share of a GPU is asked for by node: --gpu-mem=4GiB")
+          return reject("a share of a GPU is asked for by node: --gpu-mem=4GiB")
         end
         local amount = string.match(name, "[:=]([^:=]*)$")
         if not amount then
-          return refuse("--gres=shard without an amount is 1 MiB. Type --gpu-mem=4GiB")
+          return reject("--gres=shard without an amount is 1 MiB. Type --gpu-mem=4GiB")
         end
         if not string.match(amount, "^%d+$") then
-          return refuse("--gres=" .. name .. ": shards are counted in MiB, and Slurm multiplies by a unit once more. Type --gpu-mem=4GiB")
+          return reject("--gres=" .. name .. ": shards are counted in MiB, and Slurm multiplies by a unit once more. Type --gpu-mem=4GiB")
         end
         shares = (shares or 0) + tonumber(amount)
       end
     end
   end
   if shares and gpus then
-    return refuse("whole GPUs (--gres=gpu, --gpus) and a share of one (--gpu-mem, --gres=shard) exclude one another")
+    return reject("whole GPUs (--gres=gpu, --gpus) and a share of one (--gpu-mem, --gres=shard) exclude one another")
   end
   if shares and shares > largest_gpu_mib then
-    return refuse(string.format("%d MiB are more than one GPU of this cluster has (%d MiB), and a share is of one GPU. Type --gpu-mem=%dMiB or less, or --gres=gpu:N",
+    return reject(string.format("%d MiB are more than one GPU of this cluster has (%d MiB), and a share is of one GPU. Type --gpu-mem=%dMiB or less, or --gres=gpu:N",
                                 shares, largest_gpu_mib, largest_gpu_mib))
   end
   return slurm.SUCCESS

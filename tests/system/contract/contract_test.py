@@ -154,7 +154,7 @@ class Contract(unittest.TestCase):
             "events": [("events", 0), ("events", 0, "--type", "denied"), ("events", 3, "--socket", "/no/such")],
             "report": [("report", 0), ("report", 0, "--by", "user", "--price", "0.03"), ("report", 0, "--price", "0.03 USD/GiB·h"), ("report", 2, "--price", "1,5"), ("report", 0, "--window", scene.month), ("last_run", 0, "--last"),
                        ("last_run", 0, "--last", "train"), ("report", 3, "--last", "none"), ("report", None, "close", scene.month),
-                       ("period", 0, "close", "1998-12"), ("report", 2, "close", "soon")],
+                       ("period", 0, "close", "1998-12"), ("report", 2, "close", "soon"), ("report", 3, "--slurm", "4711")],
             "trim": [("trim", 0, "serve"), ("trim", 0, "--idle", "1ms", "--dry-run"), ("trim", 3, "none")],
             "suspend": [("suspend", 0, "serve"), ("suspend", 4, "serve")],
             "resume": [("resume", 0, "serve", "--dry-run"), ("resume", 0, "serve"), ("resume", 4, "serve")],
