@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Jobs of a real Slurm under a limit by one option, on simulated cards: two nodes of this machine, each with a daemon of its own."""
+import fcntl
 import json
 import os
 import pathlib
@@ -149,6 +150,7 @@ class SlurmCase(unittest.TestCase):
 class Jobs(SlurmCase):
     def tearDown(self):
         self.cluster.call("scancel", "--user=nobody")
+        until(lambda: not self.states(), "the jobs have ended")
         self.nothing_left()
 
     def test_what_is_asked_for_is_the_total(self):
@@ -312,6 +314,10 @@ if __name__ == "__main__":
     if os.getuid() != 0 or subprocess.run(["unshare", "-m", "-u", "true"], capture_output=True).returncode != 0:
         print("skipped: this test needs root and mounts of its own")
     elif "RATION_TEST_IN_OWN_MOUNTS" not in os.environ:
+        # Control groups go by the names of nodes: one cluster of this test at a time. Held open by what takes this process's place.
+        lock = os.open("/run/ration-slurm-test.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        os.set_inheritable(lock, True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         os.environ["RATION_TEST_IN_OWN_MOUNTS"] = "1"
         in_own_mounts([sys.executable, *sys.argv])
     else:
