@@ -47,10 +47,10 @@ TEST(SlurmConfiguration, CountsSharesInMibOfEachGpu) {
                        {{0, "NVIDIA H200", Bytes{144384 * kMiB}}, {1, "NVIDIA H100 80GB HBM3", Bytes{81559 * kMiB}}}};
   const auto text = configuration_of(node);
   ASSERT_TRUE(text.has_value());
-  for (const char* line : {"NodeName=n1 Name=gpu Type=h200 File=/dev/nvidia0\n",
-                           "NodeName=n1 Name=shard Count=81559 File=/dev/nvidia1\n", "largest_gpu_mib = 144384\n",
-                           "NodeName=n1 Gres=gpu:h100:1,gpu:h200:1,shard:225943\n", "PrologFlags=Alloc,Contain\n",
-                           "required /usr/lib/ration/ration_spank.so ration=/usr/bin/ration\n"})
+  for (const char* line :
+       {"NodeName=n1 Name=gpu Type=h200 File=/dev/nvidia0\n", "NodeName=n1 Name=shard Count=81559 File=/dev/nvidia1\n",
+        "largest_gpu_mib = 144384\n", "NodeName=n1 Gres=gpu:h100:1,gpu:h200:1,shard:225943\n",
+        "PrologFlags=Alloc,Contain\n", "required /usr/lib/ration/ration_spank.so ration=/usr/bin/ration\n"})
     EXPECT_NE(text->find(line), std::string::npos) << line << *text;
 }
 
