@@ -19,7 +19,7 @@ namespace {
 struct Text {
   SnippetKind kind;
   bool takes_command, is_server;
-  /// {ration} {device} {devices} {limit} {limit_words} {name} {command} {unit_command} {fraction} {pool}
+  /// {ration} {device} {devices} {limit} {limit_words} {name} {command} {unit_command} {memory} {fraction} {pool}
   const char* text;
 };
 
@@ -45,6 +45,33 @@ docker run --rm --device nvidia.com/gpu=all --device {device} {name} nvidia-smi
   gpu-program:
     image: {name}
 {devices}# check: docker compose run --rm gpu-program nvidia-smi   shows the limit as the total
+)"},
+      {{"kubernetes", "a pod with a claim on GPU memory", "IMAGE"},
+       false,
+       false,
+       R"(apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {{name: gpu-memory-{memory}mi}}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly:
+          deviceClassName: gpu-memory.ration.sh
+          capacity: {{requests: {{memory: {memory}Mi}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: gpu-program}}
+spec:
+  restartPolicy: Never
+  resourceClaims: [{{name: gpu, resourceClaimTemplateName: gpu-memory-{memory}mi}}]
+  containers:
+  - name: main
+    image: {name}
+    resources: {{claims: [{{name: gpu}}]}}
+# check: kubectl exec gpu-program -- nvidia-smi   shows the limit as the total
 )"},
       {{"systemd", "a service: a drop-in for its unit; what it starts stands behind --", "UNIT"},
        true,
@@ -178,6 +205,8 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
     return fail("E1708", fmt::format("'{}' is not a valid {}.", printable(facts.name), found->kind.named),
                 "ration snippet --help", 2);
   if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command behind --");
+  if (std::strstr(found->text, "{memory}") != nullptr && facts.bytes == Bytes{0})
+    return missing(found->kind, "a limit in bytes: --limit 4GiB");
   double fraction = 0;
   if (found->is_server) {
     const auto share = instance_fraction(facts);
@@ -190,6 +219,7 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
                      fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
                      fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command, shell_word)),
                      fmt::arg("unit_command", command_of(facts.command, unit_word)), fmt::arg("fraction", fraction),
+                     fmt::arg("memory", facts.bytes.count() >> 20),
                      fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
 }
 

@@ -15,23 +15,19 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-sys.path.insert(0, str(one_node.SOURCE / "tests/system"))
-from containers.engines import root_file_system  # noqa: E402
+from governed_cluster import ADAPTER, CLAIM, NODE, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
 from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
-NODE = "T4:16GiB:context=64MiB"
-DRIVER = "gpu-memory.ration.sh"
-ADAPTER = pathlib.Path(os.environ.get("RATION_KUBERNETES_ADAPTER", one_node.SOURCE / "build/kubernetes/ration-kubernetes"))
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
-SOCKET = "/run/ration/ration.sock"
+
 
 def pod(name, words, claims=("four",)):
     named = [{"name": f"c{number}", **({"resourceClaimName": claim[1:]} if claim.startswith("=") else {"resourceClaimTemplateName": claim})}
              for number, claim in enumerate(claims)]
     return json.dumps({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "test"}},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "resourceClaims": named,
-                 "containers": [{"name": "main", "image": "ration.test/workload:1", "imagePullPolicy": "Never", "command": words,
+                 "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words,
                                  "resources": {"claims": [{"name": claim["name"]} for claim in named]}}]}})
 
 
@@ -39,36 +35,9 @@ def pod(name, words, claims=("four",)):
 class Kubernetes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = one_node.Cluster()
+        cls.cluster = GovernedCluster()
         cls.addClassCleanup(cls.cluster.down)
-        begin = time.monotonic()
         cls.cluster.up()
-        print(f"node ready after {time.monotonic() - begin:.1f} s")
-        cls.cluster.import_image(root_file_system("/tmp/root"), "ration.test/workload:1", ["/bin/sh"])
-        cls.cluster.import_image("/tmp/root", "ration.test/pause:1", ["/bin/busybox", "sleep", "1000000"])
-        os.mkdir("/run/simulated")
-        cls.environment = cls.cluster.environment | {"RATION_SIM_DIR": "/run/simulated"}
-        cls.cluster.environment = cls.environment
-        cls.start_daemon()
-        for manifest in ("ration.yaml", "example.yaml"):
-            cls.cluster.apply((one_node.SOURCE / "share/ration/kubernetes" / manifest).read_text())
-        cls.cluster.kubectl("delete", "pod", "train", check=True)  # its image is nowhere
-        token = cls.cluster.kubectl("-n", "ration-system", "create", "token", "ration", check=True).stdout.strip()
-        pathlib.Path("/tmp/cluster/driver.kubeconfig").write_text(cls.cluster.kubeconfig(token))
-        cls.start_driver()
-        one_node.until(lambda: cls.devices(), "the node's GPU is offered")
-
-    @classmethod
-    def start_daemon(cls):
-        cls.cluster.start(BIN / "ration", "serve", f"--sim={NODE}", "--state", "/var/lib/ration", "--listen", "", name="rationd")
-
-    @classmethod
-    def start_driver(cls):
-        cls.cluster.start(ADAPTER, "dra", "--node", one_node.NODE, "--kubeconfig", "/tmp/cluster/driver.kubeconfig", "--gpu-kind", "", name="driver")
-
-    @classmethod
-    def devices(cls):
-        return [device for entry in cls.cluster.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])]
 
     def tearDown(self):
         self.cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
@@ -87,7 +56,7 @@ class Kubernetes(unittest.TestCase):
                 *(row["workload"] for row in self.ask("/api/v1/workloads")), *([self.held()] if self.held() else [])]
 
     def truth(self):
-        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.environment, RATION_SIM=NODE), capture_output=True, text=True, check=True)
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.cluster.environment, RATION_SIM=NODE), capture_output=True, text=True, check=True)
         return json.loads(told.stdout)["devices"][0]
 
     def held(self):
@@ -143,16 +112,22 @@ class Kubernetes(unittest.TestCase):
             apiVersion: resource.k8s.io/v1
             kind: ResourceClaim
             metadata: {{name: shared}}
-            spec: {{devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}}}}}]}}}}
+            spec: {{{CLAIM}}}
             """)
         self.start("one", "ration-workload", "hold", "3GiB", claims=("=shared",))
         one_node.until(lambda: self.held() > 3 * GIB, "the first holds memory")
         self.start("other", "ration-workload", "hold", "2GiB", claims=("=shared",))
         self.assertNotIn("holding", self.ended("other"))
 
+    def test_the_snippet_is_a_pod_that_runs(self):
+        text = subprocess.run([BIN / "ration", "snippet", "kubernetes", WORKLOAD, "--limit", "2GiB"], env=dict(self.cluster.environment, RATION_SIM=NODE),
+                              capture_output=True, text=True, check=True).stdout
+        self.cluster.apply(text.replace("image:", "imagePullPolicy: Never\n    command: [ration-workload, total]\n    image:").replace("spec:\n  restart", "spec:\n  hostNetwork: true\n  restart"))
+        self.assertEqual(self.ended("gpu-program").strip(), str(2 * GIB))
+
     def test_whatever_is_killed_nothing_is_left_and_nothing_is_unlimited(self):
         draw = random.Random(11)
-        starts = {"driver": self.start_driver, "rationd": self.start_daemon, "kubelet": self.cluster.start_kubelet, "containerd": self.cluster.start_containerd}
+        starts = {"driver": self.cluster.start_driver, "rationd": self.cluster.start_daemon, "kubelet": self.cluster.start_kubelet, "containerd": self.cluster.start_containerd}
         number = 0
         for victim in [name for name in starts for _ in range(KILLS)]:
             names = [f"k{number + offset}" for offset in range(2)]

@@ -1,0 +1,46 @@
+"""A Kubernetes of one node with a simulated card of 16 GiB, rationd and ration-kubernetes on it, and an image to run."""
+import os
+import pathlib
+import sys
+
+from cluster import NODE as NAME
+from cluster import SOURCE, Cluster, until
+
+sys.path.insert(0, str(SOURCE / "tests/system"))
+from containers.engines import root_file_system  # noqa: E402
+from node_client import BIN  # noqa: E402
+
+NODE = "T4:16GiB:context=64MiB"
+DRIVER = "gpu-memory.ration.sh"
+ADAPTER = pathlib.Path(os.environ.get("RATION_KUBERNETES_ADAPTER", SOURCE / "build/kubernetes/ration-kubernetes"))
+SOCKET = "/run/ration/ration.sock"
+WORKLOAD = "ration.test/workload:1"  # an image
+CLAIM = f"devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}}}}}]}}"
+TEMPLATE = f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {{name: four}}
+spec: {{spec: {{{CLAIM}}}}}
+"""
+
+
+class GovernedCluster(Cluster):
+    def up(self):
+        super().up()
+        self.import_image(root_file_system("/tmp/root"), WORKLOAD, ["/bin/sh"])
+        self.import_image("/tmp/root", "ration.test/pause:1", ["/bin/busybox", "sleep", "1000000"])
+        os.mkdir("/run/simulated")
+        self.environment["RATION_SIM_DIR"] = "/run/simulated"
+        self.start_daemon()
+        self.apply((SOURCE / "share/ration/kubernetes/ration.yaml").read_text())
+        self.apply(TEMPLATE)
+        token = self.kubectl("-n", "ration-system", "create", "token", "ration", check=True).stdout.strip()
+        (self.folder / "driver.kubeconfig").write_text(self.kubeconfig(token))
+        self.start_driver()
+        until(lambda: [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])], "the node's GPU is offered")
+
+    def start_daemon(self):
+        self.start(BIN / "ration", "serve", f"--sim={NODE}", "--state", "/var/lib/ration", "--listen", "", name="rationd")
+
+    def start_driver(self):
+        self.start(ADAPTER, "dra", "--node", NAME, "--kubeconfig", self.folder / "driver.kubeconfig", "--gpu-kind", "", name="driver")
