@@ -1,6 +1,10 @@
+// Package deviceplugin will offer GPU memory in chunks to clusters without dynamic resource allocation. It has its options only.
 package deviceplugin
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Options of the device plugin, as the command line has them.
 type Options struct {
@@ -10,5 +14,7 @@ type Options struct {
 	ChunkMiB int    // MiB of a chunk
 }
 
-// Run serves kubelet until ctx is done.
-func Run(ctx context.Context, options Options) error { <-ctx.Done(); return nil }
+// Run says that there is no device plugin yet.
+func Run(ctx context.Context, options Options) error {
+	return errors.New("the device plugin is not there yet. To do: ration-kubernetes dra, on Kubernetes 1.36 and later")
+}

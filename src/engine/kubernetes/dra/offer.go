@@ -91,6 +91,10 @@ func (o *offer) changed() <-chan struct{} {
 // withdraw takes the GPUs back until the cluster is asked again.
 func (o *offer) withdraw(reason string, again time.Duration) {
 	o.mutex.Lock()
+	if o.reason != "" && again > o.times.probe { // withdrawn already, and asked again sooner
+		o.mutex.Unlock()
+		return
+	}
 	news := o.reason == ""
 	o.reason, o.asked, o.nextProbe = reason, false, time.Now().Add(again)
 	o.mutex.Unlock()
