@@ -19,7 +19,8 @@ namespace {
 struct Text {
   SnippetKind kind;
   bool takes_command, is_server;
-  /// {ration} {device} {devices} {limit} {limit_words} {name} {command} {unit_command} {memory} {fraction} {pool}
+  /// {ration} {device} {devices} {limit} {limit_words} {name} {command} {unit_command} {memory} {mebibytes} {fraction}
+  /// {pool}
   const char* text;
 };
 
@@ -49,9 +50,11 @@ docker run --rm --device nvidia.com/gpu=all --device {device} {name} nvidia-smi
       {{"kubernetes", "a pod with a claim on GPU memory", "IMAGE"},
        false,
        false,
-       R"(apiVersion: resource.k8s.io/v1
+       R"(# {memory} of a GPU
+apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
-metadata: {{name: gpu-memory-{memory}mi}}
+metadata:
+  name: gpu-memory
 spec:
   spec:
     devices:
@@ -59,18 +62,25 @@ spec:
       - name: gpu
         exactly:
           deviceClassName: gpu-memory.ration.sh
-          capacity: {{requests: {{memory: {memory}Mi}}}}
+          capacity:
+            requests:
+              memory: {mebibytes}Mi
 ---
 apiVersion: v1
 kind: Pod
-metadata: {{name: gpu-program}}
+metadata:
+  name: gpu-program
 spec:
   restartPolicy: Never
-  resourceClaims: [{{name: gpu, resourceClaimTemplateName: gpu-memory-{memory}mi}}]
+  resourceClaims:
+  - name: gpu
+    resourceClaimTemplateName: gpu-memory
   containers:
   - name: main
     image: {name}
-    resources: {{claims: [{{name: gpu}}]}}
+    resources:
+      claims:
+      - name: gpu
 # check: kubectl exec gpu-program -- nvidia-smi   shows the limit as the total
 )"},
       {{"systemd", "a service: a drop-in for its unit; what it starts stands behind --", "UNIT"},
@@ -219,7 +229,7 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
                      fmt::arg("limit", facts.limit), fmt::arg("limit_words", quoted_list(facts.limit)),
                      fmt::arg("name", facts.name), fmt::arg("command", command_of(facts.command, shell_word)),
                      fmt::arg("unit_command", command_of(facts.command, unit_word)), fmt::arg("fraction", fraction),
-                     fmt::arg("memory", facts.bytes.count() >> 20),
+                     fmt::arg("memory", exact_size(facts.bytes)), fmt::arg("mebibytes", facts.bytes.count() >> 20),
                      fmt::arg("pool", std::min(kTritonPool, facts.bytes.count() / 16)));
 }
 
