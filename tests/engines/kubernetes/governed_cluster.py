@@ -34,7 +34,7 @@ class GovernedCluster(Cluster):
         self.start_daemon()
         self.apply((SOURCE / "share/ration/kubernetes/ration.yaml").read_text())
         self.apply(TEMPLATE)
-        token = self.kubectl("-n", "ration-system", "create", "token", "ration", check=True).stdout.strip()
+        token = self.kubectl("-n", "ration-system", "create", "token", "ration", "--bound-object-kind=Node", f"--bound-object-name={NAME}", check=True).stdout.strip()
         (self.folder / "driver.kubeconfig").write_text(self.kubeconfig(token))
         self.start_driver()
         until(lambda: [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])], "the node's GPU is offered")

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, CLAIM, NODE, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
+from governed_cluster import ADAPTER, CLAIM, DRIVER, NODE, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
 from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
@@ -29,6 +29,15 @@ def pod(name, words, claims=("four",)):
         "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "resourceClaims": named,
                  "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words,
                                  "resources": {"claims": [{"name": claim["name"]} for claim in named]}}]}})
+
+
+def claim_of(size):
+    return f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{generateName: sized-}}
+spec: {{{CLAIM}}}
+""".replace("4Gi", size)
 
 
 @unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
@@ -118,6 +127,22 @@ class Kubernetes(unittest.TestCase):
         one_node.until(lambda: self.held() > 3 * GIB, "the first holds memory")
         self.start("other", "ration-workload", "hold", "2GiB", claims=("=shared",))
         self.assertNotIn("holding", self.ended("other"))
+
+    def test_what_no_gpu_could_hold_is_refused_with_words(self):
+        self.cluster.kubectl("-n", "ration-system", "patch", "configmap", "claim-sizes", "--patch", '{"data": {"largest": "16Gi"}}', check=True)
+        for size, words in (("17Gi", "no GPU of this cluster has 17Gi of memory: the largest claim is 16Gi"), ("17", "the smallest claim is 512Mi"), ("100Mi", "the smallest claim is 512Mi")):
+            done = self.cluster.kubectl("create", "-f", "-", input=claim_of(size))
+            self.assertIn(words, done.stderr)
+        for text in (claim_of("4Gi").replace(f"capacity: {{requests: {{memory: 4Gi}}}}", ""), claim_of("4Gi").replace("memory:", "memry:")):
+            self.assertIn("a claim on gpu-memory.ration.sh says how much memory", self.cluster.kubectl("create", "-f", "-", input=text).stderr)
+        done = self.cluster.kubectl("create", "-f", "-", input=claim_of("16Gi"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_runs_on_a_node_offers_no_gpus_of_another(self):
+        done = self.cluster.kubectl("--kubeconfig", self.cluster.folder / "driver.kubeconfig", "create", "-f", "-", input=f"""
+            {{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {{"name": "forged"}}, "spec": {{"driver": "{DRIVER}", "nodeName": "n2",
+              "pool": {{"name": "n2", "generation": 1, "resourceSliceCount": 1}}, "devices": [{{"name": "gpu-0"}}]}}}}""")
+        self.assertIn("may offer the GPUs of its own node alone, not of n2", done.stderr)
 
     def test_the_snippet_is_a_pod_that_runs(self):
         text = subprocess.run([BIN / "ration", "snippet", "kubernetes", WORKLOAD, "--limit", "2GiB"], env=dict(self.cluster.environment, RATION_SIM=NODE),
