@@ -65,6 +65,14 @@ bool same_devices(const BookSnapshot& one, const BookSnapshot& other) {
                     [](const auto& left, const auto& right) { return left.device == right.device; });
 }
 
+/// Processes of a container live in `inside`, a pid namespace of its own. Absent (0): not known.
+bool has_process_of_host(const BookSnapshot& book, std::uint64_t inside) {
+  const std::uint64_t own = own_pid_namespace();
+  return inside != 0 && inside != own &&
+         std::any_of(book.processes.begin(), book.processes.end(),
+                     [&](const auto& each) { return each.identity.pid_namespace == own; });
+}
+
 }  // namespace
 
 std::string real_folder(const std::string& folder) {
@@ -300,6 +308,8 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
     why = ledger::describe(status);
   else if (!same_devices(book, first))
     why = "its devices were changed";
+  else if (!workload.granted.empty() && has_process_of_host(book, source.inside))
+    why = "a process outside the container was entered";
   if (!why.empty()) {
     if (std::exchange(workload.unreadable, why).empty()) changes.altered.push_back(workload.path);
     source.creator = liveness(first.creator);

@@ -34,6 +34,7 @@ ATTACKS = {  # what root of a container does to its book, and whether that is se
     "cut short": (f"truncate -s 0 {BOOK}", True),
     "made long": (f"truncate -s 1099511627776 {BOOK}", True),
     "names": (written(r"vision\000", "header.tenant") + ";" + written(r"calm\000", "header.name") + ";" + written(r"container=calm\000", "header.labels"), False),
+    "process": (written("".join(rf"\{byte:03o}" for byte in os.stat("/proc/self/ns/pid").st_ino.to_bytes(8, sys.byteorder)), "slots[0].pid_namespace"), True),
     "end": (written("xxxx", "header.ended_ns") + ";" + written(r"\001\000\000\000", "header.creator_pid"), False),
 }
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "20"))

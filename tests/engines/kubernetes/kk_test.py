@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Pods with claims on GPU memory, on a real Kubernetes of one node with a simulated card of 16 GiB."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cluster as one_node  # noqa: E402
+
+one_node.in_own_namespaces()
+from governed_cluster import ADAPTER, CLAIM, DRIVER, NODE, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
+from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
+
+KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
+
+
+def pod(name, words, claims=("four",)):
+    named = [{"name": f"c{number}", **({"resourceClaimName": claim[1:]} if claim.startswith("=") else {"resourceClaimTemplateName": claim})}
+             for number, claim in enumerate(claims)]
+    return json.dumps({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "resourceClaims": named,
+                 "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words,
+                                 "resources": {"claims": [{"name": claim["name"]} for claim in named]}}]}})
+
+
+def claim_of(size):
+    return f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{generateName: sized-}}
+spec: {{{CLAIM}}}
+""".replace("4Gi", size)
+
+
+@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+class Kubernetes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = GovernedCluster()
+        cls.addClassCleanup(cls.cluster.down)
+        cls.cluster.up()
+
+    def tearDown(self):
+        self.cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+        self.cluster.kubectl("delete", "resourceclaims", "--all", "--wait=false")
+        one_node.until(lambda: not self.cluster.get("pods")["items"], "all pods are gone")
+        one_node.until(lambda: self.left() == [], lambda: f"nothing is left: {self.left()}")
+
+    def ask(self, path):
+        with contextlib.closing(UnixConnection(SOCKET)) as connection:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())["data"]
+
+    def left(self):
+        """Claims, specifications, workloads and bytes."""
+        return [*(claim["name"] for claim in self.ask("/api/v1/claims")), *(str(path) for path in pathlib.Path("/run/cdi").glob("ration-claim*")),
+                *(row["workload"] for row in self.ask("/api/v1/workloads")), *([self.held()] if self.held() else [])]
+
+    def truth(self):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.cluster.environment, RATION_SIM=NODE), capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["devices"][0]
+
+    def held(self):
+        """By all processes on the simulated card, in bytes."""
+        return self.truth()["total_bytes"] - self.truth()["free_bytes"]
+
+    def phases(self):
+        return {entry["metadata"]["name"]: entry["status"].get("phase") for entry in self.cluster.get("pods")["items"]}
+
+    def start(self, name, *words, claims=("four",)):
+        self.cluster.apply(pod(name, list(words), claims))
+
+    def ended(self, name):
+        one_node.until(lambda: self.phases()[name] in ("Succeeded", "Failed"), f"{name} has ended")
+        return self.cluster.kubectl("logs", name).stdout
+
+    # ---------------------------------------------------------------------------------------------------------------------
+
+    def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
+        names = [f"p{number}" for number in range(5)]
+        for name in names:
+            self.start(name, "ration-workload", "hold", "3GiB")
+        one_node.until(lambda: sorted(self.phases().values()) == ["Pending"] + ["Running"] * 4, "four run")
+        one_node.until(lambda: self.held() == 4 * (3 * GIB + 64 * MIB), "they hold what they want")
+        waits = next(name for name, phase in self.phases().items() if phase == "Pending")
+        rows = {row["workload"]: row for row in self.ask("/api/v1/workloads")}
+        self.assertEqual({row["limit_bytes"] for row in rows.values()}, {4 * GIB})
+        self.assertIn("container=default/p", rows[sorted(rows)[0]]["labels"])
+        self.cluster.kubectl("delete", "pod", next(name for name in names if name != waits), "--force", "--grace-period=0")
+        one_node.until(lambda: self.phases()[waits] == "Running", "the fifth runs")
+        self.assertLessEqual(self.truth()["peak_bytes"], 16 * GIB)
+
+    def test_every_way_of_the_probe_is_held_in_a_pod(self):
+        before = self.truth()["peak_bytes"]
+        self.start("probe", "ration-workload", "probe", "64")
+        lines = self.ended("probe").splitlines()
+        self.assertGreaterEqual(len(lines), 28, lines)
+        self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
+
+    def test_a_pod_that_wants_more_than_its_claim_gets_its_own_error(self):
+        self.start("neighbour", "ration-workload", "hold", "3GiB")
+        one_node.until(lambda: self.held() > 3 * GIB, "the neighbour holds memory")
+        self.start("greedy", "ration-workload", "hold", "5GiB")
+        self.assertNotIn("holding", self.ended("greedy"))
+        self.assertEqual(self.phases(), {"neighbour": "Running", "greedy": "Failed"})
+
+    def test_two_claims_of_a_container_are_one_limit(self):
+        self.start("two", "ration-workload", "total", claims=("four", "four"))
+        self.assertEqual(self.ended("two").strip(), str(8 * GIB))
+
+    def test_pods_of_one_claim_share_it(self):
+        self.cluster.apply(f"""
+            apiVersion: resource.k8s.io/v1
+            kind: ResourceClaim
+            metadata: {{name: shared}}
+            spec: {{{CLAIM}}}
+            """)
+        self.start("one", "ration-workload", "hold", "3GiB", claims=("=shared",))
+        one_node.until(lambda: self.held() > 3 * GIB, "the first holds memory")
+        self.start("other", "ration-workload", "hold", "2GiB", claims=("=shared",))
+        self.assertNotIn("holding", self.ended("other"))
+
+    def test_what_no_gpu_could_hold_is_refused_with_words(self):
+        self.cluster.kubectl("-n", "ration-system", "patch", "configmap", "claim-sizes", "--patch", '{"data": {"largest": "16Gi"}}', check=True)
+        for size, words in (("17Gi", "no GPU of this cluster has 17Gi of memory: the largest claim is 16Gi"), ("17", "the smallest claim is 512Mi"), ("100Mi", "the smallest claim is 512Mi")):
+            done = self.cluster.kubectl("create", "-f", "-", input=claim_of(size))
+            self.assertIn(words, done.stderr)
+        for text in (claim_of("4Gi").replace(f"capacity: {{requests: {{memory: 4Gi}}}}", ""), claim_of("4Gi").replace("memory:", "memry:")):
+            self.assertIn("a claim on gpu-memory.ration.sh says how much memory", self.cluster.kubectl("create", "-f", "-", input=text).stderr)
+        done = self.cluster.kubectl("create", "-f", "-", input=claim_of("16Gi"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_runs_on_a_node_offers_no_gpus_of_another(self):
+        done = self.cluster.kubectl("--kubeconfig", self.cluster.folder / "driver.kubeconfig", "create", "-f", "-", input=f"""
+            {{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {{"name": "forged"}}, "spec": {{"driver": "{DRIVER}", "nodeName": "n2",
+              "pool": {{"name": "n2", "generation": 1, "resourceSliceCount": 1}}, "devices": [{{"name": "gpu-0"}}]}}}}""")
+        self.assertIn("may offer the GPUs of its own node alone, not of n2", done.stderr)
+
+    def test_the_snippet_is_a_pod_that_runs(self):
+        text = subprocess.run([BIN / "ration", "snippet", "kubernetes", WORKLOAD, "--limit", "2GiB"], env=dict(self.cluster.environment, RATION_SIM=NODE),
+                              capture_output=True, text=True, check=True).stdout
+        self.cluster.apply(text.replace("image:", "imagePullPolicy: Never\n    command: [ration-workload, total]\n    image:").replace("spec:\n  restart", "spec:\n  hostNetwork: true\n  restart"))
+        self.assertEqual(self.ended("gpu-program").strip(), str(2 * GIB))
+
+    def test_whatever_is_killed_nothing_is_left_and_nothing_is_unlimited(self):
+        draw = random.Random(11)
+        starts = {"driver": self.cluster.start_driver, "rationd": self.cluster.start_daemon, "kubelet": self.cluster.start_kubelet, "containerd": self.cluster.start_containerd}
+        number = 0
+        for victim in [name for _ in range(50) for name in ("driver", "rationd", "containerd")]:
+            names = [f"k{number + offset}" for offset in range(2)]
+            number += 2
+            for name in names:
+                self.start(name, "ration-workload", "hold", "3GiB")
+            time.sleep(draw.random() * 2)  # not a wait for anything: the kill is to come at any moment
+            self.cluster.kill(victim)
+            starts[victim]()
+            one_node.until(lambda: [self.phases()[name] for name in names] == ["Running"] * 2, f"both run after {victim} was killed")
+            one_node.until(lambda: self.held() == 2 * (3 * GIB + 64 * MIB), "they hold what they want")
+            self.assertEqual({row["limit_bytes"] for row in self.ask("/api/v1/workloads") if row["governed"]}, {4 * GIB})
+            self.assertTrue(all(row["governed"] for row in self.ask("/api/v1/workloads")))
+            self.cluster.kubectl("delete", "pod", *names, "--wait=false")
+            one_node.until(lambda: self.left() == [], lambda: f"nothing is left after {victim} was killed: {self.left()}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    unittest.main()
