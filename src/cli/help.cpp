@@ -13,11 +13,7 @@
 namespace ration::cli {
 namespace {
 
-std::filesystem::path schema_folder() {
-  std::error_code error;
-  return std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path() / "share" / "ration" /
-         "schema";
-}
+std::filesystem::path schema_folder() { return std::filesystem::path(share_folder()) / "ration" / "schema"; }
 
 /// Every schema that is installed, with what it describes.
 std::string schema_list() {

@@ -94,12 +94,13 @@ node::PublishDevices publisher(Session session, const ledger::Store& store, cons
                                const std::string& socket) {
   session.socket = socket;
   return [session, store, folder](const node::ContainerDevices& devices) -> Result<void> {
+    for (const auto& [kind, names] : devices)
+      if (names.empty()) engine::cdi::remove(folder, kind);
     const auto edits = container_edits(session, store);
     if (!edits) return tl::unexpected(edits.error());
     for (const auto& [kind, names] : devices) {
-      if (names.empty())
-        engine::cdi::remove(folder, kind);
-      else if (auto good = engine::cdi::write(folder, kind, engine::cdi::specification(kind, names, *edits)); !good)
+      if (names.empty()) continue;
+      if (auto good = engine::cdi::write(folder, kind, engine::cdi::specification(kind, names, *edits)); !good)
         return good;
     }
     return {};

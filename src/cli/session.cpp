@@ -167,12 +167,25 @@ void Table::print(Format format) const {
   for (const auto& row : rows_) line([&](std::size_t i) { return row[i]; });
 }
 
+namespace {
+
+/// Of this program. Asked once: its package may be replaced while a daemon runs. Empty: /proc is not there.
+const std::filesystem::path& own_path() {
+  static const std::filesystem::path path = [] {
+    std::error_code error;
+    return std::filesystem::canonical("/proc/self/exe", error);
+  }();
+  return path;
+}
+
+}  // namespace
+
 Result<std::string> library_folder(const std::string& kind) {
   std::error_code error;
-  const auto here = std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path();
-  if (error)
-    return fail("E1406", fmt::format("this program cannot be found: /proc/self/exe: {}.", error.message()),
-                "mount -t proc proc /proc", 125);
+  if (own_path().empty())
+    return fail("E1406", "this program cannot be found: /proc/self/exe cannot be read.", "mount -t proc proc /proc",
+                125);
+  const auto here = own_path().parent_path().parent_path();
   // Installed under lib/ration; in a build tree beside bin.
   for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {
     if (std::filesystem::exists(folder / "libcuda.so.1", error)) return folder.string();
@@ -181,15 +194,9 @@ Result<std::string> library_folder(const std::string& kind) {
               "Install the whole package again.", 125);
 }
 
-std::string share_folder() {
-  std::error_code error;
-  return std::filesystem::canonical("/proc/self/exe", error).parent_path().parent_path() / "share";
-}
+std::string share_folder() { return own_path().parent_path().parent_path() / "share"; }
 
-std::string companion(const std::string& name) {
-  std::error_code error;
-  return std::filesystem::canonical("/proc/self/exe", error).parent_path() / name;
-}
+std::string companion(const std::string& name) { return own_path().parent_path() / name; }
 
 bool confirmed(const Session& session, const std::string& question) {
   if (session.yes) return true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/command.hpp"
 #include "base/printable.hpp"
 #include "base/units.hpp"
 #include "machine/devices.hpp"
@@ -50,6 +51,31 @@ Result<ClaimedDevice> share_of(const NodeState& state, const DeviceView& view, c
   return ClaimedDevice{wish.uuid, *limit, round_down(wish.guarantee, kGranule)};
 }
 
+/// Whether the tenant may hold that beside its other claims. E1104 E1304.
+Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const std::string& tenant,
+                         const ClaimedDevice& share) {
+  const auto all = shares(state);
+  const auto found = all.find({tenant, view.device.index});
+  if (found == all.end()) return {};
+  const Bytes most = found->second.limit;
+  if (share.limit > most)
+    return fail("E1104",
+                fmt::format("limit {} is more than tenant {} may hold of GPU {} ({}).", format_size(share.limit),
+                            tenant, view.device.index, format_size(most)),
+                "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 2);
+  Bytes promised;
+  for (const auto& [id, claim] : state.container_claims.all())
+    if (const ClaimedDevice* other = claim.share_of(share.uuid); other != nullptr && claim.tenant == tenant)
+      promised += other->guarantee;
+  if (promised + share.guarantee <= most) return {};
+  return fail(
+      "E1304",
+      fmt::format("{} cannot be kept for tenant {}: it may hold {} of GPU {}, and {} of that is kept for its "
+                  "other claims.",
+                  format_size(share.guarantee), tenant, format_size(most), view.device.index, format_size(promised)),
+      "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 4);
+}
+
 }  // namespace
 
 Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events& events) {
@@ -68,6 +94,7 @@ Result<ContainerClaim> grant_claim(NodeState& state, ContainerClaim wish, Events
     device = std::move(*share);
     limits[view->device.index] = device.limit;
     if (known) continue;  // what is promised to it already is not asked for again
+    if (auto good = fits_tenant(state, *view, wish.tenant, device); !good) return tl::unexpected(good.error());
     if (auto good = can_promise(state, *view, wish.tenant, device.guarantee); !good)
       return tl::unexpected(good.error());
   }

@@ -407,20 +407,34 @@ class Claims(Containers):
         return self.ask("PUT", f"/api/v1/claims/{claim}", {"name": f"ml/{claim}", "tenant": "vision", "devices": devices, **more})
 
     def test_a_claim_is_the_limit_of_its_container(self):
-        status, answer = self.claim("c-1", 3)
+        self.assertEqual(self.claim("c-1", 3)[1]["id"], "E1104", "its tenant may hold no more than 2 GiB")
+        status, answer = self.claim("c-1", 2)
         self.assertEqual((status, answer["data"]["cdi"], answer["data"]["devices"][0]["gpu"]), (200, "ration.sh/claim=c-1", 0))
         for restarted in (False, True):  # also once the daemon was killed
             if restarted:
                 self.stop(signal.SIGKILL)
                 self.start()
-            self.assertEqual(self.claim("c-1", 3), (200, {**self.claim("c-1", 3)[1], "time": mock.ANY}))
-            self.assertEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").stdout.strip(), str(2 * GIB),
-                             "its tenant may hold no more")
-        self.assertEqual(self.claim("c-1", 2)[0], 409)
+            self.assertEqual(self.claim("c-1", 2), (200, {**self.claim("c-1", 2)[1], "time": mock.ANY}))
+            self.assertEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").stdout.strip(), str(2 * GIB))
+        self.assertEqual(self.claim("c-1", 1)[0], 409)
         self.assertEqual(self.ask("DELETE", "/api/v1/claims/c-1")[0], 204)
         self.assertEqual(self.ask("DELETE", "/api/v1/claims/c-1")[0], 204)
         self.assertNotEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").returncode, 0)
         self.assertFalse(pathlib.Path("/run/cdi/ration-claim.json").exists())
+
+    def test_a_package_that_is_replaced_under_the_daemon_is_no_hindrance(self):
+        prefix = self.folder / "prefix"
+        shutil.copytree(BIN.parent / "bin", prefix / "bin", symlinks=True, ignore=lambda _, names: [name for name in names if not name.startswith("ration")])
+        for part in ("shim", "sim", "share"):
+            (prefix / part).symlink_to(BIN.parent / part)
+        self.stop()
+        self.program = prefix / "bin/rationd"
+        self.start()
+        shutil.copy(prefix / "bin/ration", prefix / "bin/newer")
+        os.replace(prefix / "bin/newer", prefix / "bin/ration")
+        status, answer = self.claim("c-1", 1)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").stdout.strip(), str(GIB))
 
     def test_several_claims_of_a_container_are_one_limit(self):
         self.claim("c-1", 1, tenant="nlp")

@@ -17,6 +17,7 @@ class Case(unittest.TestCase):
     pace = "100ms"  # from one look to the next that nobody asked for
     configuration = ""
     node = NODE
+    program = BIN / "rationd"
 
     def setUp(self):
         self.folder = own_folder(self)
@@ -29,7 +30,7 @@ class Case(unittest.TestCase):
     # -------------------------------------------------------------------------------------------------------- the daemon
 
     def start(self, *options):
-        self.daemon = subprocess.Popen([BIN / "rationd", *self.node.split(), "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
+        self.daemon = subprocess.Popen([self.program, *self.node.split(), "--state", self.folder / "state", "--listen", "127.0.0.1:0", *options],
                                        env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.daemon.stdout.readline()
         self.assertIn("ration", first, self.daemon.stderr.read() if not first else "")

@@ -95,6 +95,16 @@ TEST_F(ClaimsTest, SurvivesARestartAndADamagedFileIsTold) {
   EXPECT_NE(damaged.lost(), "");
 }
 
+TEST_F(ClaimsTest, ATenantsClaimsStayWithinItsLimit) {
+  options_.state_folder = folder_;
+  start("[[tenant]]\nname = \"nlp\"\nlimit = \"6GiB\"\n");
+  (void)tick();
+  EXPECT_EQ(error_of("one", 7_GiB, 1_GiB), "E1104");
+  EXPECT_EQ(error_of("one", 4_GiB, 4_GiB), "");
+  EXPECT_EQ(error_of("two", 4_GiB, 3_GiB), "E1304");
+  EXPECT_EQ(error_of("two", 4_GiB, 2_GiB), "");
+}
+
 TEST_F(ClaimsTest, NobodyElseEntersAClaim) {
   start_with_state();
   ASSERT_TRUE(grant("one", 4_GiB, 4_GiB));
