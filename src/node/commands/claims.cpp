@@ -51,29 +51,24 @@ Result<ClaimedDevice> share_of(const NodeState& state, const DeviceView& view, c
   return ClaimedDevice{wish.uuid, *limit, round_down(wish.guarantee, kGranule)};
 }
 
-/// Whether the tenant may hold that beside its other claims. E1104 E1304.
+/// Whether the tenant may hold that, and be promised it beside its other claims. E1104.
 Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const std::string& tenant,
                          const ClaimedDevice& share) {
   const auto all = shares(state);
   const auto found = all.find({tenant, view.device.index});
   if (found == all.end()) return {};
   const Bytes most = found->second.limit;
-  if (share.limit > most)
-    return fail("E1104",
-                fmt::format("limit {} is more than tenant {} may hold of GPU {} ({}).", format_size(share.limit),
-                            tenant, view.device.index, format_size(most)),
-                "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 2);
   Bytes promised;
   for (const auto& [id, claim] : state.container_claims.all())
     if (const ClaimedDevice* other = claim.share_of(share.uuid); other != nullptr && claim.tenant == tenant)
       promised += other->guarantee;
-  if (promised + share.guarantee <= most) return {};
+  if (share.limit <= most && promised + share.guarantee <= most) return {};
   return fail(
-      "E1304",
-      fmt::format("{} cannot be kept for tenant {}: it may hold {} of GPU {}, and {} of that is kept for its "
-                  "other claims.",
-                  format_size(share.guarantee), tenant, format_size(most), view.device.index, format_size(promised)),
-      "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 4);
+      "E1104",
+      fmt::format("a claim of {} is more than tenant {} may hold: it has {} of GPU {}, and {} of that is kept "
+                  "for its other claims.",
+                  format_size(share.limit), tenant, format_size(most), view.device.index, format_size(promised)),
+      "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 2);
 }
 
 }  // namespace

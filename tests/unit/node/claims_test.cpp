@@ -101,7 +101,7 @@ TEST_F(ClaimsTest, ATenantsClaimsStayWithinItsLimit) {
   (void)tick();
   EXPECT_EQ(error_of("one", 7_GiB, 1_GiB), "E1104");
   EXPECT_EQ(error_of("one", 4_GiB, 4_GiB), "");
-  EXPECT_EQ(error_of("two", 4_GiB, 3_GiB), "E1304");
+  EXPECT_EQ(error_of("two", 4_GiB, 3_GiB), "E1104");
   EXPECT_EQ(error_of("two", 4_GiB, 2_GiB), "");
 }
 
