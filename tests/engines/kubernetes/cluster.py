@@ -1,5 +1,6 @@
 """One node of a real Kubernetes in namespaces of its own: etcd, API server, controllers, scheduler, kubelet and containerd, from programs that
-`./dev test kubernetes` makes. Nothing of the machine is changed, and nothing outlives the test but its folder."""
+`./dev test kubernetes` makes. Nothing of the machine is changed, and nothing outlives the test but its folder: several can run at once."""
+import contextlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import uuid
 
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 PROGRAMS = pathlib.Path(os.environ.get("RATION_KUBERNETES_PROGRAMS", SOURCE / "build/kubernetes/cluster"))
@@ -56,6 +58,7 @@ class Cluster:
     def __init__(self, folder="/tmp/cluster", feature_gates=""):
         self.folder, self.feature_gates = pathlib.Path(folder), feature_gates
         self.processes = {}
+        self.groups = f"ration-test-{uuid.uuid4().hex[:8]}"  # pods' control groups: a kubelet ends those in /kubepods that it does not know
         shutil.rmtree(LOGS, ignore_errors=True)
         LOGS.mkdir(parents=True)
         self.environment = dict(os.environ, PATH=f"{PROGRAMS}:{os.environ['PATH']}", KUBECONFIG=str(self.folder / "kubeconfig"))
@@ -76,6 +79,8 @@ class Cluster:
         for words in ("link set lo up", "link add node0 type veth peer name node1", "link set node1 up", f"addr add {ADDRESS}/24 dev node0",
                       "link set node0 up", "route add default dev node0"):
             run("ip", *words.split(), check=True)
+        for hierarchy in pathlib.Path("/sys/fs/cgroup").iterdir():
+            (hierarchy / self.groups).mkdir()
 
     def start(self, part, *words, name=None):
         name = name or part
@@ -115,7 +120,7 @@ class Cluster:
         (self.folder / "tokens").write_text('secret,admin,admin,"system:masters"\n')
         (self.folder / "kubeconfig").write_text(self.kubeconfig("secret"))
         (self.folder / "containerd.toml").write_text(CONTAINERD.replace("@FOLDER@", str(self.folder)))
-        (self.folder / "kubelet.yaml").write_text(KUBELET)
+        (self.folder / "kubelet.yaml").write_text(KUBELET + f"cgroupRoot: /{self.groups}\n")
         run("openssl", "genrsa", "-out", self.folder / "certs/sa.key", "2048", check=True)
         os.makedirs("/etc/cni/net.d", exist_ok=True)
         pathlib.Path("/etc/cni/net.d/10-lo.conflist").write_text('{"cniVersion":"1.0.0","name":"lo","plugins":[{"type":"loopback"}]}')
@@ -127,28 +132,33 @@ class Cluster:
         self.start("kube-apiserver", "--etcd-servers=http://127.0.0.1:26379", "--secure-port=26443", "--bind-address=127.0.0.1", f"--cert-dir={self.folder}/certs",
                    f"--token-auth-file={self.folder}/tokens", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
                    "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self.folder}/certs/sa.key",
-                   f"--service-account-signing-key-file={self.folder}/certs/sa.key", "--disable-admission-plugins=ServiceAccount", "--allow-privileged=true", *gates)
+                   f"--service-account-signing-key-file={self.folder}/certs/sa.key", "--allow-privileged=true", *gates)
         until(lambda: self.kubectl("get", "--raw", "/readyz").returncode == 0, "the API server is ready")
         client = f"--kubeconfig={self.folder}/kubeconfig"
         self.start("kube-controller-manager", client, "--leader-elect=false", "--bind-address=127.0.0.1", f"--service-account-private-key-file={self.folder}/certs/sa.key",
-                   "--controllers=*,-bootstrap-signer-controller,-token-cleaner-controller", *gates)
+                   f"--root-ca-file={self.folder}/certs/apiserver.crt", "--controllers=*,-bootstrap-signer-controller,-token-cleaner-controller", *gates)
         self.start("kube-scheduler", client, "--leader-elect=false", "--bind-address=127.0.0.1", *gates)
         self.start_kubelet()
         until(lambda: any(condition["type"] == "Ready" and condition["status"] == "True" for condition in self.get("node", NODE)["status"]["conditions"]), "the node is ready")
+        until(lambda: self.get("serviceaccount", "default"), "pods are admitted")
 
     def down(self):
         for process in self.processes.values():
             process.kill()
             process.wait()
         # What lies in the machine's control groups outlives namespaces.
-        for group in sorted(pathlib.Path("/sys/fs/cgroup").glob("*/kubepods"), reverse=True):
-            for folder in sorted((path for path in group.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts)):
+        until(lambda: all(self.removed(hierarchy / self.groups) for hierarchy in pathlib.Path("/sys/fs/cgroup").iterdir()), "the pods' control groups are removed")
+
+    @staticmethod
+    def removed(group):
+        """Whether this control group is gone, after one more try to end what runs in it."""
+        for folder in sorted([group, *group.rglob("*")], key=lambda path: -len(path.parts)):
+            if folder.is_dir():
                 for pid in (folder / "cgroup.procs").read_text().split():
                     os.kill(int(pid), 9) if int(pid) else None
-                try:
+                with contextlib.suppress(OSError):
                     folder.rmdir()
-                except OSError:
-                    pass
+        return not group.exists()
 
     def kubeconfig(self, token):
         return textwrap.dedent(f"""\

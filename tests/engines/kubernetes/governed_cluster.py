@@ -13,6 +13,7 @@ from node_client import BIN  # noqa: E402
 NODE = "T4:16GiB:context=64MiB"
 DRIVER = "gpu-memory.ration.sh"
 ADAPTER = pathlib.Path(os.environ.get("RATION_KUBERNETES_ADAPTER", SOURCE / "build/kubernetes/ration-kubernetes"))
+MANIFESTS = SOURCE / "share/ration/kubernetes"
 SOCKET = "/run/ration/ration.sock"
 WORKLOAD = "ration.test/workload:1"  # an image
 CLAIM = f"devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}}}}}]}}"
@@ -26,18 +27,29 @@ spec: {{spec: {{{CLAIM}}}}}
 
 class GovernedCluster(Cluster):
     def up(self):
+        self.begin()
+        self.drive()
+        self.apply(TEMPLATE)
+        until(self.offered, "the node's GPU is offered")
+
+    def begin(self):
+        """What is there before ration is installed in the cluster: the node with its rationd, and images."""
         super().up()
         self.import_image(root_file_system("/tmp/root"), WORKLOAD, ["/bin/sh"])
         self.import_image("/tmp/root", "ration.test/pause:1", ["/bin/busybox", "sleep", "1000000"])
         os.mkdir("/run/simulated")
         self.environment["RATION_SIM_DIR"] = "/run/simulated"
         self.start_daemon()
-        self.apply((SOURCE / "share/ration/kubernetes/ration.yaml").read_text())
-        self.apply(TEMPLATE)
+
+    def drive(self):
+        """ration.yaml, and the driver as a program of the node."""
+        self.apply((MANIFESTS / "ration.yaml").read_text())
         token = self.kubectl("-n", "ration-system", "create", "token", "ration", "--bound-object-kind=Node", f"--bound-object-name={NAME}", check=True).stdout.strip()
         (self.folder / "driver.kubeconfig").write_text(self.kubeconfig(token))
         self.start_driver()
-        until(lambda: [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])], "the node's GPU is offered")
+
+    def offered(self):
+        return [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])]
 
     def start_daemon(self):
         self.start(BIN / "ration", "serve", f"--sim={NODE}", "--state", "/var/lib/ration", "--listen", "", name="rationd")

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""A real Kubernetes that does not count memory (feature gate DRAConsumableCapacity off): a GPU would go to one claim as a whole, so it is not offered."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cluster as one_node  # noqa: E402
+
+one_node.in_own_namespaces()
+from governed_cluster import ADAPTER, TEMPLATE, GovernedCluster  # noqa: E402
+
+
+@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+class WithoutCounting(unittest.TestCase):
+    def test_nothing_is_offered_and_the_node_says_why(self):
+        cluster = GovernedCluster(feature_gates="DRAConsumableCapacity=false")
+        self.addCleanup(cluster.down)
+        cluster.begin()
+        cluster.drive()
+        told = one_node.until(lambda: [event for event in cluster.get("events", "--all-namespaces")["items"] if event.get("reason") == "GPUMemoryWithdrawn"], "the node says why")
+        self.assertEqual((told[0]["involvedObject"]["kind"], told[0]["involvedObject"]["name"], told[0]["type"]), ("Node", one_node.NODE, "Warning"))
+        self.assertIn("DRAConsumableCapacity", told[0].get("message", "") + told[0].get("note", ""))
+        self.assertEqual(cluster.offered(), [])
+        done = cluster.kubectl("create", "-f", "-", input=TEMPLATE)
+        self.assertIn("a cluster without the feature gate DRAConsumableCapacity does not read that", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

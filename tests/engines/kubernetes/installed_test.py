@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""ration installed in a real Kubernetes by its manifests: `kubectl apply -k`, the driver as a DaemonSet, renewed and removed while pods run."""
+import json
+import os
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cluster as one_node  # noqa: E402
+
+one_node.in_own_namespaces()
+from governed_cluster import ADAPTER, DRIVER, MANIFESTS, TEMPLATE, WORKLOAD, GovernedCluster  # noqa: E402
+from node_client import GIB  # noqa: E402
+
+IMAGE = "ration.test/ration-kubernetes"
+# No proxy brings the API server's service address to this node, and no registry has the image.
+HERE = {"kind": "Kustomization", "resources": ["base"], "images": [{"name": "ration-kubernetes", "newName": IMAGE, "newTag": "1"}], "patches": [{"patch": json.dumps({
+    "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ration-kubernetes", "namespace": "ration-system"},
+    "spec": {"template": {"spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [{
+        "name": "dra", "imagePullPolicy": "Never", "args": ["dra", "--gpu-kind", ""],
+        "env": [{"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}]}]}}}})}]}
+QUOTA = f"""
+apiVersion: v1
+kind: ResourceQuota
+metadata: {{name: gpu-shares}}
+spec: {{hard: {{{DRIVER}.deviceclass.resource.k8s.io/devices: "1"}}}}
+"""
+
+
+@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = GovernedCluster()
+        cls.addClassCleanup(cls.cluster.down)
+        cls.cluster.begin()
+        os.mkdir("/tmp/adapter")
+        shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")
+        cls.cluster.import_image("/tmp/adapter", f"{IMAGE}:1", ["/ration-kubernetes"])
+        shutil.copytree(MANIFESTS, "/tmp/overlay/base")
+        with open("/tmp/overlay/kustomization.yaml", "w") as file:
+            json.dump(HERE, file)
+        cls.install()
+        cls.cluster.apply(TEMPLATE)
+        cls.cluster.kubectl("label", "node", one_node.NODE, "ration.sh/gpu-memory=offered", check=True)
+        one_node.until(cls.cluster.offered, lambda: "the node's GPU is offered: " + cls.cluster.kubectl("-n", "ration-system", "describe", "pods").stdout[-2000:])
+
+    @classmethod
+    def install(cls):
+        done = cls.cluster.kubectl("apply", "-k", "/tmp/overlay")
+        assert done.returncode == 0, done.stderr
+
+    def of_node(self):
+        return self.cluster.get("-n", "ration-system", "daemonset", "ration-kubernetes")
+
+    def start(self, name, *words):
+        self.cluster.apply(json.dumps({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+                     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "four"}],
+                     "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words, "resources": {"claims": [{"name": "gpu"}]}}]}}))
+        self.addCleanup(self.cluster.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
+        one_node.until(lambda: self.cluster.get("pod", name)["status"]["phase"] == "Running", lambda: self.cluster.kubectl("describe", "pod", name).stdout[-2000:])
+
+    def total_in(self, name):
+        return self.cluster.kubectl("exec", name, "--", "ration-workload", "total").stdout.strip()
+
+    def test_the_driver_has_no_privileges_beyond_the_nodes_sockets(self):
+        spec = self.of_node()["spec"]["template"]["spec"]
+        for container in spec["containers"]:
+            self.assertNotIn("privileged", container["securityContext"])
+            self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]})
+            self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
+        self.assertEqual({volume["hostPath"]["path"] for volume in spec["volumes"]},
+                         {"/run/ration", "/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"})
+
+    def test_pods_keep_their_limit_while_the_driver_is_renewed_and_removed(self):
+        self.start("stays", "sleep", "100000")
+        self.assertEqual(self.total_in("stays"), str(4 * GIB))
+        self.cluster.kubectl("-n", "ration-system", "rollout", "restart", "daemonset/ration-kubernetes", check=True)
+        one_node.until(lambda: self.of_node()["status"].get("updatedNumberScheduled") == 1 and self.of_node()["status"].get("numberReady") == 1, "the driver is renewed")
+        self.assertEqual(self.total_in("stays"), str(4 * GIB))
+        self.start("new", "sleep", "100000")
+        self.assertEqual(self.total_in("new"), str(4 * GIB))
+        self.cluster.kubectl("-n", "ration-system", "delete", "daemonset", "ration-kubernetes", check=True)
+        one_node.until(lambda: not self.cluster.get("-n", "ration-system", "pods")["items"], "the driver is gone")
+        self.assertEqual(self.total_in("stays"), str(4 * GIB))
+        self.install()
+        self.cluster.kubectl("delete", "pod", "stays", "new", "--wait=false", check=True)
+        one_node.until(lambda: not self.cluster.get("pods")["items"] and not list(one_node.pathlib.Path("/run/cdi").glob("ration-claim*")), "nothing is left of them")
+
+    def test_a_namespace_has_a_quota_of_claims(self):
+        self.cluster.kubectl("create", "namespace", "small", check=True)
+        one_node.until(lambda: self.cluster.kubectl("-n", "small", "apply", "-f", "-", input=QUOTA).returncode == 0, "the quota is there")
+        one_node.until(lambda: self.cluster.get("-n", "small", "resourcequota", "gpu-shares")["status"].get("hard"), "the quota counts")
+        claim = json.dumps({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"generateName": "share-"}, "spec": {"devices": {"requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": "4Gi"}}}}]}}})
+        first = self.cluster.kubectl("-n", "small", "create", "-f", "-", input=claim)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertIn("exceeded quota: gpu-shares", self.cluster.kubectl("-n", "small", "create", "-f", "-", input=claim).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
