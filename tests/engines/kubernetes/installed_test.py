@@ -86,8 +86,8 @@ class Installed(unittest.TestCase):
         self.cluster.kubectl("-n", "ration-system", "delete", "daemonset", "ration-kubernetes", check=True)
         one_node.until(lambda: not self.cluster.get("-n", "ration-system", "pods")["items"], "the driver is gone")
         self.assertEqual(self.total_in("stays"), str(4 * GIB))
-        self.install()
         self.cluster.kubectl("delete", "pod", "stays", "new", "--wait=false", check=True)
+        self.install()
         one_node.until(lambda: not self.cluster.get("pods")["items"] and not list(one_node.pathlib.Path("/run/cdi").glob("ration-claim*")), "nothing is left of them")
 
     def test_a_namespace_has_a_quota_of_claims(self):
