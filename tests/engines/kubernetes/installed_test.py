@@ -54,14 +54,17 @@ class Installed(unittest.TestCase):
     def of_node(self):
         return self.cluster.get("-n", "ration-system", "daemonset", "ration-kubernetes")
 
-    def start(self, name, *words):
+    def start(self, name, *words, claim="four"):
+        self.ask_for(name, *words, claim=claim)
+        one_node.until(lambda: self.cluster.get("pod", name)["status"]["phase"] == "Running", lambda: self.cluster.kubectl("describe", "pod", name).stdout[-2000:])
+
+    def ask_for(self, name, *words, claim):
         self.cluster.apply(json.dumps({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-                     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "four"}],
+                     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": claim}],
                      "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words, "resources": {"claims": [{"name": "gpu"}]}}]}}))
         self.addCleanup(self.cluster.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
-        one_node.until(lambda: self.cluster.get("pod", name)["status"]["phase"] == "Running", lambda: self.cluster.kubectl("describe", "pod", name).stdout[-2000:])
 
     def total_in(self, name):
         return self.cluster.kubectl("exec", name, "--", "ration-workload", "total").stdout.strip()
@@ -89,6 +92,23 @@ class Installed(unittest.TestCase):
         self.cluster.kubectl("delete", "pod", "stays", "new", "--wait=false", check=True)
         self.install()
         one_node.until(lambda: not self.cluster.get("pods")["items"] and not list(one_node.pathlib.Path("/run/cdi").glob("ration-claim*")), "nothing is left of them")
+
+    def test_a_claim_says_what_was_granted(self):
+        self.start("tells", "sleep", "100000")
+        claim = one_node.until(lambda: [entry for entry in self.cluster.get("resourceclaims")["items"] if entry["metadata"]["name"].startswith("tells-") and entry["status"].get("devices")],
+                               "what was granted stands in the claim's status")[0]
+        device = claim["status"]["devices"][0]
+        self.assertEqual((device["driver"], device["data"]["limitBytes"], device["conditions"][0]["type"]), (DRIVER, 4 * GIB, "Ready"))
+
+    def test_a_pod_that_is_rejected_on_the_node_says_why(self):
+        self.cluster.apply(json.dumps({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "strange"}, "spec": {"spec": {"devices": {
+                "requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": "4Gi"}}}}],
+                "config": [{"opaque": {"driver": DRIVER, "parameters": {"apiVersion": "ration.sh/v1", "kind": "GPUMemory", "growth": True}}}]}}}}))
+        self.ask_for("strange", "sleep", "1", claim="strange")
+        one_node.until(lambda: "GPUMemoryDenied" in self.cluster.kubectl("describe", "pod", "strange").stdout,
+                       lambda: "the pod says why: " + self.cluster.kubectl("describe", "pod", "strange").stdout[-2000:])
+        self.assertIn("leave growth out", self.cluster.kubectl("describe", "pod", "strange").stdout)
 
     def test_a_namespace_has_a_quota_of_claims(self):
         self.cluster.kubectl("create", "namespace", "small", check=True)
