@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ration {
 
@@ -14,5 +15,13 @@ namespace ration {
 
 /// One label that stays one wherever it is kept: a name, `=` and a value, printable and without a comma.
 [[nodiscard]] bool is_label(std::string_view text);
+
+/// As many bytes as a book has for the labels of a workload, with the commas between them.
+inline constexpr std::size_t kMaxLabels = 255;
+
+/// One label of a value that anybody may have written: what would end it, or is not printable, becomes `_`.
+[[nodiscard]] std::string label_of(std::string_view name, std::string value);
+/// Those that fit into a book, the first before the later ones.
+[[nodiscard]] std::vector<std::string> fitting_labels(std::vector<std::string> wanted);
 
 }  // namespace ration

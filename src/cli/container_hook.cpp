@@ -7,6 +7,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "base/labels.hpp"
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/utf8.hpp"
@@ -26,15 +27,8 @@ namespace {
 
 constexpr std::size_t kShortId = 12;
 
-/// A value of a label: a comma would begin the next one.
-std::string label(const char* key, std::string value) {
-  value = printable(std::move(value), '_');
-  std::replace(value.begin(), value.end(), ',', '_');
-  return fmt::format("{}={}", key, value);
-}
-
 std::string id_label(const engine::Container& container) {
-  return label("container_id", container.id.substr(0, kShortId));
+  return label_of("container_id", container.id.substr(0, kShortId));
 }
 
 bool has_label(const std::string& labels, const std::string& wanted) {
@@ -112,26 +106,18 @@ Result<policy::Wish> wish_of(const std::string& device, const machine::Machine& 
   return wish;
 }
 
-/// As many as a book has room for: first what the daemon and the hooks ask for.
+/// First what the daemon and the hooks ask for: there may not be room for all.
 std::vector<std::string> labels_of(const engine::Container& container, const std::vector<std::string>& claims) {
-  constexpr std::size_t kRoom = 255;
   std::vector<std::string> wanted;
   if (!claims.empty()) {
     const std::string between(1, node::ContainerClaims::kSeparator);
-    wanted.push_back(label(node::ContainerClaims::kLabel, fmt::format("{}", fmt::join(claims, between))));
+    wanted.push_back(label_of(node::ContainerClaims::kLabel, fmt::format("{}", fmt::join(claims, between))));
   }
   wanted.push_back(id_label(container));
-  wanted.push_back(label("engine", container.engine));
-  wanted.push_back(label("container", container.name));
-  if (!container.image.empty()) wanted.push_back(label("image", container.image));
-  std::vector<std::string> labels;
-  std::size_t length = 0;
-  for (std::string& each : wanted) {
-    if (length + each.size() + 1 > kRoom) continue;
-    length += each.size() + 1;
-    labels.push_back(std::move(each));
-  }
-  return labels;
+  wanted.push_back(label_of("engine", container.engine));
+  wanted.push_back(label_of("container", container.name));
+  if (!container.image.empty()) wanted.push_back(label_of("image", container.image));
+  return fitting_labels(std::move(wanted));
 }
 
 /// Whether root here is root of the machine. In a rootless engine's user namespace it is the user who started it.

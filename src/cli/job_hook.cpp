@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/labels.hpp"
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
@@ -34,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 using Facts = std::map<std::string, std::string>;
 
-constexpr const char* kNewUsers = "ration help slurm";
+constexpr const char* kHelp = "ration help slurm";
 
 std::string fact(const Facts& facts, const char* name) {
   const auto found = facts.find(name);
@@ -43,11 +44,7 @@ std::string fact(const Facts& facts, const char* name) {
 
 template <class Number>
 std::optional<Number> number_in(const Facts& facts, const char* name) {
-  const std::string text = fact(facts, name);
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<Number>(fact(facts, name));
 }
 
 std::string workload_of(const std::string& job) { return "slurm-" + job; }
@@ -111,15 +108,11 @@ Result<RunOptions> wanted(const std::string& job, const Facts& facts, const engi
                   "--gpu-mem-guarantee at most as large as --gpu-mem", 2);
     options.wish.guarantee = fmt::format("{}MiB", *guarantee);
   }
-  const auto label = [&](const char* key, std::string value) {
-    value = printable(std::move(value), '_');
-    std::replace(value.begin(), value.end(), ',', '_');
-    if (!value.empty()) options.wish.labels.push_back(fmt::format("{}={}", key, value));
-  };
-  label("engine", "slurm");
-  label("job", job);
-  label("user", machine::user_name(uid));
-  for (const char* key : {"partition", "account", "job_name", "array"}) label(key, fact(facts, key));
+  std::vector<std::string> labels{label_of("engine", "slurm"), label_of("job", job),
+                                  label_of("user", machine::user_name(uid))};
+  for (const char* key : {"partition", "account", "job_name", "array"})
+    if (!fact(facts, key).empty()) labels.push_back(label_of(key, fact(facts, key)));
+  options.wish.labels = fitting_labels(std::move(labels));
   return options;
 }
 
@@ -130,7 +123,7 @@ Result<int> start_book(const Session& session, const ledger::Store& store, const
   auto first = pid ? identity_of(*pid) : std::nullopt;
   if (!first || !uid)
     return fail("E1721", fmt::format("the hook of job {} was not told by whom and in which process it runs.", job),
-                kNewUsers, 1);
+                kHelp, 1);
   facts["guarantee"] = machine::content_of(guarantee_file(store, job));
   first->user = *uid;  // whose work it is: the daemon charges it to them
   auto options = wanted(job, facts, share, *uid);
@@ -167,7 +160,7 @@ Result<int> start(const Session& session, const std::string& job, const Facts& f
 }
 
 tl::unexpected<Error> not_entered(const std::string& job, const std::string& why) {
-  return fail("E1721", fmt::format("job {} cannot be put under its limit on this node: {}.", job, why), kNewUsers, 1);
+  return fail("E1721", fmt::format("job {} cannot be put under its limit on this node: {}.", job, why), kHelp, 1);
 }
 
 bool mount_at(const std::string& from, const std::string& to, bool writable) {
@@ -238,7 +231,7 @@ Result<int> job_hook(const Session& session, const JobHookOptions& options) {
     if (const auto parts = split_once(word, '='); parts) facts[std::string(parts->first)] = parts->second;
   const std::string& job = options.job;
   if (job.empty() || job.find_first_not_of("0123456789") != std::string::npos)
-    return fail("E1721", fmt::format("'{}' is no number of a job.", printable(job)), kNewUsers, 2);
+    return fail("E1721", fmt::format("'{}' is no number of a job.", printable(job)), kHelp, 2);
   if (options.action == "start") return start(session, job, facts);
   if (options.action == "enter") return enter(session, job, facts);
   const auto store = session.store();

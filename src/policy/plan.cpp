@@ -23,7 +23,9 @@ Result<void> join_labels(const std::vector<std::string>& labels, std::string& ou
       return fail("E1415", fmt::format("'{}' is not a label.", printable(label)), "Write --label key=value.", 2);
     out += (out.empty() ? "" : ",") + label;
   }
-  if (out.size() > 255) return fail("E1415", "the labels are longer than 255 letters together.", "Shorten them.", 2);
+  if (out.size() > kMaxLabels)
+    return fail("E1415", fmt::format("the labels are longer than {} letters together.", kMaxLabels), "Shorten them.",
+                2);
   return {};
 }
 

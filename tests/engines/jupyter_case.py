@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import unittest
@@ -34,16 +33,6 @@ context = ctypes.c_void_p()
 assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert driver.cuCtxSetCurrent(context) == 0
 """
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class Notebook:

@@ -14,8 +14,8 @@ import unittest
 import urllib.error
 import urllib.request
 
-from engine_case import BUILD, GIB, PATIENCE, SOURCE, until
-from jupyter_case import CELL, NODE, TOKEN, JupyterCase, Notebook, free_ports
+from engine_case import BUILD, GIB, PATIENCE, SOURCE, free_ports, until
+from jupyter_case import CELL, NODE, TOKEN, JupyterCase, Notebook
 
 PROXY = "configurable-http-proxy@5.3.0"
 

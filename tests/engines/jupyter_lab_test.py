@@ -6,8 +6,8 @@ import sys
 import unittest
 
 from browser import BROWSER, Browser
-from engine_case import PATIENCE, RATION, SOURCE, until
-from jupyter_case import CELL, NODE, TOKEN, JupyterCase, Notebook, free_ports
+from engine_case import PATIENCE, RATION, SOURCE, free_ports, until
+from jupyter_case import CELL, NODE, TOKEN, JupyterCase, Notebook
 from jupyter_hub_test import HubCase
 
 

@@ -35,6 +35,16 @@ def until(condition, what):
     raise AssertionError("never: " + what)
 
 
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
 def own_folder(case):
     """A new folder that is removed when the test case ends and the last process that still writes there has left it."""
     folder = pathlib.Path(tempfile.mkdtemp())

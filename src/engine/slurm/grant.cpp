@@ -2,21 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <optional>
-
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 
 namespace ration::engine::slurm {
 namespace {
-
-std::optional<std::uint64_t> whole(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 /// At commas that stand in no parentheses.
 std::vector<std::string_view> resources_in(std::string_view text) {
@@ -47,20 +37,20 @@ Result<std::vector<Share>> shares_in(const std::string& gres) {
     if (!resource.starts_with("shard:")) continue;
     const std::size_t open = resource.find('(');
     const std::string_view counted = resource.substr(0, open);
-    const auto mib = whole(counted.substr(counted.rfind(':') + 1));
+    const auto mib = parse_number<std::uint64_t>(counted.substr(counted.rfind(':') + 1));
     if (!mib || *mib > kMaxMib) return not_understood();
     if (*mib == 0) continue;
     if (open == std::string_view::npos || resource.back() != ')') return not_understood();
     const std::string_view where = resource.substr(open + 1, resource.size() - open - 2);
     if (where.starts_with("IDX:")) {
-      const auto gpu = whole(where.substr(4));
+      const auto gpu = parse_number<std::uint64_t>(where.substr(4));
       if (!gpu || *gpu > 1023) return not_understood();
       shares.push_back({static_cast<int>(*gpu), Bytes{*mib << 20}});
       continue;
     }
     int gpu = 0;
     for (const std::string_view each : ration::split(where, ',')) {  // taken of each, in order
-      const auto taken = whole(each.substr(0, each.find('/')));
+      const auto taken = parse_number<std::uint64_t>(each.substr(0, each.find('/')));
       if (!taken || *taken > kMaxMib) return not_understood();
       if (*taken > 0) shares.push_back({gpu, Bytes{*taken << 20}});
       ++gpu;

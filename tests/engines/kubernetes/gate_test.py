@@ -8,14 +8,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, TEMPLATE, GovernedCluster  # noqa: E402
+from governed_cluster import ON_CLUSTER, TEMPLATE, GovernedCluster  # noqa: E402
 
 
-@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+@ON_CLUSTER
 class WithoutCounting(unittest.TestCase):
     def test_nothing_is_offered_and_the_node_says_why(self):
-        cluster = GovernedCluster(feature_gates="DRAConsumableCapacity=false")
-        self.addCleanup(cluster.down)
+        cluster = GovernedCluster.of(self, feature_gates="DRAConsumableCapacity=false")
         cluster.begin()
         cluster.drive()
         told = one_node.until(lambda: [event for event in cluster.get("events", "--all-namespaces")["items"] if event.get("reason") == "GPUMemoryWithdrawn"], "the node says why")

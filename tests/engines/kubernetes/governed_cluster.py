@@ -2,9 +2,10 @@
 import os
 import pathlib
 import sys
+import unittest
 
 from cluster import NODE as NAME
-from cluster import SOURCE, Cluster, until
+from cluster import SOURCE, Cluster, missing, until
 
 sys.path.insert(0, str(SOURCE / "tests/system"))
 from containers.engines import root_file_system  # noqa: E402
@@ -25,7 +26,17 @@ spec: {{spec: {{{CLAIM}}}}}
 """
 
 
+ON_CLUSTER = unittest.skipIf(missing() or not ADAPTER.exists(), f"{', '.join(missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+
+
 class GovernedCluster(Cluster):
+    @classmethod
+    def of(cls, case, **options):
+        """For all tests of a class, or for one of them."""
+        cluster = cls(**options)
+        (case.addClassCleanup if isinstance(case, type) else case.addCleanup)(cluster.down)
+        return cluster
+
     def up(self):
         self.begin()
         self.drive()
@@ -47,6 +58,12 @@ class GovernedCluster(Cluster):
         token = self.kubectl("-n", "ration-system", "create", "token", "ration", "--bound-object-kind=Node", f"--bound-object-name={NAME}", check=True).stdout.strip()
         (self.folder / "driver.kubeconfig").write_text(self.kubeconfig(token))
         self.start_driver()
+        self.await_policy()
+
+    def await_policy(self):
+        """The API server takes up a new policy a moment after it has it."""
+        unlimited = TEMPLATE.replace(", capacity: {requests: {memory: 4Gi}}", "")
+        until(lambda: "says how much memory" in self.kubectl("create", "--dry-run=server", "-f", "-", input=unlimited).stderr, "the policy is in force")
 
     def offered(self):
         return [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])]

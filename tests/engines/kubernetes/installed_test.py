@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, DRIVER, MANIFESTS, TEMPLATE, WORKLOAD, GovernedCluster  # noqa: E402
+from governed_cluster import ADAPTER, DRIVER, MANIFESTS, ON_CLUSTER, TEMPLATE, WORKLOAD, GovernedCluster  # noqa: E402
 from node_client import GIB  # noqa: E402
 
 IMAGE = "ration.test/ration-kubernetes"
@@ -28,12 +28,11 @@ spec: {{hard: {{{DRIVER}.deviceclass.resource.k8s.io/devices: "1"}}}}
 """
 
 
-@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+@ON_CLUSTER
 class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = GovernedCluster()
-        cls.addClassCleanup(cls.cluster.down)
+        cls.cluster = GovernedCluster.of(cls)
         cls.cluster.begin()
         os.mkdir("/tmp/adapter")
         shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")

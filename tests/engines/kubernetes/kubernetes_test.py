@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, CLAIM, DRIVER, NODE, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
+from governed_cluster import CLAIM, DRIVER, NODE, ON_CLUSTER, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
 from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
@@ -40,12 +40,11 @@ spec: {{{CLAIM}}}
 """.replace("4Gi", size)
 
 
-@unittest.skipIf(one_node.missing() or not ADAPTER.exists(), f"{', '.join(one_node.missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+@ON_CLUSTER
 class Kubernetes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = GovernedCluster()
-        cls.addClassCleanup(cls.cluster.down)
+        cls.cluster = GovernedCluster.of(cls)
         cls.cluster.up()
 
     def tearDown(self):

@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 
-from node_client import SOURCE, until
+from node_client import SOURCE, free_ports, until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol")
 ACCOUNTING = ("slurmdbd", "mariadbd", "mysql_install_db", "sacct", "sacctmgr")
@@ -25,16 +25,6 @@ def in_own_mounts(arguments):
 
 def missing(programs):
     return [program for program in programs if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None]
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def has_device_groups():

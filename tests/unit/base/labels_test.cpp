@@ -23,5 +23,18 @@ TEST(Labels, OneThatWouldNotStayOneIsNone) {
   for (const char* bad : {"", "team", "=nlp", "a=b,c=d", "a=\x1b[2J", "a=\xff"}) EXPECT_FALSE(is_label(bad)) << bad;
 }
 
+TEST(Labels, OneOfAnyValueStaysOne) {
+  for (const char* value : {"web", "a,b", "", "line\nbreak", "\xff", "a=b"})
+    EXPECT_TRUE(is_label(label_of("image", value)));
+  EXPECT_EQ(label_of("image", "a,b"), "image=a_b");
+}
+
+TEST(Labels, AsManyAreKeptAsFitTheFirstBeforeTheOthers) {
+  const std::string large = "large=" + std::string(kMaxLabels - 7, 'x');
+  EXPECT_EQ(fitting_labels({"a=b", large, "c=d"}), (std::vector<std::string>{"a=b", "c=d"}));
+  EXPECT_EQ(fitting_labels({large, "a"}), (std::vector<std::string>{large})) << "two more bytes are one too many";
+  EXPECT_EQ(fitting_labels({large + "x"}).size(), 1U);
+}
+
 }  // namespace
 }  // namespace ration

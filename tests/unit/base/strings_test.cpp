@@ -77,5 +77,12 @@ TEST(Strings, SplitOnceCutsAtTheFirstMarkAlone) {
   EXPECT_EQ(split_once("", '='), std::nullopt);
 }
 
+TEST(Strings, ANumberIsAllOfItsText) {
+  EXPECT_EQ(parse_number<std::uint32_t>("4294967295"), 4294967295U);
+  EXPECT_EQ(parse_number<std::int32_t>("-7"), -7);
+  for (const char* text : {"", " 1", "1 ", "+1", "-1", "0x1", "1.5", "4294967296", "MiB"})
+    EXPECT_FALSE(parse_number<std::uint32_t>(text)) << text;
+}
+
 }  // namespace
 }  // namespace ration

@@ -20,15 +20,12 @@ type Device struct {
 	Index         int    `json:"gpu"`
 	UUID          string `json:"uuid"`
 	Name          string `json:"name"`
-	Architecture  string `json:"architecture"` // empty: not told
 	TotalBytes    int64  `json:"total_bytes"`
 	PromisedBytes int64  `json:"promised_bytes"`  // of everybody's guarantees, claims' included
 	KeepFreeBytes int64  `json:"keep_free_bytes"` // kept from everybody
 	// Held by processes that no limit holds. Absent: the driver does not say.
 	UngovernedBytes *int64 `json:"ungoverned_bytes"`
-	EnforcedBy      string `json:"enforced_by"` // "shim", or "driver and shim"; empty: by the shim
-	NUMANode        *int   `json:"numa_node"`   // absent: not told
-	MIG             *MIG   `json:"mig"`         // absent: a whole GPU
+	MIG             *MIG   `json:"mig"` // absent: a whole GPU
 }
 
 // MIG says which part of which GPU an instance is.

@@ -100,7 +100,7 @@ func (o *offer) withdraw(reason string, again time.Duration) {
 	o.mutex.Unlock()
 	if news {
 		o.report.ofNode(context.Background(), corev1.EventTypeWarning, reasonWithdrawn, "The node's GPU memory is not offered: "+reason+
-			". To do: turn the feature gate on in the API server, scheduler and kubelets (Kubernetes 1.34 and later), or use ration-kubernetes device-plugin.")
+			". To do: turn the feature gate on in the API server, scheduler and kubelets (Kubernetes 1.34 and later).")
 	}
 	o.wake()
 }

@@ -41,7 +41,7 @@ func TestEachGPUIsOfferedWithItsRoom(t *testing.T) {
 		t.Errorf("of 141 GiB %s are offered", got.String())
 	}
 	if *devices[0].Attributes["driverVersion"].VersionValue != "580.65.6" || *devices[0].Attributes["uuid"].StringValue != small.UUID || !*devices[0].Attributes["simulated"].BoolValue ||
-		*devices[0].Attributes["enforcement"].StringValue != "shim" || *devices[1].Attributes["index"].IntValue != 1 {
+		*devices[1].Attributes["index"].IntValue != 1 {
 		t.Errorf("attributes: %+v", devices[0].Attributes)
 	}
 	// A claim of the cluster's is counted by the scheduler: it does not make the GPU smaller.
@@ -89,7 +89,7 @@ func TestAClusterThatDoesNotCountIsOfferedNothing(t *testing.T) {
 	s := newScene(t, gpu)
 	s.gates.set(false, true)
 	kubelet := s.start(quick())
-	s.event("Node", node, reasonWithdrawn, "DRAConsumableCapacity is off", "device-plugin")
+	s.event("Node", node, reasonWithdrawn, "DRAConsumableCapacity is off", "turn the feature gate on")
 	if devices := s.published(); len(devices) != 0 || s.gates.storedBare() != 0 {
 		t.Fatalf("published: %v", devices)
 	}

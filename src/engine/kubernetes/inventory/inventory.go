@@ -120,8 +120,6 @@ func attributes(device daemon.Device, node daemon.Node) map[resourceapi.Qualifie
 	index, simulated := int64(device.Index), node.Simulated
 	text("uuid", device.UUID)
 	text("productName", device.Name)
-	text("architecture", device.Architecture)
-	text("enforcement", map[bool]string{true: "driver", false: "shim"}[strings.HasPrefix(device.EnforcedBy, "driver")])
 	if device.MIG != nil {
 		text("parentUUID", device.MIG.UUID)
 		text("profile", device.MIG.Profile)

@@ -14,22 +14,13 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"ration.sh/kubernetes/deviceplugin"
 	"ration.sh/kubernetes/dra"
 )
 
 const usage = `ration-kubernetes dra --node NAME [--socket PATH] [--kubelet FOLDER] [--gpu-kind KIND] [--kubeconfig FILE]
-ration-kubernetes device-plugin [--socket PATH] [--kubelet FOLDER] [--gpu-kind KIND] [--chunk-mib N]
 
-dra            offers the node's GPU memory by dynamic resource allocation (Kubernetes 1.36, or 1.34 with the feature gate DRAConsumableCapacity)
-device-plugin  offers it in chunks, to clusters without that
+dra  offers the node's GPU memory by dynamic resource allocation (Kubernetes 1.36, or 1.34 with the feature gate DRAConsumableCapacity)
 `
-
-const (
-	socketText  = "rationd's Unix socket"
-	kubeletText = "kubelet's folder"
-	kindText    = "kind of the CDI devices that bring a real GPU's device files into a container, KIND=UUID; empty: something else does"
-)
 
 // The words of one command, read. What is wrong with them has been printed.
 var errUsage = errors.New("usage")
@@ -57,9 +48,10 @@ func run(ctx context.Context, words []string, errors io.Writer) error {
 	case "dra":
 		var o dra.Options
 		flags.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default: $NODE_NAME)")
-		flags.StringVar(&o.Socket, "socket", "/run/ration/ration.sock", socketText)
-		flags.StringVar(&o.Kubelet, "kubelet", "/var/lib/kubelet", kubeletText)
-		flags.StringVar(&o.GPUKind, "gpu-kind", "nvidia.com/gpu", kindText)
+		flags.StringVar(&o.Socket, "socket", "/run/ration/ration.sock", "rationd's Unix socket")
+		flags.StringVar(&o.Kubelet, "kubelet", "/var/lib/kubelet", "kubelet's folder")
+		flags.StringVar(&o.GPUKind, "gpu-kind", "nvidia.com/gpu",
+			"kind of the CDI devices that bring a real GPU's device files into a container, KIND=UUID; empty: something else does")
 		flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod does)")
 		if err := parse(flags, words); err != nil {
 			return err
@@ -69,16 +61,6 @@ func run(ctx context.Context, words []string, errors io.Writer) error {
 			return errUsage
 		}
 		return dra.Run(ctx, o)
-	case "device-plugin":
-		var o deviceplugin.Options
-		flags.StringVar(&o.Socket, "socket", "/run/ration/ration.sock", socketText)
-		flags.StringVar(&o.Kubelet, "kubelet", "/var/lib/kubelet", kubeletText)
-		flags.StringVar(&o.GPUKind, "gpu-kind", "nvidia.com/gpu", kindText)
-		flags.IntVar(&o.ChunkMiB, "chunk-mib", 256, "MiB of a chunk: a multiple of 2")
-		if err := parse(flags, words); err != nil {
-			return err
-		}
-		return deviceplugin.Run(ctx, o)
 	default:
 		fmt.Fprint(errors, usage)
 		return errUsage
