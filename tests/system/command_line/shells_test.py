@@ -42,12 +42,12 @@ class Shells(Case):
         self.tools = self.folder / "tools"
         self.tools.mkdir()
         self.typed = self.folder / "typed"
-        self.program("ration", f'[ "$1" = candidates ] && exec {BIN}/ration "$@"\nprintf "%s\\n" "$@" > {self.typed}.part && mv {self.typed}.part {self.typed}')
-        self.program("frobnicate", "")
+        self.add_tool("ration", f'[ "$1" = candidates ] && exec {BIN}/ration "$@"\nprintf "%s\\n" "$@" > {self.typed}.part && mv {self.typed}.part {self.typed}')
+        self.add_tool("frobnicate", "")
         (self.tools / "backup.toml").write_text("")
         self.environment.update(PATH=f"{self.tools}:/usr/bin:/bin", TERM="xterm", ZDOTDIR=str(self.tools), HISTFILE="/dev/null")
 
-    def program(self, name, text):
+    def add_tool(self, name, text):
         (self.tools / name).write_text("#!/bin/sh\n" + text + "\n")
         (self.tools / name).chmod(0o755)
 
