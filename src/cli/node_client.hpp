@@ -37,6 +37,8 @@ class NodeClient final : public NodeAccess {
 
   void interrupted_by(int descriptor) override { client_.interrupted_by(descriptor); }
   [[nodiscard]] const std::string& socket() const { return socket_; }
+  /// The daemon's (http::Client).
+  [[nodiscard]] std::optional<std::int32_t> daemon_pid() const noexcept { return client_.daemon_pid(); }
   /// By --socket or RATION_SOCKET; else it was found.
   [[nodiscard]] bool was_named() const { return was_named_; }
 

@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "base/command.hpp"
-#include "base/file_lock.hpp"
 #include "base/printable.hpp"
 #include "base/stable_hash.hpp"
 #include "base/utf8.hpp"
@@ -193,8 +192,10 @@ ledger::NewBook book_of(const Session& session, const Plan& plan, const RunOptio
   return book;
 }
 
-/// `engine`: of a container, whose grant is kept beside its book. A hook mounts the book itself, so it may be a mount.
-Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents, const std::string& engine) {
+/// `engine`: of a container, whose grant is kept beside its book. A hook mounts the book itself, so it may be a mount,
+/// which `daemon` has to see.
+Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook& contents, const std::string& engine,
+                              std::optional<std::int32_t> daemon) {
   ledger::remove_unfinished(store.folder());
   for (const auto& present : store.list()) {
     if (!present.live || present.contents.name != contents.name) continue;
@@ -203,7 +204,6 @@ Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook&
                 "Choose another --name, or leave it out.", 125);
   }
   const std::string path = store.path_of(contents.name, contents.run_number);
-  const auto daemon = contents.creator ? lock_holder(store.folder() + "/daemon.lock") : std::nullopt;
   const BookStatus status =
       engine.empty() ? Book::create(path.c_str(), contents) : ledger::create_granted(path, contents, daemon);
   if (status == BookStatus::kOk) return path;
@@ -242,7 +242,8 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
     else
       contents.tenant = std::move(*tenant);
   }
-  const auto book = make_book(store, contents, options.engine);
+  // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
+  const auto book = make_book(store, contents, options.engine, daemon ? daemon->daemon_pid() : std::nullopt);
   if (!book) return tl::unexpected(book.error());
   alone.reset();
   if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels);

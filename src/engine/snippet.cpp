@@ -210,6 +210,9 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
   if (found == texts().end())
     return fail("E1708", fmt::format("there is no text for {}.", kind), "ration snippet --help", 2);
   if (*found->kind.named != '\0' && facts.name.empty()) return missing(found->kind, found->kind.named);
+  if (*found->kind.named == '\0' && !facts.name.empty())
+    return fail("E1708", fmt::format("{} takes no name: '{}' is one word too many.", kind, printable(facts.name)),
+                "ration snippet --help", 2);
   if (!is_plain_name(facts.name) ||
       (std::strcmp(found->kind.named, "IMAGE") != 0 && facts.name.find('/') != std::string::npos))
     return fail("E1708", fmt::format("'{}' is not a valid {}.", printable(facts.name), found->kind.named),

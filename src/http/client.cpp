@@ -151,21 +151,19 @@ Error error_of(const Answer& answer) {
 Client::Client(std::string socket_path, std::chrono::milliseconds timeout, std::chrono::milliseconds silence)
     : path_(std::move(socket_path)), timeout_(timeout), silence_(silence) {}
 
-Error Client::silent(const std::string& why, int socket) const {
-  ucred who{};
-  socklen_t size = sizeof who;
-  const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0;
+Error Client::silent(const std::string& why) const {
   const std::string service = "of the service: systemctl status rationd    journalctl -u rationd";
-  return {
-      "E1508",
-      fmt::format("the daemon at {}{} did not answer: {}", path_, known ? fmt::format(" (pid {})", who.pid) : "", why),
-      known ? fmt::format("ps -o pid,stat,args -p {}   (T: it is stopped: kill -CONT {})    {}", who.pid, who.pid,
-                          service)
-            : "of ration serve: look at its terminal    " + service,
-      1};
+  return {"E1508",
+          fmt::format("the daemon at {}{} did not answer: {}", path_,
+                      daemon_pid_ ? fmt::format(" (pid {})", *daemon_pid_) : "", why),
+          daemon_pid_ ? fmt::format("ps -o pid,stat,args -p {}   (T: it is stopped: kill -CONT {})    {}", *daemon_pid_,
+                                    *daemon_pid_, service)
+                      : "of ration serve: look at its terminal    " + service,
+          1};
 }
 
-Result<FileDescriptor> Client::connected() const {
+Result<FileDescriptor> Client::connected() {
+  daemon_pid_.reset();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path_.empty() || path_.size() >= sizeof address.sun_path)
@@ -179,9 +177,14 @@ Result<FileDescriptor> Client::connected() const {
   int outcome = 0;
   do outcome = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   while (outcome != 0 && errno == EINTR);
-  if (outcome == 0) return socket;
+  if (outcome == 0) {
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0) daemon_pid_ = who.pid;
+    return socket;
+  }
   const int problem = errno;
-  if (problem == EAGAIN) return tl::unexpected(silent("too many others wait for it", -1));
+  if (problem == EAGAIN) return tl::unexpected(silent("too many others wait for it"));
   if (problem == EACCES || problem == EPERM)
     return fail("E1502", fmt::format("you may not speak to the daemon at {}", path_),
                 "ls -l " + path_ + "    Ask a member of group ration", 5);
@@ -239,9 +242,9 @@ Result<void> Client::converse(Exchange& exchange, std::string_view request) {
   exchange.socket = std::move(*socket);
   exchange.interruption = interruption_;
   if (!send_all(exchange.socket.get(), request, deadline, interruption_))
-    return tl::unexpected(silent("it does not take the request", exchange.socket.get()));
+    return tl::unexpected(silent("it does not take the request"));
   if (const std::string why = exchange.receive(deadline, timeout_, silence_); !why.empty())
-    return tl::unexpected(silent(why, exchange.socket.get()));
+    return tl::unexpected(silent(why));
   return {};
 }
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +48,9 @@ class Client {
   /// Whatever waits ends as E1508 once that descriptor is readable: for a thread that has to end now.
   void interrupted_by(int descriptor) { interruption_ = descriptor; }
 
+  /// Who was asked last, as this pid namespace numbers processes. Absent: nobody yet, or it cannot be seen from here.
+  [[nodiscard]] std::optional<std::int32_t> daemon_pid() const noexcept { return daemon_pid_; }
+
   /// Any status is an answer; E1517 and E1522 are one only after kPatience. E1501 (exit code 3): nobody is there; E1502
   /// (5): the socket may not be opened; E1508: the daemon did not answer in time, or nothing that can be understood.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
@@ -67,12 +72,12 @@ class Client {
   [[nodiscard]] Result<void> converse(Exchange& exchange, std::string_view request);
   [[nodiscard]] Result<Answer> request_once(std::string_view method, std::string_view path, std::string_view json,
                                             const ExtraHeaders& headers);
-  [[nodiscard]] Result<FileDescriptor> connected() const;
-  /// `socket`: connected to the daemon, or -1.
-  [[nodiscard]] Error silent(const std::string& why, int socket) const;
+  [[nodiscard]] Result<FileDescriptor> connected();
+  [[nodiscard]] Error silent(const std::string& why) const;
 
   std::string path_;
   std::chrono::milliseconds timeout_, silence_;
+  std::optional<std::int32_t> daemon_pid_;
   int interruption_ = -1;  // poll() passes over it
 };
 

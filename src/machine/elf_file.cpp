@@ -2,10 +2,10 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 
 namespace ration::machine {
 namespace {
@@ -58,13 +58,22 @@ std::optional<ElfFile> read_elf(const std::string& path) {
 
 bool has_text(const std::string& path, const std::string& text) {
   std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
   constexpr std::uintmax_t kMaxSize = std::uintmax_t{64} << 20;  // a C library has 2 MB
-  if (error || size > kMaxSize || !std::filesystem::is_regular_file(path, error)) return false;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMaxSize || error)
+    return false;
+  // No more than is needed: each start of a container reads a C library, whose names stand near its beginning.
+  constexpr std::size_t kBlock = std::size_t{64} << 10;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(size, '\0');  // in one piece: each start of a container reads it
-  file.read(bytes.data(), static_cast<std::streamsize>(size));
-  return std::string_view(bytes.data(), static_cast<std::size_t>(file.gcount())).find(text) != std::string_view::npos;
+  std::string bytes;
+  do {
+    bytes.erase(0, bytes.size() - std::min(bytes.size(), text.size()));  // a text may lie across two blocks
+    const std::size_t kept = bytes.size();
+    bytes.resize(kept + kBlock);
+    file.read(bytes.data() + kept, kBlock);
+    bytes.resize(kept + static_cast<std::size_t>(file.gcount()));
+    if (bytes.find(text) != std::string::npos) return true;
+  } while (file);
+  return false;
 }
 
 std::string why_not_preloadable(const std::string& path) {

@@ -48,6 +48,7 @@ Row read_row(const json& from) {
                               {"slice", &row.slice},
                               {"enforced_by", &row.enforced_by},
                               {"held_back_by", &row.held_back_by},
+                              {"book_altered", &row.book_altered},
                               {"last_denial", &row.last_denial},
                               {"device", &row.device}})
     *place = text_in(from, field);

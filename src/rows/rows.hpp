@@ -23,6 +23,7 @@ struct Process {
 struct Row {
   bool governed = false;
   std::string tenant, name, user, command, labels, state, slice, where, enforced_by, held_back_by, last_denial, device;
+  std::string book_altered;  ///< what was done to its book; empty: nothing
   std::optional<int> gpu;
   std::optional<Bytes> used, limit, configured_limit, guarantee, peak, context, pooled;
   std::optional<std::uint64_t> run, denials, idle_seconds, limit_changes;

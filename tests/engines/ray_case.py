@@ -32,6 +32,14 @@ class Machine:
                               capture_output=True, text=True, timeout=PATIENCE)
         return json.loads(done.stdout)
 
+    def typed(self, line, **variables):
+        """What a line of a page prints, typed on this machine beside the Python that runs the tests."""
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(["sh", "-c", line], env={**os.environ, **self.variables(), "PATH": path, **variables}, capture_output=True, text=True, timeout=PATIENCE)
+        if done.returncode != 0:
+            raise AssertionError(f"{line}: {done.stdout}{done.stderr}")
+        return done.stdout
+
     def workloads(self):
         """What `ration ps` shows of those that hold something."""
         return [row for row in self.told("ration", "ps", "-o", "json")["data"] if row.get("used_bytes")]

@@ -133,6 +133,9 @@ class OnRay(unittest.TestCase):
         rows = [row for machine in (HEAD, SECOND) for row in machine.told("ration", "ps", "-o", "json")["data"] if "Trainer" in row["workload"]]
         self.assertGreaterEqual(len(rows), 4)
         self.assertLessEqual({row["limit_bytes"] // GIB for row in rows}, {4, 8, 10, 20}, "a quarter or a half of either card")
+        for line in re.findall(r"^\$ (.+)$", page, re.M):
+            told = "".join(machine.typed(line, RAY_ADDRESS=cluster.address) for machine in (HEAD, SECOND))
+            self.assertIn("Trainer", told, line)
 
     def test_memory_as_a_resource(self):
         actor = self.start(at("head", gpu_memory_gib=1.5))

@@ -37,7 +37,9 @@ TEST(Snippet, InstancesShareWhatTheirContextsLeave) {
 
 TEST(Snippet, EveryKindIsFilledAndEndsWithItsCheck) {
   for (const SnippetKind& kind : snippet_kinds()) {
-    const auto text = snippet(kind.name, facts());
+    SnippetFacts filled = facts();
+    if (*kind.named == '\0') filled.name.clear();
+    const auto text = snippet(kind.name, filled);
     ASSERT_TRUE(text) << kind.name << ": " << text.error().what;
     EXPECT_EQ(text->find('{'), std::string::npos) << *text;
     EXPECT_NE(text->find("# check: "), std::string::npos) << *text;
@@ -74,6 +76,9 @@ TEST(Snippet, WhatIsMissingIsNamed) {
   lacking.name.clear();
   EXPECT_NE(snippet("docker", lacking).error().what.find("IMAGE"), std::string::npos);
   EXPECT_EQ(snippet("lxc", lacking).error().id, "E1708");
+  SnippetFacts named = facts();
+  named.name = "train";
+  EXPECT_EQ(snippet("jupyterhub", named).error().what, "jupyterhub takes no name: 'train' is one word too many.");
 }
 
 }  // namespace

@@ -89,6 +89,10 @@ TEST(ElfFile, ATextIsFoundWhereverItStands) {
   EXPECT_TRUE(has_text(path, std::string("\0b", 2)));
   EXPECT_FALSE(has_text(path, "marked"));
   EXPECT_FALSE(has_text(folder.file("nothing"), "mark"));
+  for (const std::size_t before : {65530, 65536, 131070}) {
+    std::ofstream(path, std::ios::trunc) << std::string(before, 'x') << "long mark" << std::string(70000, 'x');
+    EXPECT_TRUE(has_text(path, "long mark")) << before;
+  }
 }
 
 }  // namespace

@@ -65,6 +65,13 @@ TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
   EXPECT_TRUE(holds(lines.back(), "[q quit]"));
 }
 
+TEST_F(Frame, AnAlteredBookIsSeen) {
+  auto data = snapshot(nlohmann::json::array({row("nlp", "train", 1, 2)}));
+  data["workloads"][0]["book_altered"] = "its devices were changed";
+  View view = view_of(data);
+  EXPECT_TRUE(holds(draw(view, 80, 24, true).text(false), "ALTERED"));
+}
+
 TEST_F(Frame, UnknownIsNeverZero) {
   auto data = snapshot(nlohmann::json::array({row("nlp", "train", 1, 2)}));
   data["devices"][0]["used_bytes"] = nullptr;

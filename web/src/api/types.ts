@@ -100,6 +100,8 @@ export interface WorkloadRow {
   configured_limit_bytes?: number;
   /** Why less than the configured limit holds at this moment. */
   held_back_by?: string;
+  /** What was done to its book: it counts as if it held all that it may. */
+  book_altered?: string;
   guarantee_bytes?: number;
   peak_bytes?: number;
   context_bytes?: number;

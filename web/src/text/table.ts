@@ -77,6 +77,7 @@ export const table = {
   "state.resuming": ["resuming", "恢复中"],
   "state.ended": ["ended, held elsewhere", "已结束，内存被他处持有"],
   "state.ungoverned": ["ungoverned", "未受管"],
+  "state.bookAltered": ["book altered", "账面被改动"],
   "process.managed": ["managed", "受管"],
   "process.violator": ["over its book", "超出账面"],
   "process.unmanaged": ["not managed", "未受管"],

@@ -34,6 +34,7 @@ const idleWorthSaying = 300;
 
 export function StateBadge({ row }: { row: WorkloadRow }) {
   if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: daemonText(row.workload_na) } : {})}>{t("state.ungoverned")}</Badge>;
+  if (row.book_altered) return <Badge tone="bad" title={daemonText(row.book_altered)}>{t("state.bookAltered")}</Badge>;
   if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
   if (row.state === "suspended" || row.state === "resuming" || row.state === "ended") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
   if ((shareOf(row) ?? 0) >= 1) return <Badge tone="bad">{t("device.atLimit")}</Badge>;
@@ -47,7 +48,7 @@ export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
   const commands = rows.flatMap((row) => commandOf(row) ?? []);
   return [
     { id: "workload", head: t("column.workload"), header: true, value: (row) => (row.workload === null ? nameOf(row) : `${row.tenant ?? ""}/${row.workload}`), cell: (row) => <WorkloadName row={row} /> },
-    { id: "state", head: t("column.state"), value: (row) => (row.governed ? row.state : "ungoverned"), cell: (row) => <StateBadge row={row} />, from: "medium" },
+    { id: "state", head: t("column.state"), value: (row) => (!row.governed ? "ungoverned" : row.book_altered ? "altered" : row.state), cell: (row) => <StateBadge row={row} />, from: "medium" },
     { id: "gpu", head: "GPU", numeric: true, from: "medium", value: (row) => row.gpu, cell: (row) => row.gpu ?? <NotKnown reason={row.gpu_na} /> },
     { id: "used", head: t("column.used"), numeric: true, value: (row) => row.used_bytes, cell: (row) => <Amount bytes={row.used_bytes} na={row.used_bytes_na} /> },
     {
