@@ -1,9 +1,14 @@
 #include "node/api/metrics.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
+
+#include "base/clock.hpp"
+#include "base/labels.hpp"
+#include "base/strings.hpp"
 
 namespace ration::node {
 namespace {
@@ -91,6 +96,8 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        });
   each("ration_device_promised_bytes", "Guarantees of tenants and of running workloads.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
+  each("ration_device_available_bytes", "What somebody without a guarantee may take at this moment.",
+       [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
   each("ration_ungoverned_memory_bytes", "Memory of processes that were not started through ration.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.processes && view.untold == nullptr) out.sample(gpu, view.ungoverned.count());
@@ -182,6 +189,62 @@ void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& den
   }
 }
 
+/// Labels of a container of a pod, as the hook entered them (`container=NAMESPACE/POD/CONTAINER`); empty: it is none,
+/// or a user says so, who could name anybody's.
+std::string pod_labels(const AccountView& account) {
+  if (account.owner != 0 && account.owner != ::getuid()) return "";
+  const auto labels = parse_labels(account.labels);
+  const auto engine = labels.find("engine"), name = labels.find("container");
+  if (engine == labels.end() || engine->second != "kubernetes" || name == labels.end()) return "";
+  const auto parts = split(name->second, '/');
+  if (parts.size() != 3) return "";
+  return fmt::format(",{},{},{}", label("namespace", std::string(parts[0])), label("pod", std::string(parts[1])),
+                     label("container", std::string(parts[2])));
+}
+
+struct WorkloadSums {
+  Bytes used, limit, guarantee;
+  std::uint64_t idle_ns = UINT64_MAX;
+  bool waiting = false;
+};
+
+void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
+  std::map<std::string, std::string> pods;  // by tenant and workload: users may name theirs alike
+  std::map<std::pair<std::string, std::string>, WorkloadSums> on_gpus;  // and GPU
+  std::size_t left_out = 0;
+  for (const AccountView& account : snapshot.accounts) {
+    const std::string who = label("tenant", account.tenant) + "," + label("workload", account.workload);
+    if (pods.size() >= most && pods.count(who) == 0) {
+      ++left_out;
+      continue;
+    }
+    pods.emplace(who, pod_labels(account));
+    if (!account.gpu) continue;
+    WorkloadSums& sum = on_gpus[{who, gpu_label(*account.gpu)}];
+    sum.used += account.used;
+    sum.limit += account.limit;
+    sum.guarantee += account.guarantee;
+    sum.idle_ns = std::min(sum.idle_ns, account.idle_ns);
+    sum.waiting = sum.waiting || account.waiting;
+  }
+  out.family("ration_workload_info", "gauge", "Running workloads and the containers of pods that they are, always 1.");
+  for (const auto& [who, pod] : pods) out.sample(who + pod, 1);
+  const auto each = [&](const char* name, const char* help, const auto& value) {
+    out.family(name, "gauge", help);
+    for (const auto& [key, sum] : on_gpus) out.sample(key.first + "," + key.second, value(sum));
+  };
+  each("ration_workload_memory_bytes", "Memory charged to the workload.",
+       [](const WorkloadSums& sum) { return sum.used.count(); });
+  each("ration_workload_limit_bytes", "Limit in force.", [](const WorkloadSums& sum) { return sum.limit.count(); });
+  each("ration_workload_guarantee_bytes", "Guarantee.", [](const WorkloadSums& sum) { return sum.guarantee.count(); });
+  each("ration_workload_idle_seconds", "Since it last took or gave back memory.",
+       [](const WorkloadSums& sum) { return static_cast<double>(sum.idle_ns) / kSecond; });
+  each("ration_workload_waiting", "1: a request for memory of one of its processes waits.",
+       [](const WorkloadSums& sum) { return sum.waiting ? 1 : 0; });
+  out.family("ration_workloads_truncated", "gauge", "Accounts that have no sample because there are too many.");
+  out.sample("", left_out);
+}
+
 void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
   std::size_t shown = 0, all = 0;
   out.family("ration_process_memory_bytes", "gauge", "Memory of a governed process, by its book.");
@@ -207,10 +270,13 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
   devices(out, snapshot);
   tenants(out, snapshot);
+  workloads(out, snapshot, options.most_workloads);
   counters(out, counted);
   waits(out, options.queue_waits, counted.denied_after);
   out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
   out.sample("", options.queue_length);
+  out.family("ration_queue_bytes", "gauge", "Memory that the workloads wait for, by tenant.");
+  for (const auto& [tenant, bytes] : options.queue_bytes) out.sample(label("tenant", tenant), bytes.count());
   out.family("ration_stream_clients", "gauge", "Clients of the event stream.");
   out.sample("", options.stream_clients);
   if (options.processes) processes(out, snapshot, options.most_processes);

@@ -3,6 +3,7 @@
 // no sample.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "node/accounting/counters.hpp"
@@ -12,8 +13,10 @@ namespace ration::node {
 struct MetricsOptions {
   bool processes = false;             ///< a sample for each process, with its pid
   std::size_t most_processes = 1000;  ///< more are left out, and said to be
+  std::size_t most_workloads = 1000;  ///< as well
   std::size_t queue_length = 0, stream_clients = 0;
-  WaitHistogram queue_waits;  ///< of leases that were granted
+  std::map<std::string, Bytes> queue_bytes;  ///< that leases wait for, by tenant
+  WaitHistogram queue_waits;                 ///< of leases that were granted
 };
 
 [[nodiscard]] std::string metrics_text(const Snapshot& snapshot, const Counters& counters,

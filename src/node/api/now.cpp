@@ -34,6 +34,7 @@ void Api::install_now() {
     MetricsOptions options;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
     options.queue_length = host_.leases().waiting();
+    options.queue_bytes = host_.leases().waiting_bytes();
     options.stream_clients = stream_.subscribers();
     options.queue_waits = host_.leases().waits();
     return plain(metrics_text(*some ? **some : host_.engine().snapshot(), host_.recorder().counters(), options),

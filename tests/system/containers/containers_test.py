@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -649,6 +650,8 @@ class UnderKubernetesInterface(OfEngine, Case):
         self.assertEqual((row["workload"], row["limit_bytes"], row["used_bytes"]), ("research.train-0.main", 4 * GIB, GIB + 64 * MIB))
         labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
         self.assertEqual((labels["container"], labels["engine"], labels["image"]), ("research/train-0/main", "kubernetes", IMAGE))
+        self.assertIn('ration_workload_info{tenant="nlp",workload="research.train-0.main",namespace="research",pod="train-0",container="main"} 1\n',
+                      urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics").read().decode())
         os.kill(self.engine.state(container)["info"]["pid"], signal.SIGKILL)
         self.until(lambda: self.get("/api/v1/workloads") == [] and all(process["bytes"] == 0 for process in self.truth()["processes"]), "nothing is left")
 

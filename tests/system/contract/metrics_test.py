@@ -16,8 +16,36 @@ RULES = SHARE / "prometheus"
 PROMTOOL = next((path for path in (pathlib.Path("/usr/bin/promtool"), SOURCE / "build/prometheus/usr/bin/promtool") if path.exists()), None)
 # A minute of steady growth is needed: tests/unit/node has their clock.
 NEED_A_MINUTE = {"ration_device_time_to_full_seconds", "ration_time_to_limit_seconds"}
+DASHBOARDS = {path.name: json.loads(path.read_text()) for path in sorted((SHARE / "grafana").glob("*.json"))}
 PROMETHEUS_OWN = {"up"}
+# All nodes' /metrics, and what the page of all nodes says of them. All are of job ration.
+FLEET = {
+    'ration_device_available_bytes{instance="a",gpu="0"}': 30 * GIB, 'ration_device_available_bytes{instance="a",gpu="1"}': 19 * GIB, 'ration_device_available_bytes{instance="b",gpu="0"}': 20 * GIB,
+    'ration_queue_bytes{instance="b",tenant="nlp"}': 12 * GIB,
+    'ration_workload_memory_bytes{instance="a",tenant="nlp",workload="rests",gpu="0"}': 8 * GIB, 'ration_workload_idle_seconds{instance="a",tenant="nlp",workload="rests",gpu="0"}': 1801,
+    'ration_workload_memory_bytes{instance="a",tenant="nlp",workload="works",gpu="0"}': 9 * GIB, 'ration_workload_idle_seconds{instance="a",tenant="nlp",workload="works",gpu="0"}': 1799,
+    'ration_workload_memory_bytes{instance="b",tenant="nlp",workload="works",gpu="0"}': 7 * GIB, 'ration_workload_waiting{instance="b",tenant="nlp",workload="works",gpu="0"}': 1,
+    'ration_workload_waiting{instance="a",tenant="nlp",workload="works",gpu="0"}': 0,
+    'ration_workload_guarantee_bytes{instance="a",tenant="nlp",workload="works",gpu="0"}': 9 * GIB, 'ration_workload_guarantee_bytes{instance="b",tenant="nlp",workload="works",gpu="0"}': 10 * GIB,
+    'ration_workload_info{instance="a",tenant="nlp",workload="works",namespace="ml",pod="train-0",container="main"}': 1, 'ration_workload_info{instance="b",tenant="nlp",workload="works"}': 1,
+}
+ANSWERS = {
+    "GPUs with room for $size GiB": {"{}": 2},
+    "Who has room for $size GiB": {'ration_device_available_bytes{instance="a",gpu="0"}': 30 * GIB, 'ration_device_available_bytes{instance="b",gpu="0"}': 20 * GIB},
+    "Who waits in the queue": {'ration_queue_bytes{instance="b",tenant="nlp"}': 12 * GIB},
+    "Whose requests wait": {'ration_workload_memory_bytes{instance="b",tenant="nlp",workload="works",gpu="0"}': 7 * GIB},
+    "Held and idle": {"{}": 8 * GIB},
+    "Who holds idle memory": {'ration_workload_memory_bytes{instance="a",tenant="nlp",workload="rests",gpu="0"}': 8 * GIB},
+    "Who keeps memory and does not hold it": {'{instance="b",tenant="nlp",workload="works",gpu="0"}': 3 * GIB},
+    "Memory by namespace": {'{namespace="ml"}': 9 * GIB},
+}
 scene = None
+
+
+def without_variables(expression):
+    for name, value in {"__range": "6h", "size": "20", "idle": "30"}.items():
+        expression = re.sub(rf"\${name}\b", value, expression)
+    return expression
 
 
 def setUpModule():
@@ -68,6 +96,13 @@ class Metrics(unittest.TestCase):
         self.assertEqual(self.value("ration_tenant_headroom_bytes", tenant="nlp", gpu="0"), 3 * GIB - 64 * MIB)
         self.assertEqual(self.value("ration_ungoverned_memory_bytes", gpu="0"), GIB + 64 * MIB)
         self.assertEqual(self.value("ration_queue_length"), 1)
+        self.assertEqual(sum(value for (name, *_), value in self.samples.items() if name == "ration_queue_bytes"), 15 * GIB)
+        self.assertEqual(self.value("ration_workload_info", workload="train", tenant="nlp", namespace="research", pod="train-0", container="main"), 1)
+        self.assertEqual(self.value("ration_workload_info", workload="serve", tenant="vision"), 1)
+        self.assertEqual([self.value(f"ration_workload_{what}_bytes", workload="train", tenant="nlp", gpu="0") for what in ("memory", "limit", "guarantee")],
+                         [2 * GIB + 64 * MIB, 5 * GIB, GIB])
+        self.assertGreater(self.value("ration_workload_idle_seconds", workload="train", tenant="nlp", gpu="0"), 0)
+        self.assertEqual(self.value("ration_workload_waiting", workload="train", tenant="nlp", gpu="0"), 0)
         self.assertEqual(self.value("ration_denied_total", tenant="vision", gpu="0", reason="limit"), 2)
         self.assertEqual(self.value("ration_denied_bytes_total", tenant="vision", gpu="0"), 2 * GIB + 1000 * MIB)
         self.assertEqual(self.value("ration_guard_up", tenant="vision"), 2)
@@ -109,20 +144,18 @@ class Metrics(unittest.TestCase):
 
     # ------------------------------------------------------------------------------------------------ what asks for them
 
-    def dashboard(self):
-        return json.loads((SHARE / "grafana/ration.json").read_text())
-
     def asked(self):
         """Where it is asked, and the expression."""
         for path in sorted(RULES.glob("*.yml")):
             for expression in re.findall(r"^ +expr: (.*)$", path.read_text(), re.M):
                 yield path.name, expression
-        for panel in self.dashboard()["panels"]:
-            for target in panel.get("targets", []):
-                yield panel["title"], target["expr"]
-        for variable in self.dashboard()["templating"]["list"]:
-            if variable["type"] == "query":
-                yield variable["name"], variable["query"]["query"]
+        for dashboard in DASHBOARDS.values():
+            for panel in dashboard["panels"]:
+                for target in panel.get("targets", []):
+                    yield panel["title"], target["expr"]
+            for variable in dashboard["templating"]["list"]:
+                if variable["type"] == "query":
+                    yield variable["name"], variable["query"]["query"]
 
     def test_what_is_asked_for_is_there(self):
         recorded = set(re.findall(r"record: (\S+)", (RULES / "recording.yml").read_text()))
@@ -149,28 +182,45 @@ class Metrics(unittest.TestCase):
                     if label != "job":
                         self.assertIn((label, value), {pair for sample in self.samples if sample[0] == name for pair in sample[1:]}, f"{where}: {expression}")
 
-    def test_the_dashboard_is_one(self):
-        dashboard = self.dashboard()
-        panels = dashboard["panels"]
-        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
-        places = set()
-        for panel in panels:
-            place = panel["gridPos"]
-            self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
-            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
-            self.assertFalse(cells & places, f"{panel['title']} lies over another panel")
-            places |= cells
-        variables = {variable["name"] for variable in dashboard["templating"]["list"]}
-        used = set(re.findall(r"\$\{?(\w+)", json.dumps(panels)))
-        self.assertEqual(used - {"__range"}, variables)
+    def test_the_dashboards_are_some(self):
+        self.assertEqual(len({dashboard["uid"] for dashboard in DASHBOARDS.values()}), len(DASHBOARDS))
+        for name, dashboard in DASHBOARDS.items():
+            with self.subTest(name):
+                panels = dashboard["panels"]
+                self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+                places = set()
+                for panel in panels:
+                    place = panel["gridPos"]
+                    self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
+                    cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+                    self.assertFalse(cells & places, f"{panel['title']} lies over another panel")
+                    places |= cells
+                variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+                used = set(re.findall(r"\$\{?(\w+)", json.dumps([panels, dashboard["templating"]])))
+                self.assertEqual(used - {"__range", "__all"}, variables)
 
     def test_every_expression_of_the_dashboard_can_be_read(self):
-        rules = [{"record": f"panel:{number}", "expr": re.sub(r"\$__range", "6h", expression)} for number, (_, expression) in
+        rules = [{"record": f"panel:{number}", "expr": without_variables(expression)} for number, (_, expression) in
                  enumerate(each for each in self.asked() if not each[1].startswith("label_values"))]
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
             json.dump({"groups": [{"name": "panels", "rules": rules}]}, file)  # JSON is YAML
             file.flush()
             done = self.promtool("check", "rules", file.name)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_page_of_all_nodes_says_who_has_room_who_waits_and_who_holds_idle_memory(self):
+        def of_job(series):
+            return series.replace("{instance", '{job="ration",instance')
+
+        asked = {panel["title"]: panel["targets"][0]["expr"] for panel in DASHBOARDS["fleet.json"]["panels"]}
+        cases = {"rule_files": [str(path) for path in sorted(RULES.glob("*.yml"))], "evaluation_interval": "1m", "tests": [{
+            "interval": "1m", "input_series": [{"series": of_job(series), "values": f"{value}x5"} for series, value in FLEET.items()],
+            "promql_expr_test": [{"expr": without_variables(asked[title]), "eval_time": "2m", "exp_samples": [{"labels": of_job(labels), "value": value} for labels, value in answer.items()]}
+                                 for title, answer in ANSWERS.items()]}]}
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            json.dump(cases, file)
+            file.flush()
+            done = self.promtool("test", "rules", file.name)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_the_rules_are_rules(self):

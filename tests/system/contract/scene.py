@@ -53,7 +53,8 @@ class Scene:
         self.port = int(self.daemon.stdout.readline().split("http://127.0.0.1:")[1].split(" ")[0])
         self.once = next(line for line in self.daemon.stdout if "?token=" in line).split("?token=")[1].split(" ")[0]
         self.token = (self.folder / "state/token").read_text().strip()
-        self.holding("train", "2GiB", "--limit", "4GiB", "--guarantee", "1GiB", "--tenant", "nlp", "--label", "team=language")
+        self.holding("train", "2GiB", "--limit", "4GiB", "--guarantee", "1GiB", "--tenant", "nlp", "--label", "team=language",
+                     "--label", "engine=kubernetes", "--label", "container=research/train-0/main")  # as the hook of a pod's container says
         self.holding("serve", "1GiB", "--limit", "2GiB", "--tenant", "vision", "--gpu", "1")
         # Refused at once, and refused after a wait.
         self.ration("run", NODE, "--gpu", "0", "--name", "greedy", "--limit", "1GiB", "--tenant", "vision", "--", BIN / "ration-workload", "hold", "2GiB")

@@ -104,7 +104,7 @@ class Package(unittest.TestCase):
         self.assertLessEqual(int(size, 16), 256)
 
     def test_what_other_programs_read_is_there(self):
-        for name in ("openapi.json", "grafana/ration.json", "prometheus/alerts.yml", "prometheus/recording.yml", "schema/snapshot.json"):
+        for name in ("openapi.json", "grafana/ration.json", "grafana/fleet.json", "prometheus/alerts.yml", "prometheus/recording.yml", "schema/snapshot.json"):
             self.assertTrue((self.root / "share/ration" / name).stat().st_size > 500, name)
         self.assertNotIn('"schema/', (self.root / "share/ration/openapi.json").read_text(), "it stands by itself")
 

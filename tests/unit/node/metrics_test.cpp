@@ -1,7 +1,9 @@
 #include "node/api/metrics.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "base/clock.hpp"
 #include "node/state/forecast.hpp"
 
 namespace ration::node {
@@ -62,6 +64,67 @@ TEST(Metrics, FunctionsThatNoTableListsAreCountedOnceAWorkloadOnHoweverManyDevic
   }
   const std::string text = metrics_text(now, {}, {});
   EXPECT_NE(text.find("\nration_unlisted_functions{tenant=\"nlp\"} 6\n"), std::string::npos) << text;
+}
+
+AccountView container(std::uint32_t owner, const char* labels) {
+  AccountView account;
+  account.workload = "main";
+  account.tenant = "nlp";
+  account.gpu = 0;
+  account.owner = owner;
+  account.labels = labels;
+  return account;
+}
+
+TEST(Metrics, AContainerOfAPodIsNamedByItsNamespacePodAndName) {
+  Snapshot now;
+  now.accounts = {container(0, "engine=kubernetes,container=ml/train-0/main")};
+  EXPECT_NE(metrics_text(now, {}, {})
+                .find("\nration_workload_info{tenant=\"nlp\",workload=\"main\",namespace=\"ml\","
+                      "pod=\"train-0\",container=\"main\"} 1\n"),
+            std::string::npos);
+}
+
+TEST(Metrics, WhatIsNoContainerOfAPodHasNoneOfTheirLabels) {
+  for (const auto& [owner, labels] : std::initializer_list<std::pair<std::uint32_t, const char*>>{
+           {0, "engine=docker,container=ml/train-0/main"},
+           {0, "engine=kubernetes,container=web"},
+           {0, "engine=kubernetes"},
+           {::getuid() + 1, "engine=kubernetes,container=ml/train-0/main"}}) {  // a user says so
+    Snapshot now;
+    now.accounts = {container(owner, labels)};
+    EXPECT_NE(metrics_text(now, {}, {}).find("\nration_workload_info{tenant=\"nlp\",workload=\"main\"} 1\n"),
+              std::string::npos)
+        << labels;
+  }
+}
+
+TEST(Metrics, WorkloadsOfOneNameAndTenantAreOneSample) {
+  Snapshot now;
+  now.accounts = {container(1, ""), container(2, "")};
+  now.accounts[0].used = 1_GiB;
+  now.accounts[0].idle_ns = 9 * kSecond;
+  now.accounts[1].used = 2_GiB;
+  now.accounts[1].idle_ns = 1500 * kMillisecond;
+  now.accounts[1].waiting = true;
+  const std::string text = metrics_text(now, {}, {});
+  for (const char* line : {"memory_bytes{tenant=\"nlp\",workload=\"main\",gpu=\"0\"} 3221225472\n",
+                           "idle_seconds{tenant=\"nlp\",workload=\"main\",gpu=\"0\"} 1.5\n",
+                           "waiting{tenant=\"nlp\",workload=\"main\",gpu=\"0\"} 1\n"})
+    EXPECT_NE(text.find(std::string("\nration_workload_") + line), std::string::npos) << line << text;
+}
+
+TEST(Metrics, WorkloadsBeyondTheMostAreCountedInstead) {
+  Snapshot now;
+  MetricsOptions options;
+  options.most_workloads = 2;
+  for (const char* name : {"one", "one", "two", "three"}) {
+    now.accounts.push_back(container(0, ""));
+    now.accounts.back().workload = name;
+  }
+  const std::string text = metrics_text(now, {}, options);
+  EXPECT_EQ(text.find("workload=\"three\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\nration_workloads_truncated 1\n"), std::string::npos) << text;
 }
 
 TEST(Metrics, WhatIsNotKnownHasNoSample) {
