@@ -4,11 +4,15 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
 
 from scene import Scene  # first: it says where the next is
-from node_client import GIB, MIB, SOURCE, until  # isort: skip
+from node_client import GIB, MIB, SOURCE, free_ports, own_folder, until  # isort: skip
 
 SHARE = SOURCE / "share/ration"
 RULES = SHARE / "prometheus"
@@ -18,6 +22,23 @@ PROMTOOL = next((path for path in (pathlib.Path("/usr/bin/promtool"), SOURCE / "
 NEED_A_MINUTE = {"ration_device_time_to_full_seconds", "ration_time_to_limit_seconds"}
 DASHBOARDS = {path.name: json.loads(path.read_text()) for path in sorted((SHARE / "grafana").glob("*.json"))}
 PROMETHEUS_OWN = {"up"}
+MONITORING = SHARE / "kubernetes/monitoring"
+# What Prometheus knows of a pod of ration-kubernetes, and what the Prometheus Operator makes of it ahead of a PodMonitor's own relabelings.
+POD_OF_RATION = """
+  static_configs:
+  - targets: ["192.0.2.7:9"]
+    labels:
+      __meta_kubernetes_namespace: ration-system
+      __meta_kubernetes_pod_name: ration-kubernetes-x7f2q
+      __meta_kubernetes_pod_container_name: dra
+      __meta_kubernetes_pod_host_ip: 127.0.0.1
+      __meta_kubernetes_pod_node_name: gpu-node
+  relabel_configs:
+  - {source_labels: [__meta_kubernetes_namespace], target_label: namespace}
+  - {source_labels: [__meta_kubernetes_pod_container_name], target_label: container}
+  - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
+  - {target_label: job, replacement: ration-system/ration}
+"""
 # All nodes' /metrics, and what the page of all nodes says of them. All are of job ration.
 FLEET = {
     'ration_device_available_bytes{instance="a",gpu="0"}': 30 * GIB, 'ration_device_available_bytes{instance="a",gpu="1"}': 19 * GIB, 'ration_device_available_bytes{instance="b",gpu="0"}': 20 * GIB,
@@ -222,6 +243,40 @@ class Metrics(unittest.TestCase):
             file.flush()
             done = self.promtool("test", "rules", file.name)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_rules_for_kubernetes_are_the_same(self):
+        made = subprocess.run([sys.executable, RULES / "to_kubernetes.py"], capture_output=True, text=True, check=True)
+        self.assertEqual((MONITORING / "rules.yaml").read_text(), made.stdout, "python3 share/ration/prometheus/to_kubernetes.py > share/ration/kubernetes/monitoring/rules.yaml")
+
+    def test_a_prometheus_that_the_pod_monitor_configures_knows_nodes_and_pods(self):
+        if PROMTOOL is None or not PROMTOOL.with_name("prometheus").exists():
+            self.skipTest("prometheus is not there (./dev test fetches Debian's package)")
+        monitor = (MONITORING / "monitor.yaml").read_text()
+        self.assertIn("path: /metrics", monitor)
+        relabelings = monitor.split("relabelings:\n")[1].replace("sourceLabels", "source_labels").replace("targetLabel", "target_label")
+        self.assertIn(":7077", relabelings)
+        folder, (port,) = own_folder(self), free_ports(1)
+        (folder / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}/*.yml]\nscrape_configs:\n- job_name: podMonitor/ration-system/ration/0"
+            f"{POD_OF_RATION}{relabelings.replace(':7077', f':{scene.port}').replace('    - ', '  - ')}")
+        log = open(folder / "log", "w")
+        self.addCleanup(log.close)
+        server = subprocess.Popen([PROMTOOL.with_name("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
+                                  stdout=log, stderr=log)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+
+        def labels(query):
+            try:
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query=" + urllib.parse.quote(query))
+            except urllib.error.URLError:  # it has not started yet
+                self.assertIsNone(server.poll(), (folder / "log").read_text())
+                return []
+            return [row["metric"] for row in json.load(answer)["data"]["result"]]
+
+        pod = {"job": "ration", "instance": "gpu-node", "gpu": "0", "namespace": "research", "pod": "train-0"}
+        until(lambda: labels("ration:pod_memory_bytes:sum") == [dict(pod, __name__="ration:pod_memory_bytes:sum")], "the pod's memory is recorded")
+        self.assertEqual(labels("ration_queue_length"), [{"__name__": "ration_queue_length", "job": "ration", "instance": "gpu-node"}])
 
     def test_the_rules_are_rules(self):
         done = self.promtool("check", "rules", *sorted(RULES.glob("*.yml")))
