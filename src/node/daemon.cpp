@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "config/printer.hpp"
+#include "config/values.hpp"
 #include "node/state/promises.hpp"
 #include "node/state/residency.hpp"
 #include "policy/configured_promises.hpp"
@@ -53,7 +54,10 @@ std::string Daemon::greeting(bool with_link) {
   std::string text = fmt::format("ration {}: {} ({}) · socket {}", RATION_VERSION, counted(now.devices.size(), "GPU"),
                                  now.driver_version.empty() ? "no driver" : now.driver_version, places.socket_path);
   const bool has_dashboard = !api_.dashboard_address().empty();
-  if (has_dashboard) text += fmt::format(" · {} (this machine only)", api_.dashboard_address());
+  const auto listens = config::parse_listen(places.tcp_address);
+  if (has_dashboard)
+    text +=
+        fmt::format(" · {}{}", api_.dashboard_address(), listens && listens->loopback ? " (this machine only)" : "");
   std::size_t set = 0;
   for (const config::Row& row : engine_.configuration().rows) set += row.origin.is_default() ? 0 : 1;
   text += fmt::format("\n /metrics on · configuration: {} set, {} default · history {}", set,

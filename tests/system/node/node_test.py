@@ -732,6 +732,18 @@ class Starting(Case):
     def test_an_open_address_needs_a_token(self):
         self.refused("E1505", "--state", self.folder / "other", "--socket", self.folder / "other.sock", "--listen", "0.0.0.0:0")
 
+    def test_an_address_that_others_reach_is_not_said_to_be_this_machines_only(self):
+        self.stop()
+        (self.folder / "token").write_text("of-this-test-and-of-nobody-else")
+        (self.folder / "token").chmod(0o600)
+        (self.folder / "ration.toml").write_text(f'[daemon]\ntoken_file = "{self.folder}/token"\n')
+        for address, alone in (("0.0.0.0:0", False), ("127.0.0.1:0", True)):
+            daemon = subprocess.Popen([self.program, *self.node.split(), "--state", self.folder / "state", "--listen", address], env=self.environment, stdout=subprocess.PIPE, text=True)
+            told = daemon.stdout.readline()
+            daemon.terminate()
+            daemon.communicate()
+            self.assertEqual(("http://" in told, "this machine only" in told), (True, alone), told)
+
     def start_under_systemd(self):
         """Its standard output is the journal's socket. Returns what it wrote there."""
         self.stop()
