@@ -93,7 +93,7 @@ def write(pods, file=sys.stdout):
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(COLUMNS)
     for pod in pods:
-        rows.writerow([pod.name, f"{pod.start:g}", f"{pod.end:g}", pod.peak, pod.peak, "", " ".join(f"{after:g}:{size}" for after, size in pod.use)])
+        rows.writerow([pod.name, f"{pod.start:.15g}", f"{pod.end:.15g}", pod.peak, pod.peak, "", " ".join(f"{after:.15g}:{size}" for after, size in pod.use)])
 
 
 def shape_of(history, steps=24):
