@@ -5,10 +5,15 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
-SHARE = pathlib.Path(os.environ["SOURCE"]) / "share/ration"
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+SHARE = SOURCE / "share/ration"
 KUBECTL = shutil.which("kubectl")
+CHART = SHARE / "kubernetes"
+HELM = shutil.which("helm") or shutil.which("helm", path=SOURCE / "build/helm")
+IMAGE = "registry.test/ration-kubernetes"
 
 
 def kinds(text):
@@ -36,6 +41,67 @@ class Kustomized(unittest.TestCase):
         self.assertEqual(kinds(built), ["ConfigMap"])
         self.assertIn('grafana_dashboard: "1"', built)
         self.assertEqual(set(re.findall(r"^  (\w+\.json): \|", built, re.M)), {path.name for path in (SHARE / "grafana").glob("*.json")})
+
+
+@unittest.skipIf(HELM is None, "helm is not there (./dev test makes it where there is Go)")
+class Chart(unittest.TestCase):
+    """The chart is the folder of the manifests: what it makes of them."""
+
+    def helm(self, *words):
+        return subprocess.run([HELM, *map(str, words)], capture_output=True, text=True)
+
+    def made(self, *settings):
+        done = self.helm("template", "ration", CHART, "--kube-version", "1.36.0", "--set", f"image.repository={IMAGE}", *settings)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def objects(self, text):
+        return {(re.search(r"^kind: (\w+)$", each, re.M)[1], re.search(r"^metadata:\n(?:  .*\n)*?  name: (\S+)$", each, re.M)[1]): each for each in re.split(r"^---$", text, flags=re.M) if "kind: " in each}
+
+    def test_helm_finds_nothing_wrong(self):
+        done = self.helm("lint", "--strict", CHART, "--set", f"image.repository={IMAGE}", "--set", "monitoring.enabled=true")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_its_version_is_rations(self):
+        said = dict(re.findall(r"^(version|appVersion): (\S+)$", (CHART / "Chart.yaml").read_text(), re.M))
+        self.assertEqual(set(said.values()), {(SOURCE / "VERSION").read_text().strip()})
+
+    @unittest.skipIf(KUBECTL is None, "kubectl is not there")
+    def test_it_installs_what_kubectl_does(self):
+        """Both in the one form in which kustomize prints objects."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            (place / "chart").mkdir()
+            (place / "chart/all.yaml").write_text(self.made("--set", "monitoring.enabled=true"))
+            (place / "chart/kustomization.yaml").write_text("resources: [all.yaml]\nsortOptions: {order: legacy}\n")
+            shutil.copytree(CHART, place / "kubernetes")
+            version = (SOURCE / "VERSION").read_text().strip()
+            (place / "kustomization.yaml").write_text(f"resources: [kubernetes, kubernetes/monitoring]\nsortOptions: {{order: legacy}}\n"
+                                                      f"images: [{{name: ration-kubernetes, newName: {IMAGE}, newTag: {version}}}]\n")
+            by_chart, by_kubectl = (subprocess.run([KUBECTL, "kustomize", each], capture_output=True, text=True, check=True).stdout for each in (place / "chart", place))
+        self.assertEqual(by_chart, by_kubectl)
+
+    def test_values_reach_what_they_are_about(self):
+        plain = self.objects(self.made())
+        node, account, sizes = ("DaemonSet", "ration-kubernetes"), ("ServiceAccount", "ration"), ("ConfigMap", "claim-sizes")
+        for value, where, expected in (("image.tag=v7", node, f"image: {IMAGE}:v7\n"), ("imagePullPolicy=Never", node, "imagePullPolicy: Never\n"), ("imagePullSecrets[0].name=key", node, "- name: key\n"),
+                                       ("nodeSelector.pool=gpu", node, "nodeSelector:\n        pool: gpu\n"), ("tolerations[0].key=gpu", node, "tolerations:\n      - key: gpu\n"),
+                                       ("priorityClassName=low", node, "priorityClassName: low\n"), ("resources.limits.memory=1Gi", node, "limits:\n            memory: 1Gi\n"),
+                                       ("gpuKind=nvidia.com/gpu", node, "- dra\n        - --gpu-kind\n        - nvidia.com/gpu\n"), ("serviceAccount.annotations.team=ml", account, "annotations:\n    team: ml\n"),
+                                       ("claimSizes.largest=80Gi", sizes, "largest: 80Gi\n  smallest: 512Mi\n")):
+            with self.subTest(value):
+                made = self.objects(self.made("--set", value))
+                self.assertIn(expected, made[where])
+                self.assertNotIn(expected, plain[where])
+                self.assertEqual({name for name in made if made[name] != plain[name]}, {where})
+        watched = self.objects(self.made("--set", "monitoring.enabled=true", "--set", "monitoring.labels.release=prometheus"))
+        self.assertEqual(set(watched) - set(plain), {("PodMonitor", "ration"), ("PrometheusRule", "ration")})
+        for name in set(watched) - set(plain):
+            self.assertIn("labels:\n    release: prometheus\n", watched[name])
+
+    def test_what_is_missing_or_unknown_is_named(self):
+        self.assertIn("--set image.repository=REGISTRY/ration-kubernetes", self.helm("template", "ration", CHART, "--kube-version", "1.36.0").stderr)
+        self.assertIn("nodeselector", self.helm("template", "ration", CHART, "--kube-version", "1.36.0", "--set", f"image.repository={IMAGE}", "--set", "nodeselector.pool=gpu").stderr)
 
 
 if __name__ == "__main__":
