@@ -23,7 +23,7 @@ NEED_A_MINUTE = {"ration_device_time_to_full_seconds", "ration_time_to_limit_sec
 DASHBOARDS = {path.name: json.loads(path.read_text()) for path in sorted((SHARE / "grafana").glob("*.json"))}
 PROMETHEUS_OWN = {"up"}
 MONITORING = SHARE / "kubernetes/monitoring"
-# What Prometheus knows of a pod of ration-kubernetes, and what the Prometheus Operator makes of it ahead of a PodMonitor's own relabelings.
+# What Prometheus knows of pods of ration-kubernetes, and what the Prometheus Operator makes of it ahead of a PodMonitor's own relabelings.
 POD_OF_RATION = """
   static_configs:
   - targets: ["192.0.2.7:9"]
@@ -33,6 +33,8 @@ POD_OF_RATION = """
       __meta_kubernetes_pod_container_name: dra
       __meta_kubernetes_pod_host_ip: 127.0.0.1
       __meta_kubernetes_pod_node_name: gpu-node
+  - targets: ["192.0.2.8:9"]
+    labels: {__meta_kubernetes_pod_host_ip: "2001:db8::7", __meta_kubernetes_pod_node_name: other-node}
   relabel_configs:
   - {source_labels: [__meta_kubernetes_namespace], target_label: namespace}
   - {source_labels: [__meta_kubernetes_pod_container_name], target_label: container}
@@ -266,17 +268,21 @@ class Metrics(unittest.TestCase):
         self.addCleanup(server.wait)
         self.addCleanup(server.terminate)
 
+        def told(path):
+            return json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}"))["data"]
+
         def labels(query):
             try:
-                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query=" + urllib.parse.quote(query))
+                return [row["metric"] for row in told("query?query=" + urllib.parse.quote(query))["result"]]
             except urllib.error.URLError:  # it has not started yet
                 self.assertIsNone(server.poll(), (folder / "log").read_text())
                 return []
-            return [row["metric"] for row in json.load(answer)["data"]["result"]]
 
         pod = {"job": "ration", "instance": "gpu-node", "gpu": "0", "namespace": "research", "pod": "train-0"}
         until(lambda: labels("ration:pod_memory_bytes:sum") == [dict(pod, __name__="ration:pod_memory_bytes:sum")], "the pod's memory is recorded")
         self.assertEqual(labels("ration_queue_length"), [{"__name__": "ration_queue_length", "job": "ration", "instance": "gpu-node"}])
+        self.assertEqual({target["labels"]["instance"]: target["scrapeUrl"] for target in told("targets")["activeTargets"]},
+                         {"gpu-node": f"http://127.0.0.1:{scene.port}/metrics", "other-node": f"http://[2001:db8::7]:{scene.port}/metrics"})
 
     def test_the_rules_are_rules(self):
         done = self.promtool("check", "rules", *sorted(RULES.glob("*.yml")))
