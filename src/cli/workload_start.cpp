@@ -243,7 +243,8 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
       contents.tenant = std::move(*tenant);
   }
   // The daemon's pid comes from its socket: the kernel takes ten milliseconds to read /proc/locks.
-  const auto book = make_book(store, contents, options.engine, daemon ? daemon->daemon_pid() : std::nullopt);
+  const bool by_hook = creator && daemon;
+  const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
   if (!book) return tl::unexpected(book.error());
   alone.reset();
   if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels);
