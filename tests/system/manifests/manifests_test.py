@@ -10,7 +10,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["SOURCE"])
 SHARE = SOURCE / "share/ration"
-KUBECTL = shutil.which("kubectl")
+KUBECTL = shutil.which("kubectl") or shutil.which("kubectl", path=SOURCE / "build/kubernetes/cluster")
 CHART = SHARE / "kubernetes"
 HELM = shutil.which("helm") or shutil.which("helm", path=SOURCE / "build/helm")
 IMAGE = "registry.test/ration-kubernetes"
@@ -20,7 +20,7 @@ def kinds(text):
     return sorted(re.findall(r"^kind: (\w+)$", text, re.M))
 
 
-@unittest.skipIf(KUBECTL is None, "kubectl is not there")
+@unittest.skipIf(KUBECTL is None, "kubectl is not there (./dev test kubernetes makes it)")
 class Kustomized(unittest.TestCase):
     def built(self, folder):
         done = subprocess.run([KUBECTL, "kustomize", SHARE / folder], capture_output=True, text=True)
@@ -43,7 +43,7 @@ class Kustomized(unittest.TestCase):
         self.assertEqual(set(re.findall(r"^  (\w+\.json): \|", built, re.M)), {path.name for path in (SHARE / "grafana").glob("*.json")})
 
 
-@unittest.skipIf(HELM is None, "helm is not there (./dev test makes it where there is Go)")
+@unittest.skipIf(HELM is None, "helm is not there (./dev test kubernetes makes it)")
 class Chart(unittest.TestCase):
     """The chart is the folder of the manifests: what it makes of them."""
 
