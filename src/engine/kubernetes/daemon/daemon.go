@@ -45,7 +45,7 @@ type Node struct {
 // Claim is what somebody was promised by Kubernetes, as rationd takes it.
 type Claim struct {
 	Name    string            `json:"name"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`  // for rules of rationd's configuration; not kept
 	Tenant  string            `json:"tenant,omitempty"`  // empty: rationd's configuration assigns one
 	OnDeny  string            `json:"on_deny,omitempty"` // fail, wait, wait:30s; empty: rationd's default
 	Devices []ClaimDevice     `json:"devices"`           // each GPU once
@@ -60,10 +60,9 @@ type ClaimDevice struct {
 
 // Granted is a claim that rationd has written down.
 type Granted struct {
-	ID      string            `json:"id"`
-	Name    string            `json:"name"`
-	Labels  map[string]string `json:"labels"`
-	Tenant  string            `json:"tenant"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Tenant  string `json:"tenant"`
 	Devices []struct {
 		ClaimDevice
 		Index int `json:"gpu"`

@@ -52,7 +52,7 @@ func (d *driver) prepare(ctx context.Context, resourceClaim *resourceapi.Resourc
 	if err != nil {
 		return nil, err
 	}
-	translated, err := claim.Translate(resourceClaim, d.node, known.find)
+	translated, err := claim.Translate(resourceClaim, d.node, known.Find)
 	if err != nil {
 		if errors.Is(err, claim.ErrNotCounted) && allocatedSince(resourceClaim, d.offer.since()) {
 			d.offer.withdraw("claims are allocated without a count of memory: the scheduler runs without the feature gate DRAConsumableCapacity", d.times.retry)
@@ -66,23 +66,23 @@ func (d *driver) prepare(ctx context.Context, resourceClaim *resourceapi.Resourc
 		}
 	}
 	d.note(ctx, resourceClaim, translated, granted)
-	return answer(translated, granted, d.kindOf(known.node)), nil
+	return answer(translated, granted, known.KindOf(d.gpuKind)), nil
 }
 
 // known is what the claim's GPUs are: by the latest look, and by another one where that has not seen them all.
-func (d *driver) known(ctx context.Context, resourceClaim *resourceapi.ResourceClaim) (view, error) {
-	view := d.offer.latest()
+func (d *driver) known(ctx context.Context, resourceClaim *resourceapi.ResourceClaim) (inventory.Told, error) {
+	told, _ := d.offer.sight.Latest()
 	for _, result := range resourceClaim.Status.Allocation.Devices.Results {
-		if _, found := view.find(result.Device); result.Driver == inventory.Driver && !found {
+		if _, found := told.Find(result.Device); result.Driver == inventory.Driver && !found {
 			node, err := d.daemon.Node(ctx)
 			if err != nil {
-				return view, err
+				return told, err
 			}
-			view.node = node
+			told.Node = node
 			break
 		}
 	}
-	return view, nil
+	return told, nil
 }
 
 // put asks rationd. What it rejects as other words of the same claim is looked at: pods that share a claim come and go, and are named in its labels.
@@ -94,14 +94,6 @@ func (d *driver) put(ctx context.Context, translated claim.Translated) (daemon.G
 		}
 	}
 	return granted, err
-}
-
-// kindOf is the kind of the CDI devices that bring device files; simulated GPUs have none.
-func (d *driver) kindOf(node daemon.Node) string {
-	if node.Simulated {
-		return ""
-	}
-	return d.gpuKind
 }
 
 // answer is what kubelet tells the container runtime. A container must come under the claim once, however many of its requests it uses: engines run the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,19 +24,6 @@ import (
 	"ration.sh/kubernetes/inventory"
 )
 
-// view is the node as rationd last told it.
-type view struct{ node daemon.Node }
-
-// find knows a GPU by its name in the cluster.
-func (v view) find(name string) (daemon.Device, bool) {
-	for _, device := range v.node.Devices {
-		if inventory.DeviceName(device.UUID) == name {
-			return device, true
-		}
-	}
-	return daemon.Device{}, false
-}
-
 // offer decides what of the node is published. Nothing is, until rationd has told its GPUs and the API server has said that it counts memory: a slice that
 // loses its counts on the way would be GPUs that belong to one claim alone.
 type offer struct {
@@ -45,15 +31,12 @@ type offer struct {
 	times  times
 	client kubernetes.Interface
 	report *reporter
+	sight  *inventory.Sight
 
 	mutex     sync.Mutex
-	view      view
-	seen      map[string]daemon.Device // by UUID: every GPU that rationd has told since the driver started
-	told      time.Time                // when rationd last answered
-	claimed   map[string]int64         // by UUID: guarantees of the cluster's claims
-	noTaints  bool                     // the API server drops taints: GPUs in trouble are left out instead
-	reason    string                   // why nothing is offered; empty: all is
-	asked     bool                     // the API server has said that it counts memory
+	noTaints  bool   // the API server drops taints: GPUs in trouble are left out instead
+	reason    string // why nothing is offered; empty: all is
+	asked     bool   // the API server has said that it counts memory
 	nextProbe time.Time
 	published []resourceapi.Device
 	first     time.Time     // when the first slice was published
@@ -62,13 +45,7 @@ type offer struct {
 }
 
 func newOffer(node string, t times, client kubernetes.Interface) *offer {
-	return &offer{node: node, times: t, client: client, seen: map[string]daemon.Device{}, news: make(chan struct{}), kick: make(chan struct{}, 1)}
-}
-
-func (o *offer) latest() view {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.view
+	return &offer{node: node, times: t, client: client, sight: inventory.NewSight(t.absent), news: make(chan struct{}), kick: make(chan struct{}, 1)}
 }
 
 // since is when GPUs were first offered; the future where they never were.
@@ -176,19 +153,6 @@ func (o *offer) ask(ctx context.Context) error {
 	return nil
 }
 
-// update takes what rationd told, or that it told nothing.
-func (o *offer) update(node daemon.Node, claimed map[string]int64, err error) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	if err != nil {
-		return
-	}
-	o.view, o.claimed, o.told = view{node}, claimed, time.Now()
-	for _, device := range node.Devices {
-		o.seen[device.UUID] = device
-	}
-}
-
 // wanted is what should be published; false: nothing is known yet, and what an earlier driver published stays.
 func (o *offer) wanted() ([]resourceapi.Device, bool) {
 	o.mutex.Lock()
@@ -196,47 +160,33 @@ func (o *offer) wanted() ([]resourceapi.Device, bool) {
 	if o.reason != "" {
 		return nil, true
 	}
-	if o.told.IsZero() || !o.asked {
+	told, at := o.sight.Latest()
+	if at.IsZero() || !o.asked {
 		return nil, false
 	}
+	claimed := told.Guarantees(ofCluster)
 	var devices []resourceapi.Device
-	for _, uuid := range slices.Sorted(maps.Keys(o.seen)) {
-		device := o.seen[uuid]
-		trouble := o.trouble(device)
+	for _, device := range o.sight.Seen() {
+		trouble := o.sight.Trouble(device)
 		if trouble != nil && o.noTaints {
 			continue
 		}
-		if offered, ok := inventory.Offer(device, o.view.node, o.claimed[uuid], trouble); ok {
+		if offered, ok := inventory.Offer(device, told.Node, claimed[device.UUID], trouble); ok {
 			devices = append(devices, offered)
 		}
 	}
-	slices.SortStableFunc(devices, func(a, b resourceapi.Device) int {
-		return int(*a.Attributes["index"].IntValue - *b.Attributes["index"].IntValue)
-	})
 	return devices, true
-}
-
-// trouble is why claims should keep away from a GPU. The mutex is held.
-func (o *offer) trouble(device daemon.Device) *inventory.Trouble {
-	if time.Since(o.told) > o.times.absent {
-		return &inventory.Trouble{Key: inventory.TaintAbsent, Value: "rationd-does-not-answer"}
-	}
-	if _, found := o.view.find(inventory.DeviceName(device.UUID)); !found {
-		return &inventory.Trouble{Key: inventory.TaintAbsent, Value: "the-GPU-is-gone"}
-	}
-	return inventory.TroubleOf(device)
 }
 
 // health is what kubelet is told of each GPU that was ever offered.
 func (o *offer) health() kubeletplugin.DeviceHealthReport {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
+	_, at := o.sight.Latest()
 	var report kubeletplugin.DeviceHealthReport
-	for _, uuid := range slices.Sorted(maps.Keys(o.seen)) {
-		health := kubeletplugin.DeviceHealth{PoolName: o.node, DeviceName: inventory.DeviceName(uuid), Health: kubeletplugin.HealthStatusHealthy, LastUpdated: o.told}
-		if trouble := o.trouble(o.seen[uuid]); trouble != nil && trouble.Key == inventory.TaintAbsent {
+	for _, device := range o.sight.Seen() {
+		health := kubeletplugin.DeviceHealth{PoolName: o.node, DeviceName: inventory.DeviceName(device.UUID), Health: kubeletplugin.HealthStatusHealthy, LastUpdated: at}
+		if trouble := o.sight.Trouble(device); trouble != nil && trouble.Key == inventory.TaintAbsent {
 			health.Health, health.Message = kubeletplugin.HealthStatusUnhealthy, strings.ReplaceAll(trouble.Value, "-", " ")
-			if time.Since(o.told) > o.times.absent {
+			if o.sight.Absent() {
 				health.Health = kubeletplugin.HealthStatusUnknown
 			}
 		}
@@ -313,25 +263,9 @@ func (d *driver) look(ctx context.Context, publish publish) {
 
 // round is one look: rationd is asked, then the cluster where that is due, then what has changed is published.
 func (d *driver) round(ctx context.Context, publish publish) error {
-	node, err := d.daemon.Node(ctx)
-	var claims []daemon.Granted
+	told, err := inventory.Look(ctx, d.daemon)
 	if err == nil {
-		claims, err = d.daemon.Claims(ctx)
+		d.offer.sight.Update(told)
 	}
-	d.offer.update(node, guarantees(claims), err)
 	return errors.Join(err, d.offer.ask(ctx), d.offer.apply(ctx, publish))
-}
-
-// guarantees adds up by GPU what the cluster's claims are promised.
-func guarantees(claims []daemon.Granted) map[string]int64 {
-	sums := map[string]int64{}
-	for _, each := range claims {
-		if !ofCluster(each.ID) {
-			continue
-		}
-		for _, device := range each.Devices {
-			sums[device.UUID] += device.GuaranteeBytes
-		}
-	}
-	return sums
 }

@@ -9,12 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"ration.sh/kubernetes/daemon"
 )
 
 var uidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // ofCluster says whether a claim of rationd was made for a ResourceClaim: its number is the UID.
-func ofCluster(id string) bool { return uidForm.MatchString(id) }
+func ofCluster(kept daemon.Granted) bool { return uidForm.MatchString(kept.ID) }
 
 // tidy ends claims that the cluster no longer has. Kubelet unprepares what it prepared; this is for a kubelet that lost its folder. A claim is ended after it
 // was missing for a while, and only on the API server's word.
@@ -25,7 +27,7 @@ func (d *driver) tidy(ctx context.Context) {
 	}
 	missing := map[string]time.Time{}
 	for _, each := range kept {
-		if !ofCluster(each.ID) {
+		if !ofCluster(each) {
 			continue
 		}
 		namespace, name, ok := strings.Cut(each.Name, "/")

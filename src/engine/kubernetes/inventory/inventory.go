@@ -72,14 +72,6 @@ func PolicyOf(room int64) (Policy, bool) {
 // Trouble is why new claims should keep away from a GPU.
 type Trouble struct{ Key, Value string }
 
-// TroubleOf looks for what the snapshot tells.
-func TroubleOf(device daemon.Device) *Trouble {
-	if device.UngovernedBytes != nil && *device.UngovernedBytes > device.KeepFreeBytes {
-		return &Trouble{TaintUngoverned, "held-by-ungoverned-processes"}
-	}
-	return nil
-}
-
 func quantity(bytes int64) *resource.Quantity { return resource.NewQuantity(bytes, resource.BinarySI) }
 
 // Offer is a GPU as a device that many claims share; false where it has too little room to offer any. `trouble` may be nil.

@@ -176,7 +176,7 @@ func (r *Rationd) granted(id string) map[string]any {
 	if tenant == "" {
 		tenant = "default"
 	}
-	return map[string]any{"id": id, "name": claim.Name, "labels": claim.Labels, "tenant": tenant, "devices": devices, "cdi": "ration.sh/claim=" + id}
+	return map[string]any{"id": id, "name": claim.Name, "tenant": tenant, "devices": devices, "cdi": "ration.sh/claim=" + id}
 }
 
 // device is the GPU of a UUID; without one, a GPU without memory. The mutex is held.
