@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"ration.sh/kubernetes/daemon"
+	"ration.sh/kubernetes/internal/exclusive"
 	"ration.sh/kubernetes/inventory"
 )
 
@@ -41,9 +42,12 @@ type times struct {
 	leave   time.Duration // of claims that the cluster no longer knows, until they are ended
 	tidy    time.Duration // between two looks for such claims
 	refresh time.Duration // between two reports of the GPUs' health
+
+	predecessor time.Duration // until another ration-kubernetes that offers the GPUs has to be gone
 }
 
-var defaultTimes = times{look: 2 * time.Second, absent: 30 * time.Second, probe: time.Minute, retry: 10 * time.Minute, leave: 2 * time.Minute, tidy: time.Minute, refresh: 10 * time.Second}
+var defaultTimes = times{look: 2 * time.Second, absent: 30 * time.Second, probe: time.Minute, retry: 10 * time.Minute, leave: 2 * time.Minute, tidy: time.Minute, refresh: 10 * time.Second,
+	predecessor: 20 * time.Second}
 
 // Run serves kubelet until ctx is done. It returns an error only where serving cannot begin, or where kubelet's sockets are lost.
 func Run(ctx context.Context, options Options) error {
@@ -69,17 +73,19 @@ func clusterConfig(file string) (*rest.Config, error) {
 func Serve(ctx context.Context, options Options, client kubernetes.Interface) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	data := filepath.Join(options.Kubelet, "plugins", inventory.Driver)
-	registry := filepath.Join(options.Kubelet, "plugins_registry")
-	for _, folder := range []string{data, registry} {
-		if err := os.MkdirAll(folder, 0o750); err != nil {
-			return err
-		}
-	}
 	t := defaultTimes
 	if options.times != nil {
 		t = *options.times
 	}
+	registry := filepath.Join(options.Kubelet, "plugins_registry")
+	if err := os.MkdirAll(registry, 0o750); err != nil {
+		return err
+	}
+	release, err := exclusive.Take(ctx, options.Kubelet, "dra", t.predecessor)
+	if err != nil {
+		return err
+	}
+	defer release()
 	reporter := newReporter(client, options.Node)
 	defer reporter.stop()
 	driver := &driver{
@@ -90,7 +96,7 @@ func Serve(ctx context.Context, options Options, client kubernetes.Interface) er
 	driver.offer.report = reporter
 	helper, err := kubeletplugin.Start(ctx, driver,
 		kubeletplugin.DriverName(inventory.Driver), kubeletplugin.NodeName(options.Node), kubeletplugin.KubeClient(client),
-		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry))
+		kubeletplugin.PluginDataDirectoryPath(exclusive.Folder(options.Kubelet)), kubeletplugin.RegistrarDirectoryPath(registry))
 	if err != nil {
 		return fmt.Errorf("kubelet's sockets in %s: %w", options.Kubelet, err)
 	}

@@ -17,6 +17,7 @@ import (
 	clientfake "k8s.io/client-go/kubernetes/fake"
 
 	"ration.sh/kubernetes/daemon"
+	"ration.sh/kubernetes/internal/exclusive"
 	"ration.sh/kubernetes/internal/fake"
 	"ration.sh/kubernetes/inventory"
 )
@@ -38,7 +39,7 @@ type scene struct {
 }
 
 func quick() *times {
-	return &times{look: 5 * time.Millisecond, absent: time.Hour, probe: 5 * time.Millisecond, retry: time.Hour, leave: time.Hour, tidy: time.Hour, refresh: time.Hour}
+	return &times{look: 5 * time.Millisecond, absent: time.Hour, probe: 5 * time.Millisecond, retry: time.Hour, leave: time.Hour, tidy: time.Hour, refresh: time.Hour, predecessor: 20 * time.Second}
 }
 
 func newScene(t *testing.T, gpus ...daemon.Device) *scene {
@@ -421,5 +422,23 @@ func TestClaimsThatTheClusterNoLongerHasEnd(t *testing.T) {
 	fake.Until(t, "the end of a claim that is gone", func() bool { return len(s.rationd.Claims()) == 2 })
 	if _, found := s.rationd.Claims()[string(kept.UID)]; !found {
 		t.Error("a claim that is there was ended")
+	}
+}
+
+func TestOneProgramOfANodeOffersItsGPUs(t *testing.T) {
+	s := newScene(t, fake.GPU(0, 16))
+	release, err := exclusive.Take(context.Background(), s.folder, "device-plugin", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	brief := quick()
+	brief.predecessor = 50 * time.Millisecond
+	err = Serve(context.Background(), Options{Node: node, Socket: s.rationd.Socket, Kubelet: s.folder, times: brief}, s.client)
+	if err == nil || !strings.Contains(err.Error(), "ration-kubernetes device-plugin offers the GPUs of this node already") {
+		t.Errorf("beside the other driver this one says %v", err)
+	}
+	if devices := s.published(); len(devices) != 0 {
+		t.Errorf("it offers %v", devices)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"ration.sh/kubernetes/daemon"
+	"ration.sh/kubernetes/internal/once"
 	"ration.sh/kubernetes/inventory"
 )
 
@@ -239,15 +240,10 @@ func (o *offer) apply(ctx context.Context, publish publish) error {
 func (d *driver) look(ctx context.Context, publish publish) {
 	ticker := time.NewTicker(d.times.look)
 	defer ticker.Stop()
-	said, tidied := "", time.Time{}
+	var log once.Log
+	var tidied time.Time
 	for {
-		err := d.round(ctx, publish)
-		if text := fmt.Sprint(err); text != said && ctx.Err() == nil {
-			said = text
-			if err != nil {
-				klog.FromContext(ctx).Error(err, "What is offered cannot be brought up to date")
-			}
-		}
+		log.Error(ctx, d.round(ctx, publish), "What is offered cannot be brought up to date")
 		if now := time.Now(); now.Sub(tidied) >= d.times.tidy {
 			tidied = now
 			d.tidy(ctx)
