@@ -337,47 +337,36 @@ func TestWhatAKubeletNeverWroteDownEnds(t *testing.T) {
 }
 
 func TestNothingEndsWhenKubeletIsSilent(t *testing.T) {
-	gpu := fake.GPU(0, 16)
-	s := newScene(t, gpu)
-	s.healthyClaims(gpu)
-	for name, silence := range map[string]func() (undo func()){
-		"kubelet is away": func() func() { s.kubelet.Stop(); return s.kubelet.Start },
-		"no checkpoint": func() func() {
-			if err := os.Rename(s.kubelet.Checkpoint(), s.kubelet.Checkpoint()+".away"); err != nil {
-				t.Fatal(err)
-			}
-			return func() {}
-		},
-		"a checkpoint that is none": func() func() {
-			if err := os.WriteFile(s.kubelet.Checkpoint(), []byte(`{"Data`), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return func() {}
-		},
+	for name, silence := range map[string]func(*fake.DeviceKubelet) error{
+		"kubelet is away":           func(k *fake.DeviceKubelet) error { k.Stop(); return nil },
+		"no checkpoint":             func(k *fake.DeviceKubelet) error { return os.Remove(k.Checkpoint()) },
+		"a checkpoint that is none": func(k *fake.DeviceKubelet) error { return os.WriteFile(k.Checkpoint(), []byte(`{"Data`), 0o600) },
+		"a checkpoint without data": func(k *fake.DeviceKubelet) error { return os.WriteFile(k.Checkpoint(), []byte(`{}`), 0o600) },
 	} {
-		undo := silence()
-		c := &claims{daemon: daemon.New(s.rationd.Socket)}
-		for range 3 {
-			if _, err := c.tidy(context.Background(), kubelet(s.kubelet.Folder)); err == nil {
-				t.Errorf("%s: no error", name)
+		t.Run(name, func(t *testing.T) {
+			gpu := fake.GPU(0, 16)
+			s := newScene(t, gpu)
+			s.start(quick())
+			s.healthy(memory, 16)
+			if _, err := s.kubelet.Ask(memory, idsOf(gpu, 0)...); err != nil {
+				t.Fatal(err)
 			}
-		}
-		if claims := s.claims(); len(claims) != 1 {
-			t.Errorf("%s: rationd keeps %v", name, claims)
-		}
-		undo()
+			s.stop()
+			s.healthy(memory, 0) // kubelet writes its checkpoint when a plugin goes
+			if err := silence(s.kubelet); err != nil {
+				t.Fatal(err)
+			}
+			c := &claims{daemon: daemon.New(s.rationd.Socket)}
+			for range 3 {
+				if _, err := c.tidy(context.Background(), kubelet(s.kubelet.Folder)); err == nil {
+					t.Error("no error")
+				}
+			}
+			if claims := s.claims(); len(claims) != 1 {
+				t.Errorf("rationd keeps %v", claims)
+			}
+		})
 	}
-}
-
-// healthyClaims leaves a claim with rationd that no pod has, and no plugin.
-func (s *scene) healthyClaims(gpu daemon.Device) {
-	s.Helper()
-	s.start(quick())
-	s.healthy(memory, 16)
-	if _, err := s.kubelet.Ask(memory, idsOf(gpu, 0)...); err != nil {
-		s.Fatal(err)
-	}
-	s.stop()
 }
 
 func TestChunksOfNobodyAreToBePreferred(t *testing.T) {
