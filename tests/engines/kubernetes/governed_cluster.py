@@ -1,6 +1,10 @@
 """A Kubernetes of one node with a simulated card of 16 GiB, rationd and ration-kubernetes on it, and an image to run."""
+import contextlib
+import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -9,7 +13,7 @@ from cluster import SOURCE, Cluster, missing, until
 
 sys.path.insert(0, str(SOURCE / "tests/system"))
 from containers.engines import root_file_system  # noqa: E402
-from node_client import BIN  # noqa: E402
+from node_client import BIN, UnixConnection  # noqa: E402
 
 NODE = "T4:16GiB:context=64MiB"
 DRIVER = "gpu-memory.ration.sh"
@@ -29,7 +33,16 @@ spec: {{spec: {{{CLAIM}}}}}
 ON_CLUSTER = unittest.skipIf(missing() or not ADAPTER.exists(), f"{', '.join(missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
 
 
+def pod(name, words, resources, **spec):
+    """Of one container."""
+    container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": list(words), "resources": resources}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                       "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], **spec}})
+
+
 class GovernedCluster(Cluster):
+    node = NODE  # what rationd simulates
+
     @classmethod
     def of(cls, case, **options):
         """For all tests of a class, or for one of them."""
@@ -69,7 +82,84 @@ class GovernedCluster(Cluster):
         return [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])]
 
     def start_daemon(self):
-        self.start(BIN / "ration", "serve", f"--sim={NODE}", "--state", "/var/lib/ration", "--listen", "", name="rationd")
+        self.start(BIN / "ration", "serve", f"--sim={self.node}", "--state", "/var/lib/ration", "--listen", "", name="rationd")
 
     def start_driver(self):
         self.start(ADAPTER, "dra", "--node", NAME, "--kubeconfig", self.folder / "driver.kubeconfig", "--gpu-kind", "", name="driver")
+
+    def overlay(self, base, daemon_set, **container):
+        """/tmp/overlay, of the manifests in `base`: their image is one that no registry has, and their container is changed a little."""
+        image = "ration.test/ration-kubernetes"
+        os.mkdir("/tmp/adapter")
+        shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")
+        self.import_image("/tmp/adapter", f"{image}:1", ["/ration-kubernetes"])
+        shutil.copytree(base, "/tmp/overlay/base")
+        patch = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": daemon_set, "namespace": "ration-system"},
+                 "spec": {"template": {"spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [{"imagePullPolicy": "Never", **container}]}}}}
+        pathlib.Path("/tmp/overlay/kustomization.yaml").write_text(json.dumps({
+            "kind": "Kustomization", "resources": ["base"], "images": [{"name": "ration-kubernetes", "newName": image, "newTag": "1"}], "patches": [{"patch": json.dumps(patch)}]}))
+
+    def install(self):
+        done = self.kubectl("apply", "-k", "/tmp/overlay")
+        assert done.returncode == 0, done.stderr
+
+    def start_device_plugin(self):
+        self.start(ADAPTER, "device-plugin", "--gpu-kind", "", name="device-plugin")
+
+
+class OnNode(unittest.TestCase):
+    """Tests of a `cluster`. After each, nothing is left."""
+
+    def tearDown(self):
+        self.cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+        self.cluster.kubectl("delete", "resourceclaims", "--all", "--wait=false")
+        until(lambda: not self.cluster.get("pods")["items"], "all pods are gone")
+        until(lambda: self.left() == [], lambda: f"nothing is left: {self.left()}")
+
+    def ask(self, path):
+        with contextlib.closing(UnixConnection(SOCKET)) as connection:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())["data"]
+
+    def left(self):
+        """Claims, specifications, workloads and bytes."""
+        return [*(claim["name"] for claim in self.ask("/api/v1/claims")), *(str(path) for path in pathlib.Path("/run/cdi").glob("ration-claim*")),
+                *(row["workload"] for row in self.ask("/api/v1/workloads")), *([self.held()] if self.held() else [])]
+
+    def truth(self):
+        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.cluster.environment, RATION_SIM=self.cluster.node), capture_output=True, text=True, check=True)
+        return json.loads(told.stdout)["devices"][0]
+
+    def held(self):
+        """By all processes on the simulated card, in bytes."""
+        return self.truth()["total_bytes"] - self.truth()["free_bytes"]
+
+    def phases(self):
+        return {entry["metadata"]["name"]: entry["status"].get("phase") for entry in self.cluster.get("pods")["items"]}
+
+    def ended(self, name):
+        until(lambda: self.phases()[name] in ("Succeeded", "Failed"), f"{name} has ended")
+        return self.cluster.kubectl("logs", name).stdout
+
+
+def asking(**amounts):
+    """Resources of a container; gpu_memory=4: 4 GiB."""
+    return {"limits": {f"ration.sh/{name.replace('_', '-')}-gib": amount for name, amount in amounts.items()}}
+
+
+class OnDevicePlugin(OnNode):
+    def start(self, name, *words, gib=4, **spec):
+        self.cluster.apply(pod(name, words, asking(gpu_memory=gib), **spec))
+
+    def running(self, *names):
+        until(lambda: all(self.phases()[name] == "Running" for name in names), lambda: f"{names} run: " + self.described(*names))
+
+    def described(self, *names):
+        return self.cluster.kubectl("describe", "pod", *names).stdout[-3000:]
+
+    def total_in(self, name):
+        return self.cluster.kubectl("exec", name, "--", "ration-workload", "total").stdout.strip()
+
+    @classmethod
+    def offered(cls, resource="ration.sh/gpu-memory-gib"):
+        return int(cls.cluster.get("node", NAME)["status"]["allocatable"].get(resource, 0))

@@ -2,7 +2,6 @@
 """ration installed in a real Kubernetes by its manifests: `kubectl apply -k`, the driver as a DaemonSet, renewed and removed while pods run."""
 import json
 import os
-import shutil
 import sys
 import unittest
 
@@ -10,16 +9,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, DRIVER, MANIFESTS, ON_CLUSTER, TEMPLATE, WORKLOAD, GovernedCluster  # noqa: E402
+from governed_cluster import DRIVER, MANIFESTS, ON_CLUSTER, TEMPLATE, GovernedCluster, pod  # noqa: E402
 from node_client import GIB  # noqa: E402
 
-IMAGE = "ration.test/ration-kubernetes"
-# No proxy brings the API server's service address to this node, and no registry has the image.
-HERE = {"kind": "Kustomization", "resources": ["base"], "images": [{"name": "ration-kubernetes", "newName": IMAGE, "newTag": "1"}], "patches": [{"patch": json.dumps({
-    "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ration-kubernetes", "namespace": "ration-system"},
-    "spec": {"template": {"spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [{
-        "name": "dra", "imagePullPolicy": "Never", "args": ["dra", "--gpu-kind", ""],
-        "env": [{"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}]}]}}}})}]}
 QUOTA = f"""
 apiVersion: v1
 kind: ResourceQuota
@@ -34,21 +26,13 @@ class Installed(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = GovernedCluster.of(cls)
         cls.cluster.begin()
-        os.mkdir("/tmp/adapter")
-        shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")
-        cls.cluster.import_image("/tmp/adapter", f"{IMAGE}:1", ["/ration-kubernetes"])
-        shutil.copytree(MANIFESTS, "/tmp/overlay/base")
-        with open("/tmp/overlay/kustomization.yaml", "w") as file:
-            json.dump(HERE, file)
-        cls.install()
+        # No proxy brings the API server's service address to this node.
+        cls.cluster.overlay(MANIFESTS, "ration-kubernetes", name="dra", args=["dra", "--gpu-kind", ""],
+                            env=[{"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}])
+        cls.cluster.install()
         cls.cluster.apply(TEMPLATE)
         cls.cluster.kubectl("label", "node", one_node.NODE, "ration.sh/gpu-memory=offered", check=True)
         one_node.until(cls.cluster.offered, lambda: "the node's GPU is offered: " + cls.cluster.kubectl("-n", "ration-system", "describe", "pods").stdout[-2000:])
-
-    @classmethod
-    def install(cls):
-        done = cls.cluster.kubectl("apply", "-k", "/tmp/overlay")
-        assert done.returncode == 0, done.stderr
 
     def of_node(self):
         return self.cluster.get("-n", "ration-system", "daemonset", "ration-kubernetes")
@@ -58,11 +42,7 @@ class Installed(unittest.TestCase):
         one_node.until(lambda: self.cluster.get("pod", name)["status"]["phase"] == "Running", lambda: self.cluster.kubectl("describe", "pod", name).stdout[-2000:])
 
     def ask_for(self, name, *words, claim):
-        self.cluster.apply(json.dumps({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-                     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": claim}],
-                     "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words, "resources": {"claims": [{"name": "gpu"}]}}]}}))
+        self.cluster.apply(pod(name, words, {"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}]))
         self.addCleanup(self.cluster.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
 
     def total_in(self, name):
@@ -89,7 +69,7 @@ class Installed(unittest.TestCase):
         one_node.until(lambda: not self.cluster.get("-n", "ration-system", "pods")["items"], "the driver is gone")
         self.assertEqual(self.total_in("stays"), str(4 * GIB))
         self.cluster.kubectl("delete", "pod", "stays", "new", "--wait=false", check=True)
-        self.install()
+        self.cluster.install()
         one_node.until(lambda: not self.cluster.get("pods")["items"] and not list(one_node.pathlib.Path("/run/cdi").glob("ration-claim*")), "nothing is left of them")
 
     def test_a_claim_says_what_was_granted(self):

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 """Pods with claims on GPU memory, on a real Kubernetes of one node with a simulated card of 16 GiB."""
-import contextlib
-import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
@@ -15,20 +12,16 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import CLAIM, DRIVER, NODE, ON_CLUSTER, SOCKET, WORKLOAD, GovernedCluster  # noqa: E402
-from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
+from governed_cluster import CLAIM, DRIVER, NODE, ON_CLUSTER, WORKLOAD, GovernedCluster, OnNode, pod  # noqa: E402
+from node_client import BIN, GIB, MIB  # noqa: E402
 
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
 
 
-def pod(name, words, claims=("four",)):
+def claiming(name, words, claims):
     named = [{"name": f"c{number}", **({"resourceClaimName": claim[1:]} if claim.startswith("=") else {"resourceClaimTemplateName": claim})}
              for number, claim in enumerate(claims)]
-    return json.dumps({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "resourceClaims": named,
-                 "containers": [{"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": words,
-                                 "resources": {"claims": [{"name": claim["name"]} for claim in named]}}]}})
+    return pod(name, words, {"claims": [{"name": claim["name"]} for claim in named]}, resourceClaims=named)
 
 
 def claim_of(size):
@@ -41,45 +34,14 @@ spec: {{{CLAIM}}}
 
 
 @ON_CLUSTER
-class Kubernetes(unittest.TestCase):
+class Kubernetes(OnNode):
     @classmethod
     def setUpClass(cls):
         cls.cluster = GovernedCluster.of(cls)
         cls.cluster.up()
 
-    def tearDown(self):
-        self.cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
-        self.cluster.kubectl("delete", "resourceclaims", "--all", "--wait=false")
-        one_node.until(lambda: not self.cluster.get("pods")["items"], "all pods are gone")
-        one_node.until(lambda: self.left() == [], lambda: f"nothing is left: {self.left()}")
-
-    def ask(self, path):
-        with contextlib.closing(UnixConnection(SOCKET)) as connection:
-            connection.request("GET", path)
-            return json.loads(connection.getresponse().read())["data"]
-
-    def left(self):
-        """Claims, specifications, workloads and bytes."""
-        return [*(claim["name"] for claim in self.ask("/api/v1/claims")), *(str(path) for path in pathlib.Path("/run/cdi").glob("ration-claim*")),
-                *(row["workload"] for row in self.ask("/api/v1/workloads")), *([self.held()] if self.held() else [])]
-
-    def truth(self):
-        told = subprocess.run([BIN / "ration-sim-truth", "--json"], env=dict(self.cluster.environment, RATION_SIM=NODE), capture_output=True, text=True, check=True)
-        return json.loads(told.stdout)["devices"][0]
-
-    def held(self):
-        """By all processes on the simulated card, in bytes."""
-        return self.truth()["total_bytes"] - self.truth()["free_bytes"]
-
-    def phases(self):
-        return {entry["metadata"]["name"]: entry["status"].get("phase") for entry in self.cluster.get("pods")["items"]}
-
     def start(self, name, *words, claims=("four",)):
-        self.cluster.apply(pod(name, list(words), claims))
-
-    def ended(self, name):
-        one_node.until(lambda: self.phases()[name] in ("Succeeded", "Failed"), f"{name} has ended")
-        return self.cluster.kubectl("logs", name).stdout
+        self.cluster.apply(claiming(name, words, claims))
 
     # ---------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Pods that ask for GPU memory in GiB by the device plugin, on a real Kubernetes of one node with a simulated card of 16 GiB."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cluster as one_node  # noqa: E402
+
+one_node.in_own_namespaces()
+from governed_cluster import ADAPTER, ON_CLUSTER, WORKLOAD, GovernedCluster, OnDevicePlugin, asking, pod  # noqa: E402
+from node_client import GIB, MIB  # noqa: E402
+
+KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
+
+
+@ON_CLUSTER
+class DevicePlugin(OnDevicePlugin):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = GovernedCluster.of(cls)
+        cls.cluster.begin()
+        cls.cluster.start_device_plugin()
+        one_node.until(lambda: cls.offered() == 16, lambda: f"16 GiB are offered: {cls.cluster.get('node', one_node.NODE)['status']['allocatable']}")
+
+    def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
+        names = [f"p{number}" for number in range(5)]
+        for name in names:
+            self.start(name, "ration-workload", "hold", "3GiB")
+        one_node.until(lambda: sorted(self.phases().values()) == ["Pending"] + ["Running"] * 4, "four run")
+        one_node.until(lambda: self.held() == 4 * (3 * GIB + 64 * MIB), "they hold what they want")
+        self.assertEqual({row["limit_bytes"] for row in self.ask("/api/v1/workloads")}, {4 * GIB})
+        waits = next(name for name, phase in self.phases().items() if phase == "Pending")
+        self.cluster.kubectl("delete", "pod", next(name for name in names if name != waits), "--force", "--grace-period=0")
+        self.running(waits)
+        self.assertLessEqual(self.truth()["peak_bytes"], 16 * GIB)
+
+    def test_every_way_of_the_probe_is_held_in_a_pod(self):
+        before = self.truth()["peak_bytes"]
+        self.start("probe", "ration-workload", "probe", "64")
+        lines = self.ended("probe").splitlines()
+        self.assertGreaterEqual(len(lines), 28, lines)
+        self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
+
+    def test_a_container_that_runs_before_a_pods_others_has_its_limit_and_they_have_theirs(self):
+        first = {"name": "first", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["ration-workload", "total"], "resources": asking(gpu_memory=2)}
+        self.start("train", "ration-workload", "total", gib=4, initContainers=[first])
+        self.assertEqual(self.ended("train").strip(), str(4 * GIB), self.described("train"))
+        self.assertEqual(self.cluster.kubectl("logs", "train", "-c", "first").stdout.strip(), str(2 * GIB))
+
+    def test_a_pod_whose_first_container_alone_asks_keeps_it_while_that_runs(self):
+        first = {"name": "first", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["ration-workload", "hold", "1GiB"], "resources": asking(gpu_memory=2)}
+        self.cluster.apply(pod("prepares", ["true"], {}, initContainers=[first]))
+        one_node.until(lambda: self.held() > GIB, "it holds memory")
+        self.start("passing", "ration-workload", "total")
+        self.ended("passing")
+        self.cluster.kubectl("delete", "pod", "passing", "--wait=false")
+        one_node.until(lambda: len(self.ask("/api/v1/claims")) == 1, "the other's claim has ended")
+        self.assertEqual(self.ask("/api/v1/claims")[0]["devices"][0]["limit_bytes"], 2 * GIB)
+
+    def test_pods_keep_their_limit_over_a_restart_of_the_kubelet_and_new_ones_get_theirs(self):
+        self.start("stays", "sleep", "100000")
+        self.running("stays")
+        self.cluster.kill("kubelet")
+        self.cluster.start_kubelet()
+        self.start("new", "sleep", "100000", gib=6)
+        self.running("stays", "new")
+        self.assertEqual((self.total_in("stays"), self.total_in("new")), (str(4 * GIB), str(6 * GIB)))
+        self.assertEqual({claim["devices"][0]["limit_bytes"] for claim in self.ask("/api/v1/claims")}, {4 * GIB, 6 * GIB})
+
+    def test_without_the_daemon_no_pod_starts_and_says_why(self):
+        self.cluster.kill("rationd")
+        try:
+            self.start("early", "sleep", "100000")
+            one_node.until(lambda: self.phases()["early"] == "Failed", lambda: "the pod fails: " + self.described("early"))
+            self.assertIn("rationd does not answer on /run/ration/ration.sock", self.described("early"))
+        finally:
+            self.cluster.start_daemon()
+        one_node.until(lambda: self.ask("/api/v1/claims") == [], "rationd answers")
+
+    def test_the_other_driver_does_not_offer_the_same_gpu(self):
+        done = subprocess.run([ADAPTER, "dra", "--node", one_node.NODE, "--kubeconfig", self.cluster.folder / "kubeconfig"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ration-kubernetes: ration-kubernetes device-plugin offers the GPUs of this node already", done.stderr.strip().splitlines()[-1])
+        self.assertEqual(self.cluster.offered(), [])
+
+    def test_whatever_is_killed_while_pods_come_and_go_nothing_is_left_and_nothing_is_unlimited(self):
+        draw = random.Random(11)
+        starts = {"device-plugin": self.cluster.start_device_plugin, "rationd": self.cluster.start_daemon, "kubelet": self.cluster.start_kubelet}
+        number = 0
+        for victim in [name for name in starts for _ in range(KILLS)]:
+            leaving, coming = [f"k{number + offset}" for offset in range(2)], [f"k{number + offset}" for offset in range(2, 4)]
+            number += 4
+            for name in leaving:
+                self.start(name, "ration-workload", "hold", "3GiB")
+            self.running(*leaving)
+            self.cluster.kubectl("delete", "pod", *leaving, "--wait=false")
+            for name in coming:
+                self.start(name, "ration-workload", "hold", "3GiB")
+            time.sleep(draw.random() * 2)  # not a wait for anything: the kill is to come at any moment
+            self.cluster.kill(victim)
+            starts[victim]()
+            one_node.until(lambda: self.offered() == 16, f"the GPU is offered after {victim} was killed")
+            for name in coming:  # kubelet rejects a pod for good that comes while it knows no plugin, or the plugin no rationd
+                if one_node.until(lambda: self.phases()[name] in ("Running", "Failed") and self.phases()[name], lambda: f"{name} is done with after {victim} was killed: " + self.described(name)) == "Failed":
+                    self.assertIn("UnexpectedAdmissionError", self.described(name))
+                    self.cluster.kubectl("delete", "pod", name, "--force", "--grace-period=0")
+                    self.start(name, "ration-workload", "hold", "3GiB")
+            self.running(*coming)
+            one_node.until(lambda: self.held() == 2 * (3 * GIB + 64 * MIB), "they hold what they want")
+            self.assertEqual({(row["limit_bytes"], row["governed"]) for row in self.ask("/api/v1/workloads")}, {(4 * GIB, True)})
+            self.cluster.kubectl("delete", "pod", *coming, "--wait=false")
+            one_node.until(lambda: self.left() == [], lambda: f"nothing is left after {victim} was killed: {self.left()}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    unittest.main()
