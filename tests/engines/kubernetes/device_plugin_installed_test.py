@@ -54,7 +54,7 @@ class Installed(OnDevicePlugin):
 
     def test_the_other_driver_does_not_offer_the_same_gpus(self):
         done = subprocess.run([ADAPTER, "dra", "--node", one_node.NODE, "--kubeconfig", self.cluster.folder / "kubeconfig"], capture_output=True, text=True, timeout=60)
-        self.assertIn("ration-kubernetes device-plugin offers the GPUs of this node already", done.stderr)
+        self.assertIn("the GPUs of this node are offered by ration-kubernetes device-plugin already", done.stderr)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class DevicePlugin(OnDevicePlugin):
     def test_the_other_driver_does_not_offer_the_same_gpu(self):
         done = subprocess.run([ADAPTER, "dra", "--node", one_node.NODE, "--kubeconfig", self.cluster.folder / "kubeconfig"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("ration-kubernetes: ration-kubernetes device-plugin offers the GPUs of this node already", done.stderr.strip().splitlines()[-1])
+        self.assertIn("ration-kubernetes: the GPUs of this node are offered by ration-kubernetes device-plugin already", done.stderr.strip().splitlines()[-1])
         self.assertEqual(self.cluster.offered(), [])
 
     def test_whatever_is_killed_while_pods_come_and_go_nothing_is_left_and_nothing_is_unlimited(self):

@@ -310,6 +310,52 @@ func TestAClaimEndsOnceNeitherWordOfKubeletsHasItsChunks(t *testing.T) {
 	fake.Until(t, "the end of the others", func() bool { return len(s.claims()) == 2 })
 }
 
+func TestPodResourcesAloneKeepAClaim(t *testing.T) {
+	gpu := fake.GPU(0, 16)
+	s := newScene(t, gpu)
+	s.start(quick())
+	s.allocate("train", "main", idsOf(gpu, 0)...)
+	s.stop()
+	s.healthy(memory, 0) // kubelet writes its checkpoint when a plugin goes
+	if err := os.WriteFile(s.kubelet.Checkpoint(), []byte(`{"Data": {"PodDeviceEntries": []}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.tidy(&claims{daemon: daemon.New(s.rationd.Socket)})
+	if claims := s.claims(); len(claims) != 1 {
+		t.Errorf("rationd keeps %v", claims)
+	}
+}
+
+// tidy looks twice.
+func (s *scene) tidy(c *claims) {
+	s.Helper()
+	for range 2 {
+		if _, err := c.tidy(context.Background(), kubelet(s.kubelet.Folder)); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+func TestWhatIsHandedOutWhileKubeletIsAskedDoesNotEnd(t *testing.T) {
+	gpu := fake.GPU(0, 16)
+	s := newScene(t, gpu)
+	c := &claims{daemon: daemon.New(s.rationd.Socket)}
+	grant := func() {
+		if _, err := c.grant(context.Background(), gpu, chunks{0}); err != nil {
+			t.Error(err)
+		}
+	}
+	grant()
+	if err := os.WriteFile(s.kubelet.Checkpoint(), []byte(`{"Data": {"PodDeviceEntries": []}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.kubelet.OnList = grant
+	s.tidy(c)
+	if claims := s.claims(); len(claims) != 1 {
+		t.Errorf("rationd keeps %v", claims)
+	}
+}
+
 func TestWhatKubeletHasNotWrittenDownYetDoesNotEnd(t *testing.T) {
 	gpu := fake.GPU(0, 16)
 	s := newScene(t, gpu)
@@ -402,7 +448,7 @@ func TestOneProgramOfANodeOffersItsGPUs(t *testing.T) {
 	brief := quick()
 	brief.predecessor = 50 * time.Millisecond
 	err = Run(context.Background(), Options{Socket: s.rationd.Socket, Kubelet: s.kubelet.Folder, times: brief})
-	if err == nil || !strings.Contains(err.Error(), "ration-kubernetes dra offers the GPUs of this node already") {
+	if err == nil || !strings.Contains(err.Error(), "offered by ration-kubernetes dra already") {
 		t.Errorf("beside the other driver the plugin says %v", err)
 	}
 	if sockets, _ := filepath.Glob(filepath.Join(s.kubelet.Folder, "device-plugins", "ration*")); len(sockets) != 0 {

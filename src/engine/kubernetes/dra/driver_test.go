@@ -435,7 +435,7 @@ func TestOneProgramOfANodeOffersItsGPUs(t *testing.T) {
 	brief := quick()
 	brief.predecessor = 50 * time.Millisecond
 	err = Serve(context.Background(), Options{Node: node, Socket: s.rationd.Socket, Kubelet: s.folder, times: brief}, s.client)
-	if err == nil || !strings.Contains(err.Error(), "ration-kubernetes device-plugin offers the GPUs of this node already") {
+	if err == nil || !strings.Contains(err.Error(), "offered by ration-kubernetes device-plugin already") {
 		t.Errorf("beside the other driver this one says %v", err)
 	}
 	if devices := s.published(); len(devices) != 0 {

@@ -47,7 +47,7 @@ func Take(ctx context.Context, kubelet, who string, patience time.Duration) (rel
 		case <-ctx.Done():
 			holder, _ := io.ReadAll(io.LimitReader(file, 64))
 			file.Close()
-			return nil, fmt.Errorf("ration-kubernetes %s offers the GPUs of this node already, and holds %s. To do: let one of the two DaemonSets select the node, "+
+			return nil, fmt.Errorf("the GPUs of this node are offered by ration-kubernetes %s already, which holds %s. To do: let one of the two DaemonSets select the node, "+
 				"kubectl get daemonsets --all-namespaces | grep ration", holder, path)
 		}
 	}

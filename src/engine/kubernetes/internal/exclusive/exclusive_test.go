@@ -17,7 +17,7 @@ func TestWhoComesSecondIsToldWhoIsThere(t *testing.T) {
 	}
 	defer release()
 	_, err = Take(context.Background(), folder, "device-plugin", 50*time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "ration-kubernetes dra offers the GPUs of this node already") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "the GPUs of this node are offered by ration-kubernetes dra already") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("the second is told %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 // have is told by its pod resources, and stands in its checkpoint, which it writes when a plugin tells devices and when it has asked for some.
 type DeviceKubelet struct {
 	Folder string
+	OnList func() // is called while somebody waits for its pod resources; set before anybody does
 
 	t *testing.T
 	deviceplugin.UnimplementedRegistrationServer
@@ -174,6 +175,9 @@ func (k *DeviceKubelet) Checkpoint() string {
 
 // List tells what containers of pods that have not ended have, and forgets what others had. Of containers that run before a pod's others it says nothing.
 func (k *DeviceKubelet) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	if k.OnList != nil {
+		k.OnList()
+	}
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.lists++
