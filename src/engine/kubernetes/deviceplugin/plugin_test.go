@@ -263,8 +263,9 @@ func TestAKubeletThatWasStartedAgainIsToldAgain(t *testing.T) {
 	s.start(quick())
 	s.healthy(memory, 16)
 	s.allocate("train", "main", idsOf(gpu, 0, 1)...)
-	for range 3 {
+	for _, keeps := range []bool{false, true, false} {
 		s.kubelet.Stop()
+		s.kubelet.Keeps = keeps
 		s.kubelet.Start()
 		s.healthy(memory, 16)
 	}

@@ -21,6 +21,7 @@ import (
 // have is told by its pod resources, and stands in its checkpoint, which it writes when a plugin tells devices and when it has asked for some.
 type DeviceKubelet struct {
 	Folder string
+	Keeps  bool   // the sockets of plugins when it starts: it did not get as far as to remove them
 	OnList func() // is called while somebody waits for its pod resources; set before anybody does
 
 	t *testing.T
@@ -69,7 +70,7 @@ func (k *DeviceKubelet) Start() {
 		k.t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if entry.Type() == os.ModeSocket {
+		if entry.Type() == os.ModeSocket && !k.Keeps {
 			os.Remove(filepath.Join(k.plugin(), entry.Name()))
 		}
 	}
