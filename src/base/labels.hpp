@@ -16,6 +16,9 @@ namespace ration {
 /// One label that stays one wherever it is kept: a name, `=` and a value, printable and without a comma.
 [[nodiscard]] bool is_label(std::string_view text);
 
+/// The label that a job of Slurm has, by which `ration report --slurm` finds it.
+inline constexpr const char* kSlurmJobLabel = "slurm_job";
+
 /// As many bytes as a book has for the labels of a workload, with the commas between them.
 inline constexpr std::size_t kMaxLabels = 255;
 

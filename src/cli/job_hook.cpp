@@ -108,7 +108,7 @@ Result<RunOptions> wanted(const std::string& job, const Facts& facts, const engi
                   "--gpu-mem-guarantee at most as large as --gpu-mem", 2);
     options.wish.guarantee = fmt::format("{}MiB", *guarantee);
   }
-  std::vector<std::string> labels{label_of("engine", "slurm"), label_of("job", job),
+  std::vector<std::string> labels{label_of("engine", "slurm"), label_of(kSlurmJobLabel, job),
                                   label_of("user", machine::user_name(uid))};
   for (const char* key : {"partition", "account", "job_name", "array"})
     if (!fact(facts, key).empty()) labels.push_back(label_of(key, fact(facts, key)));

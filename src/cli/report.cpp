@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/labels.hpp"
 #include "cli/node_client.hpp"
 #include "cli/verbs.hpp"
 #include "history/export/cells.hpp"
@@ -115,8 +116,8 @@ std::string mib_seconds(const json& row, const char* field) {
 Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOptions& options) {
   if (session.output != "text" && session.output != "json")
     return fail("E1916", fmt::format("one job has no form '{}'.", session.output), "-o text or json", 2);
-  const auto data = daemon.get("/api/v1/reports/usage?by=label:job&basis=limit&window=" +
-                               percent_encoded(options.window.empty() ? "365d" : options.window));
+  const auto data = daemon.get(fmt::format("/api/v1/reports/usage?by=label:{}&basis=limit&window={}", kSlurmJobLabel,
+                                           percent_encoded(options.window.empty() ? "365d" : options.window)));
   if (!data) return tl::unexpected(data.error());
   const json& rows = data->at("rows");
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const json& each) {

@@ -1,7 +1,10 @@
 #include "node/accounting/sampler.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
+#include "base/labels.hpp"
 #include "node/decisions/run_lengths.hpp"
 
 namespace ration::node {
@@ -28,6 +31,15 @@ std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& ac
     return overreport_rank(*left) < overreport_rank(*right);
   });
   return order;
+}
+
+/// Of `slurm_job` root's hook is believed alone: other people's memory must not be in the sums of a job.
+std::string believed_labels(const Workload& workload) {
+  auto labels = parse_labels(workload.book.labels);
+  if (workload.owner == 0 || labels.erase(kSlurmJobLabel) == 0) return workload.book.labels;
+  std::vector<std::string> rest;
+  for (const auto& [name, value] : labels) rest.push_back(name + "=" + value);
+  return fmt::format("{}", fmt::join(rest, ","));
 }
 
 }  // namespace
@@ -68,7 +80,7 @@ history::Sample Sampler::take(NodeState& state) {
     left[place->second] -= used;
     const Bytes peak = new_peak(workload, account.account, used);
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
-                                account.user, account.labels, place->second, used,
+                                account.user, believed_labels(workload), place->second, used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
                                 account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak,
                                 denials_of(workload, account.account), history::TimeMs{0},
@@ -83,7 +95,7 @@ history::Sample Sampler::take(NodeState& state) {
           [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
       if (place == state.snapshot.devices.end()) continue;
       sample.workloads.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
-                                  workload.book.name, workload.book.tenant, workload.user, workload.book.labels,
+                                  workload.book.name, workload.book.tenant, workload.user, believed_labels(workload),
                                   static_cast<std::size_t>(place - state.snapshot.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
                                   new_peak(workload, account, Bytes{0}), denials_of(workload, account),

@@ -145,7 +145,8 @@ namespace {
 std::uint32_t person_of(const ledger::BookSnapshot& granted, std::uint32_t owner) {
   const auto labels = parse_labels(granted.labels);
   const auto engine = labels.find("engine");
-  return engine != labels.end() && engine->second == "slurm" ? granted.creator.user : owner;
+  const bool is_job = owner == 0 && engine != labels.end() && engine->second == "slurm";
+  return is_job ? granted.creator.user : owner;
 }
 
 }  // namespace

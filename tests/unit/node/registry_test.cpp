@@ -199,7 +199,8 @@ TEST_F(RegistryTest, ABookThatIsDamagedKeepsItsWorkloadUntilThatHasEnded) {
 class Granted : public RegistryTest {
  protected:
   /// As a container's hook makes it, of a process that sleeps.
-  std::string make_granted(const std::string& name, Bytes limit) {
+  std::string make_granted(const std::string& name, Bytes limit, const std::string& engine = "",
+                           std::uint32_t user = ::getuid()) {
     first_ = ::fork();
     if (first_ == 0)
       for (;;) ::pause();
@@ -208,8 +209,9 @@ class Granted : public RegistryTest {
     contents.name = name;
     contents.tenant = "nlp";
     contents.run_number = 7;
-    contents.labels = "container=" + name;
+    contents.labels = engine.empty() ? "container=" + name : "engine=" + engine;
     contents.creator = identity_of(first_);
+    contents.creator->user = user;
     ledger::NewAccount account;
     account.device = {1};
     account.device_total = 16_GiB;
@@ -224,9 +226,9 @@ class Granted : public RegistryTest {
     file.seekp(static_cast<std::streamoff>(offset));
     file << text;
   }
-  Workload seen_by_another_daemon(const std::string& path) {
+  Workload seen_by_another_daemon(const std::string& path, std::uint32_t owner = ::getuid()) {
     Registry another;
-    EXPECT_TRUE(another.adopt(folder_, ::getuid()));
+    EXPECT_TRUE(another.adopt(folder_, owner));
     another.refresh();
     const auto found = another.workloads().find(path);
     EXPECT_NE(found, another.workloads().end());
@@ -251,6 +253,15 @@ TEST_F(Granted, WhatItIsStaysAsGrantedWhateverItsBookSays) {
     EXPECT_EQ(workload.book.creator.pid, first_);
     EXPECT_EQ(workload.granted.front().limit, 4_GiB);
   }
+}
+
+TEST_F(Granted, WhoseJobItIsIsBelievedOfRootAlone) {
+  const std::string path = make_granted("slurm-1", 4_GiB, "slurm", 4242);
+  EXPECT_EQ(seen_by_another_daemon(path, ::getuid()).person, ::getuid() == 0 ? 4242U : ::getuid());
+  constexpr uid_t kSomebody = 4243;
+  for (const std::string& each : {folder_, folder_ + "/books", path, ledger::granted_path(path)})
+    if (::chown(each.c_str(), kSomebody, static_cast<gid_t>(-1)) != 0) GTEST_SKIP() << "not root";
+  EXPECT_EQ(seen_by_another_daemon(path, kSomebody).person, kSomebody);
 }
 
 TEST_F(Granted, ItStaysUntilItsFirstProcessHasEndedAndLeavesNothing) {
