@@ -19,6 +19,7 @@ SPANK_PLUGIN(ration, 1)
 #include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,8 @@ spank_option options_of_commands[] = {
      const_cast<char*>("of that, what is kept for the job, used or not"), 1, 0, take_guarantee},
 };
 
+int machines_mounts = -1;  // the mount namespace that this step's keeper had; -1: it has it still
+
 /// Runs `ration job-hook`; what it prints and what it complains about, each cut at the end of its room. 0: it worked.
 int run_hook(const Words& words, const Words& variables, char (&told)[kMaxText], char (&complaint)[kMaxText]) {
   told[0] = complaint[0] = '\0';
@@ -136,6 +139,7 @@ int run_hook(const Words& words, const Words& variables, char (&told)[kMaxText],
   }
   const pid_t child = ::fork();
   if (child == 0) {
+    if (machines_mounts >= 0) ::setns(machines_mounts, CLONE_NEWNS);
     const int nothing = ::open("/dev/null", O_RDONLY);
     ::dup2(nothing, 0);
     ::dup2(out[1], 1);
@@ -213,22 +217,22 @@ bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
   return true;
 }
 
-/// Under AdminComment, where sacct and scontrol show it; slurmctld takes it until the job has ended. Several nodes:
-/// each has its own part, `ration NODE: …`, between semicolons. `is_last`: no later step tells for this node.
-void note(std::uint32_t job, bool is_last, const char* text) {
-  char line[kMaxText], whole[2 * kMaxText];
-  std::snprintf(line, sizeof line, "%.*s", static_cast<int>(std::strcspn(text, "\n")), text);
-  if (line[0] == '\0') return;
+/// One attempt of `note`: what another node writes at the same moment goes over it. True: it need not be done again.
+bool note_once(std::uint32_t job, std::uint32_t step, const char* node, const char* line) {
   job_info_msg_t* known = nullptr;
   if (slurm_load_job(&known, job, 0) != SLURM_SUCCESS || known->record_count == 0) {
     if (known != nullptr) slurm_free_job_info_msg(known);
-    return;
+    return true;
   }
-  const bool has_script = known->job_array[0].batch_flag != 0;
+  char whole[2 * kMaxText];
+  // The script of a job ends after its steps, on the first node.
+  const char* scripts_node = known->job_array[0].batch_flag != 0 ? known->job_array[0].batch_host : nullptr;
+  const bool is_last = step == SLURM_BATCH_SCRIPT || scripts_node == nullptr || std::strcmp(scripts_node, node) != 0;
   const char* present = known->job_array[0].admin_comment;
   char beginning[256];
   std::snprintf(beginning, sizeof beginning, "%.*s", static_cast<int>(std::strcspn(line, ":")) + 1, line);
   const char* own = present == nullptr ? nullptr : std::strstr(present, beginning);
+  const bool is_there = own != nullptr && std::strncmp(own, line, std::strlen(line)) == 0;
   if (present == nullptr || *present == '\0')
     std::snprintf(whole, sizeof whole, "%s", line);
   else if (own == nullptr)
@@ -237,13 +241,43 @@ void note(std::uint32_t job, bool is_last, const char* text) {
     std::snprintf(whole, sizeof whole, "%.*s%s%s", static_cast<int>(own - present), present, line,
                   own + std::strcspn(own, ";"));
   slurm_free_job_info_msg(known);
-  if (has_script && !is_last) return;
+  if (is_there || !is_last) return true;
   job_desc_msg_t change;
   slurm_init_job_desc_msg(&change);
   change.job_id = job;
   change.admin_comment = whole;
-  if (slurm_update_job(&change) != SLURM_SUCCESS)
-    slurm_verbose("ration: job %u keeps no AdminComment: %s", job, slurm_strerror(errno));
+  if (slurm_update_job(&change) == SLURM_SUCCESS) return false;
+  slurm_verbose("ration: job %u keeps no AdminComment: %s", job, slurm_strerror(errno));
+  return true;
+}
+
+/// Under AdminComment, where sacct and scontrol show it; slurmctld takes it until the job has ended. Several nodes:
+/// each has its own part, `ration NODE: …`, between semicolons.
+void note(std::uint32_t job, std::uint32_t step, const char* node, const char* text) {
+  char line[kMaxText];
+  std::snprintf(line, sizeof line, "%.*s", static_cast<int>(std::strcspn(text, "\n")), text);
+  for (int attempt = 0; line[0] != '\0' && attempt < 8 && !note_once(job, step, node, line); ++attempt) {
+  }
+}
+
+/// `ration job-hook enter` mounts the guard and the book in a mount namespace of this thread's own.
+bool enter(spank_t spank, int count, char** arguments, char (&told)[kMaxText], char (&complaint)[kMaxText]) {
+  std::uint32_t job = 0;
+  spank_get_item(spank, S_JOB_ID, &job);
+  Words options, variables, words;
+  read_arguments(count, arguments, options, variables);
+  add_beginning(words, options, "enter", job);
+  char share[64];
+  // Slurm itself sets it for whom it granted a share.
+  if (spank_getenv(spank, "SLURM_SHARDS_ON_NODE", share, sizeof share) == ESPANK_SUCCESS) words.add("share", share);
+  if (asked[0] != '\0') words.add("asked", asked);
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    std::snprintf(complaint, sizeof complaint,
+                  "ration: job %u cannot be put under its limit: no mount namespace: %s [E1721]", job,
+                  std::strerror(errno));
+    return false;
+  }
+  return run_hook(words, variables, told, complaint) == 0;
 }
 
 }  // namespace
@@ -277,24 +311,10 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   return 0;
 }
 
-/// In the forked task, as root: `ration job-hook enter` mounts the guard and the book in its mount namespace.
+/// In the forked task, as root.
 int slurm_spank_task_init_privileged(spank_t spank, int count, char** arguments) {
-  std::uint32_t job = 0;
-  spank_get_item(spank, S_JOB_ID, &job);
-  Words options, variables, words;
-  read_arguments(count, arguments, options, variables);
-  add_beginning(words, options, "enter", job);
-  char share[64];
-  // Slurm itself sets it for whom it granted a share.
-  if (spank_getenv(spank, "SLURM_SHARDS_ON_NODE", share, sizeof share) == ESPANK_SUCCESS) words.add("share", share);
-  if (asked[0] != '\0') words.add("asked", asked);
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
-    slurm_error("ration: job %u cannot be put under its limit: no mount namespace: %s [E1721]", job,
-                std::strerror(errno));
-    return -1;
-  }
   char told[kMaxText], complaint[kMaxText];
-  if (run_hook(words, variables, told, complaint) != 0) {
+  if (!enter(spank, count, arguments, told, complaint)) {
     slurm_error("%s", complaint);
     return -1;
   }
@@ -314,14 +334,27 @@ int slurm_spank_task_init_privileged(spank_t spank, int count, char** arguments)
   return 0;
 }
 
-/// Of every step, while slurmctld still takes a comment.
-int slurm_spank_exit(spank_t spank, int count, char** arguments) {
-  if (spank_context() != S_CTX_REMOTE) return 0;
-  std::uint32_t job = 0, step = 0, node = 0;
+/// In the keeper, which runs `srun --task-epilog` itself, as the user: under the book, too.
+int slurm_spank_task_post_fork(spank_t spank, int count, char** arguments) {
+  if (machines_mounts >= 0) return 0;  // a step has many tasks
+  const int mounts = ::open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  char told[kMaxText], complaint[kMaxText];  // the task has said what is wrong
+  const bool entered = mounts >= 0 && enter(spank, count, arguments, told, complaint);
+  machines_mounts = mounts;
+  if (entered) return 0;
+  // A failure reported from here would end srun with success. With this no user's program starts from the keeper.
+  constexpr rlimit kNobody{0, 0};
+  return ::setrlimit(RLIMIT_NPROC, &kNobody);
+}
+
+/// Of every step, after its last task here and before srun is told of it: then slurmctld still takes a comment.
+int slurm_spank_task_exit(spank_t spank, int count, char** arguments) {
+  static std::uint32_t ended = 0;
+  std::uint32_t job = 0, step = 0, tasks = 0;
   spank_get_item(spank, S_JOB_ID, &job);
   spank_get_item(spank, S_JOB_STEPID, &step);
-  spank_get_item(spank, S_JOB_NODEID, &node);
-  if (step == SLURM_EXTERN_CONT) return 0;
+  spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks);
+  if (step == SLURM_EXTERN_CONT || ++ended != tasks) return 0;
   Words options, variables, words;
   read_arguments(count, arguments, options, variables);
   add_beginning(words, options, "summary", job);
@@ -331,8 +364,8 @@ int slurm_spank_exit(spank_t spank, int count, char** arguments) {
   char told[kMaxText], complaint[kMaxText];
   if (run_hook(words, variables, told, complaint) != 0)
     slurm_error("%s", complaint);
-  else  // the script of a job ends after its steps, and runs on the first node
-    note(job, step == SLURM_BATCH_SCRIPT || node != 0, told);
+  else
+    note(job, step, name, told);
   return 0;
 }
 

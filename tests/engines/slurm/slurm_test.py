@@ -176,11 +176,12 @@ class Jobs(SlurmCase):
     def test_what_a_job_takes_beyond_its_limit_is_denied_to_it_alone(self):
         neighbour = self.sbatch(f"{WORKLOAD} hold 3GiB", "--gpu-mem=4GiB", "-w", "n1")
         until(lambda: self.nodes["n1"].used() > 3 * GIB, "the neighbour holds")
-        done = self.srun("-w", "n1", "--gpu-mem=2GiB", WORKLOAD, "probe", "64")
-        self.assertGreaterEqual(len(done.stdout.splitlines()), 28, done.stdout + done.stderr)
-        ended = self.nodes["n1"].ration("report", "--by", "label:job", "-o", "json")
-        peaks = {row["name"]: row["peak_bytes"] for row in json.loads(ended.stdout)["data"]["rows"] if row["name"].isdigit()}
-        self.assertLessEqual(peaks[max(peaks, key=int)], 2 * GIB, peaks)
+        done = self.srun("-w", "n1", "-J", "probe", "--gpu-mem=2GiB", WORKLOAD, "probe", "64")
+        obtained = [int(line.split()[1]) for line in done.stdout.splitlines()]
+        self.assertGreaterEqual(len(obtained), 28, done.stdout + done.stderr)
+        self.assertLessEqual(max(obtained), 2 * GIB, done.stdout)
+        told = next(job for job in self.cluster.call("scontrol", "-o", "show", "job").stdout.splitlines() if "JobName=probe " in job)
+        self.assertRegex(told, r"AdminComment=ration n1: peak (2.00 GiB|1.\d+ GiB) of 2.00 GiB, \d+ denials")
         self.assertEqual(self.states()[neighbour][0], "RUNNING")
         self.assertEqual(self.nodes["n1"].rows()[f"slurm-{neighbour}"]["denials"], 0)
 
@@ -199,6 +200,72 @@ class Jobs(SlurmCase):
                       [shutil.which("busybox") or "sh", "sh", "-c", f"{WORKLOAD} total"]):
             done = self.srun("-w", "n1", "--gpu-mem=4GiB", *words, env={"RATION_BOOK": "/tmp/mine", "LD_PRELOAD": ""})
             self.assertEqual((done.returncode, done.stdout.strip()), (0, str(4 * GIB)), f"{words} {done.stderr}")
+
+    def test_a_task_epilog_is_held_too(self):
+        """The step's keeper runs it, not a task."""
+        script, told = self.folder / "epilog.sh", self.folder / "epilog.out"
+        script.write_text("\n".join(["#!/bin/sh", *(f"export '{line}'" for line in self.simulation()), f"exec {WORKLOAD} total >> {told} 2>&1", ""]))
+        script.chmod(0o755)
+        told.touch()
+        told.chmod(0o666)
+        done = self.srun("-w", "n1", "-n2", "--gpu-mem=4GiB", f"--task-epilog={script}", "true")
+        self.assertEqual((done.returncode, told.read_text().split()), (0, 2 * [str(4 * GIB)]), done.stderr)
+        self.nodes["n1"].end()
+        try:
+            self.assertNotEqual(self.srun("-w", "n1", "--gpu-mem=4GiB", f"--task-epilog={script}", "true").returncode, 0)
+        finally:
+            self.nodes["n1"].begin()
+        self.assertEqual(len(told.read_text().split()), 2, "no limit, and it ran")
+
+    def test_a_job_cannot_get_more_than_it_was_granted(self):
+        job = self.sbatch("sleep infinity", "--gpu-mem=4GiB", "-w", "n1")
+        until(lambda: self.states()[job][0] == "RUNNING", "it runs")
+        step = ["srun", f"--jobid={job}", "--overlap", "-n1"]
+        for options in (["--gpu-mem=8GiB"], ["--gres=shard:8192"]):
+            self.assertIn("more than the job's", self.run_as(*step, *options, WORKLOAD, "total").stderr)
+        for options in (["--gpu-mem=1GiB"], ["--gres=none"], ["--export=NONE"]):
+            done = self.run_as(*step, *options, WORKLOAD, "total")
+            self.assertEqual(done.stdout.strip(), str(4 * GIB), f"{options} {done.stderr}")
+        for change in ("gres=shard:8192", "tresPerNode=gres:shard:8192", "adminComment=none"):
+            self.assertNotEqual(self.run_as("scontrol", "update", f"jobid={job}", change).returncode, 0, change)
+        for method, path, body in (("PATCH", f"workloads/slurm-{job}", {"limit": "100GiB"}), ("PUT", "claims/mine", {"limit": "100GiB"}), ("DELETE", "claims/mine", {})):
+            asked = ["curl", "-sS", "--unix-socket", "/run/node/ration/ration.sock", "-X", method, f"http://node/api/v1/{path}", "-d", json.dumps(body)]
+            done = self.run_as(*step, *asked)
+            self.assertIn("E1502", done.stdout, done.stderr)
+        self.assertEqual(self.nodes["n1"].rows()[f"slurm-{job}"]["limit_bytes"], 4 * GIB)
+
+    def test_nobody_elses_memory_counts_as_a_jobs(self):
+        job = self.sbatch("sleep infinity", "--gpu-mem=1GiB", "-w", "n1")
+        node = self.nodes["n1"]
+        until(lambda: f"slurm-{job}" in node.rows(), "its book")
+        folder = self.folder / "somebody"
+        folder.mkdir()
+        os.chown(folder, 1, 1)
+        words = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups", BIN / "ration", "run", node.sim, "--socket", "/run/node/ration/ration.sock", "--limit", "9GiB",
+                 "--label", "engine=slurm", "--label", f"slurm_job={job}", "--", "timeout", "2", WORKLOAD, "hold", "5GiB"]
+        environment = dict(node.environment, RATION_RUNTIME_DIR=str(folder / "ration"), RATION_STATE_DIR=str(folder / "state"), HOME=str(folder))
+        done = subprocess.run(node.inside(*words), env=environment, capture_output=True, text=True)
+        self.assertIn("holding", done.stdout, done.stderr)
+        by_user = json.loads(node.ration("report", "--by", "user", "-o", "json").stdout)["data"]["rows"]
+        self.assertGreater(next(row["peak_bytes"] for row in by_user if row["name"] == "daemon"), 5 * GIB)
+        told = json.loads(node.ration("report", "--slurm", job, "-o", "json").stdout)["data"]
+        self.assertLess(told["peak_bytes"], GIB, told)
+
+    def test_each_node_of_a_job_holds_and_accounts_its_part(self):
+        script = f"srun sh -c 'test $({WORKLOAD} total) = {2 * GIB}' && srun -w n2 -N1 -n1 timeout 2 {WORKLOAD} hold 1GiB"
+        done = self.run_as("sbatch", "--parsable", "--wait", "-o", "/dev/null", "-N2", "--gpu-mem=2GiB", "--wrap", script)
+        self.assertEqual(done.returncode, 124, done.stderr)
+        job = done.stdout.strip()
+        peaks = {name: json.loads(node.ration("report", "--slurm", job, "-o", "json").stdout)["data"]["peak_bytes"] for name, node in self.nodes.items()}
+        self.assertLess(peaks["n1"], GIB)
+        self.assertGreater(peaks["n2"], GIB)
+        comment = self.show(job)
+        self.assertRegex(comment, r"ration n1: peak [0-9.]+ (MiB|B) of 2.00 GiB")
+        self.assertRegex(comment, r"ration n2: peak 1.06 GiB of 2.00 GiB")
+        for _ in range(3):  # both nodes end at the same moment
+            done = self.srun("-N2", "-n2", "--gpu-mem=1GiB", "sh", "-c", "echo $SLURM_JOB_ID")
+            comment = self.show(done.stdout.split()[0])
+            self.assertRegex(comment, "AdminComment=.*ration n1: peak .*ration n2: peak|AdminComment=.*ration n2: peak .*ration n1: peak")
 
     def simulation(self):
         """What a program with an empty environment needs to find the simulated cards: nothing that ration needs."""
