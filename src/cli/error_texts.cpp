@@ -149,6 +149,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1714", "no claim of that id on this node", "its engine asks for it before its containers start"},
       {"E1715", "this daemon tells container engines of no device",
        "[containers] cdi = \"/var/run/cdi\" in ration.toml"},
+      {"E1716", "ration's package cannot be copied to this node", "look at the folder's owner and the free space"},
       {"E1712", "notebooks cannot be put under a limit by this Python, or what is wanted was not said",
        "ration jupyter install --limit 4GiB --user, with --python where another Python has Jupyter"},
       {"E1720", "what Slurm granted a job cannot be held on this node", "ration snippet slurm --node"},

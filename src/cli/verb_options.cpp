@@ -348,8 +348,8 @@ void add_help(CommandLine& line) {
 }
 
 /// Not for people: used by the build (manual pages), by shells (completion), by run and doctor (one context in a
-/// process of its own), by the daemon (memory of programs moved in a process of its own) and by libration (a program
-/// that is governed from inside).
+/// process of its own), by the daemon (memory of programs moved in a process of its own), by libration (a program
+/// that is governed from inside) and by the daemon's pod (the package copied to its node).
 void add_hidden_verbs(CommandLine& line) {
   auto [manual, folder] = line.add_hidden<std::string>(
       "manual", 0, [&line](const Session&, const std::string& place) { return cli::manual(line.app, place); });
@@ -374,6 +374,10 @@ void add_hidden_verbs(CommandLine& line) {
   action(job_hook, of_job.action, {"prepare", "start", "enter", "summary", "stop"});
   word(job_hook, "job", of_job.job, "JOB")->required();
   word(job_hook, "facts", of_job.facts, "FACT");
+
+  auto [copy, target] = line.add_hidden<std::string>(
+      "copy-package", 0, [](const Session&, const std::string& place) { return cli::copy_package(place); });
+  word(copy, "folder", target, "FOLDER")->required();
 
   auto [checkpoint, typed] = line.add_hidden<CheckpointOptions>(
       "checkpoint-processes", 0,

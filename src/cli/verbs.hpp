@@ -160,6 +160,9 @@ struct CheckpointOptions {
 };
 Result<int> checkpoint_processes(const CheckpointOptions& options);
 
+/// What a node needs of this package, copied into that folder. E1716: it cannot be written.
+Result<int> copy_package(const std::string& folder);
+
 struct InjectOptions {
   std::string engine;                 ///< docker | podman | bwrap | apptainer | compose | oci
   std::string bundle;                 ///< with oci: a folder with config.json, or such a file

@@ -18,7 +18,7 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 NODE, ADDRESS, API = "n1", "10.99.0.1", "https://127.0.0.1:26443"
 INSIDE = "RATION_TEST_IN_NAMESPACES"
 # What programs of a node keep where every program looks: a file system in memory for each, which ends with the test.
-PRIVATE = ("/run", "/tmp", "/var/lib/kubelet", "/var/log", "/opt", "/etc/cdi", "/etc/cni", "/var/lib/ration", "/usr/libexec/kubernetes")
+PRIVATE = ("/run", "/tmp", "/var/lib/kubelet", "/var/log", "/opt", "/etc/cdi", "/etc/cni", "/etc/ration", "/var/lib/ration", "/usr/libexec/kubernetes")
 PATIENCE = 150  # seconds; a kubelet that was started again gives claims back after a minute
 
 

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, MANIFESTS, NODE, ON_CLUSTER, GovernedCluster, OnDevicePlugin, asking, pod  # noqa: E402
+from governed_cluster import ADAPTER, NODE, ON_CLUSTER, GovernedCluster, OnDevicePlugin, asking, pod, pod_patch  # noqa: E402
 from node_client import GIB  # noqa: E402
 
 
@@ -23,8 +23,8 @@ class Installed(OnDevicePlugin):
     def setUpClass(cls):
         cls.cluster = TwoCards.of(cls)
         cls.cluster.begin()
-        cls.cluster.overlay(MANIFESTS / "device-plugin", "ration-device-plugin", name="device-plugin", args=["device-plugin", "--gpu-kind", ""])
-        cls.cluster.install()
+        plugin = pod_patch("ration-device-plugin", {"name": "device-plugin", "args": ["device-plugin", "--gpu-kind", ""]}, hostNetwork=True)
+        cls.cluster.install(cls.cluster.overlay("base/device-plugin", patches=[plugin]))
         cls.cluster.kubectl("label", "node", one_node.NODE, "ration.sh/gpu-memory=device-plugin", check=True)
         one_node.until(lambda: [cls.offered(f"ration.sh/gpu-{number}-memory-gib") for number in range(2)] == [16, 16],
                        lambda: "both GPUs are offered: " + cls.cluster.kubectl("-n", "ration-system", "describe", "pods").stdout[-2000:])
@@ -39,7 +39,7 @@ class Installed(OnDevicePlugin):
     def test_a_container_of_two_gpus_has_a_limit_on_each(self):
         self.cluster.apply(pod("both", ["sleep", "100000"], asking(gpu_0_memory=4, gpu_1_memory=6)))
         self.running("both")
-        self.assertEqual(self.total_in("both"), str(4 * GIB))
+        self.assertEqual(self.cluster.total_in("both"), str(4 * GIB))
         self.assertEqual(sorted(row["limit_bytes"] for row in self.ask("/api/v1/workloads")), [4 * GIB, 6 * GIB])
 
     def test_the_plugin_has_no_privileges_beyond_the_nodes_sockets_and_no_word_in_the_cluster(self):

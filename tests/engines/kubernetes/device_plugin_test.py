@@ -69,7 +69,7 @@ class DevicePlugin(OnDevicePlugin):
         self.cluster.start_kubelet()
         self.start("new", "sleep", "100000", gib=6)
         self.running("stays", "new")
-        self.assertEqual((self.total_in("stays"), self.total_in("new")), (str(4 * GIB), str(6 * GIB)))
+        self.assertEqual((self.cluster.total_in("stays"), self.cluster.total_in("new")), (str(4 * GIB), str(6 * GIB)))
         self.assertEqual({claim["devices"][0]["limit_bytes"] for claim in self.ask("/api/v1/claims")}, {4 * GIB, 6 * GIB})
 
     def test_without_the_daemon_no_pod_starts_and_says_why(self):

@@ -33,6 +33,17 @@ spec: {{spec: {{{CLAIM}}}}}
 ON_CLUSTER = unittest.skipIf(missing() or not ADAPTER.exists(), f"{', '.join(missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
 
 
+def pod_patch(name, container, **spec):
+    """Of a DaemonSet of ration's: what its pods, and one container of them, have beside what the manifests say."""
+    spec = {"terminationGracePeriodSeconds": 1, **spec, "containers": [{"imagePullPolicy": "Never", **container}]}
+    return {"patch": json.dumps({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "ration-system"}, "spec": {"template": {"spec": spec}}})}
+
+
+# No proxy brings the API server's service address to this node.
+DRIVER_HERE = pod_patch("ration-kubernetes", {"name": "dra", "args": ["dra", "--gpu-kind", ""], "env": [
+    {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}]}, hostNetwork=True)
+
+
 def pod(name, words, resources, **spec):
     """Of one container."""
     container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": list(words), "resources": resources}
@@ -56,14 +67,15 @@ class GovernedCluster(Cluster):
         self.apply(TEMPLATE)
         until(self.offered, "the node's GPU is offered")
 
-    def begin(self):
-        """What is there before ration is installed in the cluster: the node with its rationd, and images."""
+    def begin(self, daemon=True):
+        """What is there before ration is installed in the cluster: the node, with its rationd if it has the package, and images."""
         super().up()
         self.import_image(root_file_system("/tmp/root"), WORKLOAD, ["/bin/sh"])
         self.import_image("/tmp/root", "ration.test/pause:1", ["/bin/busybox", "sleep", "1000000"])
         os.mkdir("/run/simulated")
         self.environment["RATION_SIM_DIR"] = "/run/simulated"
-        self.start_daemon()
+        if daemon:
+            self.start_daemon()
 
     def drive(self):
         """ration.yaml, and the driver as a program of the node."""
@@ -87,21 +99,33 @@ class GovernedCluster(Cluster):
     def start_driver(self):
         self.start(ADAPTER, "dra", "--node", NAME, "--kubeconfig", self.folder / "driver.kubeconfig", "--gpu-kind", "", name="driver")
 
-    def overlay(self, base, daemon_set, **container):
-        """/tmp/overlay, of the manifests in `base`: their image is one that no registry has, and their container is changed a little."""
-        image = "ration.test/ration-kubernetes"
+    def overlay(self, *resources, patches, images=("ration-kubernetes",)):
+        """A folder for `kubectl apply -k` of manifests, of images that no registry has."""
+        folder = self.folder / "overlay"
+        folder.mkdir()
+        shutil.copytree(MANIFESTS, folder / "base")
         os.mkdir("/tmp/adapter")
         shutil.copy(ADAPTER, "/tmp/adapter/ration-kubernetes")
-        self.import_image("/tmp/adapter", f"{image}:1", ["/ration-kubernetes"])
-        shutil.copytree(base, "/tmp/overlay/base")
-        patch = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": daemon_set, "namespace": "ration-system"},
-                 "spec": {"template": {"spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [{"imagePullPolicy": "Never", **container}]}}}}
-        pathlib.Path("/tmp/overlay/kustomization.yaml").write_text(json.dumps({
-            "kind": "Kustomization", "resources": ["base"], "images": [{"name": "ration-kubernetes", "newName": image, "newTag": "1"}], "patches": [{"patch": json.dumps(patch)}]}))
+        self.import_image("/tmp/adapter", "ration.test/ration-kubernetes:1", ["/ration-kubernetes"])
+        (folder / "kustomization.yaml").write_text(json.dumps({
+            "kind": "Kustomization", "resources": resources, "patches": patches,
+            "images": [{"name": name, "newName": f"ration.test/{name}", "newTag": "1"} for name in images]}))
+        return folder
 
-    def install(self):
-        done = self.kubectl("apply", "-k", "/tmp/overlay")
+    def install(self, folder):
+        done = self.kubectl("apply", "-k", folder)
         assert done.returncode == 0, done.stderr
+
+    def start_pod(self, case, name, *words, claim="four"):
+        self.ask_for(case, name, *words, claim=claim)
+        until(lambda: self.get("pod", name)["status"]["phase"] == "Running", lambda: self.kubectl("describe", "pod", name).stdout[-2000:])
+
+    def ask_for(self, case, name, *words, claim):
+        self.apply(pod(name, words, {"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}]))
+        case.addCleanup(self.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
+
+    def total_in(self, name):
+        return self.kubectl("exec", name, "--", "ration-workload", "total").stdout.strip()
 
     def start_device_plugin(self):
         self.start(ADAPTER, "device-plugin", "--gpu-kind", "", name="device-plugin")
@@ -156,9 +180,6 @@ class OnDevicePlugin(OnNode):
 
     def described(self, *names):
         return self.cluster.kubectl("describe", "pod", *names).stdout[-3000:]
-
-    def total_in(self, name):
-        return self.cluster.kubectl("exec", name, "--", "ration-workload", "total").stdout.strip()
 
     @classmethod
     def offered(cls, resource="ration.sh/gpu-memory-gib"):

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import DRIVER, MANIFESTS, ON_CLUSTER, TEMPLATE, GovernedCluster, pod  # noqa: E402
+from governed_cluster import DRIVER, DRIVER_HERE, ON_CLUSTER, TEMPLATE, GovernedCluster  # noqa: E402
 from node_client import GIB  # noqa: E402
 
 QUOTA = f"""
@@ -26,27 +26,14 @@ class Installed(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = GovernedCluster.of(cls)
         cls.cluster.begin()
-        # No proxy brings the API server's service address to this node.
-        cls.cluster.overlay(MANIFESTS, "ration-kubernetes", name="dra", args=["dra", "--gpu-kind", ""],
-                            env=[{"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}])
-        cls.cluster.install()
+        cls.overlay = cls.cluster.overlay("base", patches=[DRIVER_HERE])
+        cls.cluster.install(cls.overlay)
         cls.cluster.apply(TEMPLATE)
         cls.cluster.kubectl("label", "node", one_node.NODE, "ration.sh/gpu-memory=offered", check=True)
         one_node.until(cls.cluster.offered, lambda: "the node's GPU is offered: " + cls.cluster.kubectl("-n", "ration-system", "describe", "pods").stdout[-2000:])
 
     def of_node(self):
         return self.cluster.get("-n", "ration-system", "daemonset", "ration-kubernetes")
-
-    def start(self, name, *words, claim="four"):
-        self.ask_for(name, *words, claim=claim)
-        one_node.until(lambda: self.cluster.get("pod", name)["status"]["phase"] == "Running", lambda: self.cluster.kubectl("describe", "pod", name).stdout[-2000:])
-
-    def ask_for(self, name, *words, claim):
-        self.cluster.apply(pod(name, words, {"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}]))
-        self.addCleanup(self.cluster.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
-
-    def total_in(self, name):
-        return self.cluster.kubectl("exec", name, "--", "ration-workload", "total").stdout.strip()
 
     def test_the_driver_has_no_privileges_beyond_the_nodes_sockets(self):
         spec = self.of_node()["spec"]["template"]["spec"]
@@ -58,22 +45,22 @@ class Installed(unittest.TestCase):
                          {"/run/ration", "/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"})
 
     def test_pods_keep_their_limit_while_the_driver_is_renewed_and_removed(self):
-        self.start("stays", "sleep", "100000")
-        self.assertEqual(self.total_in("stays"), str(4 * GIB))
+        self.cluster.start_pod(self, "stays", "sleep", "100000")
+        self.assertEqual(self.cluster.total_in("stays"), str(4 * GIB))
         self.cluster.kubectl("-n", "ration-system", "rollout", "restart", "daemonset/ration-kubernetes", check=True)
         one_node.until(lambda: self.of_node()["status"].get("updatedNumberScheduled") == 1 and self.of_node()["status"].get("numberReady") == 1, "the driver is renewed")
-        self.assertEqual(self.total_in("stays"), str(4 * GIB))
-        self.start("new", "sleep", "100000")
-        self.assertEqual(self.total_in("new"), str(4 * GIB))
+        self.assertEqual(self.cluster.total_in("stays"), str(4 * GIB))
+        self.cluster.start_pod(self, "new", "sleep", "100000")
+        self.assertEqual(self.cluster.total_in("new"), str(4 * GIB))
         self.cluster.kubectl("-n", "ration-system", "delete", "daemonset", "ration-kubernetes", check=True)
         one_node.until(lambda: not self.cluster.get("-n", "ration-system", "pods")["items"], "the driver is gone")
-        self.assertEqual(self.total_in("stays"), str(4 * GIB))
+        self.assertEqual(self.cluster.total_in("stays"), str(4 * GIB))
         self.cluster.kubectl("delete", "pod", "stays", "new", "--wait=false", check=True)
-        self.cluster.install()
+        self.cluster.install(self.overlay)
         one_node.until(lambda: not self.cluster.get("pods")["items"] and not list(one_node.pathlib.Path("/run/cdi").glob("ration-claim*")), "nothing is left of them")
 
     def test_a_claim_says_what_was_granted(self):
-        self.start("tells", "sleep", "100000")
+        self.cluster.start_pod(self, "tells", "sleep", "100000")
         claim = one_node.until(lambda: [entry for entry in self.cluster.get("resourceclaims")["items"] if entry["metadata"]["name"].startswith("tells-") and entry["status"].get("devices")],
                                "what was granted stands in the claim's status")[0]
         device = claim["status"]["devices"][0]
@@ -84,7 +71,7 @@ class Installed(unittest.TestCase):
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "strange"}, "spec": {"spec": {"devices": {
                 "requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": "4Gi"}}}}],
                 "config": [{"opaque": {"driver": DRIVER, "parameters": {"apiVersion": "ration.sh/v1", "kind": "GPUMemory", "growth": True}}}]}}}}))
-        self.ask_for("strange", "sleep", "1", claim="strange")
+        self.cluster.ask_for(self, "strange", "sleep", "1", claim="strange")
         one_node.until(lambda: "GPUMemoryDenied" in self.cluster.kubectl("describe", "pod", "strange").stdout,
                        lambda: "the pod says why: " + self.cluster.kubectl("describe", "pod", "strange").stdout[-2000:])
         self.assertIn("leave growth out", self.cluster.kubectl("describe", "pod", "strange").stdout)
