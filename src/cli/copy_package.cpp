@@ -1,6 +1,6 @@
-// `ration copy-package FOLDER`: this package in another folder, where a node's own programs and containers find it. Used
-// by the init container of share/ration/kubernetes/daemon. Promises: each file there is the old one or the new one,
-// whole; a file that is in use is replaced and never written into; one that is as it should be stays.
+// `ration copy-package FOLDER`: this package in another folder, where a node's own programs and containers find it.
+// Used by the init container of share/ration/kubernetes/daemon. Promises: each file there is the old one or the new
+// one, whole; a file that is in use is replaced and never written into; one that is as it should be stays.
 #include <fmt/format.h>
 #include <sys/stat.h>
 

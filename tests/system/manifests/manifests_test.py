@@ -36,6 +36,16 @@ class Kustomized(unittest.TestCase):
         for name in re.findall(r"(?:alert|record): (\S+)", "".join(path.read_text() for path in (SHARE / "prometheus").glob("*.yml"))):
             self.assertRegex(built, rf"(alert|record): {name}\n")
 
+    def test_rationd_in_a_pod_is_asked_for_and_has_the_paths_of_its_node(self):
+        self.assertEqual(kinds(self.built("kubernetes")).count("DaemonSet"), 1)
+        built = self.built("kubernetes/daemon")
+        self.assertEqual(kinds(built), ["DaemonSet"])
+        there = {name: path for path, name in re.findall(r"hostPath:\n +path: (\S+)\n(?: +type: \S+\n)? +name: (\S+)\n", built)}
+        mounted = {(name, path) for path, name in re.findall(r"mountPath: (\S+)\n(?: +mountPropagation: \S+\n)? +name: (\S+)\n", built)}
+        self.assertEqual(mounted - {("driver", "/usr/local/nvidia/lib64")}, set(there.items()) - {("driver", "/usr/lib/x86_64-linux-gnu")})
+        self.assertIn(f"- {there['package']}/bin/ration\n", built)
+        self.assertEqual(built.count("privileged: true"), 1)
+
     def test_the_dashboards_are_a_config_map_of_grafanas_sidecar(self):
         built = self.built("grafana")
         self.assertEqual(kinds(built), ["ConfigMap"])
