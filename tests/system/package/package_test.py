@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What `./dev package` makes: unpacked anywhere it works, it needs nothing but glibc 2.17, and it says what is in it."""
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -187,7 +188,8 @@ class EveryArchitecture(unittest.TestCase):
             done = subprocess.run(["lintian", "--fail-on", "error", "--allow-root", DIST / f"ration_{VERSION}_{architecture}.deb"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout)
 
-    def test_the_image_is_a_layout_whose_digests_are_true(self):
+    def images(self):
+        """Of each architecture: the manifest, and what reads a blob and holds it to its digest."""
         with tarfile.open(DIST / f"ration-{VERSION}-oci.tar") as archive:
             archive.extractall(self.folder)
 
@@ -197,13 +199,29 @@ class EveryArchitecture(unittest.TestCase):
             return content
 
         (both,) = json.loads((self.folder / "index.json").read_text())["manifests"]
-        manifests = json.loads(blob(both))["manifests"]
-        self.assertEqual({each["platform"]["architecture"] for each in manifests}, {DEBIAN[name] for name in PACKAGED})
-        for each in manifests:
-            manifest = json.loads(blob(each))
-            self.assertEqual(json.loads(blob(manifest["config"]))["architecture"], each["platform"]["architecture"])
+        return {each["platform"]["architecture"]: json.loads(blob(each)) for each in json.loads(blob(both))["manifests"]}, blob
+
+    def test_the_image_is_a_layout_whose_digests_are_true(self):
+        manifests, blob = self.images()
+        self.assertEqual(set(manifests), {DEBIAN[name] for name in PACKAGED})
+        for architecture, manifest in manifests.items():
+            self.assertEqual(json.loads(blob(manifest["config"]))["architecture"], architecture)
             for layer in manifest["layers"]:
                 blob(layer)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root may change the root of a program")
+    def test_the_image_puts_its_package_on_a_node(self):
+        manifests, blob = self.images()
+        root = self.folder / "root"
+        (layer,) = manifests[DEBIAN[HERE]]["layers"]
+        with tarfile.open(fileobj=io.BytesIO(blob(layer))) as archive:
+            archive.extractall(root)
+        (root / "proc").mkdir()
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc", "chroot", root, "/usr/bin/ration", "copy-package", "/opt/ration"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("bin/ration", "lib/ration/shim/libcuda.so.1", "share/doc/ration/site/index.html"):
+            self.assertEqual((root / "opt/ration" / name).read_bytes(), (root / "usr" / name).read_bytes())
 
     def test_the_sums_and_the_bill_of_materials_are_complete(self):
         listed = dict(reversed(line.split("  ")) for line in (DIST / "SHA256SUMS").read_text().splitlines())
