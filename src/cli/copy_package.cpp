@@ -38,6 +38,7 @@ Result<void> replace_file(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 Result<int> copy_package(const std::string& folder) {
+  if (auto own = library_folder("shim"); !own) return tl::unexpected(own.error());
   const fs::path package = fs::path(companion("ration")).parent_path().parent_path();
   for (const char* part : kParts) {
     std::error_code none, unknown;

@@ -77,6 +77,7 @@ class Copied(unittest.TestCase):
         done = self.copy()
         self.assertEqual(done.returncode, 1)
         self.assertIn("E1406", done.stderr)
+        self.assertFalse(self.node.exists())
 
     def test_what_cannot_be_written_is_named(self):
         done = self.copy(self.image / "bin/another")
