@@ -12,39 +12,20 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import ADAPTER, ON_CLUSTER, WORKLOAD, GovernedCluster, OnDevicePlugin, asking, pod  # noqa: E402
+from governed_cluster import ADAPTER, ON_CLUSTER, WORKLOAD, FourOnACard, GovernedCluster, OnDevicePlugin, asking, pod  # noqa: E402
 from node_client import GIB, MIB  # noqa: E402
 
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
 
 
 @ON_CLUSTER
-class DevicePlugin(OnDevicePlugin):
+class DevicePlugin(FourOnACard, OnDevicePlugin):
     @classmethod
     def setUpClass(cls):
         cls.cluster = GovernedCluster.of(cls)
         cls.cluster.begin()
         cls.cluster.start_device_plugin()
         one_node.until(lambda: cls.offered() == 16, lambda: f"16 GiB are offered: {cls.cluster.get('node', one_node.NODE)['status']['allocatable']}")
-
-    def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
-        names = [f"p{number}" for number in range(5)]
-        for name in names:
-            self.start(name, "ration-workload", "hold", "3GiB")
-        one_node.until(lambda: sorted(self.phases().values()) == ["Pending"] + ["Running"] * 4, "four run")
-        one_node.until(lambda: self.held() == 4 * (3 * GIB + 64 * MIB), "they hold what they want")
-        self.assertEqual({row["limit_bytes"] for row in self.ask("/api/v1/workloads")}, {4 * GIB})
-        waits = next(name for name, phase in self.phases().items() if phase == "Pending")
-        self.cluster.kubectl("delete", "pod", next(name for name in names if name != waits), "--force", "--grace-period=0")
-        self.running(waits)
-        self.assertLessEqual(self.truth()["peak_bytes"], 16 * GIB)
-
-    def test_every_way_of_the_probe_is_held_in_a_pod(self):
-        before = self.truth()["peak_bytes"]
-        self.start("probe", "ration-workload", "probe", "64")
-        lines = self.ended("probe").splitlines()
-        self.assertGreaterEqual(len(lines), 28, lines)
-        self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
 
     def test_a_container_that_runs_before_a_pods_others_has_its_limit_and_they_have_theirs(self):
         first = {"name": "first", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["ration-workload", "total"], "resources": asking(gpu_memory=2)}

@@ -13,7 +13,7 @@ from cluster import SOURCE, Cluster, missing, until
 
 sys.path.insert(0, str(SOURCE / "tests/system"))
 from containers.engines import root_file_system  # noqa: E402
-from node_client import BIN, UnixConnection  # noqa: E402
+from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
 NODE = "T4:16GiB:context=64MiB"
 DRIVER = "gpu-memory.ration.sh"
@@ -164,6 +164,31 @@ class OnNode(unittest.TestCase):
     def ended(self, name):
         until(lambda: self.phases()[name] in ("Succeeded", "Failed"), f"{name} has ended")
         return self.cluster.kubectl("logs", name).stdout
+
+
+class FourOnACard:
+    """Shares of 4 GiB, whoever offers them: `start` is a test case's own."""
+
+    def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
+        names = [f"p{number}" for number in range(5)]
+        for name in names:
+            self.start(name, "ration-workload", "hold", "3GiB")
+        until(lambda: sorted(self.phases().values()) == ["Pending"] + ["Running"] * 4, "four run")
+        until(lambda: self.held() == 4 * (3 * GIB + 64 * MIB), "they hold what they want")
+        waits = next(name for name, phase in self.phases().items() if phase == "Pending")
+        rows = {row["workload"]: row for row in self.ask("/api/v1/workloads")}
+        self.assertEqual({row["limit_bytes"] for row in rows.values()}, {4 * GIB})
+        self.assertIn("container=default/p", rows[sorted(rows)[0]]["labels"])
+        self.cluster.kubectl("delete", "pod", next(name for name in names if name != waits), "--force", "--grace-period=0")
+        until(lambda: self.phases()[waits] == "Running", "the fifth runs")
+        self.assertLessEqual(self.truth()["peak_bytes"], 16 * GIB)
+
+    def test_every_way_of_the_probe_is_held_in_a_pod(self):
+        before = self.truth()["peak_bytes"]
+        self.start("probe", "ration-workload", "probe", "64")
+        lines = self.ended("probe").splitlines()
+        self.assertGreaterEqual(len(lines), 28, lines)
+        self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
 
 
 def asking(**amounts):

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cluster as one_node  # noqa: E402
 
 one_node.in_own_namespaces()
-from governed_cluster import CLAIM, DRIVER, NODE, ON_CLUSTER, WORKLOAD, GovernedCluster, OnNode, pod  # noqa: E402
+from governed_cluster import CLAIM, DRIVER, NODE, ON_CLUSTER, WORKLOAD, FourOnACard, GovernedCluster, OnNode, pod  # noqa: E402
 from node_client import BIN, GIB, MIB  # noqa: E402
 
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
@@ -34,7 +34,7 @@ spec: {{{CLAIM}}}
 
 
 @ON_CLUSTER
-class Kubernetes(OnNode):
+class Kubernetes(FourOnACard, OnNode):
     @classmethod
     def setUpClass(cls):
         cls.cluster = GovernedCluster.of(cls)
@@ -44,27 +44,6 @@ class Kubernetes(OnNode):
         self.cluster.apply(claiming(name, words, claims))
 
     # ---------------------------------------------------------------------------------------------------------------------
-
-    def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
-        names = [f"p{number}" for number in range(5)]
-        for name in names:
-            self.start(name, "ration-workload", "hold", "3GiB")
-        one_node.until(lambda: sorted(self.phases().values()) == ["Pending"] + ["Running"] * 4, "four run")
-        one_node.until(lambda: self.held() == 4 * (3 * GIB + 64 * MIB), "they hold what they want")
-        waits = next(name for name, phase in self.phases().items() if phase == "Pending")
-        rows = {row["workload"]: row for row in self.ask("/api/v1/workloads")}
-        self.assertEqual({row["limit_bytes"] for row in rows.values()}, {4 * GIB})
-        self.assertIn("container=default/p", rows[sorted(rows)[0]]["labels"])
-        self.cluster.kubectl("delete", "pod", next(name for name in names if name != waits), "--force", "--grace-period=0")
-        one_node.until(lambda: self.phases()[waits] == "Running", "the fifth runs")
-        self.assertLessEqual(self.truth()["peak_bytes"], 16 * GIB)
-
-    def test_every_way_of_the_probe_is_held_in_a_pod(self):
-        before = self.truth()["peak_bytes"]
-        self.start("probe", "ration-workload", "probe", "64")
-        lines = self.ended("probe").splitlines()
-        self.assertGreaterEqual(len(lines), 28, lines)
-        self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
 
     def test_a_pod_that_wants_more_than_its_claim_gets_its_own_error(self):
         self.start("neighbour", "ration-workload", "hold", "3GiB")

@@ -35,6 +35,13 @@ func quick() *times {
 	return &times{glance: 2 * time.Millisecond, look: 2 * time.Millisecond, absent: time.Hour, tidy: 2 * time.Millisecond, leave: time.Hour, predecessor: 20 * time.Second}
 }
 
+// leaving ends claims at once when nobody has them.
+func leaving() *times {
+	fast := quick()
+	fast.leave = 20 * time.Millisecond
+	return fast
+}
+
 func newScene(t *testing.T, gpus ...daemon.Device) *scene {
 	t.Helper()
 	return &scene{T: t, rationd: fake.NewRationd(t, gpus...), kubelet: fake.NewDeviceKubelet(t)}
@@ -43,23 +50,9 @@ func newScene(t *testing.T, gpus ...daemon.Device) *scene {
 // start runs the plugin until the test, or stop(), ends it.
 func (s *scene) start(t *times) {
 	s.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Run(ctx, Options{Socket: s.rationd.Socket, Kubelet: s.kubelet.Folder, GPUKind: "nvidia.com/gpu", times: t})
-	}()
-	stopped := false
-	s.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
-			s.Errorf("the plugin ended: %v", err)
-		}
-	}
-	s.Cleanup(s.stop)
+	s.stop = fake.Run(s.T, func(ctx context.Context) error {
+		return Run(ctx, Options{Socket: s.rationd.Socket, Kubelet: s.kubelet.Folder, GPUKind: "nvidia.com/gpu", times: t})
+	})
 }
 
 // idsOf are chunks of a GPU as kubelet calls them.
@@ -278,22 +271,18 @@ func TestAKubeletThatWasStartedAgainIsToldAgain(t *testing.T) {
 func TestAPluginThatWasStartedAgainKnowsWhatItHandedOut(t *testing.T) {
 	gpu := fake.GPU(0, 16)
 	s := newScene(t, gpu)
-	fast := quick()
-	fast.leave = 20 * time.Millisecond
-	s.start(fast)
+	s.start(leaving())
 	s.allocate("train", "main", idsOf(gpu, 0, 1)...)
 	s.stop()
 	s.kubelet.End("train") // while there is no plugin
-	s.start(fast)
+	s.start(leaving())
 	fake.Until(t, "the end of the claim of a pod that is gone", func() bool { return len(s.claims()) == 0 })
 }
 
 func TestAClaimEndsOnceNeitherWordOfKubeletsHasItsChunks(t *testing.T) {
 	gpu := fake.GPU(0, 16)
 	s := newScene(t, gpu)
-	fast := quick()
-	fast.leave = 20 * time.Millisecond
-	s.start(fast)
+	s.start(leaving())
 	s.rationd.Keep("job-17.node", daemon.Claim{Name: "slurm/job-17", Devices: []daemon.ClaimDevice{{UUID: gpu.UUID}}})                             // somebody else's
 	s.rationd.Keep("00000000-0000-4000-8000-000000000001", daemon.Claim{Name: "device-plugin/5", Devices: []daemon.ClaimDevice{{UUID: gpu.UUID}}}) // named alike
 	s.allocate("train", "main", idsOf(gpu, 0, 1)...)
@@ -374,9 +363,7 @@ func TestWhatKubeletHasNotWrittenDownYetDoesNotEnd(t *testing.T) {
 func TestWhatAKubeletNeverWroteDownEnds(t *testing.T) {
 	gpu := fake.GPU(0, 16)
 	s := newScene(t, gpu)
-	fast := quick()
-	fast.leave = 20 * time.Millisecond
-	s.start(fast)
+	s.start(leaving())
 	if _, err := s.kubelet.Ask(memory, idsOf(gpu, 0)...); err != nil {
 		t.Fatal(err)
 	}

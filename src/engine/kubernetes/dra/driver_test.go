@@ -51,23 +51,9 @@ func newScene(t *testing.T, gpus ...daemon.Device) *scene {
 // start runs the driver until the test, or stop(), ends it.
 func (s *scene) start(t *times) *fake.Kubelet {
 	s.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Serve(ctx, Options{Node: node, Socket: s.rationd.Socket, Kubelet: s.folder, GPUKind: "nvidia.com/gpu", times: t}, s.client)
-	}()
-	stopped := false
-	s.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
-			s.Errorf("the driver ended: %v", err)
-		}
-	}
-	s.Cleanup(s.stop)
+	s.stop = fake.Run(s.T, func(ctx context.Context) error {
+		return Serve(ctx, Options{Node: node, Socket: s.rationd.Socket, Kubelet: s.folder, GPUKind: "nvidia.com/gpu", times: t}, s.client)
+	})
 	return fake.NewKubelet(s.T, s.folder, inventory.Driver)
 }
 
