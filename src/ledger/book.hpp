@@ -200,17 +200,18 @@ struct BookSnapshot {
   std::string control_path;  ///< the file that exported descriptors are of
 };
 
-/// Bytes that the workload still has on each device besides what living processes are charged: what others hold of
-/// memory that those gave up, or that have ended. Less than nothing where living processes are charged for what nobody
-/// has any more. The processes of `book` are the living. As Book::reap() and Book::settle_shared() would find it; the
-/// book stays as it is, so its file may be anybody's.
-[[nodiscard]] std::vector<std::int64_t> held_besides(const BookSnapshot& book);
+/// What the workload holds on each device, by account: what living processes are charged, and what others hold of
+/// memory that those gave up, or that have ended; never more than the book's own count. The processes of `book` are the
+/// living. As Book::reap() and Book::settle_shared() would find it; the book stays as it is, so its file may be
+/// anybody's.
+[[nodiscard]] std::vector<Bytes> held_by_the_living(const BookSnapshot& book);
 
 /// What is charged to that account at this moment, by an open book. Absent: it cannot be read.
 [[nodiscard]] std::optional<Bytes> used_now(int descriptor, std::uint32_t account);
 
 /// A book read again and again without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only
-/// the slots ever used, and the denials only when there are new ones. Not thread-safe.
+/// the slots ever used, and the denials only when there are new ones; all of it again, a few times at most, where
+/// memory was taken or given back meanwhile. Not thread-safe.
 class BookReader {
  public:
   /// Any plain file of one name: read() says whether it is a book.
@@ -409,6 +410,7 @@ class Book {
   [[nodiscard]] Word& part_of(std::uint32_t account, Kind kind) noexcept;
   [[nodiscard]] static std::uint64_t last_number(const SlotRecord& slot, std::uint32_t account) noexcept;
   Bytes refund_dead(std::uint32_t slot, std::uint32_t account, std::uint64_t state) noexcept;
+  bool mark_dead(std::uint32_t slot, std::uint64_t state) noexcept;
   Bytes bury(std::uint32_t slot, std::uint64_t state) noexcept;
   void prepare(std::uint32_t slot, const ProcessIdentity& self) noexcept;
   [[nodiscard]] FileDescriptor reopen() const noexcept;

@@ -270,12 +270,9 @@ Bytes Book::refund_dead(std::uint32_t index, std::uint32_t account, std::uint64_
   Word& usage = layout_->accounts[account].usage;
   std::uint64_t seen = usage.load(std::memory_order_acquire);
   for (;;) {
-    const std::uint64_t last = last_number(slot, account), change = slot.change.load(std::memory_order_acquire);
-    const std::uint64_t confirmed = slot.parts[account].confirmed.load(std::memory_order_acquire);
-    if (made_by(seen, index, last) || confirmed >= last) return {};
-    const bool made = is_announced(change, account) &&
-                      (made_by(seen, index, change_number(change)) || confirmed >= change_number(change));
-    const std::uint64_t held = (made ? slot.change_held : slot.parts[account].held).load(std::memory_order_acquire);
+    const std::uint64_t last = last_number(slot, account);
+    if (made_by(seen, index, last) || slot.parts[account].confirmed.load(std::memory_order_acquire) >= last) return {};
+    const std::uint64_t held = held_in(slot, index, account, seen);
     if (slot.state.load(std::memory_order_acquire) != state || held == 0) return {};
     confirm(account, seen);
     const std::uint64_t returned = std::min(held, used_bytes(seen));

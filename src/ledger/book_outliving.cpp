@@ -1,4 +1,4 @@
-// What a workload still has on its devices when processes of it have ended, found without changing the book: for
+// What a workload has on its devices, also when processes of it have ended, found without changing the book: for
 // whoever watches. Its own processes settle that as they go (book_shared.cpp), but only when they take or give back
 // memory.
 #include <algorithm>
@@ -10,6 +10,10 @@
 
 namespace ration::ledger {
 
+namespace {
+
+/// Besides what living processes are charged: what others hold of memory that those gave up, or that have ended. Less
+/// than nothing where living processes are charged for what nobody has any more.
 std::vector<std::int64_t> held_besides(const BookSnapshot& book) {
   std::vector<std::int64_t> besides(book.accounts.size(), 0);
   std::set<std::uint32_t> living;
@@ -41,6 +45,21 @@ std::vector<std::int64_t> held_besides(const BookSnapshot& book) {
     if (!held && charged_to_living) sum -= static_cast<std::int64_t>(shared.given_up.count());
   }
   return besides;
+}
+
+}  // namespace
+
+std::vector<Bytes> held_by_the_living(const BookSnapshot& book) {
+  const std::vector<std::int64_t> besides = held_besides(book);
+  std::vector<Bytes> held;
+  for (std::size_t account = 0; account < besides.size(); ++account) {
+    std::int64_t sum = besides[account];
+    for (const ProcessSnapshot& process : book.processes)
+      sum += static_cast<std::int64_t>(process.held[account].count());
+    held.push_back(
+        std::min(Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(sum, 0))}, book.accounts[account].used));
+  }
+  return held;
 }
 
 }  // namespace ration::ledger

@@ -27,8 +27,10 @@ std::string text(const char (&field)[N]) {
 std::uint64_t plain(const Word& word) noexcept { return word.load(std::memory_order_relaxed); }
 Bytes bytes(const Word& word) noexcept { return Bytes{plain(word)}; }
 
-ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
+ProcessSnapshot process_from(const BookLayout& layout, std::uint32_t index) {
+  const SlotRecord& slot = layout.slots[index];
   ProcessSnapshot process;
+  process.slot = index;
   process.identity.pid = slot.pid;
   process.identity.user = slot.user;
   process.identity.start_time = slot.start_time;
@@ -36,8 +38,8 @@ ProcessSnapshot process_from(const SlotRecord& slot, std::uint32_t accounts) {
   process.command = text(slot.command);
   process.attached_ns = plain(slot.attached_ns);
   process.unmovable = slot.unmovable.load(std::memory_order_relaxed);
-  for (std::uint32_t account = 0; account < accounts; ++account) {
-    process.held.push_back(bytes(slot.parts[account].held));
+  for (std::uint32_t account = 0; account < layout.header.account_count; ++account) {
+    process.held.emplace_back(held_in(slot, index, account, plain(layout.accounts[account].usage)));
     process.context.push_back(bytes(slot.parts[account].context));
     process.pooled.push_back(bytes(slot.parts[account].pooled));
     process.managed.push_back(bytes(slot.parts[account].managed));
@@ -82,11 +84,22 @@ class BookImage {
   }
   [[nodiscard]] const BookLayout& layout() const noexcept { return *layout_; }
   [[nodiscard]] bool load(int descriptor, std::size_t offset, std::size_t size) const noexcept {
-    return read_whole(descriptor, reinterpret_cast<std::byte*>(layout_) + offset, offset, size);
+    return read_whole(descriptor, at(offset), offset, size);
+  }
+  /// Whether the file still has there what was loaded.
+  [[nodiscard]] bool is_current(int descriptor, std::size_t offset, std::size_t size) {
+    compared_.resize(std::max(size, compared_.size()));
+    return read_whole(descriptor, compared_.data(), offset, size) &&
+           std::memcmp(compared_.data(), at(offset), size) == 0;
   }
 
  private:
+  [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
+    return reinterpret_cast<std::byte*>(layout_) + offset;
+  }
+
   std::unique_ptr<std::byte[]> storage_;  // not filled: most of it is never touched
+  std::vector<std::byte> compared_;
   BookLayout* layout_ = nullptr;
 };
 
@@ -137,13 +150,23 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
     const AccountRecord& record = layout.accounts[account];
     const Bytes used{used_bytes(plain(record.usage))};
     const std::uint64_t unrequested = plain(layout.header.unrequested[account]);
-    snapshot.accounts.push_back({record.device_uuid, text(record.device_name), bytes(record.device_total),
-                                 bytes(record.limit), bytes(record.guarantee), used, bytes(record.peak),
-                                 plain(record.denials), bytes(layout.slots[kCommonSlot].parts[account].held), Bytes{0},
-                                 Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested),
-                                 bytes(layout.header.own_limit[account])});
+    snapshot.accounts.push_back(
+        {record.device_uuid, text(record.device_name), bytes(record.device_total), bytes(record.limit),
+         bytes(record.guarantee), used, bytes(record.peak), plain(record.denials),
+         Bytes{held_in(layout.slots[kCommonSlot], kCommonSlot, account, plain(record.usage))}, Bytes{0},
+         Bytes{unrequested_bytes(unrequested)}, times_emptied(unrequested), bytes(layout.header.own_limit[account])});
   }
 }
+
+std::uint32_t slots_of(const BookLayout& layout) noexcept {
+  return std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kCommonSlot);
+}
+
+std::uint32_t records_of(const BookLayout& layout) noexcept {
+  return std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
+}
+
+bool is_used(const SlotRecord& slot) noexcept { return life_of(plain(slot.state)) == SlotLife::kUsed; }
 
 std::vector<std::uint32_t> holders_of(const SharedRecord& record) {
   std::vector<std::uint32_t> holders;
@@ -155,8 +178,7 @@ std::vector<std::uint32_t> holders_of(const SharedRecord& record) {
 
 void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
   snapshot.control_path = text(layout.shared.control_path);
-  const auto bound = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
-  for (std::uint32_t index = 0; index < bound; ++index) {
+  for (std::uint32_t index = 0; index < records_of(layout); ++index) {
     const SharedRecord& record = layout.shared.records[index];
     if (plain(record.number) == 0 || record.account >= snapshot.accounts.size()) continue;
     SharedSnapshot shared;
@@ -182,7 +204,26 @@ void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
   }
 }
 
-bool is_used(const SlotRecord& slot) noexcept { return life_of(plain(slot.state)) == SlotLife::kUsed; }
+/// How often a book is read again whose shared part changed meanwhile.
+constexpr int kReadings = 16;
+
+/// Loads what a snapshot is made of. `at_one_moment`: slots and shared part belong together, so that what is kept of a
+/// process's memory is found either in its slot or in the shared part.
+BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
+  constexpr std::size_t kSlots = offsetof(BookLayout, slots), kShared = offsetof(BookLayout, shared),
+                        kRecords = kShared + offsetof(SharedPart, records);
+  const BookLayout& layout = image.layout();
+  if (!image.load(file, 0, offsetof(BookLayout, denials))) return BookStatus::kTruncated;
+  if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
+  if (!image.load(file, kShared, offsetof(SharedPart, names)) ||
+      !image.load(file, kRecords, records_of(layout) * sizeof(SharedRecord)) ||
+      !image.load(file, kSlots, slots_of(layout) * sizeof(SlotRecord)) ||
+      !image.load(file, kSlots + kCommonSlot * sizeof(SlotRecord), sizeof(SlotRecord)))
+    return BookStatus::kTruncated;
+  at_one_moment = image.is_current(file, kShared, offsetof(SharedPart, names)) &&
+                  image.is_current(file, kRecords, records_of(layout) * sizeof(SharedRecord));
+  return BookStatus::kOk;
+}
 
 }  // namespace
 
@@ -227,7 +268,7 @@ BookStatus BookReader::open(const char* path, BookReader& out) noexcept {
 }
 
 BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
-  const BookImage& image = image_of_this_thread();
+  BookImage& image = image_of_this_thread();
   const BookLayout& layout = image.layout();
   struct stat status {};
   const bool asked = ::fstat(file_.get(), &status) == 0;
@@ -239,29 +280,18 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   if (!asked || !read_whole(file_.get(), reinterpret_cast<std::byte*>(&magic), 0, sizeof magic))
     return BookStatus::kTruncated;
   if (magic != kBookMagic) return BookStatus::kForeign;
-  if (status.st_size < static_cast<off_t>(sizeof(BookLayout)) ||
-      !image.load(file_.get(), 0, offsetof(BookLayout, denials)))
-    return BookStatus::kTruncated;
-  if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
-  const auto slots = std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kCommonSlot);
-  const auto load_slots = [&](std::size_t first, std::size_t count) {
-    return image.load(file_.get(), offsetof(BookLayout, slots) + first * sizeof(SlotRecord),
-                      count * sizeof(SlotRecord));
-  };
-  if (!load_slots(0, slots) || !load_slots(kCommonSlot, 1) ||
-      !image.load(file_.get(), offsetof(BookLayout, shared), offsetof(SharedPart, names)))
-    return BookStatus::kTruncated;
-  const auto shared = std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
-  constexpr std::size_t kRecords = offsetof(BookLayout, shared) + offsetof(SharedPart, records);
-  if (!image.load(file_.get(), kRecords, shared * sizeof(SharedRecord))) return BookStatus::kTruncated;
+  if (status.st_size < static_cast<off_t>(sizeof(BookLayout))) return BookStatus::kTruncated;
+  bool at_one_moment = false;
+  for (int times = 0; times < kReadings && !at_one_moment; ++times)
+    if (const BookStatus loaded = load_once(file_.get(), image, at_one_moment); loaded != BookStatus::kOk)
+      return loaded;
 
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
   copy_accounts(layout, snapshot);
-  for (std::uint32_t index = 0; index < slots; ++index) {
+  for (std::uint32_t index = 0; index < slots_of(layout); ++index) {
     if (!is_used(layout.slots[index])) continue;
-    snapshot.processes.push_back(process_from(layout.slots[index], layout.header.account_count));
-    snapshot.processes.back().slot = index;
+    snapshot.processes.push_back(process_from(layout, index));
   }
   copy_shared(layout, snapshot);
   if (snapshot.denial_count != denials_known || !unfinished_.empty()) {

@@ -96,18 +96,15 @@ void Book::unlock_shared() noexcept { ::pthread_mutex_unlock(&layout_->shared.lo
 // What is kept is what the entries say. What a dead process still has in its slot goes when that is reaped.
 void Book::recover_shared() noexcept {
   SlotRecord& common = layout_->slots[kCommonSlot];
-  const std::uint64_t change = common.change.load(std::memory_order_acquire);
+  const std::uint64_t number = change_number(common.change.load(std::memory_order_acquire));
   std::uint64_t sums[kMaxAccounts] = {};
   each_record(layout_->shared, [&](const SharedRecord& record) {
     if (record.account < account_count_) sums[record.account] += kept_granules(record.bytes.load(kRelaxed));
   });
   for (std::uint32_t account = 0; account < account_count_; ++account) {
-    const std::uint64_t number = change_number(change), usage = layout_->accounts[account].usage.load();
-    Part& part = common.parts[account];
-    if (is_announced(change, account) && (made_by(usage, kCommonSlot, number) || part.confirmed >= number)) {
-      part.held.store(common.change_held);
-      part.changes.store(number);
-    }
+    if (!is_made(common, kCommonSlot, account, layout_->accounts[account].usage.load())) continue;
+    common.parts[account].held.store(common.change_held);
+    common.parts[account].changes.store(number);
   }
   common.change.store(kNoChange, std::memory_order_release);
   for (std::uint32_t account = 0; account < account_count_; ++account) {
@@ -321,8 +318,8 @@ void Book::settle_shared() noexcept {
   unlock_shared();
 }
 
-// A process has ended, or detaches. Under the lock of the shared part, before its slot is cleared, and with it what
-// nobody else holds. Returns what the workload keeps.
+// A process has ended, or detaches. Under the lock of the shared part, when its slot is marked as dead and before that
+// is cleared, and with it what nobody else holds. Returns what the workload keeps.
 Bytes Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept {
   SharedPart& part = layout_->shared;
   Bytes kept_bytes;

@@ -94,12 +94,19 @@ bool Book::attach() noexcept {
   return false;
 }
 
-/// Refunds what the process of that slot held and frees the slot. `state` is what the slot's was when the process was
-/// seen to have ended. Any number of processes may do this at once, and stop or die in the middle.
+/// Marks that slot as one whose process has ended: whoever reads the book counts it no longer. `state` is what the
+/// slot's was when the process was seen to have ended. False: the slot has another process by now, or none.
+bool Book::mark_dead(std::uint32_t index, std::uint64_t state) noexcept {
+  const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
+  return layout_->slots[index].state.compare_exchange_strong(state, dead) || state == dead;
+}
+
+/// Refunds what the process of that slot held and frees the slot; `state` as of mark_dead(). Any number of processes
+/// may do this at once, and stop or die in the middle.
 Bytes Book::bury(std::uint32_t index, std::uint64_t state) noexcept {
+  if (!mark_dead(index, state)) return {};
   SlotRecord& slot = layout_->slots[index];
   const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
-  if (!slot.state.compare_exchange_strong(state, dead) && state != dead) return {};
   Bytes returned;
   for (std::uint32_t account = 0; account < account_count_; ++account) returned += refund_dead(index, account, dead);
   std::uint64_t still = dead;
@@ -119,12 +126,13 @@ void Book::detach() noexcept {
   if (own_ == nullptr) return;
   const std::uint32_t index = slot_;
   LabelSearch labels(layout_->shared.control_path);
+  const std::uint64_t state = layout_->slots[index].state.load(std::memory_order_acquire);
   const bool shares = has_shares(index), settled = shares && lock_shared();
-  if (settled) release_shares_of(index, labels);
+  if (settled && mark_dead(index, state)) release_shares_of(index, labels);
   slot_ = kNoSlot;
   own_ = nullptr;
   // Where the lock cannot be had now, whoever reaps next finds a slot without a process.
-  if (settled || !shares) bury(index, layout_->slots[index].state.load(std::memory_order_acquire));
+  if (settled || !shares) bury(index, state);
   if (settled) unlock_shared();
   slot_lock_ = Mapping{};
   wake_waiters();
@@ -164,8 +172,7 @@ Bytes Book::reap() noexcept {
     Bytes kept;
     if (has_shares(index)) {
       if (!lock_shared()) continue;
-      if (generation_of(slot.state.load(std::memory_order_acquire)) == generation_of(state) && !lives(index))
-        kept = release_shares_of(index, labels);
+      if (!lives(index) && mark_dead(index, state)) kept = release_shares_of(index, labels);
       unlock_shared();
     }
     const Bytes refunded = bury(index, state);

@@ -128,6 +128,20 @@ struct alignas(64) SlotRecord {  // no two processes on one cache line
 };
 static_assert(sizeof(SlotRecord) % 64 == 0);
 
+/// Whether the change that a slot announces of that account stands in the account's usage word, or is confirmed.
+inline bool is_made(const SlotRecord& slot, std::uint32_t index, std::uint32_t account, std::uint64_t usage) noexcept {
+  const std::uint64_t change = slot.change.load(std::memory_order_acquire), number = change_number(change);
+  return is_announced(change, account) &&
+         (made_by(usage, index, number) || slot.parts[account].confirmed.load(std::memory_order_acquire) >= number);
+}
+
+/// What a slot holds of an account whose usage word is `usage`, whatever of its change is entered in the slot.
+inline std::uint64_t held_in(const SlotRecord& slot, std::uint32_t index, std::uint32_t account,
+                             std::uint64_t usage) noexcept {
+  const Word& held = is_made(slot, index, account, usage) ? slot.change_held : slot.parts[account].held;
+  return held.load(std::memory_order_acquire);
+}
+
 /// A denied charge. `sequence` is written last, so that a reader can tell an entry that is not finished.
 struct DenialRecord {
   Word sequence;  // 1, 2, 3 …; 0 = not written; kBeingWritten + its number meanwhile

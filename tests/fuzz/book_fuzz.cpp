@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   ::close(file);
   BookSnapshot snapshot;
-  if (Book::read(path.c_str(), snapshot) == BookStatus::kOk) (void)held_besides(snapshot);
+  if (Book::read(path.c_str(), snapshot) == BookStatus::kOk) (void)held_by_the_living(snapshot);
   const auto granted = read_granted(path, ::getuid());
   if (!granted || granted->name != "fuzz" || granted->accounts.size() != 1) std::abort();
   Book book;

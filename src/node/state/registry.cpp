@@ -366,14 +366,10 @@ void Registry::leave_out_the_dead(Workload& workload, Source& source) {
                         [&](const auto& process) { return process.identity.same_as(dead); });
   });
   std::erase_if(processes, [&](const auto& process) { return contains(source.dead, process.identity); });
-  const std::vector<std::int64_t> besides = ledger::held_besides(workload.book);
-  workload.used.clear();
-  for (std::size_t account = 0; account < besides.size(); ++account) {
-    std::int64_t used = besides[account];
-    for (const auto& process : processes) used += static_cast<std::int64_t>(process.held[account].count());
-    if (!processes.empty()) used += static_cast<std::int64_t>(workload.book.accounts[account].unrequested.count());
-    workload.used.emplace_back(static_cast<std::uint64_t>(std::max<std::int64_t>(used, 0)));
-  }
+  workload.used = ledger::held_by_the_living(workload.book);
+  if (processes.empty()) return;
+  for (std::size_t account = 0; account < workload.used.size(); ++account)
+    workload.used[account] += workload.book.accounts[account].unrequested;
 }
 
 void Registry::examine_processes() {

@@ -124,6 +124,17 @@ TEST_F(BookTest, ThreadsOfOneProcessShareTheLimitExactly) {
   EXPECT_LE(snapshot().accounts[0].peak, 1000_B);
 }
 
+// Slots are read one after another: bytes that pass from one process to another meanwhile may be found in both.
+TEST_F(BookTest, WhoWatchesNeverSeesMoreThanTheBookCounts) {
+  make(64_MiB);
+  Book giver = open(), taker = open();
+  ASSERT_TRUE(giver.attach() && taker.attach());
+  ASSERT_EQ(giver.charge(0, 32_MiB), Charged::kGranted);
+  BookSnapshot now = snapshot();
+  now.processes[1].held[0] = now.processes[0].held[0];
+  EXPECT_EQ(held_by_the_living(now)[0], 32_MiB);
+}
+
 TEST_F(BookTest, WhatTheDeviceDidNotGiveIsNoPeak) {
   make(100_MiB);
   Book book = open();
@@ -221,6 +232,7 @@ TEST_F(BookTest, DeathAtEveryStepOfAChangeRefundsWhatWasHeld) {
       if (others_go_on) {
         ASSERT_EQ(other.charge(0, 1_MiB), Charged::kGranted) << "nobody waits for it";
       }
+      EXPECT_EQ(held_by_the_living(snapshot())[0], other.used(0)) << "whoever reads finds it, too: step " << step;
       ::kill(child, SIGKILL);
       finish(child);
       EXPECT_EQ(other.reap(), step >= kMade ? 12_MiB : 4_MiB) << "step " << step;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "base/descriptor_message.hpp"
 #include "book_fixture.hpp"
@@ -133,9 +134,7 @@ TEST_F(SharedTest, WhoWatchesSeesWhatSettlingWillFind) {
   const auto seen = [&](bool lender_lives) {
     BookSnapshot now = snapshot();
     if (!lender_lives) std::erase_if(now.processes, [&](const auto& each) { return each.identity.pid == lender; });
-    std::int64_t sum = held_besides(now)[0];
-    for (const ProcessSnapshot& each : now.processes) sum += static_cast<std::int64_t>(each.held[0].count());
-    return Bytes{static_cast<std::uint64_t>(sum)};
+    return held_by_the_living(now)[0];
   };
   EXPECT_EQ(seen(true), 10_MiB);
   ::kill(lender, SIGKILL);
@@ -147,6 +146,55 @@ TEST_F(SharedTest, WhoWatchesSeesWhatSettlingWillFind) {
   EXPECT_EQ(seen(false), 6_MiB);
   book.leave(found.number);
   EXPECT_EQ(seen(false), 0_B);
+}
+
+// A lender ends, is killed and reaped, or gives up what it lent, while another process holds that.
+TEST_F(SharedTest, WhoWatchesSeesTheSameWhateverBecomesOfTheLender) {
+  constexpr int kPieces = 30;
+  enum class End { kKilled, kDetached, kGivenUp };
+  for (int round = 0; round < 150 && !HasFailure(); ++round) {
+    const auto end = static_cast<End>(round % 3);
+    Book book = attached();
+    int go[2];
+    ASSERT_EQ(::pipe(go), 0);
+    const pid_t lender = start_with_book([&](Book& own) {
+      std::vector<std::uint64_t> numbers;
+      for (int piece = 0; piece < kPieces; ++piece) numbers.push_back(lend(own, 2_MiB, kKey + piece));
+      char byte = 0;
+      (void)!::read(go[0], &byte, 1);
+      if (end == End::kGivenUp)
+        for (const std::uint64_t number : numbers) own.give_up(number, 0, 2_MiB, Kind::kHeap);
+      own.detach();
+      return 0;
+    });
+    std::vector<Book::SharedMemory> found(kPieces);
+    for (int piece = 0; piece < kPieces; ++piece)
+      while (!book.join(kKey + piece, found[piece])) ::sched_yield();
+    std::atomic<bool> has_ended{false};
+    std::thread others([&] {
+      if (end == End::kKilled) ::kill(lender, SIGKILL);
+      (void)!::write(go[1], "", 1);
+      finish(lender);
+      book.reap();
+      has_ended = true;
+    });
+    Bytes least = kUnlimited, most;
+    for (bool last = false; !last;) {
+      last = has_ended;
+      const Bytes held = held_by_the_living(snapshot())[0];
+      least = std::min(least, held);
+      most = std::max(most, held);
+    }
+    others.join();
+    ::close(go[0]);
+    ::close(go[1]);
+    EXPECT_EQ(least, 2_MiB * kPieces);
+    // What is given up piece by piece is charged twice for an instant.
+    EXPECT_LE(most, 2_MiB * (end == End::kGivenUp ? kPieces + 1 : kPieces));
+    for (const Book::SharedMemory& each : found) book.leave(each.number);
+    EXPECT_EQ(held_by_the_living(snapshot())[0], 0_B);
+    book.detach();
+  }
 }
 
 TEST_F(SharedTest, ADeadHolderHoldsNothing) {
