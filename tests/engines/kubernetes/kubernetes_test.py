@@ -73,7 +73,7 @@ class Kubernetes(FourOnACard, OnNode):
         for size, words in (("17Gi", "no GPU of this cluster has 17Gi of memory: the largest claim is 16Gi"), ("17", "the smallest claim is 512Mi"), ("100Mi", "the smallest claim is 512Mi")):
             done = self.cluster.kubectl("create", "-f", "-", input=claim_of(size))
             self.assertIn(words, done.stderr)
-        for text in (claim_of("4Gi").replace(f"capacity: {{requests: {{memory: 4Gi}}}}", ""), claim_of("4Gi").replace("memory:", "memry:")):
+        for text in (claim_of("4Gi").replace("capacity: {requests: {memory: 4Gi}}", ""), claim_of("4Gi").replace("memory:", "memry:")):
             self.assertIn("a claim on gpu-memory.ration.sh says how much memory", self.cluster.kubectl("create", "-f", "-", input=text).stderr)
         done = self.cluster.kubectl("create", "-f", "-", input=claim_of("16Gi"))
         self.assertEqual(done.returncode, 0, done.stderr)
