@@ -44,11 +44,14 @@ DRIVER_HERE = pod_patch("ration-kubernetes", {"name": "dra", "args": ["dra", "--
     {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}]}, hostNetwork=True)
 
 
-def pod(name, words, resources, **spec):
-    """Of one container."""
-    container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": list(words), "resources": resources}
+def pod(name, words, resources, folders=(), **spec):
+    """Of one container. It reads those folders of the node at the same places."""
+    folders = {f"folder-{number}": str(folder) for number, folder in enumerate(folders)}
+    container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": list(words), "resources": resources,
+                 "volumeMounts": [{"name": name, "mountPath": folder, "readOnly": True} for name, folder in folders.items()]}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-                       "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], **spec}})
+                       "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
+                                "volumes": [{"name": name, "hostPath": {"path": folder}} for name, folder in folders.items()], **spec}})
 
 
 class GovernedCluster(Cluster):
@@ -120,8 +123,8 @@ class GovernedCluster(Cluster):
         self.ask_for(case, name, *words, claim=claim)
         until(lambda: self.get("pod", name)["status"]["phase"] == "Running", lambda: self.kubectl("describe", "pod", name).stdout[-2000:])
 
-    def ask_for(self, case, name, *words, claim):
-        self.apply(pod(name, words, {"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}]))
+    def ask_for(self, case, name, *words, claim="four", folders=()):
+        self.apply(pod(name, words, {"claims": [{"name": "gpu"}]}, folders, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}]))
         case.addCleanup(self.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
 
     def total_in(self, name):
