@@ -12,8 +12,9 @@ import time
 import uuid
 
 SOURCE = pathlib.Path(os.environ["SOURCE"])
-PROGRAMS = pathlib.Path(os.environ.get("RATION_KUBERNETES_PROGRAMS", SOURCE / "build/kubernetes/cluster"))
-LOGS = SOURCE / "build/kubernetes/log"  # of every program, until the next test
+MINOR = os.environ.get("RATION_TEST_KUBERNETES")  # as 1.36; the newest where it says none
+PROGRAMS = SOURCE / "build/kubernetes" / (f"cluster-{MINOR}" if MINOR else "cluster")
+LOGS = SOURCE / "build/kubernetes/log" / PROGRAMS.name / pathlib.Path(sys.argv[0]).stem  # of every program, until the test runs again
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "containerd", "ctr", "containerd-shim-runc-v2")
 NODE, ADDRESS, API = "n1", "10.99.0.1", "https://127.0.0.1:26443"
 INSIDE = "RATION_TEST_IN_NAMESPACES"
@@ -92,9 +93,6 @@ class Cluster:
     def kill(self, name):
         self.processes[name].kill()
         self.processes[name].wait()
-
-    def log(self, name):
-        return (LOGS / name).read_text(errors="replace")
 
     def kubectl(self, *words, **options):
         return run(PROGRAMS / "kubectl", *words, env=self.environment, **options)

@@ -27,15 +27,19 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// cobraProgram runs a command line of the Kubernetes project.
-func cobraProgram(make func() *cobra.Command) func() int {
-	return func() int { return cli.Run(make()) }
-}
-
-// plainProgram runs one that returns an error.
-func plainProgram(run func() error) func() int {
+// containerdProgram runs one of containerd's: those of 2.3 take no context.
+func containerdProgram(make func() any) func() int {
 	return func() int {
-		if err := run(); err != nil {
+		var err error
+		switch app := make().(type) {
+		case interface{ Run([]string) error }:
+			err = app.Run(os.Args)
+		case interface {
+			Run(context.Context, []string) error
+		}:
+			err = app.Run(context.Background(), os.Args)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -43,9 +47,14 @@ func plainProgram(run func() error) func() int {
 	}
 }
 
+// cobraProgram runs a command line of the Kubernetes project.
+func cobraProgram(make func() *cobra.Command) func() int {
+	return func() int { return cli.Run(make()) }
+}
+
 var programs = map[string]func() int{
-	"containerd":              plainProgram(func() error { return containerd.App().Run(context.Background(), os.Args) }),
-	"ctr":                     plainProgram(func() error { return ctr.New().Run(context.Background(), os.Args) }),
+	"containerd":              containerdProgram(func() any { return containerd.App() }),
+	"ctr":                     containerdProgram(func() any { return ctr.New() }),
 	"etcd":                    func() int { etcdmain.Main(os.Args); return 0 },
 	"kube-apiserver":          cobraProgram(apiserver.NewAPIServerCommand),
 	"kube-controller-manager": cobraProgram(manager.NewControllerManagerCommand),
