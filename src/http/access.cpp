@@ -10,13 +10,12 @@
 namespace ration::http {
 namespace {
 
-std::optional<Response> host_refused(const Request& request, const AccessRules& rules,
-                                     const std::string& local_address) {
+std::optional<Response> host_refused(const Request& request, const AccessRules& rules) {
   const std::string_view host = request.headers.get("host");
   const auto name = host_name(host);
   // A name that somebody else's DNS points here is not among these: rebinding ends at this line.
   const bool ours =
-      name && (*name == local_address || *name == "localhost" || *name == "127.0.0.1" || *name == "::1" ||
+      name && (*name == request.peer.local_address || *name == "localhost" || *name == "127.0.0.1" || *name == "::1" ||
                std::find(rules.host_names.begin(), rules.host_names.end(), *name) != rules.host_names.end());
   if (ours) return {};
   return problem({"E1513", fmt::format("this daemon is not '{}'", host),
@@ -42,11 +41,10 @@ std::optional<Response> content_refused(const Request& request) {
 
 }  // namespace
 
-std::optional<Response> refused(Request& request, const AccessRules& rules, const std::string& local_address,
-                                bool same_origin_only) {
+std::optional<Response> refused(Request& request, const AccessRules& rules, bool same_origin_only) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (request.peer.kind == Peer::Kind::kTcp) {
-    if (auto response = host_refused(request, rules, local_address)) return response;
+    if (auto response = host_refused(request, rules)) return response;
     if (!reads || same_origin_only)
       if (auto response = origin_refused(request)) return response;
     if (!reads)

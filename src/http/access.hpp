@@ -17,8 +17,7 @@ struct AccessRules {
 };
 
 /// The refusal (421, 403, 415 or 401), or nothing; then `request.peer.token_accepted` says whether the token was right.
-/// `local_address`: the address that the client connected to. `same_origin_only`: also for GET.
-[[nodiscard]] std::optional<Response> refused(Request& request, const AccessRules& rules,
-                                              const std::string& local_address, bool same_origin_only);
+/// `same_origin_only`: also for GET.
+[[nodiscard]] std::optional<Response> refused(Request& request, const AccessRules& rules, bool same_origin_only);
 
 }  // namespace ration::http

@@ -1,15 +1,10 @@
 #include "http/connection.hpp"
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <new>
 #include <utility>
 
 #include "base/strings.hpp"
@@ -18,12 +13,6 @@
 
 namespace ration::http {
 namespace {
-
-/// Input that waits for an answer to go out first.
-constexpr std::size_t kMaxWaitingInput = 64 * 1024;
-/// How long a refused client may go on sending before it is cut off: closing at once would make its kernel throw the
-/// refusal away unread.
-constexpr milliseconds kLinger{2'000};
 
 bool printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char letter) {
@@ -68,85 +57,55 @@ std::string head_of(const Response& response, bool keep_alive, bool endless) {
 
 }  // namespace
 
-/// The C functions that libevent calls.
-struct ConnectionCallbacks {
-  static Connection& self(void* argument) { return *static_cast<Connection*>(argument); }
-  static void readable(bufferevent*, void* argument) { self(argument).on_readable(); }
-  static void drained(bufferevent*, void* argument) { self(argument).on_drained(); }
-  static void happened(bufferevent*, short what, void* argument) {
-    if ((what & BEV_EVENT_EOF) != 0)
-      self(argument).on_end_of_input();
-    else
-      self(argument).abandon();
-  }
-};
-
 Connection::Connection(ConnectionOwner& owner, EventLoop& loop, FileDescriptor socket, Peer peer,
-                       std::string local_address, const ConnectionLimits& limits)
+                       const ConnectionLimits& limits)
     : owner_(owner),
       loop_(loop),
       limits_(limits),
-      socket_(std::move(socket)),
-      buffers_(bufferevent_socket_new(loop.base(), socket_.get(), 0)),
+      channel_(*this, loop, std::move(socket), limits.write),
       peer_(std::move(peer)),
-      local_address_(std::move(local_address)),
       parser_(limits.parse),
       exchange_(std::make_shared<Exchange>()) {
-  if (buffers_ == nullptr) throw std::bad_alloc();
-  bufferevent_setcb(buffers_, ConnectionCallbacks::readable, ConnectionCallbacks::drained,
-                    ConnectionCallbacks::happened, this);
-  bufferevent_setwatermark(buffers_, EV_READ, 0, kMaxWaitingInput);
-  const timeval write = as_timeval(limits_.write);
-  bufferevent_set_timeouts(buffers_, nullptr, &write);
-  bufferevent_enable(buffers_, EV_READ | EV_WRITE);
-  deadline_ = loop_.after(limits_.idle, [this] { on_late(); });
+  wait_for_request();
 }
 
 Connection::~Connection() {
   exchange_->connection = nullptr;
   if (stream_) stream_->connection_ = nullptr;
-  bufferevent_free(buffers_);
+}
+
+void Connection::wait_for_request() {
+  deadline_ = loop_.after(limits_.idle, [this] { on_late(); });
 }
 
 Responder Connection::responder() { return {loop_.mailbox(), exchange_}; }
 
-std::size_t Connection::backlog() const noexcept { return evbuffer_get_length(bufferevent_get_output(buffers_)); }
-
 void Connection::write(std::string_view bytes) {
-  if (state_ == State::kStreaming) bufferevent_write(buffers_, bytes.data(), bytes.size());
+  if (state_ == State::kStreaming) channel_.write(bytes);
 }
 
-void Connection::on_readable() {
-  if (state_ == State::kReading) return process();
-  if (state_ == State::kHandling) return;
-  evbuffer* input = bufferevent_get_input(buffers_);
-  evbuffer_drain(input, evbuffer_get_length(input));
+void Connection::on_input() {
+  if (state_ == State::kReading) return read_requests();
+  if (state_ != State::kStreaming) return;
+  // A program may close its half after the request (`nc -N`) and wait: it is answered. Nobody does so with a stream.
+  if (channel_.input_ended()) return abandon();
+  channel_.drop_input();
 }
 
-void Connection::process() {
-  // A handler that answers at once comes back here through the output being drained, never through recursion.
-  if (processing_) return;
-  processing_ = true;
-  evbuffer* input = bufferevent_get_input(buffers_);
-  while (state_ == State::kReading && evbuffer_get_length(input) > 0) {
+void Connection::read_requests() {
+  while (state_ == State::kReading && !channel_.input().empty()) {
     // The answer before goes out first: what is kept for a client that only asks is one answer.
     if (!parser_.begun() && backlog() > 0) break;
-    evbuffer_iovec piece{};
-    evbuffer_peek(input, -1, nullptr, &piece, 1);
-    const std::size_t taken = parser_.feed({static_cast<const char*>(piece.iov_base), piece.iov_len});
-    evbuffer_drain(input, taken);
-    if (parser_.state() == RequestParser::State::kFailed) {
+    channel_.consume(parser_.feed(channel_.input()));
+    if (parser_.state() == RequestParser::State::kFailed)
       refuse(parser_.failure().status, parser_.failure().error);
-    } else if (parser_.state() == RequestParser::State::kComplete) {
+    else if (parser_.state() == RequestParser::State::kComplete)
       dispatch();
-    } else if (parser_.state() == RequestParser::State::kBody && parser_.expects_continue() && !continue_sent_) {
-      continue_sent_ = true;
-      static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
-      bufferevent_write(buffers_, kGoOn.data(), kGoOn.size());
-    }
+    else if (parser_.take_expectation())
+      channel_.write("HTTP/1.1 100 Continue\r\n\r\n");
   }
-  processing_ = false;
-  if (state_ == State::kReading && input_ended_ && evbuffer_get_length(input) == 0) flush_and_end(false);
+  if (state_ == State::kReading && channel_.input_ended() && channel_.input().empty())
+    finish(Channel::Ending::kFlushed);
 }
 
 void Connection::dispatch() {
@@ -163,61 +122,52 @@ void Connection::dispatch() {
                   .body = parser_.take_body(),
                   .peer = peer_};
   keep_alive_ = keep_alive_ && parser_.keep_alive();
-  head_only_ = request.method == "HEAD";
   state_ = State::kHandling;
   parser_.reset();
-  continue_sent_ = false;
   exchange_->connection = nullptr;
-  exchange_ = std::make_shared<Exchange>(Exchange{this});
+  exchange_ = std::make_shared<Exchange>(Exchange{this, request.method == "HEAD"});
   owner_.handle(*this, std::move(request));
 }
 
-void Connection::send(Response response) {
+void Connection::send(Response response, bool head_only) {
   owner_.complete(response);
   if (!sendable(response))
     response = problem({"E1500", "the daemon made a header that cannot be sent", "ration doctor", 1});
-  const std::string head = head_of(response, keep_alive_, false);
-  bufferevent_write(buffers_, head.data(), head.size());
-  if (!head_only_ && has_body(response.status)) bufferevent_write(buffers_, response.body.data(), response.body.size());
+  channel_.write(head_of(response, keep_alive_, false));
+  if (!head_only && has_body(response.status)) channel_.write(response.body);
 }
 
 void Connection::answer(Response response) {
   if (state_ != State::kHandling) return;
   exchange_->connection = nullptr;
-  send(std::move(response));
+  send(std::move(response), exchange_->head_only);
   state_ = State::kReading;
-  if (!keep_alive_) flush_and_end(false);
+  if (!keep_alive_) finish(Channel::Ending::kFlushed);
 }
 
 std::shared_ptr<ClientStream> Connection::begin_stream(Response response) {
   if (state_ != State::kHandling) return nullptr;
-  exchange_->connection = nullptr;
   keep_alive_ = false;
-  if (!sendable(response) || head_only_ || input_ended_) {
-    send(std::move(response));
-    flush_and_end(false);
+  if (!sendable(response) || exchange_->head_only || channel_.input_ended()) {
+    answer(std::move(response));
     return nullptr;
   }
-  const std::string head = head_of(response, false, true);
-  bufferevent_write(buffers_, head.data(), head.size());
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &limits_.stream_send_buffer, sizeof(int));
-  const timeval write = as_timeval(limits_.stalled);
-  bufferevent_set_timeouts(buffers_, nullptr, &write);
+  exchange_->connection = nullptr;
+  channel_.write(head_of(response, false, true));
+  channel_.limit_output(limits_.stalled, limits_.stream_send_buffer);
   state_ = State::kStreaming;
   stream_ = std::make_shared<ClientStream>(this);
   return stream_;
 }
 
 void Connection::refuse(int status, const Error& error) {
-  deadline_.cancel();
-  keep_alive_ = head_only_ = false;
-  send(problem(error, status));
-  flush_and_end(true);
+  keep_alive_ = false;
+  send(problem(error, status), false);
+  finish(Channel::Ending::kLingering);
 }
 
 void Connection::on_late() {
-  if (state_ != State::kReading) return abandon();
-  if (!parser_.begun()) return flush_and_end(false);
+  if (!parser_.begun()) return finish(Channel::Ending::kFlushed);
   refuse(408,
          {"E1519",
           fmt::format("the request was not complete after {} s", static_cast<double>(limits_.idle.count()) / 1000.0),
@@ -225,47 +175,28 @@ void Connection::on_late() {
 }
 
 void Connection::on_drained() {
-  if (state_ == State::kFlushing) return end_if_flushed();
   if (state_ == State::kStreaming && stream_->drained) return stream_->drained();
   // Not after a mere "100 Continue": the time of a request that has begun goes on.
   if (state_ == State::kReading && !parser_.begun()) {
-    deadline_ = loop_.after(limits_.idle, [this] { on_late(); });
-    process();
+    wait_for_request();
+    read_requests();
   }
-}
-
-void Connection::on_end_of_input() {
-  input_ended_ = true;
-  // A program may close its half after the request (`nc -N`) and wait: it is answered. Nobody does so with a stream.
-  if (state_ == State::kReading) return process();
-  if (state_ == State::kStreaming || state_ == State::kLingering) abandon();
 }
 
 void Connection::finish() {
   keep_alive_ = false;
-  if (state_ == State::kReading || state_ == State::kStreaming) flush_and_end(false);
+  if (state_ == State::kReading || state_ == State::kStreaming) finish(Channel::Ending::kFlushed);
 }
 
-void Connection::flush_and_end(bool linger) {
-  state_ = State::kFlushing;
-  linger_ = linger;
-  end_if_flushed();
-}
-
-void Connection::end_if_flushed() {
-  if (backlog() > 0) return;
-  if (!linger_) return abandon();
-  state_ = State::kLingering;
-  ::shutdown(socket_.get(), SHUT_WR);
-  deadline_ = loop_.after(kLinger, [this] { on_late(); });
-}
-
-void Connection::abandon() {
-  if (state_ == State::kEnded) return;
-  state_ = State::kEnded;
+void Connection::finish(Channel::Ending ending) {
   deadline_.cancel();
-  bufferevent_disable(buffers_, EV_READ | EV_WRITE);
-  bufferevent_setcb(buffers_, nullptr, nullptr, nullptr, nullptr);
+  state_ = State::kEnding;
+  channel_.finish(ending);
+}
+
+void Connection::on_ended() {
+  state_ = State::kEnding;
+  deadline_.cancel();
   exchange_->connection = nullptr;
   if (stream_) {
     stream_->connection_ = nullptr;

@@ -14,8 +14,6 @@
 #include "http/parser.hpp"
 #include "http/responder.hpp"
 
-struct bufferevent;
-
 namespace ration::http {
 
 /// The server, as its connections see it.
@@ -40,67 +38,56 @@ struct ConnectionLimits {
   int stream_send_buffer = 64 * 1024;  ///< SO_SNDBUF of a stream, so that the kernel's share is bounded too
 };
 
-class Connection {
+class Connection final : private ChannelOwner {
  public:
-  Connection(ConnectionOwner& owner, EventLoop& loop, FileDescriptor socket, Peer peer, std::string local_address,
-             const ConnectionLimits& limits);
+  Connection(ConnectionOwner& owner, EventLoop& loop, FileDescriptor socket, Peer peer, const ConnectionLimits& limits);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   /// Whether no whole request waits for its answer, and no stream goes to it.
   [[nodiscard]] bool idle() const noexcept { return state_ != State::kHandling && state_ != State::kStreaming; }
-  [[nodiscard]] const std::string& local_address() const noexcept { return local_address_; }
 
   /// For the request that is being handled; ignored where there is none.
   void answer(Response response);
   [[nodiscard]] std::shared_ptr<ClientStream> begin_stream(Response response);
   [[nodiscard]] Responder responder();
 
-  [[nodiscard]] std::size_t backlog() const noexcept;
+  [[nodiscard]] std::size_t backlog() const noexcept { return channel_.backlog(); }
+  /// Of the stream; ignored where there is none.
   void write(std::string_view bytes);
   /// Ends after the answer to the request that is being handled; at once where there is none.
   void finish();
   /// Ends now.
-  void abandon();
+  void abandon() { channel_.end(); }
 
  private:
-  friend struct ConnectionCallbacks;
   enum class State {
     kReading,    ///< waits for a request
     kHandling,   ///< somebody is working on the answer
     kStreaming,  ///< sends events
-    kFlushing,   ///< ends when the output has gone
-    kLingering,  ///< takes what the client still sends, so that it gets to read the refusal
-    kEnded,
+    kEnding,     ///< takes no more requests
   };
 
-  void process();
-  void on_readable();
-  void on_drained();
-  void on_end_of_input();
+  void on_input() override;
+  void on_drained() override;
+  void on_ended() override;
   void on_late();
+  void read_requests();
   void dispatch();
   void refuse(int status, const Error& error);
-  void send(Response response);
-  void flush_and_end(bool linger);
-  void end_if_flushed();
+  void send(Response response, bool head_only);
+  void finish(Channel::Ending ending);
+  void wait_for_request();
 
   ConnectionOwner& owner_;
   EventLoop& loop_;
   const ConnectionLimits& limits_;
-  FileDescriptor socket_;
-  bufferevent* buffers_;
+  Channel channel_;
   Peer peer_;
-  std::string local_address_;
   RequestParser parser_;
   State state_ = State::kReading;
-  bool processing_ = false;
-  bool continue_sent_ = false;
-  bool head_only_ = false;
   bool keep_alive_ = true;
-  bool linger_ = false;
-  bool input_ended_ = false;
   Watch deadline_;
   std::shared_ptr<Exchange> exchange_;
   std::shared_ptr<ClientStream> stream_;

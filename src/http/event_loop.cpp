@@ -1,7 +1,10 @@
 #include "http/event_loop.hpp"
 
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +23,12 @@ struct Watch::State : std::enable_shared_from_this<State> {
 };
 
 namespace {
+
+/// Input that waits for its reader.
+constexpr std::size_t kMaxWaitingInput = 64 * 1024;
+/// How long a refused client may go on sending before it is cut off: closing at once would make its kernel throw the
+/// refusal away unread.
+constexpr milliseconds kLinger{2'000};
 
 extern "C" void run_watch(evutil_socket_t, short, void* argument) {
   // The work may end its own watch.
@@ -111,6 +120,93 @@ void EventLoop::empty_mailbox() {
     mail.swap(mailbox_->waiting_);
   }
   for (const auto& work : mail) work();
+}
+
+/// The C functions that libevent calls.
+struct ChannelCallbacks {
+  static Channel& self(void* argument) { return *static_cast<Channel*>(argument); }
+  static void readable(bufferevent*, void* argument) { self(argument).on_readable(); }
+  static void drained(bufferevent*, void* argument) { self(argument).on_drained(); }
+  static void happened(bufferevent*, short what, void* argument) {
+    if ((what & BEV_EVENT_EOF) != 0)
+      self(argument).on_end_of_input();
+    else
+      self(argument).end();
+  }
+};
+
+Channel::Channel(ChannelOwner& owner, EventLoop& loop, FileDescriptor socket, milliseconds patience)
+    : owner_(owner),
+      loop_(loop),
+      socket_(std::move(socket)),
+      buffers_(bufferevent_socket_new(loop.base(), socket_.get(), 0)) {
+  if (buffers_ == nullptr) throw std::bad_alloc();
+  bufferevent_setcb(buffers_, ChannelCallbacks::readable, ChannelCallbacks::drained, ChannelCallbacks::happened, this);
+  bufferevent_setwatermark(buffers_, EV_READ, 0, kMaxWaitingInput);
+  const timeval write = as_timeval(patience);
+  bufferevent_set_timeouts(buffers_, nullptr, &write);
+  bufferevent_enable(buffers_, EV_READ | EV_WRITE);
+}
+
+Channel::~Channel() { bufferevent_free(buffers_); }
+
+std::string_view Channel::input() const noexcept {
+  evbuffer_iovec piece{};
+  if (evbuffer_peek(bufferevent_get_input(buffers_), -1, nullptr, &piece, 1) < 1) return {};
+  return {static_cast<const char*>(piece.iov_base), piece.iov_len};
+}
+
+void Channel::consume(std::size_t bytes) noexcept { evbuffer_drain(bufferevent_get_input(buffers_), bytes); }
+
+void Channel::drop_input() noexcept { consume(evbuffer_get_length(bufferevent_get_input(buffers_))); }
+
+void Channel::write(std::string_view bytes) { bufferevent_write(buffers_, bytes.data(), bytes.size()); }
+
+std::size_t Channel::backlog() const noexcept { return evbuffer_get_length(bufferevent_get_output(buffers_)); }
+
+void Channel::limit_output(milliseconds patience, int send_buffer) {
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
+  const timeval write = as_timeval(patience);
+  bufferevent_set_timeouts(buffers_, nullptr, &write);
+}
+
+void Channel::on_readable() {
+  if (state_ == State::kOpen) return owner_.on_input();
+  drop_input();
+}
+
+void Channel::on_drained() {
+  if (state_ == State::kOpen) return owner_.on_drained();
+  if (state_ == State::kFinishing) end_if_flushed();
+}
+
+void Channel::on_end_of_input() {
+  input_ended_ = true;
+  if (state_ == State::kOpen) return owner_.on_input();
+  if (state_ == State::kLingering) end();
+}
+
+void Channel::finish(Ending ending) {
+  state_ = State::kFinishing;
+  ending_ = ending;
+  end_if_flushed();
+}
+
+void Channel::end_if_flushed() {
+  if (backlog() > 0) return;
+  if (ending_ == Ending::kFlushed) return end();
+  state_ = State::kLingering;
+  ::shutdown(socket_.get(), SHUT_WR);
+  linger_ = loop_.after(kLinger, [this] { end(); });
+}
+
+void Channel::end() {
+  if (state_ == State::kEnded) return;
+  state_ = State::kEnded;
+  linger_.cancel();
+  bufferevent_disable(buffers_, EV_READ | EV_WRITE);
+  bufferevent_setcb(buffers_, nullptr, nullptr, nullptr, nullptr);
+  owner_.on_ended();
 }
 
 }  // namespace ration::http

@@ -1,7 +1,7 @@
 // The one thread of the daemon: timers, signals, sockets and work that other threads hand in. Used by the HTTP server
 // and by everything in `rationd` that happens at a time. Promises: callbacks run one after the other in the thread that
-// called run(); a timer or a watch ends with its handle, also inside its own callback. A callback must not throw: it is
-// called from C, the process would end.
+// called run(); a timer or a watch ends with its handle, also inside its own callback; what waits to be read of a
+// client is bounded. A callback must not throw: it is called from C, the process would end.
 #pragma once
 
 #include <sys/time.h>
@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/file.hpp"
 
+struct bufferevent;
 struct event_base;
 struct event;
 
@@ -90,6 +92,70 @@ class EventLoop {
   event_base* base_;
   std::shared_ptr<Mailbox> mailbox_;
   Watch mail_;
+};
+
+/// Whose client a channel leads to.
+class ChannelOwner {
+ public:
+  /// Input waits, or the client sends no more.
+  virtual void on_input() = 0;
+  /// The kernel has taken all that was written.
+  virtual void on_drained() = 0;
+  /// The last call, also from within end(). The channel may be destroyed once the callback has returned.
+  virtual void on_ended() = 0;
+
+ protected:
+  ~ChannelOwner() = default;
+};
+
+/// The bytes from and to one connected socket. Belongs to the loop's thread.
+class Channel {
+ public:
+  /// `patience`: it ends where the client takes no byte of what was written for so long.
+  Channel(ChannelOwner& owner, EventLoop& loop, FileDescriptor socket, milliseconds patience);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// The first bytes of what waits; empty: nothing does.
+  [[nodiscard]] std::string_view input() const noexcept;
+  void consume(std::size_t bytes) noexcept;
+  void drop_input() noexcept;
+  /// The client has closed its half; what it sent before may still wait.
+  [[nodiscard]] bool input_ended() const noexcept { return input_ended_; }
+
+  /// Never blocks and never fails; whoever writes looks at backlog() first.
+  void write(std::string_view bytes);
+  /// Bytes written here that the kernel has not yet taken.
+  [[nodiscard]] std::size_t backlog() const noexcept;
+  /// `send_buffer`: how much of the output the kernel may keep.
+  void limit_output(milliseconds patience, int send_buffer);
+
+  enum class Ending {
+    kFlushed,   ///< when the output has gone
+    kLingering  ///< then takes what the client still sends for a while, so that it gets to read the output
+  };
+  /// What comes from now on is dropped.
+  void finish(Ending ending);
+  void end();
+
+ private:
+  friend struct ChannelCallbacks;
+  enum class State { kOpen, kFinishing, kLingering, kEnded };
+
+  void on_readable();
+  void on_drained();
+  void on_end_of_input();
+  void end_if_flushed();
+
+  ChannelOwner& owner_;
+  EventLoop& loop_;
+  FileDescriptor socket_;
+  bufferevent* buffers_;
+  State state_ = State::kOpen;
+  Ending ending_ = Ending::kFlushed;
+  bool input_ended_ = false;
+  Watch linger_;
 };
 
 }  // namespace ration::http

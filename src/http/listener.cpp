@@ -1,9 +1,11 @@
 #include "http/listener.hpp"
 
 #include <arpa/inet.h>
+#include <event2/listener.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pwd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -11,9 +13,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/file_lock.hpp"
@@ -25,6 +29,10 @@ namespace {
 
 /// As many connections may wait to be accepted; the kernel cuts it to net.core.somaxconn.
 constexpr int kBacklog = 512;
+/// After the process ran out of descriptors: accepting again at once would only spin.
+constexpr milliseconds kAcceptPause{1'000};
+/// A peer that vanished without a word is noticed within this time while something is sent to it.
+constexpr int kUnacknowledgedMilliseconds = 60'000;
 
 tl::unexpected<Error> unusable(const std::string& where, const std::string& why, const std::string& fix = {}) {
   return fail("E1507", fmt::format("cannot listen on {}: {}", where, why), fix);
@@ -54,6 +62,93 @@ tl::unexpected<Error> taken(const std::string& path, const std::string& lock, st
   return fail("E1504",
               fmt::format("a daemon answers on {} already: {}", path, who.value_or("one that is just starting")),
               "systemctl status rationd    or start this one with another socket: rationd --socket PATH");
+}
+
+std::string address_text(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* place = address.ss_family == AF_INET
+                          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr)
+                          : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  return ::inet_ntop(address.ss_family, place, text.data(), text.size()) == nullptr ? "" : text.data();
+}
+
+/// One host has a whole /64 of IPv6, and this one all of 127.0.0.0/8: its addresses are counted together.
+std::string network_of(const sockaddr_storage& address) {
+  if (address.ss_family != AF_INET6) {
+    const std::string text = address_text(address);
+    return text.rfind("127.", 0) == 0 ? "127.0.0.0/8" : text;
+  }
+  sockaddr_storage network = address;
+  auto& bytes = reinterpret_cast<sockaddr_in6&>(network).sin6_addr.s6_addr;
+  std::fill(std::begin(bytes) + 8, std::end(bytes), static_cast<std::uint8_t>(0));
+  return address_text(network);
+}
+
+tl::unexpected<Error> token_needed(const std::string& address) {
+  return fail("E1505", fmt::format("{} can be reached from other machines, and no token file is set", address),
+              "umask 077; head -c 32 /dev/urandom | base64 > /etc/ration/token    then set token_file = "
+              "\"/etc/ration/token\", or listen on 127.0.0.1",
+              2);
+}
+
+/// The port that is wanted, else the next one that is free.
+Result<void> take_port(const PlaceOptions& options, Places& places) {
+  const auto address = parse_tcp_address(options.tcp_address);
+  if (!address) return tl::unexpected(address.error());
+  if (!address->loopback && options.token_file.empty()) return token_needed(options.tcp_address);
+  places.tcp_host = address->host;
+  for (int next = 0; next <= options.further_ports && !places.tcp; ++next) {
+    TcpAddress place = *address;
+    place.port = static_cast<std::uint16_t>(place.port + next);
+    auto tcp = open_tcp(place);
+    if (tcp) {
+      places.tcp = std::move(*tcp);
+    } else if (options.further_ports == 0) {
+      return tl::unexpected(tcp.error());
+    } else if (places.tcp_problem.empty()) {
+      places.tcp_problem = tcp.error().what;
+    }
+  }
+  return {};
+}
+
+/// Beside the folder of the socket, which containers mount: they can lock what they can open.
+std::string containers_lock(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + ".lock"; }
+
+/// Who came over TCP, and how its connection is kept. False: it has gone again.
+bool describe_remote(Arrival& arrival) {
+  const int socket = arrival.socket.get();
+  sockaddr_storage remote{}, here{};
+  socklen_t size = sizeof remote;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&remote), &size) != 0) return false;
+  size = sizeof here;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size) != 0) return false;
+  arrival.peer.kind = Peer::Kind::kTcp;
+  arrival.peer.address = address_text(remote);
+  arrival.peer.local_address = address_text(here);
+  arrival.key = network_of(remote);
+  const int one = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMilliseconds, sizeof kUnacknowledgedMilliseconds);
+  return true;
+}
+
+/// Who came over a Unix socket. False: it has gone again.
+bool describe_local(Arrival& arrival, bool from_container) {
+  const auto who = credentials_of(arrival.socket.get());
+  if (!who) return false;
+  arrival.peer.pid = who->pid;
+  if (from_container) {  // of the user an image decides
+    arrival.key = "containers";
+    return true;
+  }
+  arrival.peer.uid = who->uid;
+  arrival.peer.gid = who->gid;
+  arrival.key = fmt::format("uid {}", who->uid);
+  // So that an administrator gets in when tenants have taken every other place.
+  arrival.favoured = who->uid == 0 || who->uid == ::geteuid();
+  return true;
 }
 
 }  // namespace
@@ -187,6 +282,92 @@ Result<std::string> read_token(const std::string& path) {
   if (token.size() < 16 || token.find_first_of(" \t\r\n") != std::string_view::npos)
     return wrong("it is not one word of at least 16 characters", recipe);
   return std::string(token);
+}
+
+Result<Places> take_places(const PlaceOptions& options) {
+  Places places;
+  // First: who is told that a daemon runs here already learns more than that its port is taken.
+  if (!options.socket_path.empty()) {
+    auto socket = UnixListener::open(options.socket_path, options.socket_mode);
+    if (!socket) return tl::unexpected(socket.error());
+    places.socket = std::move(*socket);
+  }
+  if (!options.containers_socket.empty()) {
+    auto socket =
+        UnixListener::open(options.containers_socket, options.socket_mode, containers_lock(options.containers_socket));
+    if (!socket) return tl::unexpected(socket.error());
+    places.containers = std::move(*socket);
+  }
+  if (!options.tcp_address.empty())
+    if (auto taken = take_port(options, places); !taken) return tl::unexpected(taken.error());
+  return places;
+}
+
+struct Acceptor::Callbacks {
+  template <Entrance kEntrance>
+  static void on_accept(evconnlistener*, int socket, sockaddr*, int, void* acceptor) {
+    static_cast<Acceptor*>(acceptor)->on_accept(socket, kEntrance);
+  }
+  static void on_error(evconnlistener*, void* acceptor) { static_cast<Acceptor*>(acceptor)->on_accept_failed(); }
+};
+
+void Acceptor::FreeListener::operator()(evconnlistener* listener) const noexcept { evconnlistener_free(listener); }
+
+void Acceptor::listen(Places places) {
+  places_ = std::move(places);
+  if (places_.socket) accept_on(places_.socket->get(), Entrance::kSocket);
+  if (places_.containers) accept_on(places_.containers->get(), Entrance::kContainers);
+  if (places_.tcp) accept_on(places_.tcp->socket.get(), Entrance::kTcp);
+}
+
+void Acceptor::accept_on(int socket, Entrance entrance) {
+  const auto accepted = entrance == Entrance::kTcp          ? Callbacks::on_accept<Entrance::kTcp>
+                        : entrance == Entrance::kContainers ? Callbacks::on_accept<Entrance::kContainers>
+                                                            : Callbacks::on_accept<Entrance::kSocket>;
+  evconnlistener* listener = evconnlistener_new(loop_.base(), accepted, this, LEV_OPT_CLOSE_ON_EXEC, 0, socket);
+  if (listener == nullptr) throw std::bad_alloc();
+  evconnlistener_set_error_cb(listener, Callbacks::on_error);
+  listeners_[entrance].reset(listener);
+}
+
+Result<void> Acceptor::keep_sockets(const PlaceOptions& options) {
+  if (auto kept = keep(places_.socket, options.socket_path, options.socket_mode, Entrance::kSocket); !kept) return kept;
+  return keep(places_.containers, options.containers_socket, options.socket_mode, Entrance::kContainers);
+}
+
+Result<void> Acceptor::keep(std::optional<UnixListener>& socket, const std::string& path, mode_t mode,
+                            Entrance entrance) {
+  if (path.empty() || (socket && socket->in_place())) return {};
+  listeners_.erase(entrance);
+  socket.reset();  // and its lock: the file may be there still
+  auto place = UnixListener::open(path, mode, entrance == Entrance::kContainers ? containers_lock(path) : "");
+  if (!place) return tl::unexpected(place.error());
+  socket = std::move(*place);
+  accept_on(socket->get(), entrance);
+  return {};
+}
+
+void Acceptor::stop() {
+  accept_again_.cancel();
+  listeners_.clear();
+  places_.socket.reset();
+  places_.containers.reset();
+  places_.tcp.reset();
+}
+
+void Acceptor::on_accept_failed() {
+  for (const auto& [entrance, listener] : listeners_) evconnlistener_disable(listener.get());
+  accept_again_ = loop_.after(kAcceptPause, [this] {
+    for (const auto& [entrance, listener] : listeners_) evconnlistener_enable(listener.get());
+  });
+}
+
+void Acceptor::on_accept(int socket, Entrance entrance) {
+  Arrival arrival;
+  arrival.socket = FileDescriptor(socket);
+  const bool known = entrance == Entrance::kTcp ? describe_remote(arrival)
+                                                : describe_local(arrival, entrance == Entrance::kContainers);
+  if (known) arrived_(std::move(arrival));
 }
 
 }  // namespace ration::http

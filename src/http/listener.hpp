@@ -1,4 +1,4 @@
-// The places where the daemon listens: one Unix socket, one TCP address. Used by the server.
+// The places where the daemon listens, and who comes in there: Unix sockets and a TCP address. Used by the server.
 // Promises: a stale socket file is replaced, one that somebody answers on never is; nothing but a socket is removed; an
 // address that others can reach needs a token.
 #pragma once
@@ -6,12 +6,19 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/file.hpp"
 #include "base/result.hpp"
+#include "http/event_loop.hpp"
+#include "http/message.hpp"
+
+struct evconnlistener;
 
 namespace ration::http {
 
@@ -66,5 +73,70 @@ struct Credentials {
   gid_t gid = 0;
 };
 [[nodiscard]] std::optional<Credentials> credentials_of(int socket) noexcept;
+
+/// Where a daemon is to listen.
+struct PlaceOptions {
+  std::string socket_path;    ///< "": none
+  mode_t socket_mode = 0666;  ///< everybody may ask; who asks is known
+  /// A second socket, for programs of containers: who asks there is nobody, as an image may call its user what it
+  /// likes. "": none. Its lock is FOLDER.lock, beside its folder.
+  std::string containers_socket;
+  std::string tcp_address;  ///< `127.0.0.1:8080`; "": none; port 0 picks one
+  /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one
+  /// is needed.
+  std::uint16_t further_ports = 0;
+  std::string token_file;  ///< "": none
+};
+
+/// Where it listens: bound, and clients wait until an Acceptor comes.
+struct Places {
+  std::optional<UnixListener> socket, containers;
+  std::optional<TcpListener> tcp;
+  std::string tcp_host;
+  std::string tcp_problem;  ///< why it is not the port that was wanted; empty: it is
+};
+/// Takes the places, and changes nothing else. E1504 another daemon is there, E1505 no token for an address that others
+/// reach, E1507 a place cannot be used.
+[[nodiscard]] Result<Places> take_places(const PlaceOptions& options);
+
+/// A client that has just connected.
+struct Arrival {
+  FileDescriptor socket;
+  Peer peer;
+  std::string key;        ///< under which it is counted: its user, its network
+  bool favoured = false;  ///< root or the daemon's own user, on the socket
+};
+
+/// Takes in who connects. Belongs to the loop's thread.
+class Acceptor {
+ public:
+  Acceptor(EventLoop& loop, std::function<void(Arrival)> arrived) : loop_(loop), arrived_(std::move(arrived)) {}
+
+  void listen(Places places);
+  [[nodiscard]] const Places& places() const noexcept { return places_; }
+  /// Makes a socket again where it is not in its place any more. The errors of take_places().
+  [[nodiscard]] Result<void> keep_sockets(const PlaceOptions& options);
+  /// Nobody comes in any more; the places are given up.
+  void stop();
+
+ private:
+  enum class Entrance { kSocket, kContainers, kTcp };
+  struct Callbacks;
+  struct FreeListener {
+    void operator()(evconnlistener* listener) const noexcept;
+  };
+
+  void accept_on(int socket, Entrance entrance);
+  void on_accept(int socket, Entrance entrance);
+  void on_accept_failed();
+  [[nodiscard]] Result<void> keep(std::optional<UnixListener>& socket, const std::string& path, mode_t mode,
+                                  Entrance entrance);
+
+  EventLoop& loop_;
+  std::function<void(Arrival)> arrived_;
+  Places places_;
+  std::map<Entrance, std::unique_ptr<evconnlistener, FreeListener>> listeners_;
+  Watch accept_again_;
+};
 
 }  // namespace ration::http

@@ -48,6 +48,7 @@ struct Peer {
   std::optional<gid_t> gid;
   std::optional<pid_t> pid;
   std::string address;          ///< TCP: the remote address, without port
+  std::string local_address;    ///< TCP: the address that it connected to, without port
   bool token_accepted = false;  ///< this request carried the token file's content
 };
 

@@ -125,6 +125,7 @@ int RequestParser::on_head_end() {
                   fmt::format("a body of {} bytes; the most is {}", parser_.content_length, limits_.body_bytes));
   request_.method = http_method_str(static_cast<http_method>(parser_.method));
   request_.keep_alive = http_should_keep_alive(&parser_) != 0;
+  request_.expects_continue = lower(request_.headers.get("expect")) == "100-continue";
   // Nothing is upgraded to (RFC 9110 §7.8 allows a server to go on in HTTP/1.1); CONNECT is refused as a method.
   parser_.upgrade = 0;
   state_ = State::kBody;
@@ -144,7 +145,5 @@ int RequestParser::on_end() {
   http_parser_pause(&parser_, 1);
   return 0;
 }
-
-bool RequestParser::expects_continue() const { return lower(request_.headers.get("expect")) == "100-continue"; }
 
 }  // namespace ration::http

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.hpp"
 #include "http/message.hpp"
@@ -44,7 +45,8 @@ class RequestParser {
   [[nodiscard]] const std::string& method() const noexcept { return request_.method; }
   [[nodiscard]] const std::string& target() const noexcept { return request_.target; }
   [[nodiscard]] bool keep_alive() const noexcept { return request_.keep_alive; }
-  [[nodiscard]] bool expects_continue() const;
+  /// True once: the request waits for "100 Continue" before it sends its body.
+  [[nodiscard]] bool take_expectation() noexcept { return std::exchange(request_.expects_continue, false); }
   [[nodiscard]] const Headers& headers() const noexcept { return request_.headers; }
   /// Valid once complete; the parser gives it up.
   [[nodiscard]] std::string take_body() noexcept { return std::move(request_.body); }
@@ -70,7 +72,7 @@ class RequestParser {
   std::size_t head_seen_ = 0;
   struct {
     std::string method, target, body;
-    bool keep_alive = false;
+    bool keep_alive = false, expects_continue = false;
     Headers headers;
   } request_;
   struct {

@@ -40,6 +40,7 @@ class ClientStream {
 /// Which request of which connection an answer is for. The connection clears it when it goes.
 struct Exchange {
   Connection* connection = nullptr;
+  bool head_only = false;
 };
 
 class Responder {

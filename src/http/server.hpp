@@ -3,13 +3,8 @@
 // handler that throws is a 500 and nothing else; an address that others can reach is not opened without a token.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,37 +18,14 @@
 #include "http/responder.hpp"
 #include "http/router.hpp"
 
-struct evconnlistener;
-
 namespace ration::http {
 
-struct ServerOptions {
-  std::string socket_path;    ///< "": none
-  mode_t socket_mode = 0666;  ///< everybody may ask; who asks is known
-  /// A second socket, for programs of containers: who asks there is nobody, as an image may call its user what it
-  /// likes. "": none. Its lock is FOLDER.lock, beside its folder.
-  std::string containers_socket;
-  std::string tcp_address;  ///< `127.0.0.1:8080`; "": none; port 0 picks one
-  /// So many ports after that one are tried where it is taken, and the server does without where all are. 0: that one
-  /// is needed.
-  std::uint16_t further_ports = 0;
-  std::string token_file;                   ///< "": none
+struct ServerOptions : PlaceOptions {
   std::vector<std::string> host_names;      ///< further names by which browsers may come
   std::function<void(Response&)> complete;  ///< the last touch of every answer; may be empty
   ConnectionLimits limits;
   ClientBounds clients;
 };
-
-/// Where a server is to listen: bound, and clients wait until it comes.
-struct Places {
-  std::optional<UnixListener> socket, containers;
-  std::optional<TcpListener> tcp;
-  std::string tcp_host;
-  std::string tcp_problem;  ///< why it is not the port that was wanted; empty: it is
-};
-/// Takes the places, and changes nothing else. E1504 another daemon is there, E1505 no token for an address that others
-/// reach, E1507 a place cannot be used.
-[[nodiscard]] Result<Places> take_places(const ServerOptions& options);
 
 using Handler = std::function<Response(const Request&)>;
 /// May keep the Responder and answer later, from any thread; the request is to be copied for that.
@@ -91,11 +63,14 @@ class Server final : private ConnectionOwner {
   [[nodiscard]] Result<void> listen();
   /// Makes a socket again where it is not in its place any more; whoever is connected stays so. The errors of
   /// listen().
-  [[nodiscard]] Result<void> keep_socket();
+  [[nodiscard]] Result<void> keep_sockets();
   /// The port that was picked; 0 where TCP is not used.
-  [[nodiscard]] std::uint16_t tcp_port() const noexcept { return places_.tcp ? places_.tcp->port : 0; }
+  [[nodiscard]] std::uint16_t tcp_port() const noexcept {
+    const auto& tcp = acceptor_.places().tcp;
+    return tcp ? tcp->port : 0;
+  }
   /// Why it is not the port that was wanted; empty: it is.
-  [[nodiscard]] const std::string& tcp_problem() const noexcept { return places_.tcp_problem; }
+  [[nodiscard]] const std::string& tcp_problem() const noexcept { return acceptor_.places().tcp_problem; }
 
   [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
   /// What makes an operator; empty: nothing does.
@@ -117,14 +92,9 @@ class Server final : private ConnectionOwner {
     Handler handler;
     Access access;
   };
-  enum class Entrance { kSocket, kContainers, kTcp };
-  struct ListenerCallbacks;
 
   void add(std::string method, std::string_view pattern, Route route);
-  void on_accept(int socket, Entrance entrance);
-  void on_accept_failed();
-  void accept_on(int socket, Entrance entrance);
-  [[nodiscard]] Result<void> keep(std::optional<UnixListener>& socket, const std::string& path, Entrance entrance);
+  void on_arrival(Arrival arrival);
   void handle(Connection& connection, Request request) override;
   void ended(Connection& connection) override;
   void complete(Response& response) override;
@@ -135,13 +105,9 @@ class Server final : private ConnectionOwner {
   AccessRules rules_;
   Router router_;
   std::vector<Route> routes_;
-  Places places_;
-  struct FreeListener {
-    void operator()(evconnlistener* listener) const noexcept;
-  };
-  std::map<Entrance, std::unique_ptr<evconnlistener, FreeListener>> listeners_;
+  Acceptor acceptor_;
   Clients clients_;
-  Watch bury_, accept_again_, patience_;
+  Watch bury_, patience_;
   std::function<void()> done_;
   Counters counters_;
 };

@@ -78,7 +78,8 @@ void request(std::string_view bytes) {
 
   Request asked{parser.method(), target->path, target->query, found.captures, parser.headers(), parser.take_body(), {}};
   asked.peer.kind = Peer::Kind::kTcp;
-  const auto refusal = refused(asked, {{"gpu"}, "0123456789abcdef"}, "10.0.0.1", true);
+  asked.peer.local_address = "10.0.0.1";
+  const auto refusal = refused(asked, {{"gpu"}, "0123456789abcdef"}, true);
   const auto host = host_name(asked.headers.get("host"));
   const bool ours =
       host && (*host == "gpu" || *host == "localhost" || *host == "127.0.0.1" || *host == "::1" || *host == "10.0.0.1");

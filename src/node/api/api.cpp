@@ -62,7 +62,7 @@ std::optional<std::string> Api::keep_places() {
     good = ledger::Store::make(own);
     if (good) good = state.claims.own(own);
   }
-  if (good) good = server_.keep_socket();
+  if (good) good = server_.keep_sockets();
   const std::string problem = good ? "" : good.error().what;
   const bool is_news = std::exchange(unreachable_, problem) != problem;
   return is_news && !problem.empty() ? std::optional(problem) : std::nullopt;

@@ -308,7 +308,7 @@ TEST_F(HttpTest, ASocketThatWasRemovedIsMadeAgain) {
   const std::string hello = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
   Wire before = by_socket();
   ASSERT_EQ(before.ask(hello).status, 200);
-  const auto keep = [&] { return in_loop([&] { return server->keep_socket().has_value(); }); };
+  const auto keep = [&] { return in_loop([&] { return server->keep_sockets().has_value(); }); };
   for (const char* removed : {"", ".lock"}) {
     std::filesystem::remove(options.socket_path);
     std::filesystem::remove(options.socket_path + removed);
