@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,28 @@ func TestAGPUInTroubleKeepsNewClaimsAway(t *testing.T) {
 	fake.Until(t, "a taint for a GPU that is gone", func() bool { return s.taint() == inventory.TaintAbsent })
 	if devices := s.published(); len(devices) != 2 || len(devices[1].Taints) != 0 || devices[0].Taints[0].Effect != resourceapi.DeviceTaintEffectNoSchedule {
 		t.Errorf("published: %+v", devices)
+	}
+}
+
+func TestANodeWhoseGPUsChangedOffersTheNewOneAndRefusesClaimsOfTheOldOne(t *testing.T) {
+	old, other := fake.GPU(0, 16), fake.GPU(1, 16)
+	s := newScene(t, old)
+	kubelet := s.start(quick())
+	fake.Until(t, "the old GPU", func() bool { return len(s.published()) == 1 })
+	running, waiting := s.claim("", of("gpu", old, "4Gi")), s.claim("", of("gpu", old, "4Gi"))
+	if _, err := kubelet.Prepare(running); err != nil {
+		t.Fatal(err)
+	}
+	s.rationd.Change(func(n *daemon.Node) { n.Devices = []daemon.Device{other} })
+	fake.Until(t, "the new GPU beside the old one, which is gone", func() bool { return len(s.published()) == 2 && s.taint() == inventory.TaintAbsent })
+	if _, err := kubelet.Prepare(waiting); err == nil || !strings.Contains(err.Error(), inventory.DeviceName(old.UUID)+" is no longer in the node") {
+		t.Errorf("a claim of a GPU that is gone: %v", err)
+	}
+	if err := kubelet.Unprepare(running); err != nil {
+		t.Errorf("what ran on it ends: %v", err)
+	}
+	if left := s.rationd.Claims(); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 
