@@ -3,9 +3,11 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 from cluster import NODE as NAME
@@ -21,6 +23,7 @@ ADAPTER = pathlib.Path(os.environ.get("RATION_KUBERNETES_ADAPTER", SOURCE / "bui
 MANIFESTS = SOURCE / "share/ration/kubernetes"
 SOCKET = "/run/ration/ration.sock"
 WORKLOAD = "ration.test/workload:1"  # an image
+KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
 CLAIM = f"devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}}}}}]}}"
 TEMPLATE = f"""
 apiVersion: resource.k8s.io/v1
@@ -133,6 +136,11 @@ class GovernedCluster(Cluster):
     def start_device_plugin(self):
         self.start(ADAPTER, "device-plugin", "--gpu-kind", "", name="device-plugin")
 
+    def kill_and_start(self, name):
+        self.kill(name)
+        {"driver": self.start_driver, "device-plugin": self.start_device_plugin, "rationd": self.start_daemon, "kubelet": self.start_kubelet,
+         "containerd": self.start_containerd}[name]()
+
 
 class OnNode(unittest.TestCase):
     """Tests of a `cluster`. After each, nothing is left."""
@@ -164,13 +172,22 @@ class OnNode(unittest.TestCase):
     def phases(self):
         return {entry["metadata"]["name"]: entry["status"].get("phase") for entry in self.cluster.get("pods")["items"]}
 
+    def running(self, *names):
+        until(lambda: all(self.phases()[name] == "Running" for name in names), lambda: f"{names} run: " + self.described(*names))
+
+    def described(self, *names):
+        return self.cluster.kubectl("describe", "pod", *names).stdout[-3000:]
+
     def ended(self, name):
         until(lambda: self.phases()[name] in ("Succeeded", "Failed"), f"{name} has ended")
         return self.cluster.kubectl("logs", name).stdout
 
 
 class FourOnACard:
-    """Shares of 4 GiB, whoever offers them: `start` is a test case's own."""
+    """Shares of 4 GiB, whoever offers them: a `driver`, by whose words a test case has a `start` of its own."""
+
+    def settle(self, *names):
+        """After a kill: what else these pods need to run."""
 
     def test_four_of_five_run_and_the_fifth_once_one_has_ended(self):
         names = [f"p{number}" for number in range(5)]
@@ -193,6 +210,28 @@ class FourOnACard:
         self.assertGreaterEqual(len(lines), 28, lines)
         self.assertLessEqual(self.truth()["peak_bytes"], max(before, 4 * GIB))
 
+    def test_whatever_is_killed_while_pods_come_and_go_nothing_is_left_and_nothing_is_unlimited(self):
+        draw = random.Random(11)
+        number = 0
+        for victim in [name for name in (self.driver, "rationd", "kubelet", "containerd") for _ in range(KILLS)]:
+            leaving, coming = [f"k{number + offset}" for offset in range(2)], [f"k{number + offset}" for offset in range(2, 4)]
+            number += 4
+            # A container whose start a kubelet that is killed had asked for has failed: one that is not started again would end its pod.
+            for name in leaving:
+                self.start(name, "ration-workload", "hold", "3GiB", restartPolicy="Always")
+            self.running(*leaving)
+            self.cluster.kubectl("delete", "pod", *leaving, "--wait=false")
+            for name in coming:
+                self.start(name, "ration-workload", "hold", "3GiB", restartPolicy="Always")
+            time.sleep(draw.random() * 2)  # not a wait for anything: the kill is to come at any moment
+            self.cluster.kill_and_start(victim)
+            self.settle(*coming)
+            self.running(*coming)
+            until(lambda: self.held() == 2 * (3 * GIB + 64 * MIB), lambda: f"they hold what they want after {victim} was killed: {self.truth()}")
+            self.assertEqual({(row["limit_bytes"], row["governed"]) for row in self.ask("/api/v1/workloads")}, {(4 * GIB, True)})
+            self.cluster.kubectl("delete", "pod", *coming, "--wait=false")
+            until(lambda: self.left() == [], lambda: f"nothing is left after {victim} was killed: {self.left()}")
+
 
 def asking(**amounts):
     """Resources of a container; gpu_memory=4: 4 GiB."""
@@ -202,12 +241,6 @@ def asking(**amounts):
 class OnDevicePlugin(OnNode):
     def start(self, name, *words, gib=4, **spec):
         self.cluster.apply(pod(name, words, asking(gpu_memory=gib), **spec))
-
-    def running(self, *names):
-        until(lambda: all(self.phases()[name] == "Running" for name in names), lambda: f"{names} run: " + self.described(*names))
-
-    def described(self, *names):
-        return self.cluster.kubectl("describe", "pod", *names).stdout[-3000:]
 
     @classmethod
     def offered(cls, resource="ration.sh/gpu-memory-gib"):
