@@ -56,8 +56,9 @@ def run(*words, **options):
 
 
 class Cluster:
-    def __init__(self, folder="/tmp/cluster", feature_gates=""):
-        self.folder, self.feature_gates = pathlib.Path(folder), feature_gates
+    def __init__(self, folder="/tmp/cluster", feature_gates=None):
+        """`feature_gates` of its programs, by their names."""
+        self.folder, self.feature_gates = pathlib.Path(folder), feature_gates or {}
         self.processes = {}
         self.groups = f"ration-test-{uuid.uuid4().hex[:8]}"  # pods' control groups: a kubelet ends those in /kubepods that it does not know
         shutil.rmtree(LOGS, ignore_errors=True)
@@ -86,8 +87,9 @@ class Cluster:
     def start(self, part, *words, name=None):
         name = name or part
         program = PROGRAMS / part if (PROGRAMS / part).exists() else part
+        gates = [f"--feature-gates={self.feature_gates[part]}"] if part in self.feature_gates else []
         with open(LOGS / name, "ab") as log:
-            self.processes[name] = subprocess.Popen([str(word) for word in (program, *words)], stdout=log, stderr=log, env=self.environment, start_new_session=True)
+            self.processes[name] = subprocess.Popen([str(word) for word in (program, *words, *gates)], stdout=log, stderr=log, env=self.environment, start_new_session=True)
         return self.processes[name]
 
     def kill(self, name):
@@ -126,16 +128,15 @@ class Cluster:
                    "--listen-peer-urls", "http://127.0.0.1:26380", "--initial-advertise-peer-urls", "http://127.0.0.1:26380",
                    "--initial-cluster", "default=http://127.0.0.1:26380", "--unsafe-no-fsync", "--log-level", "warn")
         self.start_containerd()
-        gates = [f"--feature-gates={self.feature_gates}"] if self.feature_gates else []
         self.start("kube-apiserver", "--etcd-servers=http://127.0.0.1:26379", "--secure-port=26443", "--bind-address=127.0.0.1", f"--cert-dir={self.folder}/certs",
                    f"--token-auth-file={self.folder}/tokens", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
                    "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self.folder}/certs/sa.key",
-                   f"--service-account-signing-key-file={self.folder}/certs/sa.key", "--allow-privileged=true", *gates)
+                   f"--service-account-signing-key-file={self.folder}/certs/sa.key", "--allow-privileged=true")
         until(lambda: self.kubectl("get", "--raw", "/readyz").returncode == 0, "the API server is ready")
         client = f"--kubeconfig={self.folder}/kubeconfig"
         self.start("kube-controller-manager", client, "--leader-elect=false", "--bind-address=127.0.0.1", f"--service-account-private-key-file={self.folder}/certs/sa.key",
-                   f"--root-ca-file={self.folder}/certs/apiserver.crt", "--controllers=*,-bootstrap-signer-controller,-token-cleaner-controller", *gates)
-        self.start("kube-scheduler", client, "--leader-elect=false", "--bind-address=127.0.0.1", *gates)
+                   f"--root-ca-file={self.folder}/certs/apiserver.crt", "--controllers=*,-bootstrap-signer-controller,-token-cleaner-controller")
+        self.start("kube-scheduler", client, "--leader-elect=false", "--bind-address=127.0.0.1")
         self.start_kubelet()
         until(lambda: any(condition["type"] == "Ready" and condition["status"] == "True" for condition in self.get("node", NODE)["status"]["conditions"]), "the node is ready")
         until(lambda: self.get("serviceaccount", "default"), "pods are admitted")
@@ -144,6 +145,7 @@ class Cluster:
         for process in self.processes.values():
             process.kill()
             process.wait()
+        run("ip", "link", "delete", "node0")  # for a next cluster in these namespaces
         # What lies in the machine's control groups outlives namespaces.
         until(lambda: all(self.removed(hierarchy / self.groups) for hierarchy in pathlib.Path("/sys/fs/cgroup").iterdir()), "the pods' control groups are removed")
 
