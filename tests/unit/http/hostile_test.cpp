@@ -41,6 +41,21 @@ TEST_F(HttpTest, AHostThatIsNotOursIsRefusedOnTcp) {
   EXPECT_EQ(by_socket().ask(get("Host: evil.example\r\n")).status, 200) << "no browser comes by the socket";
 }
 
+TEST_F(HttpTest, TheAddressThatAClientConnectedToIsOurs) {
+  options.tcp_address = "0.0.0.0:0";
+  options.token_file = folder.file("token");
+  std::ofstream(options.token_file) << std::string(32, 's');
+  std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_read);
+  start();
+  const auto status = [&](const char* host) {
+    return Wire::to_port(server->tcp_port(), INADDR_LOOPBACK + 2)
+        .ask(get(std::string("Host: ") + host + "\r\n"))
+        .status;
+  };
+  EXPECT_EQ(status("127.0.0.3"), 200);
+  EXPECT_EQ(status("127.0.0.4"), 421);
+}
+
 TEST_F(HttpTest, APageOfAnotherOriginCanChangeNothingAndFollowNothing) {
   start();
   const std::string port = std::to_string(server->tcp_port()), host = "Host: localhost:" + port + "\r\n",
@@ -105,6 +120,8 @@ TEST_F(HttpTest, SizesPastTheirBoundsAreRefusedAndTheRefusalArrives) {
   EXPECT_TRUE(is_problem(by_socket().ask(post("Host: x\r\n", std::string((1 << 20) + 1, 'x'))), 413, "E1516"));
   EXPECT_TRUE(is_problem(by_tcp().ask(post("Host: x\r\n", std::string(3 << 20, 'x'))), 413, "E1516"))
       << "while the body is still being sent";
+  const Wire large = by_tcp();
+  EXPECT_TRUE(large.say(post("Host: x\r\n", std::string(2 << 20, 'x')))) << "it is not cut off while it sends";
   EXPECT_EQ(by_socket().ask(post("Host: x\r\n", std::string(1 << 20, 'x'))).body.size(), std::size_t{1} << 20);
   Wire endless = by_socket();
   endless.say("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -146,6 +163,28 @@ TEST_F(HttpTest, AClientThatDoesNotTakeItsAnswersIsLetGo) {
   for (int i = 0; i < 1000; ++i) wire.say(get("Host: x\r\n", "/large"));
   while (in_loop([&] { return server->connections(); }) > 0) std::this_thread::yield();
   EXPECT_LE(in_loop([&] { return server->counters().requests; }), 2u);
+}
+
+TEST_F(HttpTest, WhatIsSentBeforeAnAnswerIsNotCollected) {
+  std::vector<Responder> waiting;
+  start([&](Server& routes) {
+    routes.route_deferred("GET", "/later", [&](const Request&, Responder responder) { waiting.push_back(responder); });
+  });
+  const Wire wire = by_socket();
+  wire.say(get("Host: x\r\n", "/later"));
+  ASSERT_EQ(::fcntl(wire.get(), F_SETFL, O_NONBLOCK), 0);
+  const std::string piece(64 << 10, 'x');
+  std::size_t taken = 0;
+  // Each call into the loop lets it read what has come; a client that got rid of nothing in a hundred of them is held.
+  for (int tries = 0; tries < 100 && taken < std::size_t{16} << 20; ++tries) {
+    for (ssize_t sent = 0; (sent = ::send(wire.get(), piece.data(), piece.size(), MSG_NOSIGNAL)) > 0; tries = 0) {
+      taken += static_cast<std::size_t>(sent);
+      if (taken >= std::size_t{16} << 20) break;
+    }
+    in_loop([] {});
+  }
+  EXPECT_LT(taken, std::size_t{4} << 20);
+  EXPECT_EQ(by_tcp().ask(kStillThere).status, 200);
 }
 
 TEST_F(HttpTest, WhoHasBeenIdleLongestLeavesForTheNext) {

@@ -56,11 +56,11 @@ class Wire {
     wire.connected_ = ::connect(wire.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     return wire;
   }
-  static Wire to_port(std::uint16_t port) {
+  static Wire to_port(std::uint16_t port, in_addr_t host = INADDR_LOOPBACK) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(host);
     Wire wire(AF_INET);
     wire.connected_ = ::connect(wire.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     return wire;

@@ -55,6 +55,19 @@ class StreamTest : public HttpTest {
   }
 };
 
+TEST_F(StreamTest, ItEndsWithItsClientAndHeadHasNone) {
+  start();
+  const Follower follower = follow("?topics=events");
+  follower.wire.say_no_more();
+  while (in_loop([&] { return server->connections(); }) > 0) std::this_thread::yield();
+  EXPECT_EQ(in_loop([&] { return stream->subscribers(); }), 0u);
+  Wire head = by_socket();
+  head.say("HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(head.head().status, 200);
+  EXPECT_EQ(head.everything(), "");
+  EXPECT_EQ(in_loop([&] { return stream->subscribers(); }), 0u);
+}
+
 TEST_F(StreamTest, ClientsGetWhatTheyAskedFor) {
   start();
   snapshot("0");
