@@ -77,6 +77,12 @@ void Daemon::run(const std::function<void()>& ready) {
   watches_.stop_on_term = loop_.on_signal(SIGTERM, stop);
   watches_.stop_on_interrupt = loop_.on_signal(SIGINT, stop);
   watches_.reload_on_hangup = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
+  // Memory was moved, and somebody may be waiting for that.
+  watches_.tick_on_end = loop_.on_signal(SIGCHLD, [this] {
+    if (!engine_.state().suspension.anything_moves()) return;  // it was none of those that move memory
+    at_once_ = true;
+    schedule_tick();
+  });
   watches_.commit = loop_.every(1s, [this] {
     if (const auto problem = api_.keep_places()) publish({daemon_unreachable_event(*problem)});
     commit();
@@ -99,8 +105,8 @@ void Daemon::schedule_tick() {
   const config::Daemon& settings = engine_.configuration().daemon;
   const bool often = pace_.busy() || announcer_.busy() || leases_.waiting() > 0 || engine_.is_unsettled() ||
                      engine_.anybody_held_back();
-  watches_.next_tick =
-      loop_.after(milliseconds_of(often ? settings.sample.value : settings.sample_idle.value), [this] { tick(); });
+  const auto pace = milliseconds_of(often ? settings.sample.value : settings.sample_idle.value);
+  watches_.next_tick = loop_.after(at_once_ ? 0ms : pace, [this] { tick(); });
 }
 
 void Daemon::tick_if_stale() {
@@ -141,10 +147,13 @@ void Daemon::tick() {
 void Daemon::step_leases(std::uint64_t now, Events& events) {
   const ResidencyChanges moves = std::exchange(engine_.state().residency_changes, {});
   for (const std::string& path : moves.left) leases_.leave(path);
-  for (const auto& [path, because] : moves.asking) leases_.ask_again(path, because, engine_.snapshot(), now);
+  for (const auto& [path, because, sure] : moves.asking)
+    leases_.ask_again(path, because, engine_.snapshot(), now, sure);
   for (Event& event : leases_.step(engine_.snapshot(), now, shares(engine_.state())))
     events.push_back(std::move(event));
-  for (const std::string& path : leases_.take_returning()) approve_resume(engine_.state(), path);
+  const std::vector<std::string> returning = leases_.take_returning();
+  for (const std::string& path : returning) approve_resume(engine_.state(), path);
+  at_once_ = !returning.empty();
 }
 
 void Daemon::cut_as_configured(Events& events) {

@@ -76,7 +76,7 @@ class Daemon final : private ApiHost {
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
 
   struct Watches {
-    http::Watch next_tick, commit, stop_on_term, stop_on_interrupt, reload_on_hangup;
+    http::Watch next_tick, commit, stop_on_term, stop_on_interrupt, reload_on_hangup, tick_on_end;
   };
 
   DaemonOptions options_;
@@ -85,6 +85,7 @@ class Daemon final : private ApiHost {
   Leases leases_;
   DevicePublisher device_publisher_;
   TickPace pace_;
+  bool at_once_ = false;    // the next tick: memory has been moved, or may be moved in
   bool slices_due_ = true;  // the configuration's, at the next tick that sees the devices
   http::EventLoop loop_;
   Announcer announcer_;

@@ -87,7 +87,7 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
   request.priority = std::clamp(request.priority, -kHighestPriority, kHighestPriority);
   Waiting waiting;
   waiting.need = need_of(request);
-  waiting.due = static_cast<std::int64_t>(request.submitted_ns);
+  waiting.due = static_cast<std::int64_t>(request.submitted_ns + (request.sure ? 0 : kUnsureStep));
   waiting.request = std::move(request);
   if (waiting.need == Bytes{0}) return fail("E1105", "a lease of nothing.", "ration run --wait --limit 4GiB -- …", 2);
   std::vector<Bytes> sizes;
@@ -104,7 +104,8 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
                 "Ask for less, or for another --gpu.", 2);
   }
   for (const Waiting& other : waiting_) {
-    if (other.request.tenant == waiting.request.tenant && other.request.priority == waiting.request.priority)
+    if (other.request.sure && other.request.tenant == waiting.request.tenant &&
+        other.request.priority == waiting.request.priority)
       waiting.due = std::max(waiting.due, other.due + static_cast<std::int64_t>(kTenantStep));
   }
   insert(std::move(waiting));
@@ -127,7 +128,7 @@ bool LeaseQueue::cancel(const std::string& id) {
   std::vector<Waiting> later;
   std::int64_t place = gone.due;
   for (auto entry = waiting_.begin(); entry != waiting_.end();) {
-    const bool follows = entry->request.tenant == gone.request.tenant &&
+    const bool follows = gone.request.sure && entry->request.sure && entry->request.tenant == gone.request.tenant &&
                          entry->request.priority == gone.request.priority && entry->due > gone.due;
     if (follows) later.push_back(*entry);
     entry = follows ? waiting_.erase(entry) : entry + 1;

@@ -7,6 +7,7 @@
 //    priority before it, whichever is later; each point of priority counts as kPriorityStep of waiting. The earliest
 //    rank, due - priority * kPriorityStep, goes first. Ranks do not change while time passes, so ageing is built in: a
 //    request with p more points overtakes those that came up to p minutes before it, and nobody else.
+//    Of whom it is not sure that it wants its place is due kUnsureStep later, and pushes nobody back.
 // 3. The first in that order that has no room is the head. Somebody behind it may start only if that cannot delay the
 //    head, whenever what runs ends: it is gone before the head can possibly start, or the head has room beside it (EASY
 //    backfilling, with bounds in place of times that people type). A program of unknown length may stay for ever, and
@@ -33,6 +34,7 @@ namespace ration::node {
 
 inline constexpr std::uint64_t kPriorityStep = 60 * kSecond;
 inline constexpr std::uint64_t kTenantStep = 60 * kSecond;
+inline constexpr std::uint64_t kUnsureStep = 10 * kSecond;
 inline constexpr std::uint64_t kTakeUpGrace = 60 * kSecond;
 inline constexpr int kHighestPriority = 1000;  ///< larger numbers, and below the negative, are cut to it
 inline constexpr std::size_t kWaitsKept = 200, kFewestWaits = 3;
@@ -44,6 +46,7 @@ struct LeaseRequest {
   int priority = 0;
   std::uint64_t submitted_ns = 0;
   std::optional<std::uint64_t> deadline_ns;  ///< `--wait=T`: leaves the queue then
+  bool sure = true;                          ///< that it wants its place
   std::optional<Bytes> held;           ///< it ran before, and holds so much when it is back: that counts for its tenant
   std::optional<RunLengths> expected;  ///< how long it runs, where its earlier runs tell
 };

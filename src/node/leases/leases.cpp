@@ -250,7 +250,7 @@ bool is_on(const AccountView& account, const DeviceView& device) {
 }  // namespace
 
 void Leases::ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot,
-                       std::uint64_t now_ns) {
+                       std::uint64_t now_ns, bool sure) {
   std::vector<AccountView> accounts;
   std::copy_if(snapshot.accounts.begin(), snapshot.accounts.end(), std::back_inserter(accounts),
                [&](const AccountView& each) { return each.path == path; });
@@ -271,6 +271,7 @@ void Leases::ask_again(const std::string& path, const std::string& because, cons
   }
   auto& [id, entry] = *found;
   entry.because = because;
+  drop(id);
   entry.wish.bytes = entry.wish.guarantee = Bytes{0};
   for (const AccountView& each : accounts) {
     const auto device = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
@@ -292,6 +293,7 @@ void Leases::ask_again(const std::string& path, const std::string& because, cons
   entry.wish.gpu = fmt::format("{}", fmt::join(request.gpus, ","));
   request.priority = entry.wish.priority;
   request.submitted_ns = now_ns;
+  request.sure = sure;
   request.held = Bytes{0};
   for (const AccountView& each : accounts) request.held = std::max(*request.held, each.away);
   if (!queue_.submit(std::move(request))) returning_.push_back(path);  // no queue can tell when: it is tried at once

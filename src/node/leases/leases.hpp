@@ -92,8 +92,10 @@ class Leases {
 
   /// The workload's memory has left its devices: what it had is free for others.
   void leave(const std::string& path);
-  /// It wants its place again, on the devices where it was; `because` is told to who asks what it waits for.
-  void ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot, std::uint64_t now_ns);
+  /// It wants its place again, on the devices where it was; `because` is told to who asks what it waits for. Who asked
+  /// and is not sure of it may leave again, or ask once more.
+  void ask_again(const std::string& path, const std::string& because, const Snapshot& snapshot, std::uint64_t now_ns,
+                 bool sure = true);
   /// Paths of those that asked again and may return, since the last call.
   [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
 

@@ -54,7 +54,8 @@ void SuspensionRule::run(NodeState& state, Events& events) {
         state.running[change.id].suspension_failed_ns = state.now_ns;
         break;
       case What::kAsks:
-        state.residency_changes.asking.push_back({change.id, change.because});
+        if (state.running[change.id].may_return) continue;  // it asked before, and is on its way
+        state.residency_changes.asking.push_back({change.id, change.because, change.sure});
         event = resuming_event(who, change.because);
         break;
       case What::kResumed:

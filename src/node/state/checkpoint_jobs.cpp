@@ -25,7 +25,9 @@ CheckpointProcesses::CheckpointProcesses(std::string program, std::string driver
 
 void CheckpointProcesses::start(const std::string& id, CheckpointAction action,
                                 const std::vector<ProcessIdentity>& processes) {
-  waiting_.push_back({id, action, processes});
+  const auto first_that_leaves = std::find_if(waiting_.begin(), waiting_.end(),
+                                              [](const Job& job) { return job.action == CheckpointAction::kSuspend; });
+  waiting_.insert(action == CheckpointAction::kResume ? first_that_leaves : waiting_.end(), {id, action, processes});
   begin_next();
 }
 

@@ -1,6 +1,7 @@
 // Suspending and resuming, one at a time, each in a process of its own: it takes as long as memory takes to move, and a
 // driver that hangs hangs that process only. Used by suspension.cpp. Promises: a job goes on when the daemon dies, and
-// the next daemon's first job waits for it.
+// the next daemon's first job waits for it; who comes back, for whom there is room already, goes before those that
+// leave.
 #pragma once
 
 #include <deque>

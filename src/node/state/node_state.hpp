@@ -83,6 +83,7 @@ struct ResidencyChanges {
   std::vector<std::string> left;  ///< paths
   struct Asking {
     std::string path, because;
+    bool sure = true;
   };
   std::vector<Asking> asking;
 };

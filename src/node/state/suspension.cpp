@@ -1,6 +1,7 @@
 #include "node/state/suspension.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ration::node {
 namespace {
@@ -10,10 +11,15 @@ namespace {
 constexpr double kWorkOverRest = 2, kMinWorkNs = 200'000;
 constexpr double kNsPerSecond = 1e9;
 // A thread that was put on a processor so often while it rested ticks; one that then misses so many ticks, for at least
-// so many seconds, has fallen silent.
+// so many seconds, has fallen silent. Of whom a needless return tells that it ticks, once is enough; but a timer so
+// slow that its silence says nothing for longer than that is not told from work.
 constexpr std::uint64_t kTicks = 4;
-constexpr double kTicksMissed = 8, kMinSilence = 1;
+constexpr double kTicksMissed = 8, kMinSilence = 1, kMaxLearntSilence = 30;
 constexpr std::uint64_t kUnknownRestNs = 10'000'000'000;
+
+double seconds_between(std::uint64_t then_ns, std::uint64_t now_ns) {
+  return static_cast<double>(now_ns - std::min(now_ns, then_ns)) / kNsPerSecond;
+}
 
 }  // namespace
 
@@ -30,17 +36,24 @@ bool Suspension::suspend(const std::string& id, const std::vector<ProcessIdentit
   workload.held = held;
   workload.last = machine::activity_of(processes);
   workload.last_ns = workload.left_ns = now_ns;
+  Habits& habits = habits_[id];
   if (const auto rest = resting_.find(id); rest != resting_.end() && now_ns > rest->second.since_ns) {
-    const double seconds = static_cast<double>(now_ns - rest->second.since_ns) / kNsPerSecond;
+    const double seconds = seconds_between(rest->second.since_ns, now_ns);
     const machine::ThreadActivity done = machine::activity_between(rest->second.first, workload.last, {});
     workload.resting_ns = static_cast<double>(done.processor_ns) / seconds;
     for (const auto& [thread, now] : workload.last) {
       const auto before = rest->second.first.find(thread);
       if (before == rest->second.first.end()) workload.made_threads = true;
       const std::uint64_t turns = now.turns - (before == rest->second.first.end() ? 0 : before->second.turns);
-      if (turns >= kTicks) workload.ticks[thread] = static_cast<double>(turns) / seconds;
+      if (turns == 0) continue;
+      const double silence = std::max(kMinSilence, kTicksMissed * seconds / static_cast<double>(turns));
+      if (turns >= kTicks) workload.ticking[thread] = silence;
+      if (habits.stirred.count(thread) != 0 && silence <= kMaxLearntSilence)
+        habits.ticking[thread] = std::max(habits.ticking[thread], silence);
     }
   }
+  habits.stirred.clear();
+  workload.ticking.insert(habits.ticking.begin(), habits.ticking.end());
   resting_.erase(id);
   jobs_->start(id, machine::CheckpointAction::kSuspend, processes);
   return true;
@@ -57,6 +70,8 @@ bool Suspension::resume(const std::string& id) {
   const auto found = workloads_.find(id);
   if (found == workloads_.end() || found->second.state != State::kAsking) return false;
   found->second.state = State::kReturning;
+  if (!found->second.sure) habits_[id].stirred = found->second.stirred;
+  found->second.stirred.clear();
   jobs_->start(id, machine::CheckpointAction::kResume, found->second.processes);
   return true;
 }
@@ -71,6 +86,7 @@ void Suspension::adopt(const std::string& id, const std::vector<ProcessIdentity>
 
 void Suspension::forget(const std::string& id) {
   resting_.erase(id);
+  habits_.erase(id);
   workloads_.erase(id);
 }
 
@@ -90,37 +106,41 @@ bool Suspension::anything_moves() const {
   });
 }
 
-bool Suspension::anybody_may_ask() const {
-  return std::any_of(workloads_.begin(), workloads_.end(),
-                     [](const auto& each) { return each.second.state == State::kAway && !each.second.held; });
+bool Suspension::may_ask(const Workload& workload) {
+  return workload.state == State::kAway || (workload.state == State::kAsking && !workload.sure);
 }
 
-bool Suspension::shows_activity(Workload& workload, std::uint64_t now_ns) const {
+bool Suspension::anybody_may_ask() const {
+  return std::any_of(workloads_.begin(), workloads_.end(),
+                     [](const auto& each) { return may_ask(each.second) && !each.second.held; });
+}
+
+bool Suspension::works(Workload& workload, std::uint64_t now_ns) {
   machine::ProcessActivity now = machine::activity_of(workload.processes);
   const machine::ThreadActivity done = machine::activity_between(workload.last, now, workload.driver_threads);
-  const double seconds = static_cast<double>(now_ns - std::min(now_ns, workload.last_ns)) / kNsPerSecond;
-  bool asks =
+  const double seconds = seconds_between(workload.last_ns, now_ns);
+  bool works =
       static_cast<double>(done.processor_ns) > kWorkOverRest * workload.resting_ns.value_or(0) * seconds + kMinWorkNs;
   // How it rests was not seen: then its silence says nothing, and it is brought back to be watched.
-  if (!workload.resting_ns) asks = asks || now_ns >= workload.left_ns + kUnknownRestNs;
+  if (!workload.resting_ns) works = works || now_ns >= workload.left_ns + kUnknownRestNs;
   for (const auto& [thread, activity] : now) {
     if (!workload.resting_ns || workload.driver_threads.count(thread) != 0) continue;
     const auto before = workload.last.find(thread);
     const machine::ThreadActivity then = before == workload.last.end() ? machine::ThreadActivity{} : before->second;
+    const auto ticks = workload.ticking.find(thread);
     // One that was running when it was read, and was stopped by a call right after, has had no other turn.
     if (activity.turns > then.turns || activity.processor_ns > then.processor_ns) {
       workload.last_stirred[thread] = now_ns;
       const bool known = before != workload.last.end() || !workload.made_threads;
-      asks = asks || (known && workload.ticks.count(thread) == 0);
-    } else if (const auto tick = workload.ticks.find(thread); tick != workload.ticks.end()) {
+      if (known && ticks == workload.ticking.end()) workload.stirred.insert(thread);
+    } else if (ticks != workload.ticking.end()) {
       const std::uint64_t since = std::max(workload.last_stirred[thread], workload.left_ns);
-      const double silent = static_cast<double>(now_ns - std::min(now_ns, since)) / kNsPerSecond;
-      asks = asks || (silent >= kMinSilence && silent * tick->second >= kTicksMissed);
+      works = works || seconds_between(since, now_ns) >= ticks->second;
     }
   }
   workload.last = std::move(now);
   workload.last_ns = now_ns;
-  return asks;
+  return works;
 }
 
 std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
@@ -158,14 +178,15 @@ std::vector<Suspension::Change> Suspension::update(std::uint64_t now_ns) {
                        {}});
   }
   for (auto& [id, workload] : workloads_) {
-    if (workload.state != State::kAway) continue;
+    if (!may_ask(workload)) continue;
     // Read what its threads did from before it left: who asked while it was leaving is blocked by now, and silent.
-    const bool stirred = !workload.held && shows_activity(workload, now_ns);
-    if (!stirred && workload.asked.empty()) continue;
-    changes.push_back(
-        {id, What::kAsks, std::nullopt, workload.asked.empty() ? "its program works again" : workload.asked});
+    const bool sure = (!workload.held && works(workload, now_ns)) || !workload.asked.empty();
+    if (!sure && (workload.state == State::kAsking || workload.stirred.empty())) continue;
+    if (workload.asked.empty())
+      workload.asked = sure ? "its program works again" : "one of its threads stirred, so it may work again";
+    changes.push_back({id, What::kAsks, std::nullopt, std::exchange(workload.asked, {}), sure});
     workload.state = State::kAsking;
-    workload.asked.clear();
+    workload.sure = sure;
   }
   return changes;
 }

@@ -157,8 +157,8 @@ class SuspendRandomTest : public ::testing::Test {
 
   void look() {
     (void)engine_->tick(unix_time_ns());
-    for (const auto& [path, because] : std::exchange(engine_->state().residency_changes, {}).asking)
-      approve_resume(engine_->state(), path);
+    for (const auto& asking : std::exchange(engine_->state().residency_changes, {}).asking)
+      approve_resume(engine_->state(), asking.path);
   }
 
   [[nodiscard]] std::string state(const Program& program) const {

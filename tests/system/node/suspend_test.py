@@ -206,6 +206,32 @@ idle = { after = "1s", action = "suspend" }
         self.assertEqual(charged()["used_byte_seconds"], before["used_byte_seconds"])
 
 
+class RareLooks(Case):
+    """A daemon that looks of itself once an hour: what follows from a look, or from a move of memory, does not wait for the next one."""
+    pace = "1h"
+
+    def looks(self):
+        return self.get("/api/v1/health")["looks"]  # a question for which it does not look
+
+    def after(self, *actions, looks):
+        """Each action is a look, too, before it is done."""
+        before = self.looks()
+        for action in actions:
+            status, answer = self.ask("POST", f"/api/v1/workloads/notebook/{action}")
+            self.assertEqual(status, 202, answer)
+        self.until(lambda: self.looks() >= before + len(actions) + looks, f"{looks} looks after {actions}")
+
+    def test_it_leaves_and_comes_back(self):
+        notebook = Notebook(self, "notebook")
+        self.assertEqual(notebook.cell("take 1024"), 0)
+        self.after("suspend", looks=1)
+        self.assertEqual(len(self.events("suspended")), 1)
+        notebook.say("take 512")
+        self.after("resume", "trim", looks=2)  # it begins to move, and has moved
+        self.assertEqual(len(self.events("resumed")), 1)
+        self.assertEqual(notebook.answer(), 0)
+
+
 class Refusing(Case):
     """What the driver does not move, or was not seen to move, destroys a program that is suspended."""
     configuration = """

@@ -104,6 +104,23 @@ TEST(LeaseQueue, AHundredRequestsOfOneTenantDoNotStandBeforeTheFirstOfAnother) {
   EXPECT_EQ(queue.position("b"), 2U);
 }
 
+TEST(LeaseQueue, WhoSurelyWantsItsPlaceGoesBeforeWhoMay) {
+  auto queue = one_device();
+  ASSERT_TRUE(queue.submit(request("running", 16_GiB, 0)));
+  granted(queue, 0);
+  for (const char* id : {"may0", "may1"}) {
+    auto unsure = request(id, 16_GiB, 1 * kSecond, "a");
+    unsure.sure = false;
+    ASSERT_TRUE(queue.submit(unsure));
+  }
+  ASSERT_TRUE(queue.submit(request("own", 16_GiB, 5 * kSecond, "a")));
+  ASSERT_TRUE(queue.submit(request("other", 16_GiB, 10 * kSecond, "b")));
+  ASSERT_TRUE(queue.submit(request("late", 16_GiB, 12 * kSecond, "c")));
+  EXPECT_EQ(names(queue.requests()), (Names{"own", "other", "may0", "may1", "late"}));
+  queue.cancel("own");
+  EXPECT_EQ(names(queue.requests()), (Names{"other", "may0", "may1", "late"}));
+}
+
 TEST(LeaseQueue, WhoLeavesGivesThePlaceToTheTenantsNext) {
   auto queue = one_device();
   for (const char* id : {"a0", "a1", "a2"}) ASSERT_TRUE(queue.submit(request(id, 16_GiB, 0, "a")));

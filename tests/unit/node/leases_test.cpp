@@ -129,6 +129,36 @@ TEST(Leases, WhoIsOverDoesNotComeBack) {
   EXPECT_EQ(leases.view(next)->state, LeaseState::kGranted) << "nothing is kept for it";
 }
 
+TEST(Leases, WhoSurelyWorksComesBackBeforeWhoMay) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = 16_GiB;
+  now.devices.front().ungoverned = 16_GiB;
+  AccountView away;
+  away.gpu = 0;
+  away.suspended = true;
+  away.away = away.limit = 16_GiB;
+  away.creator = *identity_of(::getpid());
+  for (const char* name : {"a", "b", "c"}) {
+    away.path = away.tenant = name;
+    now.accounts.push_back(away);
+  }
+  Leases leases;
+  leases.step(now, 1 * kSecond);
+  leases.ask_again("a", "it stirred", now, 2 * kSecond, false);
+  leases.ask_again("b", "it stirred", now, 3 * kSecond, false);
+  leases.ask_again("c", "it works", now, 4 * kSecond);
+  leases.ask_again("b", "it works", now, 5 * kSecond);
+  leases.step(now, 5 * kSecond);
+  std::vector<std::string> order;
+  for (std::uint64_t second = 6; second < 9; ++second) {
+    now.devices.front().ungoverned = Bytes{0};
+    leases.step(now, second * kSecond);
+    for (const std::string& path : leases.take_returning()) order.push_back(path), leases.leave(path);
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"c", "b", "a"}));
+}
+
 TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
   Snapshot now;
   now.devices.emplace_back();

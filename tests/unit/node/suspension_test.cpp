@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -26,7 +28,11 @@ class SuspensionTest : public ::testing::Test {
     program_ = ::fork();
     if (program_ == 0) {  // rests until it is told something, and answers
       char order = 0;
-      while (::read(orders_[0], &order, 1) == 1 && ::write(answers_[1], &order, 1) == 1) {
+      while (::read(orders_[0], &order, 1) == 1) {
+        const auto until = std::clock() + kWork;
+        while (order == 'w' && std::clock() < until) {
+        }
+        if (::write(answers_[1], &order, 1) != 1) break;
       }
       ::_exit(0);
     }
@@ -38,8 +44,9 @@ class SuspensionTest : public ::testing::Test {
     for (const int end : {orders_[0], orders_[1], answers_[0], answers_[1]}) ::close(end);
   }
   /// Returns when the program has done something and rests again.
-  void stir() {
-    char order = 'x';
+  void stir() { tell('x'); }
+  void work() { tell('w'); }
+  void tell(char order) {
     ASSERT_EQ(::write(orders_[1], &order, 1), 1);
     ASSERT_EQ(::read(answers_[0], &order, 1), 1);
     for (std::string state; state != "S";) {  // its way back to rest is part of the stir
@@ -51,7 +58,10 @@ class SuspensionTest : public ::testing::Test {
   /// What happened at the next tick.
   std::vector<What> tick() {
     std::vector<What> what;
-    for (const auto& change : suspension_.update(now_ += kSecond)) what.push_back(change.what);
+    for (const auto& change : suspension_.update(now_ += kSecond)) {
+      what.push_back(change.what);
+      sure_ = change.sure;
+    }
     return what;
   }
   /// Rests long enough for the kernel's counters to be still.
@@ -62,12 +72,15 @@ class SuspensionTest : public ::testing::Test {
     ASSERT_TRUE(suspension_.suspend("a", processes_, held, now_));
   }
 
+  static constexpr std::clock_t kWork = CLOCKS_PER_SEC / 100;
+
   int orders_[2]{}, answers_[2]{};
   pid_t program_ = 0;
   std::vector<ProcessIdentity> processes_;
   FakeJobs* jobs_ = new FakeJobs;
   Suspension suspension_{std::unique_ptr<CheckpointJobs>(jobs_)};
   std::uint64_t now_ = kSecond;
+  bool sure_ = false;  ///< of the last that asked
 };
 
 TEST_F(SuspensionTest, WhoRestsStaysAwayAndWhoStirsAsks) {
@@ -106,6 +119,58 @@ TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
   std::vector<What> what;
   for (int second = 0; second < 8 && what.empty(); ++second) what = tick();
   EXPECT_EQ(what, std::vector{What::kAsks}) << "a call of the driver keeps it";
+}
+
+TEST_F(SuspensionTest, WhoStirredIsNotSureToAskBeforeItWorks) {
+  suspend();
+  EXPECT_EQ(tick(), std::vector{What::kSuspended});
+  stir();
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_FALSE(sure_) << "it may be a timer";
+  EXPECT_TRUE(suspension_.anybody_may_ask());
+  stir();
+  EXPECT_EQ(tick(), std::vector<What>{});
+  work();
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  EXPECT_TRUE(sure_);
+  work();
+  EXPECT_EQ(tick(), std::vector<What>{}) << "once";
+}
+
+TEST_F(SuspensionTest, ATimerSlowerThanTheRestThatWasSeenBringsItBackOnceForNothing) {
+  suspend();
+  (void)tick();
+  stir();
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  ASSERT_TRUE(suspension_.resume("a"));
+  EXPECT_EQ(tick(), std::vector{What::kResumed});
+  suspension_.watch("a", processes_, now_);
+  stir();
+  ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
+  EXPECT_EQ(tick(), std::vector{What::kSuspended});
+  for (int second = 0; second < 3; ++second) {
+    stir();
+    EXPECT_EQ(tick(), std::vector<What>{}) << "it is known to stir";
+  }
+  std::vector<What> what;
+  for (int second = 0; second < 10 && what.empty(); ++second) what = tick();
+  EXPECT_EQ(what, std::vector{What::kAsks}) << "a call of the driver keeps it";
+  EXPECT_TRUE(sure_);
+}
+
+TEST_F(SuspensionTest, WhoWorkedIsNotTakenForATimer) {
+  suspend();
+  (void)tick();
+  work();
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
+  ASSERT_TRUE(suspension_.resume("a"));
+  (void)tick();
+  suspension_.watch("a", processes_, now_);
+  stir();
+  ASSERT_TRUE(suspension_.suspend("a", processes_, false, now_ += kSecond));
+  (void)tick();
+  stir();
+  EXPECT_EQ(tick(), std::vector{What::kAsks});
 }
 
 TEST_F(SuspensionTest, WhoseRestWasNotSeenDoesNotStayAwayForEver) {
@@ -163,6 +228,29 @@ TEST_F(SuspensionTest, WhoWasAwayBeforeARestartAsksUnlessHeld) {
   EXPECT_EQ(suspension_.state_of("b"), State::kAway);
   suspension_.forget("a");
   EXPECT_FALSE(suspension_.resume("a"));
+}
+
+TEST(CheckpointProcesses, WhoComesBackGoesBeforeThoseThatHaveNotBegunToLeave) {
+  char folder[] = "/tmp/ration-jobs-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const std::string program = folder + std::string("/program");
+  std::ofstream(program) << "#!/bin/sh\necho '{\"driver_threads\":[]}'\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  CheckpointProcesses jobs(program, "", "");
+  using machine::CheckpointAction;
+  jobs.start("first to leave", CheckpointAction::kSuspend, {});
+  jobs.start("second to leave", CheckpointAction::kSuspend, {});
+  jobs.start("first to return", CheckpointAction::kResume, {});
+  jobs.start("second to return", CheckpointAction::kResume, {});
+  std::vector<std::string> finished;
+  while (finished.size() < 4)
+    for (const auto& job : jobs.take_finished()) {
+      EXPECT_TRUE(job.outcome) << job.outcome.error().what;
+      finished.push_back(job.id);
+    }
+  EXPECT_EQ(finished,
+            (std::vector<std::string>{"first to leave", "first to return", "second to return", "second to leave"}));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CheckpointWords, ProcessesAndOutcomesComeBackAsTheyWere) {

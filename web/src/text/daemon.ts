@@ -105,6 +105,7 @@ export const sentences: [string, string][] = [
   ["{} could not be brought back yet: {}", "{1} 尚不能恢复：{2!}"],
   ["it was asked for", "有人要求"],
   ["its program works again", "其程序再次工作"],
+  ["one of its threads stirred, so it may work again", "其一个线程有了动静，可能再次工作"],
   ["pid {} of {} cannot be seen from here as one of {}'s.", "从这里看不到 {2} 的 pid {1} 属于 {3}。"],
   ["{} uses no device yet.", "{1} 尚未使用设备。"],
   ["{} is suspended, or on its way, already.", "{1} 已挂起或正在挂起。"],
