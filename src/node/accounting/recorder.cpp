@@ -9,9 +9,9 @@ namespace ration::node {
 
 Events Recorder::take(NodeState& state) {
   history::Sample sample = sampler_.take(state);
-  constexpr std::int64_t kLongestCounted = 60'000'000'000;
+  constexpr std::int64_t kMaxCountedNs = 60'000'000'000;
   const std::int64_t elapsed = sample.time_ns - latest_.time_ns;
-  if (elapsed > 0 && elapsed <= kLongestCounted)
+  if (elapsed > 0 && elapsed <= kMaxCountedNs)
     counters_.count_time(latest_, static_cast<double>(elapsed) / 1e9, state.snapshot);
   Events events;
   if (!sample.devices.empty()) events = record(sample);

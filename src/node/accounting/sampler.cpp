@@ -10,8 +10,8 @@
 namespace ration::node {
 namespace {
 
-/// Who is believed first: what the driver confirms, then what it does not tell of, then what it knows better; the less
-/// a book says beyond what the driver saw (or beyond its limit), the sooner.
+/// Which usage is trusted first: what the driver confirms, then what it does not list, then what it contradicts; within
+/// each, the less a book says beyond what the driver saw (or beyond its limit), the sooner.
 std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   Bytes seen;
   bool told = true;
@@ -23,7 +23,7 @@ std::pair<int, Bytes> overreport_rank(const AccountView& account) {
   return {told ? beyond > Bytes{0} ? 2 : 0 : 1, beyond};
 }
 
-/// A book that says more than there is must not spoil the accounts of the others: it is the last to be believed.
+/// A book that says more than there is must not spoil the accounts of the others: it is trusted last.
 std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& accounts) {
   std::vector<const AccountView*> order;
   for (const AccountView& account : accounts) order.push_back(&account);
@@ -33,8 +33,9 @@ std::vector<const AccountView*> trusted_first(const std::vector<AccountView>& ac
   return order;
 }
 
-/// Of `slurm_job` root's hook is believed alone: other people's memory must not be in the sums of a job.
-std::string believed_labels(const Workload& workload) {
+/// Without `slurm_job` where it is not root's hook that wrote it: other people's memory must not be in the sums of a
+/// job.
+std::string trusted_labels(const Workload& workload) {
   auto labels = parse_labels(workload.book.labels);
   if (workload.owner == 0 || labels.erase(kSlurmJobLabel) == 0) return workload.book.labels;
   std::vector<std::string> rest;
@@ -80,7 +81,7 @@ history::Sample Sampler::take(NodeState& state) {
     left[place->second] -= used;
     const Bytes peak = new_peak(workload, account.account, used);
     sample.workloads.push_back({history::run_key(account.run, account.started_ns), account.workload, account.tenant,
-                                account.user, believed_labels(workload), place->second, used,
+                                account.user, trusted_labels(workload), place->second, used,
                                 account.suspended ? Bytes{0} : account.limit,  // nothing is kept for it meanwhile
                                 account.suspended ? Bytes{0} : account.guarantee, account.suspended ? used : peak,
                                 denials_of(workload, account.account), history::TimeMs{0},
@@ -95,7 +96,7 @@ history::Sample Sampler::take(NodeState& state) {
           [&](const DeviceView& device) { return device.device.bytes == workload.book.accounts[account].device; });
       if (place == state.snapshot.devices.end()) continue;
       sample.workloads.push_back({history::run_key(workload.book.run_number, workload.book.created_ns),
-                                  workload.book.name, workload.book.tenant, workload.user, believed_labels(workload),
+                                  workload.book.name, workload.book.tenant, workload.user, trusted_labels(workload),
                                   static_cast<std::size_t>(place - state.snapshot.devices.begin()), Bytes{0},
                                   workload.book.accounts[account].limit, Bytes{0},
                                   new_peak(workload, account, Bytes{0}), denials_of(workload, account),

@@ -58,10 +58,7 @@ Result<void> fits_tenant(const NodeState& state, const DeviceView& view, const s
   const auto found = all.find({tenant, view.device.index});
   if (found == all.end()) return {};
   const Bytes most = found->second.limit;
-  Bytes promised;
-  for (const auto& [id, claim] : state.container_claims.all())
-    if (const ClaimedDevice* other = claim.share_of(share.uuid); other != nullptr && claim.tenant == tenant)
-      promised += other->guarantee;
+  const Bytes promised = guaranteed_to_claims_of(state, view.device, tenant);
   if (share.limit <= most && promised + share.guarantee <= most) return {};
   return fail(
       "E1104",

@@ -14,7 +14,7 @@
 namespace ration::node {
 namespace {
 
-/// Takes `*6` off the end of the text. Absent: what stands there is no number from 1 to 1000.
+/// Takes `*6` off the end of the text. Absent: what stands there is not a number from 1 to 1000.
 std::optional<int> take_count(std::string& text, char mark) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string::npos) return 1;

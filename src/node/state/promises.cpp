@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/command.hpp"
 #include "policy/configured_promises.hpp"
@@ -50,6 +51,16 @@ policy::Promises promises_on(const NodeState& state, const DeviceView& device, c
   return promises;
 }
 
+/// What is guaranteed to the claims that `counts` says.
+policy::Promises promises_to_claims(const NodeState& state, const std::string& uuid,
+                                    const std::function<bool(const ContainerClaim&)>& counts) {
+  policy::Promises promises;
+  for (const auto& [id, claim] : state.container_claims.all())
+    if (const ClaimedDevice* share = claim.share_of(uuid); share != nullptr && counts(claim))
+      promises.add_workload(claim.tenant, share->guarantee);
+  return promises;
+}
+
 }  // namespace
 
 TenantShares shares(const NodeState& state) {
@@ -82,11 +93,12 @@ Bytes reserved_on(const NodeState& state, const machine::Device& device) {
 }
 
 Bytes kept_for_claims(const NodeState& state, const machine::Device& device) {
-  Bytes kept;
-  for (const auto& [id, claim] : state.container_claims.all())
-    if (const ClaimedDevice* share = claim.share_of(device.uuid); share != nullptr && !has_containers(state, claim))
-      kept += share->guarantee;
-  return kept;
+  const auto waits = [&](const ContainerClaim& claim) { return !has_containers(state, claim); };
+  return promises_to_claims(state, device.uuid, waits).total();
+}
+
+Bytes guaranteed_to_claims_of(const NodeState& state, const machine::Device& device, const std::string& tenant) {
+  return promises_to_claims(state, device.uuid, [](const ContainerClaim&) { return true; }).to_workloads_of(tenant);
 }
 
 void note_promises(const NodeState& state, DeviceView& device) {

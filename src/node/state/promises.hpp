@@ -22,6 +22,9 @@ using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 [[nodiscard]] Bytes reserved_on(const NodeState& state, const machine::Device& device);
 /// What is guaranteed to claims of which no container runs yet.
 [[nodiscard]] Bytes kept_for_claims(const NodeState& state, const machine::Device& device);
+/// What is guaranteed to the tenant's claims.
+[[nodiscard]] Bytes guaranteed_to_claims_of(const NodeState& state, const machine::Device& device,
+                                            const std::string& tenant);
 /// Fills in `promised` and `available` of the device.
 void note_promises(const NodeState& state, DeviceView& device);
 /// Whether everything that is promised on the device can be kept beside `more` for a workload of the tenant: of each
