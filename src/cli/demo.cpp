@@ -57,79 +57,59 @@ std::vector<std::string> of_demo(std::vector<std::string> words) {
   return words;
 }
 
-class Play {
+Output run_in_demo(const std::vector<std::string>& words) {
+  std::vector<std::string> program = of_demo(words);
+  program.insert(program.begin(), companion("ration"));
+  return output_of(program);
+}
+
+/// What the demo says, with the time since it began.
+class Transcript {
  public:
-  Play(const Session& session, const DemoOptions& options, const Scenario& scenario, DemoNode& node, NodeClient& daemon)
-      : session_(session), options_(options), scenario_(scenario), node_(node), daemon_(daemon) {}
+  void begin() { begun_ = Clock::now(); }
+  [[nodiscard]] Nanoseconds elapsed() const { return Clock::now() - begun_; }
 
-  void introduce() {
-    const auto snapshot = daemon_.get("/api/v1/snapshot");
-    std::map<std::string, int> tenants;
-    for (const ScenarioProgram& program : scenario_.programs) ++tenants[program.tenant];
-    say("ration demo: {}, {}, {}, seed {} - nothing on this machine is touched, no GPU is needed",
-        snapshot ? devices_text(*snapshot) : scenario_.node, counted(tenants.size(), "tenant"),
-        counted(scenario_.programs.size(), "program"), options_.seed);
-    say("  {}: {}", scenario_.name, scenario_.about);
-    say("  dashboard  {}", node_.link());
-    say("             (that link works once; to change limits in another browser: token {})", node_.token());
-    say("  terminal   ration ps --sim={}", DemoNode::name());
-    if (!scenario_.moments.empty()) say("  {}", moments_text(scenario_));
-    if (!scenario_.try_this.empty()) say("  try:  {} --sim={}", scenario_.try_this, DemoNode::name());
-    say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed, fmt::join(scenario_names(), "|"));
-  }
-
-  /// Until it is over, or somebody has seen enough.
-  int play(std::optional<Nanoseconds> end) {
-    begun_ = Clock::now();
-    int outcome = 0;
-    while (interrupted == 0 && (!end || elapsed() < *end)) {
-      while (next_program_ < scenario_.programs.size() && scenario_.programs[next_program_].start <= elapsed()) {
-        node_.start(scenario_.programs[next_program_], options_.speed,
-                    options_.seed + static_cast<unsigned>(next_program_));
-        ++next_program_;
-      }
-      for (std::size_t number = 0; number < scenario_.commands.size(); ++number) step(number);
-      tell_events();
-      note_who_waits();
-      for (const auto& [name, code] : node_.take_ended()) {
-        if (code < 125 || code > 127) continue;  // its own end is an event
-        say("{}  {} could not be run: {}", clock_text(), name, node_.last_words(name));
-        outcome = 1;
-      }
-      std::this_thread::sleep_for(kBeat);
-    }
-    return outcome;
-  }
-
-  void show(const std::vector<std::string>& words) {
-    say("\n$ ration {}", fmt::join(of_demo(words), " "));
-    std::vector<std::string> program = of_demo(words);
-    program.insert(program.begin(), companion("ration"));
-    fmt::print("{}", output_of(program).text);
-    std::fflush(stdout);
-  }
-
- private:
   template <typename... Arguments>
-  void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
     fmt::print(format, std::forward<Arguments>(arguments)...);
     fmt::print("\n");
     std::fflush(stdout);
   }
-
-  [[nodiscard]] Nanoseconds elapsed() const { return Clock::now() - begun_; }
-  [[nodiscard]] std::string clock_text() const {
+  template <typename... Arguments>
+  void say_now(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(elapsed()).count();
-    return fmt::format("{:02}:{:02}", seconds / 60, seconds % 60);
+    say("{:02}:{:02}  {}", seconds / 60, seconds % 60, fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+  /// A command and what it prints.
+  void show(const std::vector<std::string>& words) const {
+    say("\n$ ration {}", fmt::join(of_demo(words), " "));
+    fmt::print("{}", run_in_demo(words).text);
+    std::fflush(stdout);
   }
 
-  /// One line of a command that is due. Of one that answers somebody's waiting each line has to succeed before the
-  /// next.
+ private:
+  Clock::time_point begun_;
+};
+
+/// Types the scenario's commands when they are due.
+class Typist {
+ public:
+  Typist(const Scenario& scenario, NodeClient& daemon, const Transcript& transcript)
+      : scenario_(scenario), daemon_(daemon), transcript_(transcript) {}
+
+  void step() {
+    for (std::size_t number = 0; number < scenario_.commands.size(); ++number) step(number);
+    note_who_waits();
+  }
+
+ private:
+  /// Of one that answers somebody's waiting each line has to succeed before the next.
   void step(std::size_t number) {
     const ScenarioCommand& command = scenario_.commands[number];
     std::size_t& line = next_line_[number];
     if (command.waits.empty()) {
-      while (command.at <= elapsed() && line < command.lines.size()) (void)type(command.lines[line++], true);
+      while (command.at <= transcript_.elapsed() && line < command.lines.size())
+        (void)type(command.lines[line++], true);
       return;
     }
     const bool waits = waiting_.count(command.waits) != 0;
@@ -142,11 +122,9 @@ class Play {
 
   /// True: it succeeded. Tries that fail are shown only where there is no other.
   bool type(const std::vector<std::string>& words, bool only_try) {
-    std::vector<std::string> program = of_demo(words);
-    program.insert(program.begin(), companion("ration"));
-    const Output output = output_of(program);
+    const Output output = run_in_demo(words);
     const bool done = output.exit_code == 0;
-    if (done || only_try) say("{}  $ ration {}", clock_text(), fmt::join(of_demo(words), " "));
+    if (done || only_try) transcript_.say_now("$ ration {}", fmt::join(of_demo(words), " "));
     if (!done && only_try) fmt::print("{}", output.text);
     return done;
   }
@@ -161,7 +139,21 @@ class Play {
       if (row.contains("state") && row["state"] == "waiting") waiting_.insert(row.at("workload"));
   }
 
-  void tell_events() {
+  const Scenario& scenario_;
+  NodeClient& daemon_;
+  const Transcript& transcript_;
+  Clock::time_point next_try_;
+  std::map<std::size_t, std::size_t> next_line_;  ///< of each command
+  std::set<std::string> waiting_;
+};
+
+/// A line for each event of the daemon that is worth one; the first denial is explained.
+class EventLines {
+ public:
+  EventLines(const Session& session, double speed, NodeClient& daemon, const Transcript& transcript)
+      : session_(session), quiet_(kQuiet / speed), daemon_(daemon), transcript_(transcript) {}
+
+  void step() {
     const auto events = daemon_.get(fmt::format("/api/v1/events?since={}&limit=200&type={}", last_event_, kTold));
     if (!events) return;
     for (const json& event : *events) {
@@ -170,32 +162,83 @@ class Play {
       const std::string about =
           type + "/" + (event.at("workload").is_string() ? event["workload"].get<std::string>() : "");
       const auto told = told_.find(about);
-      if (told != told_.end() && Clock::now() - told->second < kQuiet / options_.speed) continue;
+      if (told != told_.end() && Clock::now() - told->second < quiet_) continue;
       told_[about] = Clock::now();
       const bool refusal = type == "denied";
-      say("{}  {:<10} {}", clock_text(), refusal ? session_.painted("DENIED", 31) + "    " : type,
-          event.at("text").get<std::string>());
+      transcript_.say_now("{:<10} {}", refusal ? session_.painted("DENIED", 31) + "    " : type,
+                          event.at("text").get<std::string>());
       if (refusal && !explained_ && event.at("denial").is_string()) {
         explained_ = true;
-        show({"why", event["denial"].get<std::string>()});
-        say("");
+        transcript_.show({"why", event["denial"].get<std::string>()});
+        transcript_.say("");
       }
     }
   }
 
+ private:
+  const Session& session_;
+  std::chrono::duration<double> quiet_;
+  NodeClient& daemon_;
+  const Transcript& transcript_;
+  std::int64_t last_event_ = 0;
+  std::map<std::string, Clock::time_point> told_;
+  bool explained_ = false;
+};
+
+class Play {
+ public:
+  Play(const Session& session, const DemoOptions& options, const Scenario& scenario, DemoNode& node, NodeClient& daemon)
+      : session_(session), options_(options), scenario_(scenario), node_(node), daemon_(daemon) {}
+
+  void introduce() {
+    const auto snapshot = daemon_.get("/api/v1/snapshot");
+    std::set<std::string> tenants;
+    for (const ScenarioProgram& program : scenario_.programs) tenants.insert(program.tenant);
+    transcript_.say("ration demo: {}, {}, {}, seed {} - nothing on this machine is touched, no GPU is needed",
+                    snapshot ? devices_text(*snapshot) : scenario_.node, counted(tenants.size(), "tenant"),
+                    counted(scenario_.programs.size(), "program"), options_.seed);
+    transcript_.say("  {}: {}", scenario_.name, scenario_.about);
+    transcript_.say("  dashboard  {}", node_.link());
+    transcript_.say("             (that link works once; to change limits in another browser: token {})",
+                    node_.token());
+    transcript_.say("  terminal   ration ps --sim={}", DemoNode::name());
+    if (!scenario_.moments.empty()) transcript_.say("  {}", moments_text(scenario_));
+    if (!scenario_.try_this.empty()) transcript_.say("  try:  {} --sim={}", scenario_.try_this, DemoNode::name());
+    transcript_.say("^C to stop (speed ×{:g}, --speed 10, --scenario {})\n", options_.speed,
+                    fmt::join(scenario_names(), "|"));
+  }
+
+  /// Until it is over, or somebody has seen enough.
+  int play(std::optional<Nanoseconds> end) {
+    Typist typist(scenario_, daemon_, transcript_);
+    EventLines events(session_, options_.speed, daemon_, transcript_);
+    std::size_t next = 0;
+    int outcome = 0;
+    transcript_.begin();
+    while (interrupted == 0 && (!end || transcript_.elapsed() < *end)) {
+      for (; next < scenario_.programs.size() && scenario_.programs[next].start <= transcript_.elapsed(); ++next)
+        node_.start(scenario_.programs[next], options_.speed, options_.seed + static_cast<unsigned>(next));
+      typist.step();
+      events.step();
+      for (const auto& [name, code] : node_.take_ended()) {
+        if (code < 125 || code > 127) continue;  // its own end is an event
+        transcript_.say_now("{} could not be run: {}", name, node_.last_words(name));
+        outcome = 1;
+      }
+      std::this_thread::sleep_for(kBeat);
+    }
+    return outcome;
+  }
+
+  void show(const std::vector<std::string>& words) const { transcript_.show(words); }
+
+ private:
   const Session& session_;
   const DemoOptions& options_;
   const Scenario& scenario_;
   DemoNode& node_;
   NodeClient& daemon_;
-  Clock::time_point begun_;
-  Clock::time_point next_try_;
-  std::size_t next_program_ = 0;
-  std::map<std::size_t, std::size_t> next_line_;  ///< of each command
-  std::set<std::string> waiting_;
-  std::int64_t last_event_ = 0;
-  std::map<std::string, Clock::time_point> told_;
-  bool explained_ = false;
+  Transcript transcript_;
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ inline Finding bad(std::string text, std::string fix) {
 }
 inline Finding bad(const Error& error) { return bad(error.what, error.fix); }
 
-/// Whether somebody answers at the daemon's socket, and when it last looked.
+/// Whether somebody answers at the daemon's socket, and when its last tick was.
 Finding check_daemon(const Session& session);
 /// What holds the limits of those who run by now.
 Finding check_enforcer(const Session& session);

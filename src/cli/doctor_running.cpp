@@ -35,11 +35,11 @@ Finding check_daemon(const Session& session) {
   const auto text = [&](const char* field) { return health->value(field, "n/a (not told)"); };
   const auto age = seconds_since(text("last_look"));
   const std::string what =
-      fmt::format("{}: version {}, pid {}, last look {}", (*daemon)->socket(), text("version"), health->value("pid", 0),
+      fmt::format("{}: version {}, pid {}, last tick {}", (*daemon)->socket(), text("version"), health->value("pid", 0),
                   age ? fmt::format("{:.1f} s ago", *age) : "n/a (none yet)");
   if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
   constexpr double kTooLong = 60;
-  if (age.value_or(0) > kTooLong) return warn(what + ": it does not look any more", "ration service restart");
+  if (age.value_or(0) > kTooLong) return warn(what + ": it does not tick any more", "ration service restart");
   if (health->at("problem").is_string()) return warn(what + ": " + text("problem"), "ration events --type daemon");
   return ok(what);
 }

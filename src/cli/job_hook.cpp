@@ -231,7 +231,7 @@ Result<int> job_hook(const Session& session, const JobHookOptions& options) {
     if (const auto parts = split_once(word, '='); parts) facts[std::string(parts->first)] = parts->second;
   const std::string& job = options.job;
   if (job.empty() || job.find_first_not_of("0123456789") != std::string::npos)
-    return fail("E1721", fmt::format("'{}' is no number of a job.", printable(job)), kHelp, 2);
+    return fail("E1721", fmt::format("'{}' is not the number of a job.", printable(job)), kHelp, 2);
   if (options.action == "start") return start(session, job, facts);
   if (options.action == "enter") return enter(session, job, facts);
   const auto store = session.store();

@@ -62,7 +62,7 @@ struct Environment {
 
 /// The program's own installation if it has a CUDA runtime, else the active virtual environment's, else that of the
 /// first python3 in PATH.
-Environment look_around(const std::string& program) {
+Environment find_runtime(const std::string& program) {
   std::vector<fs::path> prefixes;
   const auto add_program = [&](const std::string& name) {
     const auto examined = machine::examine_program({name});
@@ -138,7 +138,7 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
                                                const std::string& versions) {
   if (versions == "none") return SimulatedLibraries{{}, {}, "the driver alone"};
   const bool automatic = versions.empty() || versions == "auto";
-  const Environment around = look_around(program);
+  const Environment around = find_runtime(program);
   std::set<int> wanted = around.versions;
   if (!automatic) {
     wanted.clear();

@@ -24,9 +24,9 @@ constexpr const char* kMiB = "64";
 constexpr int kPatienceMs = 60'000;
 
 /// `ration-workload keep`, which is killed with all that it started when it is not wanted any more.
-class Keeper {
+class MemoryHolder {
  public:
-  Keeper(const std::string& driver_folder, const machine::Device& device, bool shared) {
+  MemoryHolder(const std::string& driver_folder, const machine::Device& device, bool shared) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
     const std::string program = companion("ration-workload");
@@ -46,14 +46,14 @@ class Keeper {
     ::close(ends[1]);
     socket_ = FileDescriptor{ends[0]};
   }
-  ~Keeper() {
+  ~MemoryHolder() {
     if (child_ <= 0) return;
     ::kill(-child_, SIGKILL);
     ::kill(child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
   }
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
+  MemoryHolder(const MemoryHolder&) = delete;
+  MemoryHolder& operator=(const MemoryHolder&) = delete;
 
   void ask() const { (void)!::send(socket_.get(), "\n", 1, MSG_NOSIGNAL); }
   /// Its next line; empty: it said none in time.
@@ -84,8 +84,8 @@ Result<machine::CheckpointOutcome> move(const std::string& driver_folder, const 
 /// Why it did not work; empty: it did.
 std::string try_once(const Session& session, const std::string& driver_folder, const machine::Device& device,
                      bool shared) {
-  const Keeper keeper(driver_folder, device, shared);
-  std::istringstream said(keeper.line());
+  const MemoryHolder holder(driver_folder, device, shared);
+  std::istringstream said(holder.line());
   std::string word;
   said >> word;
   std::vector<ProcessIdentity> processes;
@@ -98,8 +98,8 @@ std::string try_once(const Session& session, const std::string& driver_folder, c
   if (!machine) return machine.error().what;
   if (machine::is_on_device(*machine, processes)) return "its memory was still on the device when it was suspended";
   if (const auto back = move(driver_folder, "resume", processes); !back) return back.error().what;
-  keeper.ask();
-  return keeper.line() == "kept" ? "" : "the program did not find its memory as it was";
+  holder.ask();
+  return holder.line() == "kept" ? "" : "the program did not find its memory as it was";
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ Result<int> why_lease(const Session& session, const std::string& id) {
   fmt::print("{}  {}  {}  {}\n", state == "waiting" ? "WAITING " : "GRANTED ", id, lease->value("tenant", ""),
              session.size(Bytes{lease->value("bytes", std::uint64_t{0})}));
   if (state != "waiting") return 0;
-  fmt::print("because  {}\n", lease->value("reason", "its turn comes with the next look"));
+  fmt::print("because  {}\n", lease->value("reason", "its turn comes with the next tick"));
   fmt::print("{}", takers_line(session, *lease, "taken by "));
   fmt::print("position {} of {}\n", lease->value("position", 0), lease->value("of", 0));
   if (lease->at("estimate_seconds").is_number())

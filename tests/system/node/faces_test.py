@@ -135,7 +135,7 @@ class Doctor(Faces):
 
     def test_the_daemon_and_what_holds_limits_are_told(self):
         checks = self.checks("--only", "daemon,enforce.by")
-        self.assertRegex(checks["daemon.reach"]["message"], rf"{self.folder}/ration.sock: version \d+\.\d+\.\d+, pid {self.daemon.pid}, last look \d+\.\d s ago$")
+        self.assertRegex(checks["daemon.reach"]["message"], rf"{self.folder}/ration.sock: version \d+\.\d+\.\d+, pid {self.daemon.pid}, last tick \d+\.\d s ago$")
         self.assertIn("n/a (nothing runs", checks["enforce.by"]["message"])
         self.holding("serve", "1GiB", "--limit", "2GiB")
         self.row("serve")
