@@ -24,6 +24,7 @@ int main() {
                                      FIELD(header.unlisted[0]),
                                      FIELD(accounts[0]),
                                      FIELD(accounts[0].limit),
+                                     FIELD(accounts[0].usage),
                                      FIELD(accounts[0].context_estimate),
                                      FIELD(accounts[1]),
                                      FIELD(slots[0].pid),

@@ -275,8 +275,10 @@ class Changing(Case):
         self.holding("boaster", "1GiB", "--limit", "2GiB")  # the first by time and by name
         self.holding("train", "1GiB", "--limit", "2GiB")
         self.row("train")
-        self.write_book("boaster", OFFSET["slots[0].parts[0].held"], struct.pack("<Q", 1 << 45))
-        self.until(lambda: self.row("boaster")["used_bytes"] == 1 << 45, "the daemon reads it")
+        boast = 1 << 42
+        for field in ("slots[0].parts[0].held", "accounts[0].usage"):
+            self.write_book("boaster", OFFSET[field], struct.pack("<Q", boast))
+        self.until(lambda: self.row("boaster")["used_bytes"] == boast, "the daemon reads it")
 
         def charged(name):
             report = self.get("/api/v1/reports/usage?window=1h&by=workload")
