@@ -73,6 +73,10 @@ class Kubernetes(FourOnACard, OnNode):
             self.assertIn(words, done.stderr)
         for text in (claim_of("4Gi").replace("capacity: {requests: {memory: 4Gi}}", ""), claim_of("4Gi").replace("memory:", "memry:")):
             self.assertIn("a claim on gpu-memory.ration.sh says how much memory", self.cluster.kubectl("create", "-f", "-", input=text).stderr)
+        one = f"deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}"
+        alternatives = claim_of("4Gi").replace(f"exactly: {{{one}}}", f"firstAvailable: [{{name: more, {one.replace('4Gi', '17Gi')}}}, {{name: less, {one}}}]")
+        self.assertIn("no GPU of this cluster has 17Gi, 4Gi of memory", self.cluster.kubectl("create", "-f", "-", input=alternatives).stderr)
+        self.assertIn("says how much memory", self.cluster.kubectl("create", "-f", "-", input=alternatives.replace(", capacity: {requests: {memory: 4Gi}}", "")).stderr)
         done = self.cluster.kubectl("create", "-f", "-", input=claim_of("16Gi"))
         self.assertEqual(done.returncode, 0, done.stderr)
 
