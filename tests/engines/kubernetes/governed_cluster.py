@@ -11,7 +11,7 @@ import time
 import unittest
 
 from cluster import NODE as NAME
-from cluster import SOURCE, Cluster, missing, until
+from cluster import SOURCE, Cluster, missing, run, until
 
 sys.path.insert(0, str(SOURCE / "tests/system"))
 from containers.engines import root_file_system  # noqa: E402
@@ -136,10 +136,26 @@ class GovernedCluster(Cluster):
     def start_device_plugin(self):
         self.start(ADAPTER, "device-plugin", "--gpu-kind", "", name="device-plugin")
 
-    def kill_and_start(self, name):
-        self.kill(name)
+    def start_again(self, name):
         {"driver": self.start_driver, "device-plugin": self.start_device_plugin, "rationd": self.start_daemon, "kubelet": self.start_kubelet,
          "containerd": self.start_containerd}[name]()
+
+    def kill_and_start(self, name):
+        self.kill(name)
+        self.start_again(name)
+
+    def reboot(self, driver):
+        """Of the node: all that it runs ends at once, and what it keeps in memory is gone."""
+        parts = ("containerd", "rationd", driver, "kubelet")
+        for name in parts:
+            self.kill(name)
+        run("pkill", "-KILL", "containerd-shim")
+        self.end_containers()
+        run("umount", "--recursive", "--lazy", "/run", check=True)
+        run("mount", "-t", "tmpfs", "none", "/run", check=True)
+        os.mkdir("/run/simulated")
+        for name in parts:
+            self.start_again(name)
 
 
 class OnNode(unittest.TestCase):
@@ -231,6 +247,18 @@ class FourOnACard:
             self.assertEqual({(row["limit_bytes"], row["governed"]) for row in self.ask("/api/v1/workloads")}, {(4 * GIB, True)})
             self.cluster.kubectl("delete", "pod", *coming, "--wait=false")
             until(lambda: self.left() == [], lambda: f"nothing is left after {victim} was killed: {self.left()}")
+
+
+    def test_a_node_that_reboots_with_leases_open(self):
+        names = ["r0", "r1"]
+        for name in names:
+            self.start(name, "ration-workload", "hold", "3GiB", restartPolicy="Always")
+        until(lambda: self.held() == 2 * (3 * GIB + 64 * MIB), "they hold what they want")
+        self.cluster.reboot(self.driver)
+        self.settle(*names)
+        until(lambda: self.held() == 2 * (3 * GIB + 64 * MIB), lambda: f"they hold it again: {self.described(*names)}")
+        self.assertEqual([(row["limit_bytes"], row["governed"]) for row in self.ask("/api/v1/workloads")], [(4 * GIB, True)] * 2)
+        self.assertEqual(len(self.ask("/api/v1/claims")), 2)
 
 
 def asking(**amounts):

@@ -435,7 +435,8 @@ class Claims(Containers):
         os.replace(prefix / "bin/newer", prefix / "bin/ration")
         status, answer = self.claim("c-1", 1)
         self.assertEqual(status, 200, answer)
-        self.assertEqual(self.run_in("ration-workload", "total", device="ration.sh/claim=c-1").stdout.strip(), str(GIB))
+        done = self.run_in("ration-workload", "total", device="ration.sh/claim=c-1")
+        self.assertEqual(done.stdout.strip(), str(GIB), f"{done.returncode}: {done.stderr}")
 
     def test_several_claims_of_a_container_are_one_limit(self):
         self.claim("c-1", 1, tenant="nlp")

@@ -2,11 +2,13 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from book_layout import OFFSET  # noqa: E402
 from node_client import BIN, SOURCE, UnixConnection, environment_in, own_folder, until  # noqa: E402
 
 NODE = "--sim=T4:16GiB:context=64MiB"
@@ -96,3 +98,10 @@ class Case(unittest.TestCase):
 
     def book(self, name):
         return next((self.folder / "books").glob(name + ".*.book"))
+
+    def forge_held(self, name, size):
+        """As the workload's first process could write: what it holds, and what all of its processes hold."""
+        with open(self.book(name), "r+b") as book:
+            for field in ("slots[0].parts[0].held", "accounts[0].usage"):
+                book.seek(OFFSET[field])
+                book.write(struct.pack("<Q", size))

@@ -276,8 +276,7 @@ class Changing(Case):
         self.holding("train", "1GiB", "--limit", "2GiB")
         self.row("train")
         boast = 1 << 42
-        for field in ("slots[0].parts[0].held", "accounts[0].usage"):
-            self.write_book("boaster", OFFSET[field], struct.pack("<Q", boast))
+        self.forge_held("boaster", boast)
         self.until(lambda: self.row("boaster")["used_bytes"] == boast, "the daemon reads it")
 
         def charged(name):

@@ -4,13 +4,11 @@ import json
 import os
 import re
 import signal
-import struct
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from book_layout import OFFSET  # noqa: E402
 from node.node_case import NODE, Case  # noqa: E402
 from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
@@ -126,13 +124,10 @@ idle = { after = "1s", action = "suspend" }
     def test_a_book_that_goes_up_and_down_fills_no_log(self):
         self.holding("sly", "1GiB", "--limit", "2GiB")
         self.row("sly")
-        with open(self.book("sly"), "r+b") as book:
-            for turn in range(12):
-                book.seek(OFFSET["slots[0].parts[0].held"])
-                book.write(struct.pack("<Q", (3 if turn % 2 == 0 else 1) * GIB))
-                book.flush()
-                looks = self.get("/api/v1/health")["looks"]
-                self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 1, "a look at it")
+        for turn in range(12):
+            self.forge_held("sly", (3 if turn % 2 == 0 else 1) * GIB)
+            looks = self.get("/api/v1/health")["looks"]
+            self.until(lambda: self.get("/api/v1/health")["looks"] > looks + 1, "a look at it")
         self.assertEqual(len(self.events("shrinking")), 2, "over, and under again")
 
 
