@@ -80,6 +80,8 @@ EventLoop::~EventLoop() {
   // Destroyed outside the lock: what the work owns may post once more.
   dropped.clear();
   mail_.cancel();
+  // A channel's memory is given back by the loop: of those that were destroyed after it ended, by this last round.
+  event_base_loop(base_, EVLOOP_NONBLOCK);
   event_base_free(base_);
 }
 
