@@ -211,7 +211,7 @@ struct BookSnapshot {
 
 /// A book read again and again without mapping it, so that a truncation meanwhile cannot harm the reader. It reads only
 /// the slots ever used, and the denials only when there are new ones; all of it again, a few times at most, where
-/// memory was taken or given back meanwhile. Not thread-safe.
+/// memory that several processes hold changed hands meanwhile. Not thread-safe.
 class BookReader {
  public:
   /// Any plain file of one name: read() says whether it is a book.

@@ -151,18 +151,22 @@ class Cluster:
 
     def end_containers(self):
         """All of them at once, as when the node loses its power."""
-        for procs in pathlib.Path("/sys/fs/cgroup").glob(f"*/{self.groups}/**/cgroup.procs"):
+        for hierarchy in pathlib.Path("/sys/fs/cgroup").iterdir():
+            self.end_processes(hierarchy / self.groups)
+
+    @staticmethod
+    def end_processes(group):
+        for procs in group.rglob("cgroup.procs"):
             for pid in procs.read_text().split():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), 9) if int(pid) else None
 
-    @staticmethod
-    def removed(group):
+    @classmethod
+    def removed(cls, group):
         """Whether this control group is gone, after one more try to end what runs in it."""
+        cls.end_processes(group)
         for folder in sorted([group, *group.rglob("*")], key=lambda path: -len(path.parts)):
             if folder.is_dir():
-                for pid in (folder / "cgroup.procs").read_text().split():
-                    os.kill(int(pid), 9) if int(pid) else None
                 with contextlib.suppress(OSError):
                     folder.rmdir()
         return not group.exists()

@@ -14,6 +14,27 @@ namespace {
 
 using namespace literals;
 
+/// A device of 16 GiB.
+Snapshot one_device(std::optional<Bytes> free = {}) {
+  Snapshot now;
+  now.devices.emplace_back();
+  now.devices.front().device.total = 16_GiB;
+  now.devices.front().device.free = free;
+  return now;
+}
+
+/// What a suspended workload would hold.
+AccountView suspended(const std::string& path, Bytes held) {
+  AccountView away;
+  away.path = path;
+  away.gpu = 0;
+  away.suspended = true;
+  away.away = held;
+  away.limit = 16_GiB;
+  away.creator = *identity_of(::getpid());
+  return away;
+}
+
 LeaseWish wish(Bytes bytes) {
   LeaseWish wanted;
   wanted.tenant = wanted.user = "nlp";
@@ -23,9 +44,7 @@ LeaseWish wish(Bytes bytes) {
 }
 
 TEST(Leases, WaitsAreCountedFromAskingToTheGrant) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
   const std::string first = *leases.submit(wish(10_GiB), 2 * kSecond);
@@ -43,9 +62,7 @@ TEST(Leases, WaitsAreCountedFromAskingToTheGrant) {
 }
 
 TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
   (void)*leases.submit(wish(10_GiB), 2 * kSecond);
@@ -57,9 +74,7 @@ TEST(Leases, AWaitThatWasGivenUpIsNotCounted) {
 }
 
 TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   const TenantShares limits{{{"nlp", 0}, {4_GiB, 0_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, limits);
@@ -81,9 +96,7 @@ TEST(Leases, ATenantWaitsForItsOwnLimitAndKeepsNobodyElseWaiting) {
 }
 
 TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   const TenantShares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, shares);
@@ -101,18 +114,11 @@ TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
 }
 
 TEST(Leases, WhoIsOverDoesNotComeBack) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device();
   now.devices.front().device.free = 2_GiB;
   now.devices.front().ungoverned = 14_GiB;
-  AccountView away;
-  away.path = "/books/notebook.1.book";
-  away.gpu = 0;
-  away.suspended = true;
-  away.away = away.limit = 4_GiB;
-  away.creator = *identity_of(::getpid());  // whoever started it goes on
-  now.accounts.push_back(away);
+  now.accounts.push_back(suspended("/books/notebook.1.book", 4_GiB));  // whoever started it goes on
+  now.accounts.back().limit = 4_GiB;
   Leases leases;
   leases.step(now, 1 * kSecond);
   leases.ask_again(away.path, "it works again", now, 2 * kSecond);
@@ -130,18 +136,11 @@ TEST(Leases, WhoIsOverDoesNotComeBack) {
 }
 
 TEST(Leases, WhoSurelyWorksComesBackBeforeWhoMay) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device();
   now.devices.front().ungoverned = 16_GiB;
-  AccountView away;
-  away.gpu = 0;
-  away.suspended = true;
-  away.away = away.limit = 16_GiB;
-  away.creator = *identity_of(::getpid());
   for (const char* name : {"a", "b", "c"}) {
-    away.path = away.tenant = name;
-    now.accounts.push_back(away);
+    now.accounts.push_back(suspended(name, 16_GiB));
+    now.accounts.back().tenant = name;
   }
   Leases leases;
   leases.step(now, 1 * kSecond);
@@ -160,10 +159,7 @@ TEST(Leases, WhoSurelyWorksComesBackBeforeWhoMay) {
 }
 
 TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.total = 16_GiB;
-  now.devices.front().device.free = 8_GiB;
+  Snapshot now = one_device(8_GiB);
   AccountView waits;
   waits.path = "/books/train.1.book";
   waits.gpu = 0;
@@ -183,17 +179,9 @@ TEST(Leases, WhoWaitsOnTheDeviceComesBeforeWhoComesToIt) {
 }
 
 TEST(Leases, WhoAsksForMoreThanThereIsComesBackWhenAllIsFree) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device();
   now.devices.front().keep_free = 1_GiB;
-  AccountView away;
-  away.path = "/books/notebook.1.book";
-  away.gpu = 0;
-  away.suspended = true;
-  away.away = 4_GiB;
-  away.limit = 16_GiB;
-  away.creator = *identity_of(::getpid());
+  const AccountView away = suspended("/books/notebook.1.book", 4_GiB);
   AccountView other = away;
   other.path = "/books/other.1.book";
   other.suspended = false;
@@ -211,9 +199,7 @@ TEST(Leases, WhoAsksForMoreThanThereIsComesBackWhenAllIsFree) {
 }
 
 TEST(Leases, WhoAsksAgainUnderItsKeyHasOnePlace) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
   LeaseWish keyed = wish(10_GiB);
@@ -240,9 +226,7 @@ LeaseWish called(const std::string& name, Bytes bytes) {
 Program program(const std::string& name) { return {"nlp", "nlp", name, command_hash("python " + name + ".py")}; }
 
 TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   Leases leases;
   for (int i = 0; i < 5; ++i) leases.learn(program("long"), 600 * kSecond);
   leases.step(now, 1 * kSecond);
@@ -266,9 +250,7 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
 }
 
 TEST(Leases, ALeaseIsShownWithWhatItWaitsForAndItsCommandToItsOwnerOnly) {
-  Snapshot now;
-  now.devices.emplace_back();
-  now.devices.front().device.free = now.devices.front().device.total = 16_GiB;
+  Snapshot now = one_device(16_GiB);
   Leases leases;
   leases.step(now, 1 * kSecond);
   LeaseWish wanted = wish(10_GiB);

@@ -64,6 +64,12 @@ class SuspensionTest : public ::testing::Test {
     }
     return what;
   }
+  /// What the first tick brings that brings anything.
+  std::vector<What> first_within(int seconds) {
+    std::vector<What> what;
+    for (int second = 0; second < seconds && what.empty(); ++second) what = tick();
+    return what;
+  }
   /// Rests long enough for the kernel's counters to be still.
   void suspend(bool held = false) {
     stir();
@@ -116,9 +122,7 @@ TEST_F(SuspensionTest, WhoTickedAtRestAsksWhenItFallsSilent) {
     stir();
     EXPECT_EQ(tick(), std::vector<What>{}) << "it ticks as it did";
   }
-  std::vector<What> what;
-  for (int second = 0; second < 8 && what.empty(); ++second) what = tick();
-  EXPECT_EQ(what, std::vector{What::kAsks}) << "a call of the driver keeps it";
+  EXPECT_EQ(first_within(8), std::vector{What::kAsks}) << "a call of the driver keeps it";
 }
 
 TEST_F(SuspensionTest, WhoStirredIsNotSureToAskBeforeItWorks) {
@@ -152,9 +156,7 @@ TEST_F(SuspensionTest, ATimerSlowerThanTheRestThatWasSeenBringsItBackOnceForNoth
     stir();
     EXPECT_EQ(tick(), std::vector<What>{}) << "it is known to stir";
   }
-  std::vector<What> what;
-  for (int second = 0; second < 10 && what.empty(); ++second) what = tick();
-  EXPECT_EQ(what, std::vector{What::kAsks}) << "a call of the driver keeps it";
+  EXPECT_EQ(first_within(10), std::vector{What::kAsks}) << "a call of the driver keeps it";
   EXPECT_TRUE(sure_);
 }
 
