@@ -114,11 +114,11 @@ TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
 }
 
 TEST(Leases, WhoIsOverDoesNotComeBack) {
-  Snapshot now = one_device();
-  now.devices.front().device.free = 2_GiB;
+  Snapshot now = one_device(2_GiB);
   now.devices.front().ungoverned = 14_GiB;
-  now.accounts.push_back(suspended("/books/notebook.1.book", 4_GiB));  // whoever started it goes on
-  now.accounts.back().limit = 4_GiB;
+  AccountView away = suspended("/books/notebook.1.book", 4_GiB);  // whoever started it goes on
+  away.limit = 4_GiB;
+  now.accounts.push_back(away);
   Leases leases;
   leases.step(now, 1 * kSecond);
   leases.ask_again(away.path, "it works again", now, 2 * kSecond);
