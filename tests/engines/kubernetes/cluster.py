@@ -112,6 +112,7 @@ class Cluster:
         self.start("containerd", "-c", self.folder / "containerd.toml")
 
     def start_kubelet(self):
+        until(pathlib.Path("/run/containerd/containerd.sock").exists, "containerd is there: without it the kubelet ends")
         self.start("kubelet", f"--config={self.folder}/kubelet.yaml", f"--kubeconfig={self.folder}/kubeconfig", f"--cert-dir={self.folder}/certs",
                    f"--hostname-override={NODE}")
 
