@@ -128,6 +128,8 @@ std::vector<StoredBook> Store::list() const {
       book.live = liveness(granted->creator) != Liveness::kDead;
     } else {
       book.live = is_live(path, book.contents);
+      // It may have told its end between the reading and the look at its processes.
+      if (!book.live && book.contents.ended_ns == 0) (void)Book::read(path.c_str(), book.contents);
     }
     books.push_back(std::move(book));
   }

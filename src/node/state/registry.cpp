@@ -166,6 +166,8 @@ Changes Registry::refresh() {
   source = sources_.begin();
   for (auto each = workloads_.begin(); each != workloads_.end();) {
     leave_out_the_dead(each->second, source->second);
+    if (is_over(each->second, source->second) && each->second.book.processes.empty())
+      read_the_rest(each->second, source->second, changes);
     const bool holds =
         std::any_of(each->second.used.begin(), each->second.used.end(), [](Bytes bytes) { return bytes > Bytes{0}; });
     each->second.ended = is_over(each->second, source->second) && each->second.book.processes.empty();
@@ -327,6 +329,15 @@ void Registry::read_one(Workload& workload, Source& source, Changes& changes) {
   ledger::restore_identity(book, first);
   if (!workload.granted.empty()) book.ended_ns = 0;  // others tell of its end
   workload.book = std::move(book);
+}
+
+// Between its reading and the look at its processes it went on, and ended: what it did last, and how it ended.
+void Registry::read_the_rest(Workload& workload, Source& source, Changes& changes) {
+  std::vector<ledger::Denial> denials = std::move(workload.book.denials);
+  read_one(workload, source, changes);
+  leave_out_the_dead(workload, source);
+  denials.insert(denials.end(), workload.book.denials.begin(), workload.book.denials.end());
+  workload.book.denials = std::move(denials);
 }
 
 void Registry::drop_duplicate_claims() {

@@ -110,6 +110,7 @@ class Registry {
   void hand_over(const std::string& folder, Folder& known, Changes& changes);
   void take_up(Workload workload, Source source, Changes& changes);
   static void read_one(Workload& workload, Source& source, Changes& changes);
+  static void read_the_rest(Workload& workload, Source& source, Changes& changes);
   /// Whether whoever it ends with has ended.
   static bool is_over(const Workload& workload, const Source& source);
   void examine_processes();

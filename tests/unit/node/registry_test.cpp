@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -147,6 +148,52 @@ TEST_F(RegistryTest, EndsWhenItSaysSoAndNobodyHoldsAnything) {
   EXPECT_EQ(changes.ended.front().book.exit_status, 3);
   EXPECT_TRUE(registry_.workloads().empty());
   EXPECT_TRUE(registry_.refresh().started.empty()) << "it came back";
+}
+
+TEST_F(RegistryTest, WhatItDoesUntilItsEndIsRead) {
+  // The daemon reads the books, and then looks which processes are there: each workload ends somewhere in between.
+  constexpr int kWorkloads = 200;
+  for (std::uint64_t run = 1; run <= 200; ++run) make("neighbor", run, 1_GiB);  // so that looking takes its time
+  for (int run = 0; run < kWorkloads; ++run) {
+    int start[2], made[2];
+    ASSERT_EQ(::pipe(start), 0);
+    ASSERT_EQ(::pipe(made), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string path = make("first-read", 1000 + static_cast<std::uint64_t>(run), 1_GiB);
+      Book book;
+      const bool good = Book::open(path.c_str(), book) == BookStatus::kOk;
+      (void)!::write(made[1], good ? "y" : "n", 1);
+      char go = 0;
+      (void)!::read(start[0], &go, 1);
+      for (int turn = 0; turn < run % 100 * 30; ++turn) ::sched_yield();
+      book.record_denial(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
+      book.mark_ended(3);
+      ::_exit(0);
+    }
+    char answer = 'n';
+    ASSERT_EQ(::read(made[0], &answer, 1), 1);
+    ASSERT_EQ(answer, 'y');
+    registry_.refresh();
+    ASSERT_EQ(::write(start[1], "g", 1), 1);
+    std::size_t denials = 0;
+    for (;;) {
+      const Changes changes = registry_.refresh();
+      if (changes.ended.empty()) {
+        for (const auto& [path, workload] : registry_.workloads()) denials += workload.book.denials.size();
+        continue;
+      }
+      ASSERT_EQ(changes.ended.size(), 1U);
+      const ledger::BookSnapshot& book = changes.ended.front().book;
+      denials += book.denials.size();
+      ASSERT_NE(book.ended_ns, 0U) << "workload " << run << ": its end was not read";
+      ASSERT_EQ(book.exit_status, 3);
+      break;
+    }
+    ASSERT_EQ(denials, 1U) << "workload " << run << ": what it was denied last was lost, or told twice";
+    ::waitpid(child, nullptr, 0);
+    for (const int end : {start[0], start[1], made[0], made[1]}) ::close(end);
+  }
 }
 
 TEST_F(RegistryTest, EveryDenialIsReportedOnce) {
