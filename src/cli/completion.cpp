@@ -2,6 +2,7 @@
 // last of these words can be. So every shell offers the same, and a script stays true when options change.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
 

@@ -1,6 +1,7 @@
 // `ration help` and the manual pages: from the same tables.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

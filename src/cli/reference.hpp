@@ -2,9 +2,12 @@
 // `ration help` are all made, so that they cannot differ.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace ration::cli {
 
