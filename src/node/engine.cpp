@@ -152,15 +152,15 @@ Result<void> Engine::adopt(const std::string& folder, std::uint32_t owner) {
         "E1530",
         fmt::format("the books in {} are governed by another daemon: {}.", folder, state_.claims.governor_of(real)),
         "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
-  if (state_.registry.folders() == before || folders_file_.empty()) return {};
+  if (state_.registry.folders() == before) return {};
   return save_folders(folders_file_, state_.registry.folders());
 }
 
 // Who was governed before a restart is not to be taken for somebody who never was.
 void Engine::adopt_known_folders() {
-  std::string damage = adopt_folders(folders_file_, state_.registry);
+  adopt_folders(folders_file_, state_.registry);
   for (std::string text : {state_.limits.lost(), state_.tenants.lost(), state_.schedules.lost(),
-                           state_.container_claims.lost(), std::move(damage)})
+                           state_.container_claims.lost(), folders_file_.damage()})
     if (!text.empty()) state_.pending_events.push_back(daemon_event(std::move(text)));
 }
 

@@ -49,7 +49,7 @@ class Engine {
   [[nodiscard]] std::string tenant_of(const Workload& workload);
 
   NodeState state_;
-  std::string folders_file_;
+  StateFile folders_file_;
   bool machine_lost_ = false;
   std::vector<std::unique_ptr<Rule>> before_, after_;  // the snapshot, in the order in which they run
   SnapshotBuilder builder_;

@@ -11,8 +11,7 @@
 #include "base/strings.hpp"
 #include "base/time.hpp"
 #include "node/events/event_text.hpp"
-#include "node/state/state_file.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/whole_number.hpp"
 #include "policy/promises.hpp"
 
 namespace ration::node {
@@ -76,7 +75,7 @@ LeaseWish wish_of(const json& row) {
 
 Leases::Leases(std::string file) : file_(std::move(file)) {
   const char* lost = "who waited for memory has to ask again: ration run --wait.";
-  lost_ = read_state_file(file_, lost, [this](const json& document) {
+  file_.read(lost, [this](const json& document) {
     std::map<std::string, Entry> kept;
     const json& waiting = document.at("waiting");
     if (!waiting.is_object()) throw std::invalid_argument("'waiting' is not an object");
@@ -151,7 +150,6 @@ void Leases::queue_again(std::uint64_t now_ns) {
 }
 
 void Leases::save() {
-  if (file_.empty()) return;
   json waiting = json::object(), running = json::object();
   for (const auto& [id, entry] : entries_) {
     if (entry.workload.empty() && !entry.over) waiting[id] = to_json(entry.wish, entry.submitted_ns);
@@ -160,10 +158,7 @@ void Leases::save() {
     row.update(
         {{"workload", entry.workload}, {"gpus", entry.granted->gpus}, {"granted_ns", entry.granted->granted_ns}});
   }
-  std::string text = json{{"last", last_}, {"waiting", waiting}, {"running", running}}.dump(
-      -1, ' ', false, json::error_handler_t::replace);
-  if (text == saved_) return;
-  if (write_whole_file(file_, text + "\n")) saved_ = std::move(text);
+  (void)file_.write({{"last", last_}, {"waiting", waiting}, {"running", running}});  // tried again at the next step
 }
 
 std::string Leases::id_of(const LeaseWish& wish) const {
@@ -309,7 +304,7 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
 
 Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares) {
   Events events;
-  if (!lost_.empty()) events.push_back(daemon_event(std::exchange(lost_, {})));
+  if (!std::exchange(damage_told_, true) && !file_.damage().empty()) events.push_back(daemon_event(file_.damage()));
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
     running.insert(running.end(), account.path);  // they come in order

@@ -18,6 +18,7 @@
 #include "node/events/event.hpp"
 #include "node/leases/wait_histogram.hpp"
 #include "node/state/promises.hpp"
+#include "node/state/state_file.hpp"
 
 namespace ration::node {
 
@@ -134,7 +135,8 @@ class Leases {
   [[nodiscard]] std::vector<Taker> takers_of(const DeviceView& device, const Snapshot& snapshot) const;
   void save();
 
-  std::string file_, saved_, lost_;    // lost: what is to be told of a damaged file
+  StateFile file_;
+  bool damage_told_ = false;
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   RunLengthTable run_lengths_;
   LeaseQueue queue_;

@@ -8,8 +8,7 @@
 
 #include "base/labels.hpp"
 #include "base/strings.hpp"
-#include "node/state/state_file.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/whole_number.hpp"
 
 namespace ration::node {
 namespace {
@@ -41,7 +40,7 @@ ContainerClaim claim_from(const json& row) {
 
 ContainerClaims::ContainerClaims(std::string file) : file_(std::move(file)) {
   const char* lost = "no container of a claim starts until its engine asks again: restart the kubelet.";
-  lost_ = read_state_file(file_, lost, [this](const json& document) {
+  file_.read(lost, [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::map<std::string, ContainerClaim> read;
     for (const json& row : document) {
@@ -93,10 +92,7 @@ const ContainerClaim* ContainerClaims::find(const std::string& id) const {
 Result<void> ContainerClaims::keep(std::map<std::string, ContainerClaim> fresh) {
   json rows = json::array();
   for (const auto& [id, claim] : fresh) rows.push_back(to_json(claim));
-  if (!file_.empty())
-    if (auto written = write_whole_file(file_, rows.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
-        !written)
-      return written;
+  if (auto written = file_.write(rows); !written) return written;
   claims_ = std::move(fresh);
   return {};
 }

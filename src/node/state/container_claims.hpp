@@ -10,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "node/state/state_file.hpp"
 
 namespace ration::node {
 
@@ -56,12 +57,12 @@ class ContainerClaims {
   [[nodiscard]] const std::map<std::string, ContainerClaim>& all() const { return claims_; }
 
   /// What is to be told of a damaged file; empty: nothing.
-  [[nodiscard]] const std::string& lost() const { return lost_; }
+  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
 
  private:
   [[nodiscard]] Result<void> keep(std::map<std::string, ContainerClaim> fresh);
 
-  std::string file_, lost_;
+  StateFile file_;
   std::map<std::string, ContainerClaim> claims_;
 };
 

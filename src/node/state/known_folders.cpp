@@ -2,23 +2,22 @@
 
 #include <nlohmann/json.hpp>
 
-#include "node/state/state_file.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/whole_number.hpp"
 
 namespace ration::node {
 
 using nlohmann::json;
 
-Result<void> save_folders(const std::string& file, const std::vector<std::pair<std::string, std::uint32_t>>& folders) {
+Result<void> save_folders(StateFile& file, const std::vector<std::pair<std::string, std::uint32_t>>& folders) {
   json rows = json::array();
   for (const auto& [path, whose] : folders) rows.push_back({path, whose});
-  return write_whole_file(file, rows.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  return file.write(rows);
 }
 
-std::string adopt_folders(const std::string& file, Registry& registry) {
+void adopt_folders(StateFile& file, Registry& registry) {
   const char* lost =
       "workloads of folders other than its own are governed again when one more starts there: ration ps.";
-  return read_state_file(file, lost, [&](const json& rows) {
+  file.read(lost, [&](const json& rows) {
     if (!rows.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<std::pair<std::string, std::uint32_t>> known;
     for (const auto& row : rows)

@@ -8,14 +8,14 @@
 
 #include "base/result.hpp"
 #include "node/state/registry.hpp"
+#include "node/state/state_file.hpp"
 
 namespace ration::node {
 
 /// Each with its owner. E1531.
-[[nodiscard]] Result<void> save_folders(const std::string& file,
+[[nodiscard]] Result<void> save_folders(StateFile& file,
                                         const std::vector<std::pair<std::string, std::uint32_t>>& folders);
-/// Has the registry read those that were saved; one that is gone, or has another owner by now, is left out. Returns
-/// what to tell of a damaged file; empty: it was none.
-[[nodiscard]] std::string adopt_folders(const std::string& file, Registry& registry);
+/// Has the registry read those that were saved; one that is gone, or has another owner by now, is left out.
+void adopt_folders(StateFile& file, Registry& registry);
 
 }  // namespace ration::node

@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ledger/store_limits.hpp"
-#include "node/state/state_file.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/whole_number.hpp"
 
 namespace ration::node {
 namespace {
@@ -69,11 +68,9 @@ Limits::Written Limits::to_write(const OwnedWorkload& owned, const OwnedLimit& l
   return {limit.effective, owned.away ? Bytes{0} : limit.guarantee, limit.ceiling};
 }
 
-Limits::Limits(std::string file) : file_(std::move(file)) { load(); }
-
-void Limits::load() {
+Limits::Limits(std::string file) : file_(std::move(file)) {
   const char* lost = "limits that were changed while workloads ran are as their books say now; see ration ps.";
-  lost_ = read_state_file(file_, lost, [this](const json& document) {
+  file_.read(lost, [this](const json& document) {
     const json& workloads = document.at("workloads");
     if (!workloads.is_object()) throw std::invalid_argument("'workloads' is not an object");
     if (document.at("boot").get<std::string>() != boot()) return;  // a different boot: the entries are stale
@@ -186,13 +183,11 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
 }
 
 Result<void> Limits::save() {
-  if (!dirty_ || file_.empty()) return {};
+  if (!dirty_) return {};
   json workloads = json::object();
   for (const auto& [path, owned] : owned_) workloads[path] = to_json(owned);
   const json document{{"boot", boot()}, {"workloads", workloads}};
-  if (auto written = write_whole_file(file_, document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
-      !written)
-    return written;
+  if (auto written = file_.write(document); !written) return written;
   dirty_ = false;
   return {};
 }

@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "node/decisions/balance.hpp"
 #include "node/state/registry.hpp"
+#include "node/state/state_file.hpp"
 
 namespace ration::node {
 
@@ -53,7 +54,7 @@ class Limits {
   /// `file`: where they are kept; empty: nowhere. A corrupt file is treated as absent: the books are trusted then.
   explicit Limits(std::string file);
   /// What to tell of a damaged file; empty: it was none.
-  [[nodiscard]] const std::string& lost() const { return lost_; }
+  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
 
   /// False: known from before, also from before a restart.
   bool take_up(const Workload& workload);
@@ -85,10 +86,9 @@ class Limits {
     Bytes limit, guarantee, ceiling;
     bool operator==(const Written&) const = default;
   };
-  void load();
   [[nodiscard]] static Written to_write(const OwnedWorkload& owned, const OwnedLimit& limit);
 
-  std::string file_, lost_;
+  StateFile file_;
   std::unordered_map<std::string, OwnedWorkload> owned_;           // by path of the book
   std::unordered_map<std::string, std::vector<Written>> written_;  // what the books said when they were last right
   bool dirty_ = false;

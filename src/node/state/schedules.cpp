@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.hpp"
-#include "node/state/state_file.hpp"
-#include "node/state/whole_file.hpp"
 
 namespace ration::node {
 namespace {
@@ -61,7 +59,7 @@ Result<config::Schedule> to_schedule(const ScheduleWish& wish, const config::Con
 
 Schedules::Schedules(std::string file) : file_(std::move(file)) {
   const char* lost = "only the configuration's schedules hold; set others anew: ration set --schedule.";
-  lost_ = read_state_file(file_, lost, [this](const json& document) {
+  file_.read(lost, [this](const json& document) {
     if (!document.is_array()) throw std::invalid_argument("it is not a list");
     std::vector<ScheduleWish> read;
     for (const json& row : document)
@@ -74,10 +72,7 @@ Result<void> Schedules::keep(std::vector<ScheduleWish> fresh) {
   json rows = json::array();
   for (const ScheduleWish& wish : fresh)
     rows.push_back({{"name", wish.name}, {"when", wish.when}, {"days", wish.days}, {"set", wish.set}, {"by", wish.by}});
-  if (!file_.empty()) {
-    auto written = write_whole_file(file_, rows.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
-    if (!written) return written;
-  }
+  if (auto written = file_.write(rows); !written) return written;
   all_ = std::move(fresh);
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "config/configuration.hpp"
+#include "node/state/state_file.hpp"
 
 namespace ration::node {
 
@@ -25,7 +26,7 @@ class Schedules {
   /// `file`: where they are kept; empty: nowhere.
   explicit Schedules(std::string file);
   /// What to tell of a damaged file; empty: it was none.
-  [[nodiscard]] const std::string& lost() const { return lost_; }
+  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
 
   /// All, as they would be with this one; one of that name is replaced. E1601: something of it cannot be read; E1801:
   /// no such tenant; E1305: a limit below the tenant's guarantee; E1529: there are too many.
@@ -38,7 +39,7 @@ class Schedules {
   [[nodiscard]] const std::vector<ScheduleWish>& all() const { return all_; }
 
  private:
-  std::string file_, lost_;
+  StateFile file_;
   std::vector<ScheduleWish> all_;  // the newest first
 };
 

@@ -6,9 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.hpp"
-#include "base/result.hpp"
+#include "base/whole_file.hpp"
 #include "history/set_aside.hpp"
 
 namespace ration::node {
@@ -55,20 +57,30 @@ std::string damage_of(const FileDescriptor& file, const std::function<void(const
 
 }  // namespace
 
-std::string read_state_file(const std::string& path, const std::string& lost,
-                            const std::function<void(const json& document)>& take) {
-  if (path.empty()) return {};
+void StateFile::read(const std::string& lost, const std::function<void(const json& document)>& take) {
+  if (path_.empty()) return;
   // Neither a link that somebody laid there is followed, nor a pipe waited for.
-  const FileDescriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-  if (!file && errno == ENOENT) return {};
+  const FileDescriptor file{::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+  if (!file && errno == ENOENT) return;
   const std::string damage = !file && errno == ELOOP ? "it is a link"
                              : !file                 ? std::strerror(errno)
                                                      : damage_of(file, take);
-  if (damage.empty()) return {};
-  const std::string aside = history::set_aside(path);
+  if (damage.empty()) return;
+  const std::string aside = history::set_aside(path_);
   const std::string kept =
       aside.empty() ? fmt::format("It cannot be renamed ({}).", std::strerror(errno)) : "It was kept as " + aside + ".";
-  return fmt::format("{} is damaged ({}): {} {}", path, damage, lost, kept);
+  damage_ = fmt::format("{} is damaged ({}): {} {}", path_, damage, lost, kept);
+}
+
+Result<void> StateFile::write(const json& document) {
+  if (path_.empty()) return {};
+  std::string text = document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  if (text == written_) return {};
+  if (!write_whole(path_, text, 0600))
+    return fail("E1531", fmt::format("{} cannot be written: {}.", path_, std::strerror(errno)),
+                "Free some space there: what was changed would be lost at the daemon's next start.", 1);
+  written_ = std::move(text);
+  return {};
 }
 
 }  // namespace ration::node

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "node/state/state_file.hpp"
-#include "node/state/whole_file.hpp"
+#include "node/state/whole_number.hpp"
 
 namespace ration::node {
 
@@ -14,7 +13,7 @@ Tenants::Tenants(std::string file) : file_(std::move(file)) {
   const char* lost =
       "what people set of tenants is as the configuration says again; set it anew: ration set TENANT --limit SIZE.";
   const auto read = [](const json& entry) { return Set{entry.at("text"), entry.at("by"), entry.at("over")}; };
-  lost_ = read_state_file(file_, lost, [&](const json& document) {
+  file_.read(lost, [&](const json& document) {
     if (!document.is_object()) throw std::invalid_argument("it is not an object");
     std::map<std::string, Sets> found;
     for (const auto& [name, entry] : document.items()) {
@@ -25,13 +24,12 @@ Tenants::Tenants(std::string file) : file_(std::move(file)) {
   });
 }
 
-Result<void> Tenants::save() const {
-  if (file_.empty()) return {};
+Result<void> Tenants::save() {
   const auto write = [](const Set& set) { return json{{"text", set.text}, {"by", set.by}, {"over", set.over}}; };
   json document = json::object();
   for (const auto& [name, sets] : set_)
     document[name] = {{"limit", write(sets.limit)}, {"guarantee", write(sets.guarantee)}, {"changes", sets.changes}};
-  return write_whole_file(file_, document.dump(1) + "\n");
+  return file_.write(document);
 }
 
 const TenantNow* Tenants::find(const std::string& name) const {

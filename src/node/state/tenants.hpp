@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "config/configuration.hpp"
 #include "config/schedule.hpp"
+#include "node/state/state_file.hpp"
 
 namespace ration::node {
 
@@ -39,7 +40,7 @@ class Tenants {
   /// `file`: where what people set is kept; empty: nowhere.
   explicit Tenants(std::string file);
   /// What to tell of a damaged file; empty: it was none.
-  [[nodiscard]] const std::string& lost() const { return lost_; }
+  [[nodiscard]] const std::string& lost() const { return file_.damage(); }
 
   /// Everything again, for this hour. Returns what a schedule, or its end, changed of limits since the last call.
   std::vector<TenantChange> update(const config::Configuration& configuration, const config::LocalTime& now);
@@ -60,9 +61,9 @@ class Tenants {
     std::uint64_t changes = 0;
   };
   void apply(TenantNow& tenant) const;
-  [[nodiscard]] Result<void> save() const;
+  [[nodiscard]] Result<void> save();
 
-  std::string file_, lost_;
+  StateFile file_;
   std::map<std::string, Sets> set_;
   std::vector<TenantNow> base_, now_;  // without, and with what people set
 };

@@ -1,0 +1,23 @@
+// Integers in JSON that the daemon reads. Used for the files of its state.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace ration::node {
+
+/// An integer that fits, or std::out_of_range: the library itself takes 1.5, true and -1 for integers.
+template <typename Number>
+[[nodiscard]] Number whole_number(const nlohmann::json& value) {
+  const bool fits =
+      value.is_number_unsigned()
+          ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<Number>::max())
+          : value.is_number_integer() && std::numeric_limits<Number>::is_signed &&
+                value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<Number>::min());
+  if (!fits) throw std::out_of_range("no integer, or one that does not fit");
+  return value.get<Number>();
+}
+
+}  // namespace ration::node
