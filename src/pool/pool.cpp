@@ -156,7 +156,7 @@ Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std
   const auto unit_alignment = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, alignment / kUnit.count()));
   ThreadCache& own = *ThreadCache::of(*this, number_, stream);
   const std::lock_guard guard(lock_);
-  if (own.has_counts()) own.publish();  // so that the peak is exact
+  own.publish();  // so that the peak is exact
   if (const Failure failure = alive(); failure != Failure::kNone) return failure;
   Zone& zone = size.count() <= kMaxSmallZoneBlock ? *small_zone_ : *large_zone_;
   Run run;
@@ -176,7 +176,7 @@ Failure Pool::give_large(Stream stream, std::uint64_t address) {
   if (life_ == Life::kForked) return Failure::kForked;
   ThreadCache& own = *ThreadCache::of(*this, number_, stream);
   const std::lock_guard guard(lock_);
-  if (own.has_counts()) own.publish();
+  own.publish();
   Zone* zone = small_zone_->contains(address)   ? small_zone_.get()
                : large_zone_->contains(address) ? large_zone_.get()
                                                 : nullptr;
@@ -410,10 +410,10 @@ Statistics Pool::statistics() const {
   result.largest_alloc_size = counts_.largest;
   std::int64_t unpublished_high = 0;
   for (const auto& cache : caches_) {
-    in_use += cache->unpublished();
-    unpublished_high += cache->highest();
-    result.num_allocs += cache->allocations();
-    result.largest_alloc_size = std::max(result.largest_alloc_size, cache->largest());
+    in_use += cache->counts().unpublished();
+    unpublished_high += cache->counts().highest();
+    result.num_allocs += cache->counts().allocations();
+    result.largest_alloc_size = std::max(result.largest_alloc_size, cache->counts().largest());
   }
   result.bytes_in_use = static_cast<std::uint64_t>(std::max<std::int64_t>(in_use, 0));
   // Exact with one thread; with several, by what their caches have not handed on yet.
@@ -436,8 +436,8 @@ void Pool::reset_peaks() {
   const std::lock_guard guard(lock_);
   std::int64_t in_use = bytes_in_use_;
   for (const auto& cache : caches_) {
-    in_use += cache->unpublished();
-    cache->forget_highest();
+    in_use += cache->counts().unpublished();
+    cache->counts().forget_highest();
   }
   peak_bytes_in_use_ = in_use;
   peak_taken_ = taken();

@@ -72,7 +72,7 @@ Failure ThreadCache::refill(int size_class) {
   const std::lock_guard guard(pool_.lock_);
   if (const Failure failure = pool_.alive(); failure != Failure::kNone) return failure;
   catch_up();
-  if (class_size(size_class) > largest()) largest_.store(class_size(size_class), std::memory_order_relaxed);
+  counts_.asked_for(class_size(size_class));
   Bin& bin = bins_[static_cast<std::size_t>(size_class)];
   Failure failure = Failure::kNone;
   const std::uint32_t wanted = (kCapacity[static_cast<std::size_t>(size_class)] + 1U) / 2;
@@ -86,7 +86,7 @@ Failure ThreadCache::keep_or_give_back(int size_class, const CachedBlock& block)
   const std::lock_guard guard(pool_.lock_);
   if (pool_.is_forked()) return Failure::kForked;
   catch_up();
-  (void)count_given(size_class);
+  (void)counts_.gave(class_size(size_class));
   if (pool_.is_over_limit()) {
     make_stale();
     publish();
@@ -115,9 +115,9 @@ void ThreadCache::publish_now() {
 }
 
 void ThreadCache::publish() {
-  pool_.count_in_use(highest(), unpublished());
-  unpublished_.store(0, std::memory_order_relaxed);
-  highest_.store(0, std::memory_order_relaxed);
+  if (counts_.unpublished() == 0 && counts_.highest() == 0) return;
+  pool_.count_in_use(counts_.highest(), counts_.unpublished());
+  counts_.told();
 }
 
 }  // namespace ration::pool

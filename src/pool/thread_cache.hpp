@@ -9,6 +9,7 @@
 
 #include "pool/allocator.hpp"
 #include "pool/small_blocks.hpp"
+#include "pool/thread_counts.hpp"
 
 namespace ration::pool {
 
@@ -33,14 +34,8 @@ class ThreadCache {
     const CachedBlock& block = bin.block[--bin.count];
     block.state->store(BlockState::kLive, std::memory_order_relaxed);
     address = block.address;
-    allocations_.store(allocations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    const std::int64_t now = unpublished() + class_size(size_class);
-    unpublished_.store(now, std::memory_order_relaxed);
-    if (now > highest()) {
-      highest_.store(now, std::memory_order_relaxed);
-      if (now > kPublishAt) [[unlikely]]
-        publish_now();
-    }
+    if (counts_.took(class_size(size_class))) [[unlikely]]
+      publish_now();
     return Failure::kNone;
   }
 
@@ -51,7 +46,7 @@ class ThreadCache {
       return keep_or_give_back(size_class, block);
     block.state->store(BlockState::kCached, std::memory_order_relaxed);
     bin.block[bin.count++] = block;
-    if (count_given(size_class) < -kPublishAt) [[unlikely]]
+    if (counts_.gave(class_size(size_class))) [[unlikely]]
       publish_now();
     return Failure::kNone;
   }
@@ -70,20 +65,11 @@ class ThreadCache {
   void set_idle(bool idle) noexcept { idle_ = idle; }
   [[nodiscard]] bool is_idle() const noexcept { return idle_; }
 
-  /// Bytes taken less bytes given since the last publish().
-  [[nodiscard]] std::int64_t unpublished() const noexcept { return unpublished_.load(std::memory_order_relaxed); }
-  /// The most that unpublished() was since then.
-  [[nodiscard]] std::int64_t highest() const noexcept { return highest_.load(std::memory_order_relaxed); }
-  void forget_highest() noexcept { highest_.store(unpublished(), std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t allocations() const noexcept { return allocations_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t largest() const noexcept { return largest_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool has_counts() const noexcept { return unpublished() != 0 || highest() != 0; }
+  [[nodiscard]] ThreadCounts& counts() noexcept { return counts_; }
 
  private:
   static constexpr std::uint32_t kMaxBlocks = 32;
   static constexpr std::uint32_t kBytesOfAClass = 256 << 10;
-  // The counts are handed on when they have moved by this much.
-  static constexpr std::int64_t kPublishAt = 512 << 10;
   static constexpr std::array<std::uint8_t, kClasses> kCapacity = [] {
     std::array<std::uint8_t, kClasses> result{};
     for (std::size_t index = 0; index < kClasses; ++index)
@@ -106,11 +92,6 @@ class ThreadCache {
   static ThreadCache* find_or_make(Pool& pool, std::uint64_t pool_number, Stream stream);
   Failure refill(int size_class);
   Failure keep_or_give_back(int size_class, const CachedBlock& block);
-  std::int64_t count_given(int size_class) {
-    const std::int64_t now = unpublished() - class_size(size_class);
-    unpublished_.store(now, std::memory_order_relaxed);
-    return now;
-  }
   void publish_now();
   void catch_up();
   [[nodiscard]] bool is_stale() const noexcept { return stale_.load(std::memory_order_relaxed); }
@@ -119,8 +100,7 @@ class ThreadCache {
   std::atomic<bool> stale_{true};
   StreamTag tag_ = 0;
   bool idle_ = false;  // its thread has ended: another may have it
-  std::atomic<std::int64_t> unpublished_{0}, highest_{0};
-  std::atomic<std::uint64_t> allocations_{0}, largest_{0};
+  ThreadCounts counts_;
   std::array<Bin, kClasses> bins_;
 };
 
