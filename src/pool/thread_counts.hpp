@@ -1,4 +1,5 @@
-// What one thread took of one pool, and gave back, since the pool was told last. Only its thread counts; the pool reads.
+// What one thread took of one pool, and gave back, since the pool was told last. Only its thread counts; the pool
+// reads.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,9 @@ class ThreadCounts {
     return now < -kToldAt;
   }
   /// One of `bytes` was asked for.
-  void asked_for(std::uint64_t bytes) noexcept { largest_.store(std::max(bytes, largest()), std::memory_order_relaxed); }
+  void asked_for(std::uint64_t bytes) noexcept {
+    largest_.store(std::max(bytes, largest()), std::memory_order_relaxed);
+  }
   /// The pool has been told.
   void told() noexcept {
     unpublished_.store(0, std::memory_order_relaxed);

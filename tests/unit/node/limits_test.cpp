@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -120,22 +119,6 @@ TEST_F(LimitsTest, ADamagedFileIsKeptAndToldOf) {
     kept << std::ifstream(aside).rdbuf();
     EXPECT_EQ(kept.str(), content);
   }
-}
-
-TEST_F(LimitsTest, WhateverLiesThereDoesNotHoldUpTheStart) {
-  const auto refused = [&](const char* why) {
-    const Limits limits(file());
-    EXPECT_NE(limits.lost().find(why), std::string::npos) << limits.lost();
-    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(file()))) << why;
-  };
-  std::filesystem::create_directory(file());
-  refused("it is not a file");
-  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
-  refused("it is not a file");
-  std::ofstream(folder_ + "/elsewhere") << "{}";
-  std::filesystem::create_symlink(folder_ + "/elsewhere", file());
-  refused("it is a link");
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/elsewhere"));
 }
 
 }  // namespace
