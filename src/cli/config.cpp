@@ -36,7 +36,7 @@ Error is_there_already(const std::string& path) {
 }
 
 /// Written beside its place and then put there, so that nobody ever reads half of it.
-Result<void> write_whole(const std::string& path, const std::string& text, bool replace) {
+Result<void> write_configuration(const std::string& path, const std::string& text, bool replace) {
   const std::string beside = fmt::format("{}.{}", path, ::getpid());
   {
     const FileDescriptor file(::open(beside.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644));
@@ -62,7 +62,8 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
   if (session.dry_run && !options.force && std::filesystem::exists(path, error))
     return tl::unexpected(is_there_already(path));
   if (!session.dry_run && path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (auto good = session.dry_run ? Result<void>() : write_whole(path, config::initial_configuration(), options.force);
+  if (auto good =
+          session.dry_run ? Result<void>() : write_configuration(path, config::initial_configuration(), options.force);
       !good)
     return tl::unexpected(good.error());
   if (session.format() == Format::kJson)

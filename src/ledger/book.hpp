@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -233,7 +234,7 @@ class BookReader {
 
  private:
   FileDescriptor file_;
-  std::vector<std::uint64_t> unfinished_;  // numbers of denials that were still being written at the last reading
+  std::set<std::uint64_t> unfinished_;  // numbers of denials that had no entry yet at the last reading
   std::uint64_t number_ = 0;
   std::uint32_t owner_ = 0;
   bool deleted_ = false, everybody_may_write_ = false;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/printable.hpp"
 #include "base/system_calls.hpp"
@@ -296,18 +297,17 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   copy_shared(layout, snapshot);
   if (snapshot.denial_count != denials_known || !unfinished_.empty()) {
     if (!image.load(file_.get(), offsetof(BookLayout, denials), sizeof layout.denials)) return BookStatus::kTruncated;
-    std::vector<std::uint64_t> unfinished;
+    const std::uint64_t overwritten =
+        snapshot.denial_count - std::min(snapshot.denial_count, std::uint64_t{kDenialRing});
+    // A denial counts before its entry is written: each number is waited for until its entry is there, or another's.
+    std::set<std::uint64_t> wanted(unfinished_.upper_bound(overwritten), unfinished_.end());
+    for (std::uint64_t number = std::max(denials_known, overwritten); number < snapshot.denial_count;)
+      wanted.insert(wanted.end(), ++number);
     for (const DenialRecord& record : layout.denials) {
-      const std::uint64_t sequence = plain(record.sequence), number = sequence & ~kBeingWritten;
-      const bool is_new =
-          number > denials_known || std::find(unfinished_.begin(), unfinished_.end(), number) != unfinished_.end();
-      if (!is_new) continue;
-      if (sequence != number)
-        unfinished.push_back(number);
-      else if (record.account <= kMaxAccounts)
+      if (wanted.erase(plain(record.sequence)) != 0 && record.account <= kMaxAccounts)
         snapshot.denials.push_back(denial_from(record));
     }
-    unfinished_ = std::move(unfinished);
+    unfinished_ = std::move(wanted);
     std::sort(snapshot.denials.begin(), snapshot.denials.end(),
               [](const Denial& left, const Denial& right) { return left.sequence < right.sequence; });
   }

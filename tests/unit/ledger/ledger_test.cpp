@@ -506,6 +506,44 @@ TEST_F(BookTest, DenialsAreNumberedAndTheNewestAreKept) {
   EXPECT_EQ(copy.accounts[0].denials, kDenialRing + 10);
 }
 
+TEST_F(BookTest, ADenialThatIsBeingWrittenIsReadOnceItsEntryIsThere) {
+  make(1_MiB);
+  Book book = open();
+  ASSERT_TRUE(book.attach());
+  const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  auto* layout =
+      static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  ::close(file);
+  BookReader reader;
+  ASSERT_EQ(BookReader::open(path_.c_str(), reader), BookStatus::kOk);
+  BookSnapshot copy;
+  const auto read = [&] {
+    std::vector<std::uint64_t> numbers;
+    EXPECT_EQ(reader.read(copy, copy.denial_count), BookStatus::kOk);
+    for (const Denial& denial : copy.denials) numbers.push_back(denial.sequence);
+    return numbers;
+  };
+  using Numbers = std::vector<std::uint64_t>;
+  const auto write = [&](std::uint64_t number) { layout->denials[(number - 1) % kDenialRing].sequence = number; };
+  layout->header.denial_count = 2;  // both count, and neither has been begun
+  EXPECT_EQ(read(), Numbers{});
+  write(2);
+  EXPECT_EQ(read(), Numbers{2});
+  layout->denials[0].sequence = kBeingWritten | 1;
+  EXPECT_EQ(read(), Numbers{});
+  write(1);
+  EXPECT_EQ(read(), Numbers{1});
+  write(3);  // after the count was read
+  EXPECT_EQ(read(), Numbers{}) << "it does not count yet";
+  layout->header.denial_count = 3;
+  EXPECT_EQ(read(), Numbers{3});
+  layout->header.denial_count = 4 + kDenialRing;  // number 4 was never written, by somebody who was killed, say
+  for (std::uint64_t number = 5; number <= 4 + kDenialRing; ++number) write(number);
+  EXPECT_EQ(read().size(), kDenialRing);
+  EXPECT_EQ(read(), Numbers{}) << "what was overwritten is waited for no longer";
+  ::munmap(layout, sizeof(BookLayout));
+}
+
 TEST_F(BookTest, AChildOfForkHoldsNothingOfItsParent) {
   make(10_MiB);
   Book book = open();
