@@ -126,6 +126,7 @@ def stage(architecture, build, program):
                                     "".join(f'#include "{name}"\n' for name in sources))
     for name in ("schema", "traces", "scenarios", "prometheus", "grafana", "kubernetes", "slurm"):
         shutil.copytree(SOURCE / "share/ration" / name, root / "share/ration" / name)
+    copy(SOURCE / "src/engine/slurm/spank.cpp", root / "share/ration/slurm/ration_spank.cpp")
     copy(build / "src/node/openapi.json", root / "share/ration/openapi.json")
     for name in ("LICENSE", "CHANGELOG.md"):
         copy(SOURCE / name, root / name)

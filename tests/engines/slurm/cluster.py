@@ -11,16 +11,22 @@ import subprocess
 from node_client import SOURCE, free_ports, until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol")
-ACCOUNTING = ("slurmdbd", "mariadbd", "mysql_install_db", "sacct", "sacctmgr")
+ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db", "sacct", "sacctmgr")
 GPU_MIB = 144384  # 141 GiB
 NODES = {"n1": 2, "n2": 1}  # GPUs
 
 
-def in_own_mounts(arguments):
-    """/run and /etc/hosts its own, and a host name that resolves; what slurmd makes in /etc is gone with it, and so is every process."""
-    script = ("mount -t tmpfs none /run && mkdir -p /run/lock && hostname ration-slurm && cp -a /etc /run/etc && mount --bind /run/etc /etc && "
-              "echo '127.0.0.1 localhost ration-slurm' > /etc/hosts && exec \"$@\"")
-    os.execvp("unshare", ["unshare", "-m", "-u", "-p", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "sh", "-c", script, "sh", *arguments])
+def in_own_mounts(arguments, root=None):
+    """/run and /etc/hosts its own, and a host name that resolves; what slurmd makes in /etc is gone with it, and so is every process. With `root` that
+    system is the file system, with this source tree and what the kernel has, and nothing in it is changed."""
+    steps = ["set -e"]
+    if root:
+        steps += ["mount -t tmpfs none /run", "mkdir /run/upper /run/work /run/root",
+                  f"mount -t overlay overlay -o lowerdir={root},upperdir=/run/upper,workdir=/run/work /run/root", "cd /run/root", f"mkdir -p .{SOURCE}", f"mount --bind {SOURCE} .{SOURCE}",
+                  *(f"mount --rbind /{place} {place}" for place in ("dev", "proc", "sys")), "pivot_root . tmp", "cd /", "umount -l /tmp", "mount -t tmpfs none /tmp"]
+    steps += ["mount -t tmpfs none /run", "mkdir -p /run/lock", "hostname ration-slurm", "cp -a /etc /run/etc", "mount --bind /run/etc /etc",
+              "echo '127.0.0.1 localhost ration-slurm' > /etc/hosts", 'exec "$@"']
+    os.execvp("unshare", ["unshare", "-m", "-u", "-p", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "sh", "-c", "\n".join(steps), "sh", *arguments])
 
 
 def missing(programs):
@@ -71,7 +77,6 @@ PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubscr
 """
 CGROUP = """CgroupPlugin=cgroup/v1
 CgroupMountpoint=/sys/fs/cgroup
-CgroupAutomount=no
 ConstrainCores=no
 ConstrainRAMSpace=no
 ConstrainDevices=yes
@@ -163,14 +168,14 @@ class Cluster:
 
     def begin_accounting(self):
         data = self.folder / "mysql"
-        subprocess.run(["mysql_install_db", "--no-defaults", "--user=root", f"--datadir={data}", "--auth-root-authentication-method=normal"],
+        subprocess.run(["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--auth-root-authentication-method=normal"],
                        env=self.environment, check=True, capture_output=True)
         socket_path = self.folder / "mysql.socket"
         self.begin("mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={socket_path}", f"--port={self.sql_port}",
                    "--bind-address=127.0.0.1", f"--pid-file={self.folder}/mysql.pid", ready=socket_path.exists)
         sql = "create database slurm_acct_db; create user slurm@'%' identified by 'x'; grant all on slurm_acct_db.* to slurm@'%'; " \
               "drop user if exists ''@'localhost', ''@'ration-slurm';"
-        until(lambda: subprocess.run(["mysql", "--no-defaults", f"--socket={socket_path}", "-uroot", "-e", sql], env=self.environment,
+        until(lambda: subprocess.run(["mariadb", "--no-defaults", f"--socket={socket_path}", "-uroot", "-e", sql], env=self.environment,
                                      capture_output=True).returncode == 0, "the database")
         path = self.folder / "slurmdbd.conf"
         path.write_text(DATABASE.format(folder=self.folder, database_port=self.database_port, sql_port=self.sql_port))

@@ -97,6 +97,16 @@ class Package(unittest.TestCase):
         done = subprocess.run([self.root / "program"], env=environment, capture_output=True, text=True)
         self.assertEqual(done.stdout, "refused\n", done.stderr)
 
+    def test_the_plugin_for_slurm_is_built_with_what_lies_in_it(self):
+        if not pathlib.Path("/usr/include/slurm/spank.h").exists():
+            self.skipTest("no libslurm-dev")
+        (line,) = re.findall(r"^g\+\+ .*ration_spank.*$", (self.root / "share/doc/ration/docs/scenarios/slurm.md").read_text(), flags=re.M)
+        plugin = self.root / "plugin.so"
+        words = [{"/usr/lib/ration/ration_spank.so": plugin}.get(word, word.replace("/usr/share", f"{self.root}/share")) for word in line.split()]
+        subprocess.run(words, check=True)
+        listed = subprocess.run(["readelf", "-dW", plugin], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(re.findall(r"NEEDED.*\[(.*)\]", listed), ["libc.so.6"])
+
     def test_the_library_can_be_loaded_late(self):
         """The thread-local part of what Python opens has to fit what glibc keeps for libraries that come late: 1,664
         bytes for all of them together."""
