@@ -96,6 +96,11 @@ def cxx_sources():
             for name in re.search(rf"ration_library\({library} SOURCES ([^)]*?)(?:DEPENDS|\))", text, re.S).group(1).split()]
 
 
+def scenario_programs(root):
+    """Scenarios of `ration demo` that are programs."""
+    return {path for path in (root / "share/ration/scenarios").iterdir() if not path.suffix}
+
+
 def stage(architecture, build, program):
     """The tree that the tarball, the wheel and the .deb have in common."""
     root = BUILD / "package" / f"ration-{VERSION}-linux-{architecture}"
@@ -145,9 +150,10 @@ def stage(architecture, build, program):
     for shell, place in (("bash", "bash-completion/completions/ration"), ("zsh", "zsh/site-functions/_ration"), ("fish", "fish/vendor_completions.d/ration.fish")):
         (root / "share" / place).parent.mkdir(parents=True)
         (root / "share" / place).write_bytes(subprocess.run([program, "completion", shell], check=True, capture_output=True).stdout)
+    programs = scenario_programs(root)
     for path in root.rglob("*"):
         if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" or ".so" in path.name else 0o644)
+            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" or ".so" in path.name or path in programs else 0o644)
     return root
 
 
@@ -281,9 +287,10 @@ def deb(architecture, root, program):
     sums = [f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(tree)}\n"
             for path in sorted(tree.rglob("*")) if path.is_file() and not path.is_symlink() and control not in path.parents]
     (control / "md5sums").write_text("".join(sums))
+    programs = scenario_programs(usr)
     for path in tree.rglob("*"):
         if not path.is_symlink():
-            runs = path.is_dir() or path.parent.name == "bin" or path.name in ("postinst", "prerm", "postrm")
+            runs = path.is_dir() or path.parent.name == "bin" or path.name in ("postinst", "prerm", "postrm") or path in programs
             path.chmod(0o755 if runs else 0o644)
             os.utime(path, (moment(), moment()))
     run("dpkg-deb", "--root-owner-group", "--threads-max=1", "--build", tree, DIST / f"{name}.deb",

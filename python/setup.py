@@ -18,7 +18,8 @@ VERSION = os.environ.get("RATION_VERSION") or (HERE.parent / "VERSION").read_tex
 # In an unpacked package, and where the build has it.
 PARTS = {"bin/ration": "bin/ration", "bin/ration-workload": "bin/ration-workload", "lib/libration.so.1": "lib/libration.so.1",
          "lib/ration/shim": "shim", "lib/ration/sim": "sim", "share/ration/schema": "../../share/ration/schema",
-         "share/ration/traces": "../../share/ration/traces", "share/ration/scenarios": "../../share/ration/scenarios"}
+         "share/ration/traces": "../../share/ration/traces", "share/ration/scenarios": "../../share/ration/scenarios",
+         "share/ration/slurm": "../../share/ration/slurm"}
 # In an unpacked package alone.
 BESIDE = ["share/doc/ration/licences", "LICENSE"]
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <thread>
@@ -241,9 +242,26 @@ class Play {
   Transcript transcript_;
 };
 
+Result<int> play_program(const Session& session, const DemoOptions& options, const std::string& program) {
+  if (!options.length.empty())
+    return fail("E1441",
+                fmt::format("--for is not of {}, which ends when it has shown what it shows.", options.scenario),
+                fmt::format("ration demo --scenario {}", options.scenario), 2);
+  std::vector<std::string> words{program, fmt::format("--speed={:g}", options.speed)};
+  if (options.keep) words.emplace_back("--keep");
+  if (session.dry_run) {
+    fmt::print("would run {}\n", shown_command(words));
+    return 0;
+  }
+  ::setenv("RATION", companion("ration").c_str(), 1);
+  return become(words);
+}
+
 }  // namespace
 
 Result<int> demo(const Session& outer, const DemoOptions& options) {
+  if (const std::string program = scenario_program(options.scenario); !program.empty())
+    return play_program(outer, options, program);
   const auto scenario = read_scenario(options.scenario, options.speed);
   if (!scenario) return tl::unexpected(scenario.error());
   std::optional<Nanoseconds> end;

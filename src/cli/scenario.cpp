@@ -1,6 +1,7 @@
 #include "cli/scenario.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,6 +24,11 @@ constexpr const char* kOwnTables[] = {"scenario", "program", "command", "moment"
 constexpr int kMaxCopies = 64;
 
 fs::path scenario_folder() { return share_folder() + "/ration/scenarios"; }
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return path.extension().empty() && fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
 
 bool is_own(const std::string& table) {
   return std::find(std::begin(kOwnTables), std::end(kOwnTables), table) != std::end(kOwnTables);
@@ -271,9 +277,14 @@ std::vector<std::string> scenario_names() {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator each(scenario_folder(), error), end; !error && each != end; each.increment(error))
-    if (each->path().extension() == ".toml") names.push_back(each->path().stem());
+    if (each->path().extension() == ".toml" || is_program(each->path())) names.push_back(each->path().stem());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::string scenario_program(const std::string& name) {
+  const fs::path path = scenario_folder() / name;
+  return path.filename() == name && is_program(path) ? path.string() : "";
 }
 
 Result<Scenario> read_scenario(const std::string& name, double speed) {

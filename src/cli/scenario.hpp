@@ -58,4 +58,8 @@ struct Scenario {
 /// Those that come with ration.
 [[nodiscard]] std::vector<std::string> scenario_names();
 
+/// Of a scenario that comes with ration as a program of its own, because it needs more than simulated GPUs: its path.
+/// It is run with RATION, the path of this program, in its environment. Empty: it is none.
+[[nodiscard]] std::string scenario_program(const std::string& name);
+
 }  // namespace ration::cli

@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,10 +14,12 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from engine_case import BUILD, GIB, MIB, SOURCE, environment_in, until  # noqa: E402
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cluster import ACCOUNTING, GPU_MIB, NODES, PROGRAMS, Cluster, in_own_mounts, missing  # noqa: E402
+from engine_case import BUILD, GIB, MIB, SOURCE  # noqa: E402
+sys.path.insert(0, str(SOURCE / "share/ration/scenarios"))
+sys.dont_write_bytecode = True
+import slurm_cluster  # noqa: E402
 from node_client import BIN, UnixConnection  # noqa: E402
+from slurm_cluster import ACCOUNTING, PROGRAMS, Cluster, has_device_groups, missing, own_system, until  # noqa: E402
 
 RELEASE = os.environ.get("RATION_TEST_SLURM")  # as 24.11, which `./dev test slurm` unpacks; the installed one where it says none
 UNPACKED = SOURCE / f"build/slurm/{RELEASE}"
@@ -24,63 +28,10 @@ NOBODY = 65534
 WORKLOAD = str(BIN / "ration-workload")
 MANY = int(os.environ.get("RATION_TEST_JOBS", "100"))
 CARD = "H200:141GiB:context=64MiB"
+NODES = {"n1": 2, "n2": 1}  # GPUs
 
 
-class Node:
-    """What one machine of the cluster has: /run/node is its own, and in it ration's folder, its cards and its daemon."""
-
-    def __init__(self, folder, name, gpus):
-        self.name, self.folder = name, pathlib.Path(folder) / name
-        self.sim = "--sim=" + ",".join([CARD] * gpus)
-        for inside in ("ration", "sim", "state"):
-            (self.folder / inside).mkdir(parents=True, mode=0o755)
-        (self.folder / "sim").chmod(0o777)
-        self.environment = environment_in("/run/node/ration", RATION_STATE_DIR="/run/node/state")
-        self.environment.update(RATION_SIM_DIR="/run/node/sim", HOME="/root")
-        (self.folder / "ration/ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n')
-        variables = "\n".join(f"export {key}={value}" for key, value in self.environment.items() if key.startswith("RATION_"))
-        hook = self.folder / "hook"
-        hook.write_text(f"#!/bin/sh\n{variables}\naction=$1; shift\nexec {BIN}/ration $action {self.sim} \"$@\"\n")
-        hook.chmod(0o755)
-        (self.folder / "ready").unlink(missing_ok=True)
-        script = f"mkdir -p /run/node && mount --bind {self.folder} /run/node && touch /run/node/ready && exec sleep infinity"
-        self.space = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", script])
-        until((self.folder / "ready").exists, "the node's mounts")
-        self.daemon = None
-        self.begin()
-        # Programs of every user share the simulated cards, as they share real ones.
-        done = self.ration("run", "--limit", "1GiB", "--", "true")
-        assert done.returncode == 0, done.stderr
-        for place, _, files in os.walk(self.folder / "sim"):
-            for path in [place, *(os.path.join(place, name) for name in files)]:
-                os.chmod(path, 0o777)
-
-    def inside(self, *words):
-        return ["nsenter", "-t", str(self.space.pid), "-m", *map(str, words)]
-
-    def begin(self):
-        with open(self.folder / "rationd.log", "a") as log:
-            self.daemon = subprocess.Popen(self.inside(BIN / "rationd", self.sim, "--state", "/run/node/state", "--listen", "127.0.0.1:0"),
-                                           env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True)
-        line = self.daemon.stdout.readline()
-        assert "ration" in line, (self.folder / "rationd.log").read_text()
-
-    def end(self, how=signal.SIGTERM):
-        if self.daemon is not None:
-            self.daemon.send_signal(how)
-            self.daemon.wait()
-            self.daemon.stdout.close()
-            self.daemon = None
-
-    def close(self):
-        self.end()
-        self.space.kill()
-        self.space.wait()
-
-    def ration(self, *words, **options):
-        words = [words[0], self.sim, *words[1:]]
-        return subprocess.run(self.inside(BIN / "ration", *words), env=self.environment, capture_output=True, text=True, timeout=120, **options)
-
+class Node(slurm_cluster.Node):
     def get(self, path):
         connection = UnixConnection(self.folder / "ration/ration.sock")
         connection.request("GET", path)
@@ -92,8 +43,7 @@ class Node:
         return {row["workload"]: row for row in self.get("/api/v1/workloads") if row["governed"]}
 
     def truth(self):
-        told = subprocess.run(self.inside(BIN / "ration-sim-truth", "--json"), env=dict(self.environment, RATION_SIM=self.sim.removeprefix("--sim=")),
-                              capture_output=True, text=True, check=True)
+        told = subprocess.run(self.inside(BIN / "ration-sim-truth", "--json"), env=self.environment, capture_output=True, text=True, check=True)
         return [dict(device, used_bytes=device["total_bytes"] - device["free_bytes"]) for device in json.loads(told.stdout)["devices"]]
 
     def used(self):
@@ -119,9 +69,9 @@ class SlurmCase(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
         cls.nodes = {}
         for name, gpus in NODES.items():
-            cls.nodes[name] = node = Node(cls.folder, name, gpus)
+            cls.nodes[name] = node = Node(cls.folder, name, [CARD] * gpus, BIN / "ration")
             cls.addClassCleanup(node.close)
-        cls.cluster = Cluster(cls.folder / "slurm", f"{PLUGIN} ration=/run/node/hook", {name: node.space for name, node in cls.nodes.items()}, cls.accounting)
+        cls.cluster = Cluster(cls.folder / "slurm", cls.nodes, PLUGIN, cls.accounting, has_device_groups())
         cls.addClassCleanup(cls.cluster.end)
 
     def run_as(self, *words, **options):
@@ -138,10 +88,6 @@ class SlurmCase(unittest.TestCase):
         self.addCleanup(self.cluster.call, "scancel", job)
         return job
 
-    def states(self):
-        lines = self.cluster.call("squeue", "-h", "-o", "%i %T %N").stdout.splitlines()
-        return {line.split()[0]: line.split()[1:] for line in lines}
-
     def show(self, job):
         return self.cluster.call("scontrol", "-d", "show", "job", job).stdout
 
@@ -152,7 +98,7 @@ class SlurmCase(unittest.TestCase):
 class Jobs(SlurmCase):
     def tearDown(self):
         self.cluster.call("scancel", "--user=nobody")
-        until(lambda: not self.states(), "the jobs have ended")
+        until(lambda: not self.cluster.states(), "the jobs have ended")
         self.nothing_left()
 
     def test_the_release_is_the_one_that_was_asked_for(self):
@@ -164,10 +110,10 @@ class Jobs(SlurmCase):
 
     def test_six_of_seven_shares_find_room_and_the_seventh_waits(self):
         jobs = [self.sbatch(f"{WORKLOAD} hold 50GiB", "--gpu-mem=60GiB") for _ in range(7)]
-        until(lambda: sum(state[0] == "RUNNING" for state in self.states().values()) == 6, "six run")
+        until(lambda: sum(state[0] == "RUNNING" for state in self.cluster.states().values()) == 6, "six run")
         until(lambda: sum(len([device for device in node.truth() if device["used_bytes"] > 100 * GIB]) for node in self.nodes.values()) == 3,
               "two hold their memory on each card")
-        waiting = [job for job, state in self.states().items() if state[0] == "PENDING"]
+        waiting = [job for job, state in self.cluster.states().items() if state[0] == "PENDING"]
         self.assertEqual(len(waiting), 1)
         for node in self.nodes.values():
             rows = node.rows().values()
@@ -176,7 +122,7 @@ class Jobs(SlurmCase):
             self.assertEqual({row["user"] for row in rows}, {"nobody"})
             self.assertEqual({row["tenant"] for row in rows}, {"nobody"})
         self.cluster.call("scancel", next(job for job in jobs if job not in waiting))
-        until(lambda: self.states()[waiting[0]][0] == "RUNNING", "the seventh runs when one has ended")
+        until(lambda: self.cluster.states()[waiting[0]][0] == "RUNNING", "the seventh runs when one has ended")
 
     def test_what_a_job_takes_beyond_its_limit_is_denied_to_it_alone(self):
         neighbour = self.sbatch(f"{WORKLOAD} hold 3GiB", "--gpu-mem=4GiB", "-w", "n1")
@@ -187,7 +133,7 @@ class Jobs(SlurmCase):
         self.assertLessEqual(max(obtained), 2 * GIB, done.stdout)
         told = next(job for job in self.cluster.call("scontrol", "-o", "show", "job").stdout.splitlines() if "JobName=probe " in job)
         self.assertRegex(told, r"AdminComment=ration n1: peak (2.00 GiB|1.\d+ GiB) of 2.00 GiB, \d+ denials")
-        self.assertEqual(self.states()[neighbour][0], "RUNNING")
+        self.assertEqual(self.cluster.states()[neighbour][0], "RUNNING")
         self.assertEqual(self.nodes["n1"].rows()[f"slurm-{neighbour}"]["denials"], 0)
 
     def test_all_steps_of_a_job_share_one_book(self):
@@ -224,7 +170,7 @@ class Jobs(SlurmCase):
 
     def test_a_job_cannot_get_more_than_it_was_granted(self):
         job = self.sbatch("sleep infinity", "--gpu-mem=4GiB", "-w", "n1")
-        until(lambda: self.states()[job][0] == "RUNNING", "it runs")
+        until(lambda: self.cluster.states()[job][0] == "RUNNING", "it runs")
         step = ["srun", f"--jobid={job}", "--overlap", "-n1"]
         for options in (["--gpu-mem=8GiB"], ["--gres=shard:8192"]):
             done = self.run_as(*step, *options, WORKLOAD, "total")
@@ -248,7 +194,7 @@ class Jobs(SlurmCase):
         folder = self.folder / "somebody"
         folder.mkdir()
         os.chown(folder, 1, 1)
-        words = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups", BIN / "ration", "run", node.sim, "--socket", "/run/node/ration/ration.sock", "--limit", "9GiB",
+        words = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups", BIN / "ration", "run", "--socket", "/run/node/ration/ration.sock", "--limit", "9GiB",
                  "--label", "engine=slurm", "--label", f"slurm_job={job}", "--", "timeout", "2", WORKLOAD, "hold", "5GiB"]
         environment = dict(node.environment, RATION_RUNTIME_DIR=str(folder / "ration"), RATION_STATE_DIR=str(folder / "state"), HOME=str(folder))
         done = subprocess.run(node.inside(*words), env=environment, capture_output=True, text=True)
@@ -287,7 +233,7 @@ class Jobs(SlurmCase):
     def test_who_asked_for_no_gpu_has_none(self):
         if not self.cluster.devices:
             self.skipTest("no control group of devices here")
-        look = f"cat {self.cluster.folder}/dev/nvidia0; cat {self.cluster.folder}/dev/nvidia1; true"
+        look = "cat /dev/nvidia0; cat /dev/nvidia1; true"
         told = self.srun("-w", "n1", "sh", "-c", look).stderr
         self.assertEqual(told.count("Operation not permitted"), 2, told)
         told = self.srun("-w", "n1", "--gpu-mem=1GiB", "sh", "-c", look).stderr
@@ -304,7 +250,7 @@ class Jobs(SlurmCase):
                 done = self.run_as(*command)
                 self.assertNotEqual(done.returncode, 0, command)
                 self.assertIn(text, done.stderr, command)
-        self.assertEqual([state for state in self.states().values() if state[0] != "COMPLETING"], [])  # of jobs before it
+        self.assertEqual([state for state in self.cluster.states().values() if state[0] != "COMPLETING"], [])  # of jobs before it
 
     def test_a_guarantee_is_kept_for_the_job(self):
         job = self.sbatch(f"{WORKLOAD} hold 1GiB", "--gpu-mem=4GiB", "--gpu-mem-guarantee=2GiB")
@@ -367,6 +313,66 @@ class Jobs(SlurmCase):
         self.assertRegex(told, r"AdminComment=ration n2: peak [0-9.]+ GiB of 4.00 GiB, \d+ denials?")
 
 
+@unittest.skipIf(RELEASE, "the demo plays on the installed Slurm")
+class Demo(unittest.TestCase):
+    """`ration demo --scenario slurm`, which needs nothing of what the other tests started."""
+
+    def setUp(self):
+        if lacking := missing(PROGRAMS):
+            self.skipTest(f"{', '.join(lacking)} not installed: ./dev test slurm")
+
+    def start(self, *options, **more):
+        return subprocess.Popen([BIN / "ration", "demo", "--scenario", "slurm", *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, **more)
+
+    def traces(self):
+        """Processes, mounts and files by which it could be seen."""
+        processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout.splitlines()
+        return ([line for line in processes if re.search("munged|slurm|rationd|ration-workload|sleep infinity", line) and "slurm_test" not in line],
+                [line for line in pathlib.Path("/proc/mounts").read_text().splitlines() if "ration" in line],
+                [sorted(os.listdir(place)) for place in ("/", "/run", "/sys/fs/cgroup")])
+
+    def test_it_plays_what_it_says_and_leaves_nothing(self):
+        shutil.rmtree("/.ration", ignore_errors=True)
+        before = self.traces()
+        demo = self.start("--speed", "100")
+        told, _ = demo.communicate(timeout=300)
+        self.assertEqual(demo.returncode, 0, told)
+        steps = [r"n1\$ ration snippet slurm --node n1\n(.*\n)*NodeName=n1 Gres=gpu:h200:2,shard:288768\n", r"\$ sbatch .*--gpu-mem=60GiB .*\n7\n",
+                 r"\$ squeue\n.*\n +7 .* PD .*\(Resources\)\n( +[1-6] .* R .* n[12]\n){6}", r"n1\$ ration ps\n(.*\n)*nobody/slurm-4 .* 60.0 GiB ", r"n2\$ ration ps\n(.*\n)*nobody/slurm-6 .* 60.0 GiB ",
+                 r"\$ srun --jobid=1 .* hold 20GiB\n.*denied 20.0 GiB", r"\n +1 +gpu +wrap +nobody +R ", r"because +slurm-1 held ", r"\$ scancel 1\n\$ squeue\n.*\n( +[2-7] .* R .* n[12]\n){6}",
+                 r"n1\$ ration report --slurm 1\n.*\n1 .* 51.0 GiB +1\n"]
+        self.assertRegex(told, r"[\s\S]*".join(steps))
+        self.assertEqual(self.traces(), before)
+
+    def test_it_stays_when_it_is_told_to_and_ends_with_its_starter(self):
+        before = self.traces()
+        for how, code in ((signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
+            demo = self.start("--speed", "100", "--keep")
+            told = ""
+            while not re.search(r"\n  nsenter .*\n$", told):
+                line = demo.stdout.readline()
+                self.assertTrue(line, told)
+                told += line
+            shell = shlex.split(told.splitlines()[-1])
+            done = subprocess.run(shell, input="squeue -h -t R | wc -l; ration ps | grep -c nobody/\n", capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.stdout.split(), ["6", "4"], done.stderr)
+            demo.send_signal(how)
+            demo.communicate(timeout=60)
+            self.assertEqual(demo.returncode, code)
+            until(lambda: self.traces()[:2] == before[:2], lambda: f"{self.traces()[:2]} as before: {before[:2]}")
+
+    def test_it_says_what_is_missing(self):
+        demo = self.start(user=NOBODY)
+        told, _ = demo.communicate(timeout=60)
+        self.assertEqual((demo.returncode, "sudo ration demo --scenario slurm" in told), (1, True), told)
+        script = f"mount -t tmpfs none /usr/sbin && exec {BIN}/ration demo --scenario slurm"  # where Debian has its daemons
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("munged, slurmctld, slurmd missing", done.stderr)
+        self.assertIn("apt-get install slurm-wlm munge", done.stderr)
+
+
 class Accounts(SlurmCase):
     accounting = True
 
@@ -377,10 +383,9 @@ class Accounts(SlurmCase):
         _, elapsed, resources, comment = told.split("|")
         self.assertIn("gres/shard=4096", resources)
         granted = 4096 * int(elapsed)
-        done = self.nodes["n2"].ration("report", "--slurm", job, "-o", "json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        row = json.loads(done.stdout)["data"]
-        self.assertLessEqual(abs(float(row["limit_byte_seconds"]) / MIB - granted), 4096 * 1.5, f"{told} {row}")
+        told_here = lambda: json.loads(self.nodes["n2"].ration("report", "--slurm", job, "-o", "json").stdout)["data"]  # noqa: E731
+        agree = lambda row: abs(float(row["limit_byte_seconds"]) / MIB - granted) <= 4096 * 1.5 and row  # noqa: E731
+        row = until(lambda: agree(told_here()), lambda: f"what Slurm has, {told}, ration has, too: {told_here()}")
         self.assertGreaterEqual(row["peak_bytes"], 3 * GIB)
         self.assertIn("ration n2: peak", comment)
         self.nothing_left()
@@ -391,12 +396,14 @@ if __name__ == "__main__":
         print("skipped: this test needs root and mounts of its own")
     elif RELEASE and not PLUGIN.exists():
         print(f"skipped: Slurm {RELEASE} is not in {UNPACKED}: ./dev test slurm")
-    elif "RATION_TEST_IN_OWN_MOUNTS" not in os.environ:
+    elif "RATION_TEST_IN_OWN_SYSTEM" not in os.environ:
         # Control groups go by the names of nodes: one cluster of this test at a time. Held open by what takes this process's place.
         lock = os.open("/run/ration-slurm-test.lock", os.O_RDWR | os.O_CREAT, 0o600)
         os.set_inheritable(lock, True)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        os.environ["RATION_TEST_IN_OWN_MOUNTS"] = "1"
-        in_own_mounts(["python3", "-W", "ignore", os.path.abspath(__file__), *sys.argv[1:]], UNPACKED / "root" if RELEASE else None)
+        os.environ["RATION_TEST_IN_OWN_SYSTEM"] = "1"
+        words = own_system(["python3", "-W", "ignore", os.path.abspath(__file__), *sys.argv[1:]], UNPACKED / "root" if RELEASE else None, [SOURCE])
+        os.execvp(words[0], words)
     else:
+        slurm_cluster.raise_loopback()
         unittest.main(verbosity=2)

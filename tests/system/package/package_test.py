@@ -97,6 +97,10 @@ class Package(unittest.TestCase):
         done = subprocess.run([self.root / "program"], env=environment, capture_output=True, text=True)
         self.assertEqual(done.stdout, "refused\n", done.stderr)
 
+    def test_a_scenario_that_is_a_program_can_be_run(self):
+        done = self.ration("demo", "--scenario", "slurm", "--dry-run")
+        self.assertIn(str(self.root / "share/ration/scenarios/slurm"), done.stdout, done.stderr)
+
     def test_the_plugin_for_slurm_is_built_with_what_lies_in_it(self):
         if not pathlib.Path("/usr/include/slurm/spank.h").exists():
             self.skipTest("no libslurm-dev")
@@ -186,7 +190,7 @@ class EveryArchitecture(unittest.TestCase):
             self.assertIn(f"manylinux_2_28_{architecture}", wheel.name)
             with zipfile.ZipFile(wheel) as archive:
                 names = archive.namelist()
-                for path in [*elf_files(root / "lib"), root / "bin/ration", root / "bin/ration-workload"]:
+                for path in [*elf_files(root / "lib"), root / "bin/ration", root / "bin/ration-workload", root / "share/ration/scenarios/slurm"]:
                     inside = f"ration/native/{path.relative_to(root)}"
                     self.assertIn(inside, names)
                     self.assertEqual(archive.read(inside), path.read_bytes(), inside)

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "../temporary.hpp"
+#include "cli/session.hpp"
 #include "config/configuration.hpp"
 
 namespace ration::cli {
@@ -55,7 +56,8 @@ class ScenarioTest : public ::testing::Test {
 
 TEST_F(ScenarioTest, EveryOneThatComesWithRationIsSoundAtAnySpeed) {
   EXPECT_GE(scenario_names().size(), 6U);
-  for (const std::string& name : scenario_names())
+  for (const std::string& name : scenario_names()) {
+    if (!scenario_program(name).empty()) continue;
     for (const double speed : {1.0, 7.5}) {
       const auto scenario = read_scenario(name, speed);
       ASSERT_TRUE(scenario) << scenario.error().what;
@@ -65,6 +67,16 @@ TEST_F(ScenarioTest, EveryOneThatComesWithRationIsSoundAtAnySpeed) {
       const auto configuration = config::parse_configuration({{name, scenario->configuration}});
       EXPECT_TRUE(configuration.problems.empty());
     }
+  }
+}
+
+TEST_F(ScenarioTest, OneThatIsAProgramIsAnExecutableFileByItsName) {
+  EXPECT_EQ(scenario_program("slurm"), share_folder() + "/ration/scenarios/slurm");
+  const auto names = scenario_names();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "slurm"), 1);
+  for (const char* none :
+       {"demo", "README.md", "slurm_cluster", "slurm_cluster.py", "../scenarios/slurm", "/bin/true", "", "."})
+    EXPECT_EQ(scenario_program(none), "") << none;
 }
 
 TEST_F(ScenarioTest, ProgramsStandInTheOrderOfTheirStartAndCopiesAreNumbered) {
