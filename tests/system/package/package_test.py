@@ -104,7 +104,7 @@ class Package(unittest.TestCase):
     def test_the_plugin_for_slurm_is_built_with_what_lies_in_it(self):
         if not pathlib.Path("/usr/include/slurm/spank.h").exists():
             self.skipTest("no libslurm-dev")
-        (line,) = re.findall(r"^g\+\+ .*ration_spank.*$", (self.root / "share/doc/ration/docs/scenarios/slurm.md").read_text(), flags=re.M)
+        (line,) = re.findall(r"^\$ (g\+\+ .*ration_spank.*)$", (self.root / "share/doc/ration/docs/scenarios/slurm.md").read_text(), flags=re.M)
         plugin = self.root / "plugin.so"
         words = [{"/usr/lib/ration/ration_spank.so": plugin}.get(word, word.replace("/usr/share", f"{self.root}/share")) for word in line.split()]
         subprocess.run(words, check=True)
