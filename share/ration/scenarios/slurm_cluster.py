@@ -226,8 +226,8 @@ class Cluster:
                  "plugstack.conf": [f"required {plugin} ration=/run/node/hook"],
                  "cli_filter.lua": [(SCRIPTS / "cli_filter.lua").read_text()],
                  "job_submit.lua": [*parts["job_submit.lua"], (SCRIPTS / "job_submit.lua").read_text()]}
-        if self.devices:
-            texts["cgroup.conf"] = [*CGROUP, *parts["cgroup.conf"]]
+        # Without devices, too: slurmd loads what fits the machine, and that of control groups v2 wants systemd; this one does nothing by itself.
+        texts["cgroup.conf"] = [*CGROUP, *(parts["cgroup.conf"] if self.devices else ())]
         for name, text in texts.items():
             (self.folder / name).write_text("\n".join(text) + "\n")
 

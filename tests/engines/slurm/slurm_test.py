@@ -344,6 +344,11 @@ class Demo(unittest.TestCase):
         self.assertRegex(told, r"[\s\S]*".join(steps))
         self.assertEqual(self.traces(), before)
 
+    def test_it_plays_where_control_groups_are_of_version_2(self):
+        script = f"umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && exec {BIN}/ration demo --scenario slurm --speed 100"
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_it_stays_when_it_is_told_to_and_ends_with_its_starter(self):
         before = self.traces()
         for how, code in ((signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
