@@ -86,6 +86,22 @@ void ask_utilisation(const Library& nvml, nvmlDevice_t handle, std::vector<Devic
     if (process.untold != kUntoldInContainer) process.utilisation = highest[process.pid];
 }
 
+std::string capability_text(int major, int minor) { return fmt::format("{}.{}", major, minor); }
+
+/// Of a card: of instances NVML's pages do not say it.
+std::optional<std::string> ask_capability(const Library& nvml, nvmlDevice_t card) {
+  int major = 0, minor = 0;
+  const auto result = nvml.call("nvmlDeviceGetCudaComputeCapability", NVML_ERROR_NOT_SUPPORTED, card, &major, &minor);
+  return result == NVML_SUCCESS ? std::optional(capability_text(major, minor)) : std::nullopt;
+}
+
+/// Asked of the root of the hierarchy, where nobody sets one. Anybody may read a limit; root alone sets one.
+bool takes_cgroup_limits(const Library& nvml, nvmlDevice_t handle) {
+  nvmlGetMemoryLimits_v1_t found{"/sys/fs/cgroup", 0, 0, 0};
+  return ::geteuid() == 0 && nvml.call("nvmlDeviceGetMemoryLimits_v1", NVML_ERROR_NOT_SUPPORTED, handle, &found) !=
+                                 NVML_ERROR_NOT_SUPPORTED;
+}
+
 std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int index) {
   char text[96] = {};
   nvmlMemory_t memory{};
@@ -104,6 +120,8 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   if (nvml.call("nvmlDeviceGetMemoryInfo_v2", NVML_ERROR_NOT_SUPPORTED, handle, &with_reserved) == NVML_SUCCESS)
     device.reserved = Bytes{with_reserved.reserved};
   if (nvml.call("nvmlDeviceGetName", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) == NVML_SUCCESS) device.name = text;
+  device.compute_capability = ask_capability(nvml, handle);
+  device.cgroup_limits = takes_cgroup_limits(nvml, handle);
   nvmlUtilization_t utilisation{};
   if (nvml.call("nvmlDeviceGetUtilizationRates", NVML_ERROR_NOT_SUPPORTED, handle, &utilisation) == NVML_SUCCESS) {
     device.utilisation = static_cast<int>(utilisation.gpu);
@@ -139,6 +157,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
     const int own = static_cast<int>(number);
     auto device = ask_nvml(nvml, handle, kMaxInstances * (gpu + 1) + own);
     if (!device) continue;
+    device->compute_capability = ask_capability(nvml, card);
     constexpr std::string_view kBeforeProfile = " MIG ";
     const std::size_t profile = device->name.rfind(kBeforeProfile);
     device->mig = MigInstance{
@@ -199,6 +218,12 @@ void ask_driver(const std::string& folder, Machine& machine, std::string& proble
       continue;
     driver.call("cuDeviceGetName", CUDA_ERROR_NOT_SUPPORTED, +name, 96, index);
     driver.call("cuDeviceTotalMem_v2", CUDA_ERROR_NOT_SUPPORTED, &total, index);
+    int major = 0, minor = 0;
+    if (driver.call("cuDeviceGetAttribute", CUDA_ERROR_NOT_SUPPORTED, &major,
+                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, index) == CUDA_SUCCESS &&
+        driver.call("cuDeviceGetAttribute", CUDA_ERROR_NOT_SUPPORTED, &minor,
+                    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, index) == CUDA_SUCCESS)
+      device.compute_capability = capability_text(major, minor);
     std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(device.bytes.data()));
     device.uuid = uuid_text(device.bytes);
     device.name = name;

@@ -14,22 +14,20 @@ namespace {
 using nlohmann::json;
 using Writer = rapidjson::Writer<rapidjson::StringBuffer>;
 
-void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const char* reason) {
-  if (bytes) {
-    row[field] = bytes->count();
+const char* enforcer(bool driver_too) { return driver_too ? "driver and shim" : "shim"; }
+
+template <typename Value>
+void put(json& row, const std::string& field, const std::optional<Value>& value, const char* reason) {
+  if (value) {
+    row[field] = *value;
   } else {
     row[field] = nullptr;
     row[field + "_na"] = reason;
   }
 }
 
-void put(json& row, const std::string& field, const std::optional<int>& number, const char* reason) {
-  if (number) {
-    row[field] = *number;
-  } else {
-    row[field] = nullptr;
-    row[field + "_na"] = reason;
-  }
+void put(json& row, const std::string& field, const std::optional<Bytes>& bytes, const char* reason) {
+  put(row, field, bytes ? std::optional(bytes->count()) : std::nullopt, reason);
 }
 
 const char* name_of(ProcessState state) {
@@ -135,7 +133,7 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
       .text("device", account.device)
       .text("state", state_of(account))
       .flag("governed", true)
-      .text("enforced_by", account.by_driver ? "driver and shim" : "shim")
+      .text("enforced_by", enforcer(account.by_driver))
       .text("slice", account.slice)
       .text("started", utc(account.started_ns))
       .bytes("used_bytes", account.used)
@@ -213,6 +211,7 @@ json device_json(const DeviceView& view) {
   json row{{"gpu", view.device.index},
            {"uuid", view.device.uuid},
            {"name", view.device.name},
+           {"enforced_by", enforcer(view.device.cgroup_limits)},
            {"total_bytes", view.device.total.count()},
            {"promised_bytes", view.promised.count()},
            {"keep_free_bytes", view.keep_free.count()},
@@ -220,6 +219,7 @@ json device_json(const DeviceView& view) {
            {"governed_bytes", view.governed.count()}};
   if (const auto& mig = view.device.mig)
     row["mig"] = {{"gpu", mig->gpu}, {"uuid", mig->gpu_uuid}, {"instance", mig->number}, {"profile", mig->profile}};
+  put(row, "compute_capability", view.device.compute_capability, "the driver does not say");
   put(row, "used_bytes", view.used(), "the driver does not say");
   put(row, "free_bytes", view.device.free, "the driver does not say");
   put(row, "utilisation_percent", view.device.utilisation, "the driver does not say");

@@ -80,6 +80,21 @@ class Kubernetes(FourOnACard, OnNode):
         done = self.cluster.kubectl("create", "-f", "-", input=claim_of("16Gi"))
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_claim_chooses_a_gpu_by_what_it_says_of_itself(self):
+        gpu = f'device.attributes["{DRIVER}"]'
+        for name, wanted in (("turing", f'{gpu}.architecture == "Turing" && {gpu}.cudaComputeCapability.compareTo(semver("7.5.0")) >= 0 && {gpu}.enforcedBy == "shim" && {gpu}.simulated'),
+                             ("hopper", f'"architecture" in {gpu} && {gpu}.architecture == "Hopper"')):
+            self.cluster.apply(f"""
+                apiVersion: resource.k8s.io/v1
+                kind: ResourceClaim
+                metadata: {{name: {name}}}
+                spec: {{{CLAIM.replace("capacity:", f"selectors: [{{cel: {{expression: '{wanted}'}}}}], capacity:")}}}
+                """)
+            self.start(name, "sleep", "100000", claims=("=" + name,))
+        self.running("turing")
+        one_node.until(lambda: "cannot allocate all claims" in self.described("hopper"), lambda: "the other has no GPU: " + self.described("hopper"))
+        self.assertEqual(self.phases()["hopper"], "Pending")
+
     def test_what_runs_on_a_node_offers_no_gpus_of_another(self):
         done = self.cluster.kubectl("--kubeconfig", self.cluster.folder / "driver.kubeconfig", "create", "-f", "-", input=f"""
             {{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {{"name": "forged"}}, "spec": {{"driver": "{DRIVER}", "nodeName": "n2",

@@ -125,6 +125,17 @@ class Scene(unittest.TestCase):
         return device["total_bytes"] - device["free_bytes"]
 
 
+class Told(Scene):
+    """What is told of a device beside its memory."""
+
+    def test_a_device_says_its_compute_capability_and_who_can_hold_limits_on_it(self):
+        both = "driver and shim" if os.geteuid() == 0 else "shim"
+        for node, told in (("T4,H100,B200,driver=580", [("7.5", "shim"), ("9.0", "shim"), ("10.0", "shim")]), ("L4,driver=615", [("8.9", both)]),
+                           ("A100-40:mig=3g.20gb,driver=615", [("8.0", "shim")])):
+            listed = json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)["devices"]
+            self.assertEqual([(device["compute_capability"], device["enforced_by"]) for device in listed], told)
+
+
 class Governed(Scene):
     def test_every_way_of_taking_memory_holds_the_limit_exactly(self):
         limit, context, request = 1024 * MIB, 64 * MIB, 256 * MIB

@@ -3,7 +3,9 @@
 #include "machine/cgroup_limits.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "machine/devices.hpp"
 #include "machine/driver_library.hpp"
 
 namespace ration::machine {
@@ -36,6 +38,14 @@ TEST(CgroupLimits, EachRefusalHasItsError) {
   const auto read = cgroup_limit(kFolder, 0, "/refused");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().id, "E1552");
+}
+
+TEST(Devices, SayTheirComputeCapabilityAndWhetherTheDriverTakesLimitsFromThisUser) {
+  const auto machine = query_devices(kFolder);
+  ASSERT_TRUE(machine) << machine.error().what;
+  ASSERT_EQ(machine->devices.size(), 1U);
+  EXPECT_EQ(machine->devices[0].compute_capability, "12.1");
+  EXPECT_EQ(machine->devices[0].cgroup_limits, ::geteuid() == 0);
 }
 
 TEST(DriverLibrary, CallsWhatIsThereAndSaysWhatIsNot) {

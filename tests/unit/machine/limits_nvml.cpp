@@ -1,5 +1,5 @@
-// A management library that keeps one limit for each cgroup of device 0, as release 615 does. `/refused` it does not
-// permit, and for `/broken` it answers an error of its own.
+// A management library with one device, of which it keeps a limit for each cgroup, as release 615 does. `/refused` it
+// does not permit, and for `/broken` it answers an error of its own.
 #include <cstring>
 #include <map>
 #include <string>
@@ -30,6 +30,26 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* dev
   static int only;
   *device = reinterpret_cast<nvmlDevice_t>(&only);
   return index == 0 ? NVML_SUCCESS : static_cast<nvmlReturn_t>(2);
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count) {
+  *count = 1;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char* text, unsigned int size) {
+  std::strncpy(text, "GPU-00000000-0000-0000-0000-000000000001", size);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t* memory) {
+  *memory = {16ULL << 30, 16ULL << 30, 0};
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t, int* major, int* minor) {
+  *major = 12, *minor = 1;
+  return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t, nvmlSetMemoryLimits_v1_t* wish) {

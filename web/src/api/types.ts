@@ -43,6 +43,9 @@ export interface Device {
   gpu: number;
   uuid: string;
   name: string;
+  compute_capability: string | null;
+  compute_capability_na?: string;
+  enforced_by: "shim" | "driver and shim";
   total_bytes: number;
   used_bytes: number | null;
   used_bytes_na?: string;

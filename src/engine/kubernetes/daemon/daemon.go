@@ -20,6 +20,8 @@ type Device struct {
 	Index         int    `json:"gpu"`
 	UUID          string `json:"uuid"`
 	Name          string `json:"name"`
+	Capability    string `json:"compute_capability"` // CUDA's, as 8.0; empty: not told
+	EnforcedBy    string `json:"enforced_by"`        // shim, driver and shim
 	TotalBytes    int64  `json:"total_bytes"`
 	PromisedBytes int64  `json:"promised_bytes"`  // of everybody's guarantees, claims' included
 	KeepFreeBytes int64  `json:"keep_free_bytes"` // kept from everybody

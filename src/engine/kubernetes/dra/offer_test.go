@@ -45,6 +45,10 @@ func TestEachGPUIsOfferedWithItsRoom(t *testing.T) {
 		*devices[1].Attributes["index"].IntValue != 1 {
 		t.Errorf("attributes: %+v", devices[0].Attributes)
 	}
+	if attributes := devices[0].Attributes; *attributes["architecture"].StringValue != "Hopper" || *attributes["cudaComputeCapability"].VersionValue != "9.0.0" ||
+		*attributes["enforcedBy"].StringValue != "shim" {
+		t.Errorf("attributes: %+v", attributes)
+	}
 	// A claim of the cluster's is counted by the scheduler: it does not make the GPU smaller.
 	if _, err := kubelet.Prepare(s.claim("", of("gpu", small, "4Gi"))); err != nil {
 		t.Fatal(err)
@@ -192,6 +196,24 @@ func TestAPolicyIsOneThatTheAPIServerTakes(t *testing.T) {
 		}
 		if room >= 16<<30 && p.Min <= 512<<20 {
 			t.Errorf("of %d bytes the least holds no context: %+v", room, p)
+		}
+	}
+}
+
+func TestAnArchitectureIsTheOneOfTheComputeCapability(t *testing.T) {
+	for capability, name := range map[string]string{"": "", "2.1": "", "3.5": "Kepler", "5.2": "Maxwell", "6.1": "Pascal", "7.0": "Volta", "7.5": "Turing", "8.0": "Ampere", "8.6": "Ampere",
+		"8.9": "Ada Lovelace", "9.0": "Hopper", "10.0": "Blackwell", "12.1": "Blackwell", "13.0": "", "new": ""} {
+		if got := inventory.Architecture(capability); got != name {
+			t.Errorf("of %q: %q, not %q", capability, got, name)
+		}
+	}
+}
+
+func TestWhatNobodyToldIsNoAttribute(t *testing.T) {
+	offered, _ := inventory.Offer(daemon.Device{UUID: "GPU-x", TotalBytes: 16 * gib}, daemon.Node{}, 0, nil)
+	for _, name := range []resourceapi.QualifiedName{"architecture", "cudaComputeCapability", "driverVersion", "enforcedBy", "productName"} {
+		if attribute, there := offered.Attributes[name]; there {
+			t.Errorf("%s: %+v", name, attribute)
 		}
 	}
 }

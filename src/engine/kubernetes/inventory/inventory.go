@@ -116,27 +116,58 @@ func attributes(device daemon.Device, node daemon.Node) map[resourceapi.Qualifie
 		text("parentUUID", device.MIG.UUID)
 		text("profile", device.MIG.Profile)
 	}
-	if version, ok := Version(node.DriverVersion); ok {
-		all["driverVersion"] = resourceapi.DeviceAttribute{VersionValue: &version}
+	text("architecture", Architecture(device.Capability))
+	text("enforcedBy", device.EnforcedBy)
+	version := func(name resourceapi.QualifiedName, told string) {
+		if value, ok := Version(told); ok {
+			all[name] = resourceapi.DeviceAttribute{VersionValue: &value}
+		}
 	}
+	version("cudaComputeCapability", device.Capability)
+	version("driverVersion", node.DriverVersion)
 	all["index"] = resourceapi.DeviceAttribute{IntValue: &index}
 	all["simulated"] = resourceapi.DeviceAttribute{BoolValue: &simulated}
 	return all
 }
 
-// Version is a driver's version as the cluster compares versions (semver.org), in which no part begins with a zero: 580.65.06 is 580.65.6 there.
-func Version(driver string) (string, bool) {
-	parts := strings.Split(driver, ".")
-	if len(parts) > 3 {
-		return "", false
+// architectures by the compute capability that is the first of each; those from the last on have no name yet.
+var architectures = []struct {
+	major, minor uint64
+	name         string
+}{{3, 0, "Kepler"}, {5, 0, "Maxwell"}, {6, 0, "Pascal"}, {7, 0, "Volta"}, {7, 5, "Turing"}, {8, 0, "Ampere"}, {8, 9, "Ada Lovelace"}, {9, 0, "Hopper"}, {10, 0, "Blackwell"}, {13, 0, ""}}
+
+// Architecture is what NVIDIA, and NVIDIA's own DRA driver, call the GPUs of a compute capability; empty: it has no name here.
+func Architecture(capability string) (name string) {
+	numbers, ok := numbersOf(capability)
+	if !ok {
+		return ""
 	}
-	numbers := [3]uint64{}
+	for _, each := range architectures {
+		if numbers[0] > each.major || numbers[0] == each.major && numbers[1] >= each.minor {
+			name = each.name
+		}
+	}
+	return name
+}
+
+// Version is a version as the cluster compares versions (semver.org), three numbers of which none begins with a zero: a driver's 580.65.06 is 580.65.6 there.
+func Version(told string) (string, bool) {
+	numbers, ok := numbersOf(told)
+	return fmt.Sprintf("%d.%d.%d", numbers[0], numbers[1], numbers[2]), ok
+}
+
+// numbersOf are up to three numbers with points between them; those that are not there are 0.
+func numbersOf(text string) (numbers [3]uint64, ok bool) {
+	parts := strings.Split(text, ".")
+	if len(parts) > len(numbers) {
+		return numbers, false
+	}
 	for i, part := range parts {
 		number, err := strconv.ParseUint(part, 10, 32)
 		if err != nil {
-			return "", false
+			return numbers, false
 		}
 		numbers[i] = number
 	}
-	return fmt.Sprintf("%d.%d.%d", numbers[0], numbers[1], numbers[2]), true
+	return numbers, true
 }

@@ -52,7 +52,7 @@ func NewRationd(t *testing.T, devices ...daemon.Device) *Rationd {
 
 // GPU is one of a node: GPU-00000000-…, so many GiB.
 func GPU(index int, gib int64) daemon.Device {
-	return daemon.Device{Index: index, UUID: fmt.Sprintf("GPU-%08d-aaaa-bbbb-cccc-0123456789ab", index), Name: "NVIDIA H100 80GB HBM3", TotalBytes: gib << 30}
+	return daemon.Device{Index: index, UUID: fmt.Sprintf("GPU-%08d-aaaa-bbbb-cccc-0123456789ab", index), Name: "NVIDIA H100 80GB HBM3", Capability: "9.0", EnforcedBy: "shim", TotalBytes: gib << 30}
 }
 
 // Start listens. What was claimed before is there again.
