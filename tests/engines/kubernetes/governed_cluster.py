@@ -10,30 +10,21 @@ import sys
 import time
 import unittest
 
-from cluster import NODE as NAME
-from cluster import SOURCE, Cluster, missing, run, until
+import kubernetes_cluster
+from cluster import LOGS, SOURCE, missing, run, until
+from kubernetes_cluster import CLAIM, DRIVER, MANIFESTS, TEMPLATE, WORKLOAD, claiming_pod, pod  # noqa: F401: for the tests
 
 sys.path.insert(0, str(SOURCE / "tests/system"))
 from containers.engines import root_file_system  # noqa: E402
 from node_client import BIN, GIB, MIB, UnixConnection  # noqa: E402
 
-NODE = "T4:16GiB:context=64MiB"
-DRIVER = "gpu-memory.ration.sh"
-ADAPTER = pathlib.Path(os.environ.get("RATION_KUBERNETES_ADAPTER", SOURCE / "build/kubernetes/ration-kubernetes"))
-MANIFESTS = SOURCE / "share/ration/kubernetes"
+NAME, NODE = kubernetes_cluster.NODE, kubernetes_cluster.GovernedCluster.node
+ADAPTER = kubernetes_cluster.program(kubernetes_cluster.ADAPTER)
 SOCKET = "/run/ration/ration.sock"
-WORKLOAD = "ration.test/workload:1"  # an image
 KILLS = int(os.environ.get("RATION_TEST_KILLS", "1"))  # of each program, in one run
-CLAIM = f"devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: {DRIVER}, capacity: {{requests: {{memory: 4Gi}}}}}}}}]}}"
-TEMPLATE = f"""
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {{name: four}}
-spec: {{spec: {{{CLAIM}}}}}
-"""
 
 
-ON_CLUSTER = unittest.skipIf(missing() or not ADAPTER.exists(), f"{', '.join(missing()) or ADAPTER.name} is not here: ./dev test kubernetes makes it")
+ON_CLUSTER = unittest.skipIf(missing(), f"{', '.join(missing())}: not here; ./dev test kubernetes makes it")
 
 
 def pod_patch(name, container, **spec):
@@ -47,23 +38,13 @@ DRIVER_HERE = pod_patch("ration-kubernetes", {"name": "dra", "args": ["dra", "--
     {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"}, {"name": "KUBERNETES_SERVICE_PORT", "value": "26443"}]}, hostNetwork=True)
 
 
-def pod(name, words, resources, folders=(), **spec):
-    """Of one container. It reads those folders of the node at the same places."""
-    folders = {f"folder-{number}": str(folder) for number, folder in enumerate(folders)}
-    container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": list(words), "resources": resources,
-                 "volumeMounts": [{"name": name, "mountPath": folder, "readOnly": True} for name, folder in folders.items()]}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-                       "spec": {"hostNetwork": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
-                                "volumes": [{"name": name, "hostPath": {"path": folder}} for name, folder in folders.items()], **spec}})
-
-
-class GovernedCluster(Cluster):
-    node = NODE  # what rationd simulates
-
+class GovernedCluster(kubernetes_cluster.GovernedCluster):
     @classmethod
     def of(cls, case, **options):
         """For all tests of a class, or for one of them."""
-        cluster = cls(**options)
+        shutil.rmtree(LOGS, ignore_errors=True)
+        LOGS.mkdir(parents=True)
+        cluster = cls(BIN / "ration", LOGS, **options)
         (case.addClassCleanup if isinstance(case, type) else case.addCleanup)(cluster.down)
         return cluster
 
@@ -74,36 +55,7 @@ class GovernedCluster(Cluster):
         until(self.offered, "the node's GPU is offered")
 
     def begin(self, daemon=True):
-        """What is there before ration is installed in the cluster: the node, with its rationd if it has the package, and images."""
-        super().up()
-        self.import_image(root_file_system("/tmp/root"), WORKLOAD, ["/bin/sh"])
-        self.import_image("/tmp/root", "ration.test/pause:1", ["/bin/busybox", "sleep", "1000000"])
-        os.mkdir("/run/simulated")
-        self.environment["RATION_SIM_DIR"] = "/run/simulated"
-        if daemon:
-            self.start_daemon()
-
-    def drive(self):
-        """ration.yaml, and the driver as a program of the node."""
-        self.apply((MANIFESTS / "ration.yaml").read_text())
-        token = self.kubectl("-n", "ration-system", "create", "token", "ration", "--bound-object-kind=Node", f"--bound-object-name={NAME}", check=True).stdout.strip()
-        (self.folder / "driver.kubeconfig").write_text(self.kubeconfig(token))
-        self.start_driver()
-        self.await_policy()
-
-    def await_policy(self):
-        """The API server takes up a new policy a moment after it has it."""
-        unlimited = TEMPLATE.replace(", capacity: {requests: {memory: 4Gi}}", "")
-        until(lambda: "says how much memory" in self.kubectl("create", "--dry-run=server", "-f", "-", input=unlimited).stderr, "the policy is in force")
-
-    def offered(self):
-        return [device for entry in self.get("resourceslices")["items"] for device in entry["spec"].get("devices", [])]
-
-    def start_daemon(self):
-        self.start(BIN / "ration", "serve", f"--sim={self.node}", "--state", "/var/lib/ration", "--listen", "", name="rationd")
-
-    def start_driver(self):
-        self.start(ADAPTER, "dra", "--node", NAME, "--kubeconfig", self.folder / "driver.kubeconfig", "--gpu-kind", "", name="driver")
+        super().begin(root_file_system, daemon)
 
     def overlay(self, *resources, patches, images=("ration-kubernetes",)):
         """A folder for `kubectl apply -k` of manifests, of images that no registry has."""
@@ -127,7 +79,7 @@ class GovernedCluster(Cluster):
         until(lambda: self.get("pod", name)["status"]["phase"] == "Running", lambda: self.kubectl("describe", "pod", name).stdout[-2000:])
 
     def ask_for(self, case, name, *words, claim="four", folders=()):
-        self.apply(pod(name, words, {"claims": [{"name": "gpu"}]}, folders, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": claim}]))
+        self.apply(claiming_pod(name, words, claim, folders))
         case.addCleanup(self.kubectl, "delete", "pod", name, "--force", "--grace-period=0")
 
     def total_in(self, name):
