@@ -5,7 +5,18 @@
 
 #include <chrono>
 
+#include "base/clock.hpp"
+
 namespace ration {
+
+std::uint64_t steady_time_ns() {
+  const auto running_ns = [] {
+    const auto running = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(running).count());
+  };
+  static const std::uint64_t started_ns = unix_time_ns() - running_ns();
+  return started_ns + running_ns();
+}
 
 std::string rfc3339(std::int64_t unix_ms) {
   const auto day = std::chrono::floor<std::chrono::days>(std::chrono::milliseconds{unix_ms});

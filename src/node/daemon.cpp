@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/clock.hpp"
+#include "base/time.hpp"
 #include "config/printer.hpp"
 #include "config/values.hpp"
 #include "node/state/promises.hpp"
@@ -110,8 +111,7 @@ void Daemon::schedule_tick() {
 }
 
 void Daemon::tick_if_stale() {
-  const std::uint64_t now = unix_time_ns();
-  const double age = static_cast<double>(now - std::min(now, engine_.snapshot().time_ns)) / 1e9;
+  const double age = static_cast<double>(steady_time_ns() - engine_.state().now_ns) / 1e9;
   if (!pace_.affords_tick(monotonic_seconds(), age)) return;
   tick();
   pace_.pay();
@@ -124,10 +124,10 @@ void Daemon::tick_soon() {
 
 void Daemon::tick() {
   const double before = monotonic_seconds();
-  const std::uint64_t now = unix_time_ns();
+  const std::uint64_t now = steady_time_ns();
   if (!recorder_.history().in_place()) commit();  // which begins a new one: /health is never older than a tick
   engine_.state().queue_length = leases_.waiting();
-  Events events = engine_.tick(now);
+  Events events = engine_.tick(now, unix_time_ns());
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
   step_leases(now, events);
   if (slices_due_) cut_as_configured(events);

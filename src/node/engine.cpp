@@ -61,12 +61,14 @@ Engine::Engine(NodeOptions options, config::Configuration configuration)
   state_.registry.set_node_rule([this](const Workload& workload) { return is_of_this_node(workload); });
 }
 
-Events Engine::tick(std::uint64_t now_ns) {
-  state_.now_ns = now_ns;
+Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
+  state_.now_ns = now_ns, state_.time_of_day_ns = time_of_day_ns;
   if (state_.first_tick_ns == 0) {
-    state_.first_tick_ns = now_ns;
+    state_.first_tick_ns = time_of_day_ns;
     query_devices();  // to know whose the books are that are read first
   }
+  state_.first_tick_ns =
+      std::min(state_.first_tick_ns, time_of_day_ns);  // what begins once the clock was set back is new
   state_.changes = state_.registry.refresh();
   Events events = std::exchange(state_.pending_events, {});
   ScheduleRule().run(state_, events);
@@ -83,7 +85,7 @@ Events Engine::tick(std::uint64_t now_ns) {
   if (!saved && !state_.save_problem_told) events.push_back(daemon_event(saved.error().what));
   state_.save_problem_told = !saved;
   for (Event& event : events)
-    if (event.time == 0) event.time = history::to_ms(now_ns);
+    if (event.time == 0) event.time = history::to_ms(time_of_day_ns);
   return events;
 }
 

@@ -18,7 +18,7 @@ class Engine {
   Engine(NodeOptions options, config::Configuration configuration);
 
   /// Reads everything again, decides and writes. Returns what happened, oldest first.
-  Events tick(std::uint64_t now_ns);
+  Events tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns);
   /// Before the daemon ends: what was held back so far, to be told as one.
   [[nodiscard]] Events finish();
 

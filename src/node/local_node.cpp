@@ -43,7 +43,7 @@ LocalNode::LocalNode(NodeOptions options, ledger::Store store)
 }
 
 void LocalNode::tick_now() {
-  state_.now_ns = unix_time_ns();
+  state_.now_ns = state_.time_of_day_ns = unix_time_ns();
   state_.machine = state_.options.query_devices();
   state_.slices = state_.options.slices();
   state_.registry.refresh();

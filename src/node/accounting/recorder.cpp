@@ -28,8 +28,9 @@ Events Recorder::record(const history::Sample& sample) {
   const std::string problem = recorded ? "" : recorded.error().what;
   const bool is_news = std::exchange(sample_problem_, problem) != problem;
   if (!recorded) return is_news ? Events{daemon_event(problem)} : Events{};
-  const auto apart = static_cast<std::uint64_t>(std::abs(sample.time_ns - history_.committed_to() * 1'000'000));
+  const auto apart = static_cast<std::uint64_t>(std::abs(sample.time_ns - recorded_ns_));
   const bool back = *recorded == history::Recorded::kClockBack;
+  if (!back) recorded_ns_ = sample.time_ns;
   const bool was_back = std::exchange(clock_is_back_, back);
   if (*recorded == history::Recorded::kGap) return {gap_event(apart)};
   return back && !was_back ? Events{clock_back_event(apart)} : Events{};

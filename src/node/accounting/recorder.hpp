@@ -50,6 +50,7 @@ class Recorder {
   history::History history_;
   Sampler sampler_;
   history::Sample latest_;
+  std::int64_t recorded_ns_ = history_.committed_to() * 1'000'000;  // time of the latest sample that is recorded
   bool changed_ = false;
   EventFlood flood_;
   Counters counters_;

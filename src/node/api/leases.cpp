@@ -5,6 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/time.hpp"
 #include "base/units.hpp"
 #include "http/problem.hpp"
 #include "machine/user_names.hpp"
@@ -158,7 +159,7 @@ void Api::install_leases() {
                             "Ask for less, or: " + command({"set", wish.tenant, "--limit", "SIZE"}), 2});
     // Not the time of the last tick: what began before the lease was asked for is not a wait.
     const bool known = host_.leases().knows(wish);
-    const auto id = host_.leases().submit(wish, unix_time_ns());
+    const auto id = host_.leases().submit(wish, steady_time_ns());
     if (!id) return http::problem(id.error());
     host_.tick_now();
     const auto lease = host_.leases().view(*id);

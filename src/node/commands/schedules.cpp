@@ -34,7 +34,7 @@ Result<void> may_schedule(const Caller& caller) {
 }
 
 std::vector<ScheduleRow> rows_of(const NodeState& state, const std::vector<ScheduleWish>& wishes) {
-  const config::LocalTime now = local_time(state.now_ns);
+  const config::LocalTime now = local_time(state.time_of_day_ns);
   std::vector<ScheduleRow> rows;
   for (const ScheduleWish& wish : wishes) {
     const auto schedule = to_schedule(wish, state.configuration);

@@ -86,7 +86,7 @@ Event denial_event(const NodeState& state, const Workload& workload, const ledge
   denied.held_back_from = held_back_from(state, workload, denial);
   Event event = denied_event(about(state, workload, denial.device), std::move(denied),
                              workload.book.on_deny == ledger::OnDeny::kWait && denial.waited_ns > 0);
-  event.time = history::to_ms(std::min(denial.time_ns, state.now_ns));
+  event.time = history::to_ms(std::min(denial.time_ns, state.time_of_day_ns));
   event.pid = denial.pid;
   event.fix = std::move(why.fix.text);
   event.fix_is_operators = why.fix_is_operators;
@@ -99,11 +99,12 @@ void report_denials(NodeState& state, const Workload& workload, Events& events) 
   for (std::size_t account = 0; account < std::min(wanted.size(), workload.book.wanted.size()); ++account)
     wanted[account] = workload.book.wanted[account];
   for (const ledger::Denial& denial : workload.book.denials) {
-    const std::uint64_t time_ns = std::min(denial.time_ns, state.now_ns);
-    state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(time_ns);
+    const std::uint64_t time_ns = std::min(denial.time_ns, state.time_of_day_ns);
+    state.recent_denials[workload.book.tenant + "/" + workload.book.name].push_back(state.now_ns -
+                                                                                    (state.time_of_day_ns - time_ns));
     if (denial.account < wanted.size()) wanted[denial.account] = std::max(wanted[denial.account], denial.requested);
     Event event = denial_event(state, workload, denial, true);
-    if (time_ns < state.first_tick_ns && state.options.recorded(event.denied->id, history::to_ms(denial.time_ns)))
+    if (time_ns <= state.first_tick_ns && state.options.recorded(event.denied->id, history::to_ms(denial.time_ns)))
       continue;
     report_limit_moves(state, workload, events);
     events.push_back(std::move(event));
@@ -115,8 +116,8 @@ void report_limit_moves(NodeState& state, const Workload& workload, Events& even
     report_limit_move(state, workload, burst, events);
 }
 
-void report_limit_move(const NodeState& state, const Workload& workload, const LimitMoves::Burst& burst,
-                       Events& events) {
+void report_limit_move(const NodeState& state, const Workload& workload, LimitMoves::Burst burst, Events& events) {
+  burst.first_ns = state.time_of_day_at(burst.first_ns), burst.last_ns = state.time_of_day_at(burst.last_ns);
   const auto& device = workload.book.accounts[burst.place.second].device;
   events.push_back(rebalanced_event(about(state, workload, device), burst));
 }

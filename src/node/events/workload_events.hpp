@@ -16,8 +16,7 @@ void report_started(const NodeState& state, const Workload& workload, Events& ev
 void report_denials(NodeState& state, const Workload& workload, Events& events);
 /// The changes of its limit that were held back so far, before whatever may have come of them.
 void report_limit_moves(NodeState& state, const Workload& workload, Events& events);
-void report_limit_move(const NodeState& state, const Workload& workload, const LimitMoves::Burst& burst,
-                       Events& events);
+void report_limit_move(const NodeState& state, const Workload& workload, LimitMoves::Burst burst, Events& events);
 /// What to type about a denial of a workload of `asker` that still runs; empty: it does not, or is not known.
 [[nodiscard]] std::string fix_now(const NodeState& state, const std::string& denial, const std::string& asker);
 

@@ -304,6 +304,7 @@ bool Leases::take_up(const std::string& id, const std::string& path, std::uint32
 
 Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares) {
   Events events;
+  clock_ahead_ns_ = snapshot.time_ns - now_ns;
   if (!std::exchange(damage_told_, true) && !file_.damage().empty()) events.push_back(daemon_event(file_.damage()));
   std::set<std::string> running, here, leased;
   for (const AccountView& account : snapshot.accounts) {
@@ -351,7 +352,7 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
       returning_.push_back(entry.workload);
       continue;
     }
-    // The clock may have been set back meanwhile.
+    // What an earlier daemon wrote down was by its clock.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
     events.push_back(granted_event({"", entry.wish.tenant, entry.wish.user, {}}, lease.request.id, entry.wish.bytes,
                                    lease.gpus, lease.passed ? to_text(*lease.passed) : ""));
@@ -395,7 +396,7 @@ std::optional<LeaseView> Leases::view(const std::string& id) const {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = found->second;
-  LeaseView view{id, entry.wish, entry.submitted_ns};
+  LeaseView view{id, entry.wish, entry.submitted_ns + clock_ahead_ns_};
   view.position = queue_.position(id);
   view.of = queue_.waiting();
   const bool runs = !entry.workload.empty();

@@ -52,7 +52,7 @@ struct Taker {
 struct LeaseView {
   std::string id;
   LeaseWish wish;
-  std::uint64_t submitted_ns = 0;
+  std::uint64_t submitted_ns = 0;  ///< time of day
   LeaseState state = LeaseState::kWaiting;
   std::optional<std::vector<int>> gpus{};        ///< where it was granted
   std::string reason{};                          ///< what it waits for, or whom it passed; empty: neither
@@ -100,7 +100,8 @@ class Leases {
   /// Paths of those that asked again and may return, since the last call.
   [[nodiscard]] std::vector<std::string> take_returning() { return std::exchange(returning_, {}); }
 
-  /// After every tick: what there is now, who died, who may start. `shares`: of what tenants may hold.
+  /// After every tick: what there is now, who died, who may start. `now_ns`: steady_time_ns(), here and above.
+  /// `shares`: of what tenants may hold.
   Events step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares = {});
 
   [[nodiscard]] std::size_t waiting() const { return queue_.waiting(); }
@@ -137,6 +138,7 @@ class Leases {
 
   StateFile file_;
   bool damage_told_ = false;
+  std::uint64_t clock_ahead_ns_ = 0;  // of the time that step() is told, modulo 2^64
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   RunLengthTable run_lengths_;
   LeaseQueue queue_;

@@ -22,7 +22,7 @@ void report_ended(NodeState& state, const Workload& workload, Events& events) {
   if (!workload.granted.empty()) ledger::retire(workload.path);
   Bytes peak;
   for (const auto& account : workload.book.accounts) peak = std::max(peak, account.peak);
-  const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : state.now_ns;
+  const std::uint64_t ended = workload.book.ended_ns != 0 ? workload.book.ended_ns : state.time_of_day_ns;
   const bool told = workload.book.ended_ns != 0;
   events.push_back(
       ended_event(about(state, workload), told ? std::optional<int>(workload.book.exit_status) : std::nullopt, peak));

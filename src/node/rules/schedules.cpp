@@ -3,7 +3,7 @@
 namespace ration::node {
 
 void ScheduleRule::run(NodeState& state, Events& events) {
-  for (const TenantChange& change : state.tenants.update(state.configuration, local_time(state.now_ns)))
+  for (const TenantChange& change : state.tenants.update(state.configuration, local_time(state.time_of_day_ns)))
     events.push_back(tenant_resized_event(change));
 }
 

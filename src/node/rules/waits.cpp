@@ -46,7 +46,7 @@ void WaitRule::run(NodeState& state, Events& events) {
       events.push_back(waited_event(about(state, workload, workload.book.accounts[wait.account].device),
                                     {length, wait.wanted, wait.used, wait.limit, told.count,
                                      state.now_ns - std::min(state.now_ns, told.first_ns)}));
-      events.back().first_time = history::to_ms(told.first_ns);
+      events.back().first_time = history::to_ms(state.time_of_day_at(told.first_ns));
       told = {state.now_ns, 0, 0};
     }
   }

@@ -65,7 +65,7 @@ std::optional<std::uint64_t> Forecast::seconds_to_full(const std::string& name, 
   return static_cast<std::uint64_t>(static_cast<double>(free.count()) / slope);
 }
 
-void forecast_limits(Forecast& forecast, Snapshot& snapshot) {
+void forecast_limits(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns) {
   std::map<std::pair<std::string, int>, std::pair<Bytes, Bytes>> sums;  // used and limit
   for (const AccountView& account : snapshot.accounts) {
     if (!account.gpu) continue;
@@ -75,7 +75,7 @@ void forecast_limits(Forecast& forecast, Snapshot& snapshot) {
   }
   for (const auto& [place, sum] : sums) {
     const std::string name = fmt::format("tenant {} on GPU {}", place.first, place.second);
-    forecast.note(name, sum.first, snapshot.time_ns);
+    forecast.note(name, sum.first, now_ns);
     const Bytes headroom = sum.second - std::min(sum.first, sum.second);
     if (const auto seconds = forecast.seconds_to_full(name, headroom)) snapshot.seconds_to_limit[place] = *seconds;
   }

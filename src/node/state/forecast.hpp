@@ -27,6 +27,6 @@ class Forecast {
 };
 
 /// Enters what every tenant holds on every device into `forecast`, and when that reaches its limits into `snapshot`.
-void forecast_limits(Forecast& forecast, Snapshot& snapshot);
+void forecast_limits(Forecast& forecast, Snapshot& snapshot, std::uint64_t now_ns);
 
 }  // namespace ration::node

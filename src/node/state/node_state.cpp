@@ -74,8 +74,8 @@ Bytes sum(const std::vector<Bytes>& parts) {
   return total;
 }
 
-config::LocalTime local_time(std::uint64_t now_ns) {
-  const auto seconds = static_cast<std::time_t>(now_ns / 1'000'000'000U);
+config::LocalTime local_time(std::uint64_t time_of_day_ns) {
+  const auto seconds = static_cast<std::time_t>(time_of_day_ns / 1'000'000'000U);
   std::tm broken{};
   ::localtime_r(&seconds, &broken);
   return {broken.tm_wday, broken.tm_hour, broken.tm_min};

@@ -117,7 +117,9 @@ struct NodeState {
   Changes changes;  ///< of the books
   std::vector<policy::Slice> slices;
   Snapshot snapshot;
-  std::uint64_t now_ns = 0, first_tick_ns = 0;
+  std::uint64_t now_ns = 0;          ///< as steady_time_ns() has it: every age and deadline is by this one
+  std::uint64_t time_of_day_ns = 0;  ///< the same instant by the clock, which may jump: for what is shown and recorded
+  std::uint64_t first_tick_ns = 0;   ///< time of day
   std::unordered_map<std::string, RunningWorkload> running;         ///< by path
   std::map<std::string, BalancedDevice> balanced;                   ///< by device
   std::map<std::string, std::deque<std::uint64_t>> recent_denials;  ///< by TENANT/NAME: when, of the last minute
@@ -131,6 +133,10 @@ struct NodeState {
   bool save_problem_told = false;      ///< that the limits cannot be kept
   std::vector<std::string> forgotten;  ///< paths of which the rules still have to forget what they keep
 
+  /// What the clock would have said then.
+  [[nodiscard]] std::uint64_t time_of_day_at(std::uint64_t steady_ns) const {
+    return time_of_day_ns - (now_ns - steady_ns);
+  }
   /// Ended, or another daemon's from now on.
   void forget(const Workload& workload);
 };
@@ -149,7 +155,7 @@ struct NodeState {
 /// Together.
 [[nodiscard]] Bytes sum(const std::vector<Bytes>& parts);
 /// As the clock on the wall shows it.
-[[nodiscard]] config::LocalTime local_time(std::uint64_t now_ns);
+[[nodiscard]] config::LocalTime local_time(std::uint64_t time_of_day_ns);
 /// People's schedules before those of the files, in the configuration.
 void apply_schedules(NodeState& state);
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <tuple>
@@ -36,8 +37,8 @@ bool contains(const std::vector<ProcessIdentity>& list, const ProcessIdentity& p
 }
 
 constexpr std::time_t kYoungSeconds = 2;
-bool is_older_than_a_moment(const struct stat& status) {
-  return ::time(nullptr) - status.st_ctim.tv_sec > kYoungSeconds;
+bool is_older_than_a_moment(const struct stat& status) {  // one of the future is of before the clock was set back
+  return std::abs(::time(nullptr) - status.st_ctim.tv_sec) > kYoungSeconds;
 }
 
 /// Whether the file is so young that somebody may still be writing it.

@@ -201,7 +201,6 @@ std::string workload_over(const Registry& registry, std::int32_t pid) {
 Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>& machine,
                         const std::unordered_map<std::string, Knowledge>& known, std::uint64_t now_ns) {
   Snapshot snapshot;
-  snapshot.time_ns = now_ns;
   static const std::uint64_t own_namespace = own_pid_namespace();
   std::vector<DriverProcesses> by_driver;
   const std::set<Key> in_books = keys_in_books(registry);

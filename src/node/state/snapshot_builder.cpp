@@ -81,6 +81,7 @@ void check_promises(NodeState& state, Events& events) {
 
 void SnapshotBuilder::build(NodeState& state, Events& events) {
   state.snapshot = build_snapshot(state.registry, state.machine, knowledge(state), state.now_ns);
+  state.snapshot.time_ns = state.time_of_day_ns;
   note_slices(state);
   check_promises(state, events);
   for (DeviceView& device : state.snapshot.devices) note_promises(state, device);
@@ -90,7 +91,7 @@ void SnapshotBuilder::build(NodeState& state, Events& events) {
     forecast_.note(device.device.uuid, *used, state.now_ns);
     device.seconds_to_full = forecast_.seconds_to_full(device.device.uuid, *device.device.free);
   }
-  forecast_limits(forecast_, state.snapshot);
+  forecast_limits(forecast_, state.snapshot, state.now_ns);
   constexpr const char* kAnswers[] = {"report", "warn", "terminate"};
   for (UngovernedView& process : state.snapshot.ungoverned)
     process.policy = kAnswers[static_cast<std::size_t>(state.configuration.defaults.ungoverned.value)];

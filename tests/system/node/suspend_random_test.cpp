@@ -16,6 +16,7 @@
 #include <random>
 
 #include "base/clock.hpp"
+#include "base/time.hpp"
 #include "ledger/book.hpp"
 #include "node/commands/residency.hpp"
 #include "node/engine.hpp"
@@ -156,7 +157,7 @@ class SuspendRandomTest : public ::testing::Test {
   }
 
   void look() {
-    (void)engine_->tick(unix_time_ns());
+    (void)engine_->tick(steady_time_ns(), unix_time_ns());
     for (const auto& asking : std::exchange(engine_->state().residency_changes, {}).asking)
       approve_resume(engine_->state(), asking.path);
   }

@@ -180,7 +180,10 @@ class InventedNode : public testing::Test {
     }
   }
 
-  Events tick() { return engine_->tick(now_ns_ += kTick); }
+  Events tick() {
+    now_ns_ += kTick;
+    return engine_->tick(now_ns_, now_ns_ + jumped_ns_);
+  }
   /// What is told under that type in so many ticks.
   std::vector<std::string> told(const std::string& type, int ticks = 1) {
     std::vector<std::string> texts;
@@ -202,6 +205,7 @@ class InventedNode : public testing::Test {
   FakeJobs* jobs_ = new FakeJobs;  // the options', then the engine's
   NodeOptions options_;
   std::uint64_t now_ns_ = 1'700'000'000 * kTick, runs_ = 0;
+  std::uint64_t jumped_ns_ = 0;  ///< by how much the clock was set, modulo 2^64: back is forward, too
   std::unique_ptr<Engine> engine_;
   std::deque<Program> programs_;
 };

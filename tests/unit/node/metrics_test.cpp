@@ -31,7 +31,7 @@ TEST(Metrics, ATenantThatGrowsHasATimeToItsLimitAndOneThatDoesNotHasNone) {
   Snapshot now;
   for (std::uint64_t second = 0; second <= 120; second += 5) {
     now = growing(second);
-    forecast_limits(forecast, now);
+    forecast_limits(forecast, now, now.time_ns);
   }
   EXPECT_EQ(now.seconds_to_limit.size(), 1U);
   EXPECT_EQ(now.seconds_to_limit.at({"nlp", 1}), 3 * 1024U - 120);  // a MiB a second
