@@ -67,8 +67,7 @@ Events Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
     state_.first_tick_ns = time_of_day_ns;
     query_devices();  // to know whose the books are that are read first
   }
-  state_.first_tick_ns =
-      std::min(state_.first_tick_ns, time_of_day_ns);  // what begins once the clock was set back is new
+  state_.first_tick_ns = std::min(state_.first_tick_ns, time_of_day_ns);  // set back: books of now are new
   state_.changes = state_.registry.refresh();
   Events events = std::exchange(state_.pending_events, {});
   ScheduleRule().run(state_, events);

@@ -44,7 +44,7 @@ class Demo(unittest.TestCase):
     @unittest.skipIf(one_node.missing(), f"{', '.join(one_node.missing())}: not here; ./dev test kubernetes makes it")
     def test_the_fifth_of_five_pods_runs_once_one_has_ended_and_nothing_is_left(self):
         mounts = pathlib.Path("/proc/self/mounts").read_text()
-        demo = self.start("--keep")
+        demo = self.start("--speed=1", "--keep")
         text = ""
         while "^C to take it down" not in text:
             line = demo.stdout.readline()
