@@ -35,6 +35,7 @@ Model model_of(const GpuModel& known) {
           0,
           {},
           true,
+          -1,
           0};
 }
 
@@ -183,6 +184,8 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
   return add(*model, count, profiles, out, problem);
 }
 
+constexpr std::int64_t kMaxNumaNodes = 1024;  // as Linux is built for most machines
+
 /// What a [[device]] may have, and in which words the kind of its value is asked for.
 struct DeviceKey {
   std::string_view name;
@@ -201,6 +204,7 @@ constexpr DeviceKey kDeviceKeys[] = {
     {"uuid", TomlValue::Kind::kText, kText},
     {"persistence", TomlValue::Kind::kText, kText},
     {"utilisation", TomlValue::Kind::kWhole, "' is a number"},
+    {"numa", TomlValue::Kind::kWhole, "' is the number of a NUMA node"},
     {"memory_info", TomlValue::Kind::kFlag, "' is true or false"},
     {"mig", TomlValue::Kind::kList, "' is a list of profiles: [\"3g.20gb\"]"},
 };
@@ -252,6 +256,12 @@ bool add_table(const TomlValue& table, std::vector<Model>& out, std::string& pro
     problem = "persistence is \"on\" or \"off\", utilisation 0 to 100";
     return false;
   }
+  const std::int64_t numa = number("numa", -1);
+  if (numa >= kMaxNumaNodes || (text("numa") && numa < 0)) {
+    problem = "numa is the number of a NUMA node, 0 to " + std::to_string(kMaxNumaNodes - 1);
+    return false;
+  }
+  model->numa = static_cast<int>(numa);
   model->persistence = persistence == "on";
   model->utilisation = static_cast<unsigned>(utilisation);
   model->name = text("name").value_or(model->name);

@@ -25,6 +25,7 @@ struct Model {
   int instance = 0;         ///< among those of its card
   std::string profile;      ///< of an instance of a card in MIG mode: `3g.20gb`; empty: it is the whole card
   bool persistence = true;
+  int numa = -1;             ///< the NUMA node whose processors are nearest; negative: NVML does not say
   unsigned utilisation = 0;  ///< percent of the time in which every process on it computes
 };
 
@@ -39,7 +40,7 @@ struct NodeSpec {
 /// `MODEL[:SIZE][:context=SIZE][*COUNT][:mig=PROFILE[*COUNT][+…]]` and `driver=NAME` (find_driver()), separated by
 /// commas; or, ending in `.toml`, a file of `driver` and of `[[device]]` tables with model, memory, context, reserved,
 /// orphaned, count, name, uuid, memory_info, mig,
-/// persistence, utilisation. False: `problem` says why.
+/// persistence, utilisation, numa. False: `problem` says why.
 [[nodiscard]] bool read_node(const std::string& spec, NodeSpec& out, std::string& problem);
 
 }  // namespace ration::sim

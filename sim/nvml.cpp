@@ -326,6 +326,17 @@ RATION_NVML nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, 
   *minor = model(device).capability_minor;
   return NVML_SUCCESS;
 }
+RATION_NVML nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, unsigned long* nodes, unsigned int) {
+  if (const auto state = valid(device, nodes); state != NVML_SUCCESS) return state;
+  const int numa = model(device).numa;
+  if (numa < 0) return NVML_ERROR_NOT_SUPPORTED;
+  constexpr unsigned int kBits = 64;
+  const unsigned int word = static_cast<unsigned int>(numa) / kBits;
+  if (word >= size) return NVML_ERROR_INVALID_ARGUMENT;
+  std::fill_n(nodes, size, 0UL);
+  nodes[word] = 1UL << (static_cast<unsigned int>(numa) % kBits);
+  return NVML_SUCCESS;
+}
 // A device whose kernels do nothing is cool, and as busy as its description says. "On MIG-enabled GPUs, querying device
 // utilization rates is not currently supported" (NVML), nor that of processes.
 RATION_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {

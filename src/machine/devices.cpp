@@ -102,6 +102,20 @@ bool takes_cgroup_limits(const Library& nvml, nvmlDevice_t handle) {
                                  NVML_ERROR_NOT_SUPPORTED;
 }
 
+/// "64 NODEs per unsigned long" (NVML API reference, CPU and memory affinity).
+std::vector<int> ask_numa_nodes(const Library& nvml, nvmlDevice_t handle) {
+  constexpr int kWords = 16, kBits = 64;
+  constexpr unsigned int kScopeNode = 0;
+  unsigned long words[kWords] = {};
+  std::vector<int> nodes;
+  if (nvml.call("nvmlDeviceGetMemoryAffinity", NVML_ERROR_NOT_SUPPORTED, handle, unsigned{kWords}, +words, kScopeNode) !=
+      NVML_SUCCESS)
+    return nodes;
+  for (int node = 0; node < kWords * kBits; ++node)
+    if ((words[node / kBits] >> (node % kBits) & 1) != 0) nodes.push_back(node);
+  return nodes;
+}
+
 std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int index) {
   char text[96] = {};
   nvmlMemory_t memory{};
@@ -122,6 +136,7 @@ std::optional<Device> ask_nvml(const Library& nvml, nvmlDevice_t handle, int ind
   if (nvml.call("nvmlDeviceGetName", NVML_ERROR_NOT_SUPPORTED, handle, +text, 96U) == NVML_SUCCESS) device.name = text;
   device.compute_capability = ask_capability(nvml, handle);
   device.cgroup_limits = takes_cgroup_limits(nvml, handle);
+  device.numa_nodes = ask_numa_nodes(nvml, handle);
   nvmlUtilization_t utilisation{};
   if (nvml.call("nvmlDeviceGetUtilizationRates", NVML_ERROR_NOT_SUPPORTED, handle, &utilisation) == NVML_SUCCESS) {
     device.utilisation = static_cast<int>(utilisation.gpu);
@@ -158,6 +173,7 @@ std::optional<std::vector<Device>> ask_instances(const Library& nvml, nvmlDevice
     auto device = ask_nvml(nvml, handle, kMaxInstances * (gpu + 1) + own);
     if (!device) continue;
     device->compute_capability = ask_capability(nvml, card);
+    device->numa_nodes = ask_numa_nodes(nvml, card);
     constexpr std::string_view kBeforeProfile = " MIG ";
     const std::size_t profile = device->name.rfind(kBeforeProfile);
     device->mig = MigInstance{

@@ -46,6 +46,7 @@ struct Device {
   std::string name;
   std::optional<std::string> compute_capability;  ///< CUDA's: 8.0
   bool cgroup_limits = false;                     ///< the driver takes limits of cgroups for it from this process
+  std::vector<int> numa_nodes;                    ///< whose processors and memory are nearest; empty: nobody says
   Bytes total;
   std::optional<Bytes> free;                            ///< absent: nobody says, as where it is the host's memory
   std::optional<Bytes> reserved;                        ///< of what is not free, by the driver for itself

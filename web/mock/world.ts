@@ -220,7 +220,7 @@ export class World {
   snapshot(operator: boolean): Snapshot {
     const at = Date.now();
     const devices: (Device & Record<string, unknown>)[] = [0, 1].map((gpu) => ({
-      gpu, uuid: `GPU-sim-${gpu}`, name: "NVIDIA A100-40", compute_capability: "8.0", enforced_by: "shim", total_bytes: total, used_bytes: total - this.free(gpu, at), free_bytes: this.free(gpu, at),
+      gpu, uuid: `GPU-sim-${gpu}`, name: "NVIDIA A100-40", compute_capability: "8.0", enforced_by: "shim", numa_nodes: [gpu], total_bytes: total, used_bytes: total - this.free(gpu, at), free_bytes: this.free(gpu, at),
       utilisation_percent: Math.round(60 + 20 * wave(at / 1000, gpu)), temperature_celsius: 54 - gpu * 6,
       promised_bytes: this.workloads.filter((one) => one.gpu === gpu).reduce((sum, one) => sum + one.guarantee, 0), keep_free_bytes: 0, available_bytes: this.free(gpu, at), governed_bytes: this.held(gpu, at),
       ungoverned_bytes: gpu === 0 ? this.strangerAt(at) : 0, unexplained_bytes: this.unexplained(gpu), orphaned_bytes: 0,

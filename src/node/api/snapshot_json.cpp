@@ -212,6 +212,7 @@ json device_json(const DeviceView& view) {
            {"uuid", view.device.uuid},
            {"name", view.device.name},
            {"enforced_by", enforcer(view.device.cgroup_limits)},
+           {"numa_nodes", view.device.numa_nodes},
            {"total_bytes", view.device.total.count()},
            {"promised_bytes", view.promised.count()},
            {"keep_free_bytes", view.keep_free.count()},

@@ -135,6 +135,13 @@ class Told(Scene):
             listed = json.loads(self.ration("ps", f"--sim={node}", "--json").stdout)["devices"]
             self.assertEqual([(device["compute_capability"], device["enforced_by"]) for device in listed], told)
 
+    def test_a_device_says_which_processors_are_next_to_it(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as node:
+            node.write('[[device]]\nmodel = "T4"\n[[device]]\nmodel = "A100-40"\nnuma = 70\nmig = ["3g.20gb", "3g.20gb"]\n')
+            node.flush()
+            listed = json.loads(self.ration("ps", f"--sim={node.name}", "--json").stdout)["devices"]
+            self.assertEqual([device["numa_nodes"] for device in listed], [[], [70], [70]])
+
 
 class Governed(Scene):
     def test_every_way_of_taking_memory_holds_the_limit_exactly(self):

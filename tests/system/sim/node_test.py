@@ -134,6 +134,8 @@ class Node(unittest.TestCase):
                             ('[[device]]\nmodel = "T4"\nmemory_info = 1\n', "'memory_info' is true or false"),
                             ('[[device]]\nmodel = "A100-40"\nmig = "3g.20gb"\n', "'mig' is a list of profiles"),
                             ('[[device]]\nmodel = "T4"\nutilisation = 101\n', "utilisation 0 to 100"),
+                            ('[[device]]\nmodel = "T4"\nnuma = 1024\n', "numa is the number of a NUMA node, 0 to 1023"),
+                            ('[[device]]\nmodel = "T4"\nnuma = -1\n', "numa is the number of a NUMA node, 0 to 1023"),
                             ("[[device]]\nmodel = \n", "line 2: "),
                             ("[[device]]\nmodel = '\udcff'\n", "line 2: ")):
             with self.subTest(text=text):

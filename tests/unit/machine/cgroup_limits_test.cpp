@@ -40,11 +40,12 @@ TEST(CgroupLimits, EachRefusalHasItsError) {
   EXPECT_EQ(read.error().id, "E1552");
 }
 
-TEST(Devices, SayTheirComputeCapabilityAndWhetherTheDriverTakesLimitsFromThisUser) {
+TEST(Devices, SayTheirComputeCapabilityTheirProcessorsAndWhetherTheDriverTakesLimitsFromThisUser) {
   const auto machine = query_devices(kFolder);
   ASSERT_TRUE(machine) << machine.error().what;
   ASSERT_EQ(machine->devices.size(), 1U);
   EXPECT_EQ(machine->devices[0].compute_capability, "12.1");
+  EXPECT_EQ(machine->devices[0].numa_nodes, (std::vector{1, 65}));
   EXPECT_EQ(machine->devices[0].cgroup_limits, ::geteuid() == 0);
 }
 

@@ -52,6 +52,12 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t, int* major, int* m
   return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t, unsigned int size, unsigned long* nodes, unsigned int) {
+  std::memset(nodes, 0, size * sizeof *nodes);
+  nodes[0] = nodes[1] = 1UL << 1;
+  return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t, nvmlSetMemoryLimits_v1_t* wish) {
   const nvmlReturn_t answer = answer_for(wish->nameSpace);
   if (answer == NVML_SUCCESS) limits()[wish->nameSpace] = wish->hardLimit;

@@ -46,6 +46,7 @@ export interface Device {
   compute_capability: string | null;
   compute_capability_na?: string;
   enforced_by: "shim" | "driver and shim";
+  numa_nodes: number[];
   total_bytes: number;
   used_bytes: number | null;
   used_bytes_na?: string;

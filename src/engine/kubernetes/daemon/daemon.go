@@ -17,14 +17,15 @@ import (
 
 // Device is one GPU, or one MIG instance, as rationd's latest snapshot has it. Sizes are bytes.
 type Device struct {
-	Index         int    `json:"gpu"`
-	UUID          string `json:"uuid"`
-	Name          string `json:"name"`
-	Capability    string `json:"compute_capability"` // CUDA's, as 8.0; empty: not told
-	EnforcedBy    string `json:"enforced_by"`        // shim, driver and shim
-	TotalBytes    int64  `json:"total_bytes"`
-	PromisedBytes int64  `json:"promised_bytes"`  // of everybody's guarantees, claims' included
-	KeepFreeBytes int64  `json:"keep_free_bytes"` // kept from everybody
+	Index         int     `json:"gpu"`
+	UUID          string  `json:"uuid"`
+	Name          string  `json:"name"`
+	Capability    string  `json:"compute_capability"` // CUDA's, as 8.0; empty: not told
+	EnforcedBy    string  `json:"enforced_by"`        // shim, driver and shim
+	NUMANodes     []int64 `json:"numa_nodes"`         // whose processors are nearest; empty: not told
+	TotalBytes    int64   `json:"total_bytes"`
+	PromisedBytes int64   `json:"promised_bytes"`  // of everybody's guarantees, claims' included
+	KeepFreeBytes int64   `json:"keep_free_bytes"` // kept from everybody
 	// Held by processes that no limit holds. Absent: the driver does not say.
 	UngovernedBytes *int64 `json:"ungoverned_bytes"`
 	MIG             *MIG   `json:"mig"` // absent: a whole GPU

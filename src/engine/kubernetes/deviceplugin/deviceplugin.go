@@ -139,7 +139,7 @@ func (p *plugin) offer(ctx context.Context) error {
 	again := p.met == nil || !os.SameFile(now, p.met) || !now.ModTime().Equal(p.met.ModTime())
 	p.met = now
 	var failed []error
-	for name, devices := range wanted {
+	for name, offered := range wanted {
 		each := p.resources[name]
 		if each == nil {
 			if each, err = listen(p, name); err != nil {
@@ -148,7 +148,7 @@ func (p *plugin) offer(ctx context.Context) error {
 			}
 			p.resources[name] = each
 		}
-		each.set(devices)
+		each.set(offered)
 		if each.known && !again {
 			continue
 		}
@@ -157,7 +157,7 @@ func (p *plugin) offer(ctx context.Context) error {
 			failed = append(failed, err)
 			continue
 		}
-		klog.FromContext(ctx).Info("Kubelet knows", "resource", name, "chunks", len(devices))
+		klog.FromContext(ctx).Info("Kubelet knows", "resource", name, "chunks", len(offered.chunks))
 	}
 	return errors.Join(failed...)
 }
@@ -175,12 +175,12 @@ func resourceName(index int, alone bool) string {
 
 // wanted is what kubelet should know: of each resource the chunks, with their health. Unhealthy are those of a GPU that is gone, and all while rationd is.
 // Where processes that no limit holds have a GPU's memory, it has the chunks that claims have, and no others.
-func (p *plugin) wanted() map[string]map[string]string {
+func (p *plugin) wanted() map[string]offer {
 	told, _ := p.sight.Latest()
 	own, claimed := heldOf(told.Claims), told.Guarantees(madeHere)
 	seen := p.sight.Seen()
 	alone := len(seen) > 0 && seen[0].Index == seen[len(seen)-1].Index
-	wanted := map[string]map[string]string{}
+	wanted := map[string]offer{}
 	for _, device := range seen {
 		room, health := inventory.Room(device, claimed[device.UUID]), api.Healthy
 		switch trouble := p.sight.Trouble(device); {
@@ -195,7 +195,7 @@ func (p *plugin) wanted() map[string]map[string]string {
 		for _, number := range offered(room, heldOn(own, gpu)) {
 			devices[id(gpu, number)] = health
 		}
-		wanted[resourceName(device.Index, alone)] = devices // of two GPUs of one number, of the one that is there
+		wanted[resourceName(device.Index, alone)] = offer{devices, device.NUMANodes} // of two GPUs of one number, of the one that is there
 	}
 	return wanted
 }

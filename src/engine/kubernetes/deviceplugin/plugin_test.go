@@ -110,6 +110,23 @@ func TestAGPUIsOfferedInWholeGiBWithoutWhatIsKeptFreeOrPromisedToOthers(t *testi
 	}
 }
 
+func TestKubeletKnowsNextToWhichProcessorsAGPUIs(t *testing.T) {
+	near, unknown := fake.GPU(0, 2), fake.GPU(1, 2)
+	near.NUMANodes = []int64{1}
+	s := newScene(t, near, unknown)
+	s.start(quick())
+	s.healthy("ration.sh/gpu-0-memory-gib", 2)
+	s.healthy("ration.sh/gpu-1-memory-gib", 2)
+	if nodes := s.kubelet.NUMANodes("ration.sh/gpu-0-memory-gib"); !slices.Equal(nodes, []int64{1}) {
+		t.Errorf("next to the GPU are %v", nodes)
+	}
+	if nodes := s.kubelet.NUMANodes("ration.sh/gpu-1-memory-gib"); nodes != nil {
+		t.Errorf("kubelet was told %v, and nobody had said so", nodes)
+	}
+	s.rationd.Change(func(n *daemon.Node) { n.Devices[0].NUMANodes = []int64{0, 1} })
+	fake.Until(t, "another answer", func() bool { return slices.Equal(s.kubelet.NUMANodes("ration.sh/gpu-0-memory-gib"), []int64{0, 1}) })
+}
+
 func TestEachOfSeveralGPUsIsAResource(t *testing.T) {
 	s := newScene(t, fake.GPU(0, 16), fake.GPU(3, 80))
 	s.start(quick())

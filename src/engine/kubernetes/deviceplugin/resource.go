@@ -30,8 +30,30 @@ type resource struct {
 	known  bool // to kubelet; of the plugin's loop
 
 	mutex   sync.Mutex
-	devices map[string]string // health by id
-	news    chan struct{}     // closed when kubelet is to be told
+	offered offer
+	news    chan struct{} // closed when kubelet is to be told
+}
+
+// offer is what kubelet should know of a resource.
+type offer struct {
+	chunks map[string]string // health by id
+	numa   []int64           // nodes whose processors are next to the GPU; none: nobody says
+}
+
+func (o offer) equal(other offer) bool {
+	return maps.Equal(o.chunks, other.chunks) && slices.Equal(o.numa, other.numa)
+}
+
+// topology is nil where nobody says: then any processors are as good.
+func (o offer) topology() *api.TopologyInfo {
+	if len(o.numa) == 0 {
+		return nil
+	}
+	near := &api.TopologyInfo{}
+	for _, node := range o.numa {
+		near.Nodes = append(near.Nodes, &api.NUMANode{ID: node})
+	}
+	return near
 }
 
 // listen serves a resource on a socket that is not there yet, or no longer.
@@ -66,10 +88,10 @@ func options() *api.DevicePluginOptions {
 }
 
 // set has kubelet told where something has changed.
-func (r *resource) set(devices map[string]string) {
+func (r *resource) set(offered offer) {
 	r.mutex.Lock()
-	same := maps.Equal(devices, r.devices)
-	r.devices = devices
+	same := offered.equal(r.offered)
+	r.offered = offered
 	r.mutex.Unlock()
 	if !same {
 		r.tell()
@@ -93,11 +115,12 @@ func (r *resource) GetDevicePluginOptions(context.Context, *api.Empty) (*api.Dev
 func (r *resource) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
 	for {
 		r.mutex.Lock()
-		news, devices := r.news, r.devices
+		news, offered := r.news, r.offered
 		r.mutex.Unlock()
 		response := &api.ListAndWatchResponse{}
-		for _, id := range slices.Sorted(maps.Keys(devices)) {
-			response.Devices = append(response.Devices, &api.Device{ID: id, Health: devices[id]})
+		near := offered.topology()
+		for _, id := range slices.Sorted(maps.Keys(offered.chunks)) {
+			response.Devices = append(response.Devices, &api.Device{ID: id, Health: offered.chunks[id], Topology: near})
 		}
 		if err := stream.Send(response); err != nil {
 			return err

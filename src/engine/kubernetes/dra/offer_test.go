@@ -31,6 +31,7 @@ func (s *scene) taint() string {
 func TestEachGPUIsOfferedWithItsRoom(t *testing.T) {
 	small := fake.GPU(0, 16)
 	small.KeepFreeBytes, small.PromisedBytes = gib, 3*gib
+	small.NUMANodes = []int64{1}
 	s := newScene(t, small, fake.GPU(1, 141))
 	kubelet := s.start(quick())
 	fake.Until(t, "two devices", func() bool { return len(s.published()) == 2 })
@@ -46,7 +47,7 @@ func TestEachGPUIsOfferedWithItsRoom(t *testing.T) {
 		t.Errorf("attributes: %+v", devices[0].Attributes)
 	}
 	if attributes := devices[0].Attributes; *attributes["architecture"].StringValue != "Hopper" || *attributes["cudaComputeCapability"].VersionValue != "9.0.0" ||
-		*attributes["enforcedBy"].StringValue != "shim" {
+		*attributes["enforcedBy"].StringValue != "shim" || *attributes["numaNode"].IntValue != 1 {
 		t.Errorf("attributes: %+v", attributes)
 	}
 	// A claim of the cluster's is counted by the scheduler: it does not make the GPU smaller.
@@ -211,7 +212,7 @@ func TestAnArchitectureIsTheOneOfTheComputeCapability(t *testing.T) {
 
 func TestWhatNobodyToldIsNoAttribute(t *testing.T) {
 	offered, _ := inventory.Offer(daemon.Device{UUID: "GPU-x", TotalBytes: 16 * gib}, daemon.Node{}, 0, nil)
-	for _, name := range []resourceapi.QualifiedName{"architecture", "cudaComputeCapability", "driverVersion", "enforcedBy", "productName"} {
+	for _, name := range []resourceapi.QualifiedName{"architecture", "cudaComputeCapability", "driverVersion", "enforcedBy", "numaNode", "productName"} {
 		if attribute, there := offered.Attributes[name]; there {
 			t.Errorf("%s: %+v", name, attribute)
 		}

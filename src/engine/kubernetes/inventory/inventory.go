@@ -125,6 +125,9 @@ func attributes(device daemon.Device, node daemon.Node) map[resourceapi.Qualifie
 	}
 	version("cudaComputeCapability", device.Capability)
 	version("driverVersion", node.DriverVersion)
+	if len(device.NUMANodes) == 1 {
+		all["numaNode"] = resourceapi.DeviceAttribute{IntValue: &device.NUMANodes[0]}
+	}
 	all["index"] = resourceapi.DeviceAttribute{IntValue: &index}
 	all["simulated"] = resourceapi.DeviceAttribute{BoolValue: &simulated}
 	return all

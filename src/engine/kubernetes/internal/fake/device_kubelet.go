@@ -34,6 +34,7 @@ type DeviceKubelet struct {
 	running context.Context
 	plugins map[string]deviceplugin.DevicePluginClient
 	devices map[string]map[string]string // health by id, by resource
+	near    map[string][]int64           // NUMA nodes of all of its devices, by resource
 	lists   int
 	has     []podDevices
 }
@@ -77,7 +78,7 @@ func (k *DeviceKubelet) Start() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.running, k.stop = context.WithCancel(context.Background())
-	k.plugins, k.devices = map[string]deviceplugin.DevicePluginClient{}, map[string]map[string]string{}
+	k.plugins, k.devices, k.near = map[string]deviceplugin.DevicePluginClient{}, map[string]map[string]string{}, map[string][]int64{}
 	k.servers = nil
 	k.serve(filepath.Join(k.plugin(), "kubelet.sock"), func(server *grpc.Server) { deviceplugin.RegisterRegistrationServer(server, k) })
 	k.serve(filepath.Join(k.Folder, "pod-resources/kubelet.sock"), func(server *grpc.Server) { podresources.RegisterPodResourcesListerServer(server, k) })
@@ -134,9 +135,20 @@ func (k *DeviceKubelet) follow(ctx context.Context, resource string, plugin devi
 		}
 		all := map[string]string{}
 		if err == nil {
+			near := map[int64]int{}
 			for _, device := range response.Devices {
 				all[device.ID] = device.Health
+				for _, node := range device.GetTopology().GetNodes() {
+					near[node.ID]++
+				}
 			}
+			k.near[resource] = nil
+			for node, devices := range near {
+				if devices == len(all) {
+					k.near[resource] = append(k.near[resource], node)
+				}
+			}
+			slices.Sort(k.near[resource])
 		} else { // it is gone: what it had is not healthy
 			for id := range k.devices[resource] {
 				all[id] = deviceplugin.Unhealthy
@@ -218,6 +230,13 @@ func (k *DeviceKubelet) Resources() (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// NUMANodes are those next to every one of a resource's devices, as the plugin said last.
+func (k *DeviceKubelet) NUMANodes(resource string) []int64 {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	return k.near[resource]
 }
 
 // Healthy is how many of a resource's devices are.
