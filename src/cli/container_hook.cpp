@@ -1,5 +1,5 @@
-// `ration container-hook start|stop DEVICE`: what container runtimes run, as the CDI specifications of ration say,
-// before a container's program starts and after it has ended. Not for people.
+// `ration container-hook start DEVICE`: what container runtimes run, as the CDI specifications of ration say, before a
+// container's program starts. `stop`: after it has ended, as those of earlier versions say. Not for people.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -45,15 +45,11 @@ std::vector<std::string> mount_options(const Mount& mount) {
   return {mount.writable ? "rw" : "ro", "nosuid", "nodev", "rbind", "rprivate"};
 }
 
-std::vector<Hook> hooks_of(const Device& device, const Edits& edits) {
-  std::vector<Hook> hooks;
-  for (const auto& [when, action] : {std::pair{"createRuntime", "start"}, {"poststop", "stop"}}) {
-    std::vector<std::string> words{"ration", kHookVerb};
-    words.insert(words.end(), edits.hook_words.begin(), edits.hook_words.end());
-    words.insert(words.end(), {action, device.kind + "=" + device.name});
-    hooks.push_back({when, edits.hook, std::move(words), assignments(edits.hook_variables)});
-  }
-  return hooks;
+Hook hook_of(const Device& device, const Edits& edits) {
+  std::vector<std::string> words{"ration", kHookVerb};
+  words.insert(words.end(), edits.hook_words.begin(), edits.hook_words.end());
+  words.insert(words.end(), {"start", device.kind + "=" + device.name});
+  return {"createRuntime", edits.hook, std::move(words), assignments(edits.hook_variables)};
 }
 
 bool is_device_name(const std::string& name) {
@@ -70,9 +66,9 @@ std::string specification(const std::string& kind, const std::vector<std::string
   auto devices = ordered_json::array();
   for (const std::string& name : names) {
     if (!is_device_name(name)) continue;
-    auto hooks = ordered_json::array();
-    for (const Hook& hook : hooks_of({kind, name}, edits))
-      hooks.push_back({{"hookName", hook.when}, {"path", hook.path}, {"args", hook.words}, {"env", hook.variables}});
+    const Hook hook = hook_of({kind, name}, edits);
+    const auto hooks = ordered_json::array(
+        {{{"hookName", hook.when}, {"path", hook.path}, {"args", hook.words}, {"env", hook.variables}}});
     devices.push_back({{"name", name}, {"containerEdits", {{"hooks", hooks}}}});
   }
   return ordered_json{{"cdiVersion", kVersion},

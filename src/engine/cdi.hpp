@@ -26,7 +26,7 @@ struct Edits {
   std::string guard{};  ///< folder of the guard on this system
   std::vector<Mount> mounts;
   std::map<std::string, std::string> variables;
-  /// How the hooks are started: the program, its words before what the hook is to do, and its variables.
+  /// How the hook is started: the program, its words before what it is to do, and its variables.
   std::string hook;
   std::vector<std::string> hook_words;
   std::map<std::string, std::string> hook_variables;
@@ -40,17 +40,18 @@ struct Device {
   [[nodiscard]] std::string qualified() const { return std::string(kVendor) + "/" + kind + "=" + name; }
 };
 
-/// The word by which the hooks ask ration for their work.
+/// The word by which the hook asks ration for its work.
 inline constexpr const char* kHookVerb = "container-hook";
 
-/// What a runtime runs on this system with a container: once it is made, and once it has ended.
+/// What a runtime runs on this system once a container is made, before its program starts. None when it has ended: the
+/// daemon sees that by itself, and a runtime takes 5 to 10 ms for each hook.
 struct Hook {
-  std::string when;  ///< createRuntime, poststop
+  std::string when;  ///< createRuntime
   std::string path;
   std::vector<std::string> words;      ///< with the program's own name in front
   std::vector<std::string> variables;  ///< NAME=VALUE
 };
-[[nodiscard]] std::vector<Hook> hooks_of(const Device& device, const Edits& edits);
+[[nodiscard]] Hook hook_of(const Device& device, const Edits& edits);
 [[nodiscard]] std::vector<std::string> mount_options(const Mount& mount);
 /// NAME=VALUE of each.
 [[nodiscard]] std::vector<std::string> assignments(const std::map<std::string, std::string>& variables);

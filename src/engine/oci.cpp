@@ -78,7 +78,7 @@ std::vector<std::string> texts_of(const json& list) {
   return texts;
 }
 
-/// As cdi::hooks_of() writes them.
+/// As cdi::hook_of() writes them.
 std::vector<std::string> devices_of(const json& hooks) {
   std::vector<std::string> devices;
   for (const json& hook : hooks.is_array() ? hooks : json::array()) {

@@ -68,6 +68,7 @@ bool replace_variables(ordered_json& process, const cdi::Edits& edits) {
   });
 }
 
+/// Earlier versions wrote one for the end of the container, too.
 bool replace_hooks(ordered_json& configuration, const cdi::Device& device, const cdi::Edits& edits) {
   ordered_json& all = configuration["hooks"];
   if (all.is_null()) all = ordered_json::object();
@@ -76,12 +77,9 @@ bool replace_hooks(ordered_json& configuration, const cdi::Device& device, const
     return has(hook, "args", &ordered_json::is_array) && hook["args"].size() > 1 && hook["args"][0] == "ration" &&
            hook["args"][1] == cdi::kHookVerb;
   };
-  const std::vector<cdi::Hook> hooks = cdi::hooks_of(device, edits);
-  return std::all_of(hooks.begin(), hooks.end(), [&](const cdi::Hook& hook) {
-    const ordered_json fresh =
-        ordered_json::array({{{"path", hook.path}, {"args", hook.words}, {"env", hook.variables}}});
-    return replace(all, hook.when.c_str(), fresh, is_ours);
-  });
+  const cdi::Hook hook = cdi::hook_of(device, edits);
+  const auto fresh = ordered_json::array({{{"path", hook.path}, {"args", hook.words}, {"env", hook.variables}}});
+  return replace(all, "poststop", ordered_json::array(), is_ours) && replace(all, hook.when.c_str(), fresh, is_ours);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/time.hpp"
 #include "config/printer.hpp"
 #include "config/values.hpp"
+#include "ledger/container_books.hpp"
 #include "node/state/promises.hpp"
 #include "node/state/residency.hpp"
 #include "policy/configured_promises.hpp"
@@ -96,6 +97,7 @@ void Daemon::run(const std::function<void()>& ready) {
     publish({config_broken_event(broken)});
   ready();
   loop_.run();
+  ledger::retire_ended(options_.folders.front().first);  // nobody looks from now on
   publish(engine_.finish());
   publish({daemon_ended_event()});
   commit();

@@ -671,6 +671,24 @@ class UnderKubernetesInterface(OfEngine, Case):
         self.assertIn("E1501", done.stderr)
 
 
+class RarelyLookedAt(OfEngine, Case):
+    """The daemon does not see the container end while it runs."""
+    engine_class = Podman
+    pace = "60s"
+
+    def kept(self):
+        mounted = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+        return [path.name for path in (self.folder / "granted").iterdir()], [path for path in mounted if path.startswith(str(self.folder))]
+
+    def test_a_daemon_that_ends_puts_away_what_has_ended(self):
+        done = self.engine.call("run", "--rm", "--device", "ration.sh/tenant=nlp", IMAGE, "ration-workload", "total")
+        self.assertEqual(done.stdout.strip(), str(4 * GIB), done.stderr)
+        granted, mounted = self.kept()
+        self.assertEqual((len(granted), len(mounted)), (1, 1))
+        self.stop()
+        self.assertEqual(self.kept(), ([], []))
+
+
 class Folder(Case):
     configuration = '[containers]\ncdi = "/proc/none"\n[[tenant]]\nname = "nlp"\n'
 

@@ -65,7 +65,7 @@ class Inject(Case):
         self.assertEqual(file.read_text(), shown.stdout)
         self.assertEqual(self.inject("oci", file, "--tenant", "nlp").returncode, 0)
         hooks = json.loads(file.read_text())["hooks"]
-        self.assertEqual([hook["args"][-1] for when in ("createRuntime", "poststop") for hook in hooks[when]], ["tenant=nlp", "tenant=nlp"])
+        self.assertEqual([hook["args"][-1] for each in hooks.values() for hook in each], ["tenant=nlp"])
 
     def test_the_edits_are_those_of_the_device(self):
         recorded = Recorded(self.folder, "docker")

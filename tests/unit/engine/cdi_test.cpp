@@ -24,7 +24,7 @@ Edits edits() {
           {{"PATH", "/bin"}}};
 }
 
-TEST(Cdi, ASpecificationNamesEachDeviceWithItsHooks) {
+TEST(Cdi, ASpecificationNamesEachDeviceWithItsHook) {
   const json document = json::parse(specification("tenant", {"nlp", "vision"}, edits()));
   EXPECT_EQ(document["cdiVersion"], "0.5.0");
   EXPECT_EQ(document["kind"], "ration.sh/tenant");
@@ -36,8 +36,7 @@ TEST(Cdi, ASpecificationNamesEachDeviceWithItsHooks) {
             {"path", "/usr/bin/ration"},
             {"args", {"ration", "container-hook", "--socket", "/run/ration/ration.sock", "start", "tenant=vision"}},
             {"env", {"PATH=/bin"}}}));
-  EXPECT_EQ(hooks[1]["hookName"], "poststop");
-  EXPECT_EQ(hooks[1]["args"].back(), "tenant=vision");
+  EXPECT_EQ(hooks.size(), 1U) << "each costs a container's start 5 to 10 ms";
 }
 
 TEST(Cdi, OnlyWhatIsSharedIsWritable) {

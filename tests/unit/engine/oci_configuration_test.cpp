@@ -43,7 +43,7 @@ TEST(OciConfiguration, ItGetsWhatTheDeviceHas) {
                                     {"source", "/run/ration/for-containers"},
                                     {"options", {"ro", "nosuid", "nodev", "rbind", "rprivate"}}}));
   EXPECT_EQ(all["mounts"][2]["options"][0], "rw");
-  // The same hooks as the specification of the device.
+  // The same hook as the specification of the device.
   const json device = json::parse(cdi::specification(kFour.kind, {kFour.name}, edits()))["devices"][0];
   for (json hook : device["containerEdits"]["hooks"]) {
     const std::string when = hook["hookName"];
@@ -67,6 +67,15 @@ TEST(OciConfiguration, ASecondTimeChangesNothingAndAnotherLimitReplacesTheFirst)
   EXPECT_EQ(all["hooks"]["createRuntime"].size(), 2U) << "hooks of others stay";
   EXPECT_EQ(all["hooks"]["createRuntime"][0]["path"], "/bin/other");
   EXPECT_EQ(all["hooks"]["prestart"], own["hooks"]["prestart"]);
+}
+
+TEST(OciConfiguration, TheHookForTheEndThatEarlierVersionsWroteIsTakenOut) {
+  json own = configuration();
+  const json other{{"path", "/bin/other"}, {"args", {"other", "stop"}}};
+  own["hooks"]["poststop"] = {{{"path", "/usr/bin/ration"}, {"args", {"ration", "container-hook", "stop", "limit=x"}}},
+                              other};
+  const json all = json::parse(*with_edits(own.dump(), kFour, edits()));
+  EXPECT_EQ(all["hooks"]["poststop"], json::array({other})) << "hooks of others stay";
 }
 
 TEST(OciConfiguration, WhatElseStandsInItStaysAsItWas) {
