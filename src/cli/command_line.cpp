@@ -47,8 +47,8 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
     throw CLI::Success();
   });
   add_verbs(*this);
-  for (const VerbText& text : verb_texts()) {
-    CLI::App* verb = app.get_subcommand(text.name);
+  for (CLI::App* verb : app.get_subcommands([](CLI::App* each) { return !each->get_group().empty(); })) {
+    const VerbText& text = verb_text(verb->get_name());
     if (*text.changes != '\0') verb->add_flag("--dry-run", session.dry_run, "show what would be done, and do nothing");
     add_node_options(verb, text.node);
   }

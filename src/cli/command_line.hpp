@@ -68,7 +68,7 @@ inline CLI::Option* choice(CLI::App* verb, const char* names, std::string& value
   return option(verb, names, value, type, meaning)->check(CLI::IsMember(choices));
 }
 
-/// Declares every verb (verb_options.cpp).
+/// Declares every verb; of a container's hook, which nobody types, that alone (verb_options.cpp).
 void add_verbs(CommandLine& line);
 
 }  // namespace ration::cli

@@ -4,6 +4,7 @@
 #include "cli/command_line.hpp"
 #include "cli/reference.hpp"
 #include "cli/verbs.hpp"
+#include "engine/cdi.hpp"
 #include "engine/snippet.hpp"
 #include "engine/wrapper.hpp"
 
@@ -347,6 +348,13 @@ void add_help(CommandLine& line) {
   word(completion, "shell", shell, "SHELL")->required();
 }
 
+void add_container_hook(CommandLine& line) {
+  auto [hook, typed] =
+      line.add_hidden<ContainerHookOptions>(engine::cdi::kHookVerb, kSim | kSocket, cli::container_hook);
+  action(hook, typed.action, {"start", "stop"});
+  word(hook, "device", typed.device, "DEVICE")->required();
+}
+
 /// Not for people: used by the build (manual pages), by shells (completion), by run and doctor (one context in a
 /// process of its own), by the daemon (memory of programs moved in a process of its own), by libration (a program
 /// that is governed from inside) and by the daemon's pod (the package copied to its node).
@@ -364,11 +372,6 @@ void add_hidden_verbs(CommandLine& line) {
 
   auto [activate, of_activate] = line.add_hidden<RunOptions>("activate", kSim | kSocket, cli::activate);
   add_plan_options(activate, of_activate);
-
-  auto [hook, of_container] =
-      line.add_hidden<ContainerHookOptions>("container-hook", kSim | kSocket, cli::container_hook);
-  action(hook, of_container.action, {"start", "stop"});
-  word(hook, "device", of_container.device, "DEVICE")->required();
 
   auto [job_hook, of_job] = line.add_hidden<JobHookOptions>("job-hook", kSim | kSocket, cli::job_hook);
   action(job_hook, of_job.action, {"prepare", "start", "enter", "summary", "stop"});
@@ -392,6 +395,8 @@ void add_hidden_verbs(CommandLine& line) {
 }  // namespace
 
 void add_verbs(CommandLine& line) {
+  // A container waits for it, and to declare the other verbs takes longer than what the hook does.
+  if (line.words.verb == engine::cdi::kHookVerb) return add_container_hook(line);
   add_run(line);
   add_inject(line);
   add_snippet(line);

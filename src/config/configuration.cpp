@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -78,11 +79,11 @@ Result<std::vector<Layer>> read_layers(const std::vector<ConfigurationFile>& fil
     std::ifstream file;  // a named pipe, that nobody may ever write to, counts as not readable
     if (is_descriptor(entry.path) || !is_pipe(entry.path)) file.open(entry.path, std::ios::binary);
     std::string text;
-    // One letter more than may be read, so that a larger file is seen to be one.
-    if (file) {
-      text.resize(kMaxDocument + 4);
-      file.read(text.data(), static_cast<std::streamsize>(text.size()));
-      text.resize(static_cast<std::size_t>(file.gcount()));
+    // More than may be read, so that a larger file is seen to be one. In pieces: most files are small.
+    std::array<char, 4096> piece;
+    while (file && text.size() < kMaxDocument + piece.size()) {
+      file.read(piece.data(), piece.size());
+      text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
     }
     if (file.bad() || !file.is_open()) {
       if (entry.required) return fail("E1601", fmt::format("{} cannot be read.", entry.path), "unset RATION_CONFIG", 2);

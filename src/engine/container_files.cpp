@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "base/file.hpp"
 
@@ -46,9 +48,16 @@ bool mount_on_itself(const FileDescriptor& folder) {
   return folder && ::mount(place.c_str(), place.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
 }
 
-// In a child of its own: this process stays where it is.
-int mount_as_child(int space, const std::string& root, bool read_only_root, const std::string& file, int detached,
-                   const std::string& inside, const std::map<std::string, struct stat>& guards) {
+struct Mounting {
+  int space, detached;
+  const std::string& root;
+  bool read_only_root;
+  const std::string &file, &inside;
+  std::map<std::string, struct stat> guards;
+};
+
+int mount_as_child(const Mounting& mounting) {
+  const auto& [space, detached, root, read_only_root, file, inside, guards] = mounting;
   if (::setns(space, CLONE_NEWNS) != 0) return kNoNamespace;
   for (const auto& [place, expected] : guards) {
     const FileDescriptor there = open_below(root, place);
@@ -70,6 +79,20 @@ int mount_as_child(int space, const std::string& root, bool read_only_root, cons
   return mounted && ::mount(nullptr, again.c_str(), nullptr, kFlags, nullptr) == 0 ? 0 : kNoMount;
 }
 
+/// Does it in a child of its own: this process stays where it is. The child shares its memory, and it waits for the
+/// child meanwhile: to copy the memory of a program of this size takes as long as all the mounts.
+int mount_in_child(const Mounting& mounting) {
+  constexpr std::size_t kStack = std::size_t{256} << 10;
+  const std::unique_ptr<std::byte[]> stack(new std::byte[kStack]);  // not zeroed: most of it is never touched
+  const auto child_main = [](void* given) { return mount_as_child(*static_cast<const Mounting*>(given)); };
+  const pid_t child = ::clone(child_main, stack.get() + kStack, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                              const_cast<Mounting*>(&mounting));  // NOLINT: only read
+  int status = 0;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kNoMount;
+}
+
 }  // namespace
 
 Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_root, const std::string& file,
@@ -80,16 +103,12 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_
   };
   const FileDescriptor space{::open(fmt::format("/proc/{}/ns/mnt", pid).c_str(), O_RDONLY | O_CLOEXEC)};
   if (!space) return failed(fmt::format("its mount namespace: {}", std::strerror(errno)));
-  std::map<std::string, struct stat> expected;
-  for (const auto& [place, ours] : guards)
-    if (::stat(ours.c_str(), &expected[place]) != 0) return failed(fmt::format("{}: {}", ours, std::strerror(errno)));
   const FileDescriptor detached = detached_mount_of(file);
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(mount_as_child(space.get(), root, read_only_root, file, detached.get(), inside, expected));
-  int status = 0;
-  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  switch (child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : kNoMount) {
+  Mounting mounting{space.get(), detached.get(), root, read_only_root, file, inside, {}};
+  for (const auto& [place, ours] : guards)
+    if (::stat(ours.c_str(), &mounting.guards[place]) != 0)
+      return failed(fmt::format("{}: {}", ours, std::strerror(errno)));
+  switch (mount_in_child(mounting)) {
     case 0:
       return {};
     case kNoNamespace:

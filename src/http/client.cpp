@@ -113,7 +113,7 @@ struct Client::Exchange {
     const auto calls = settings();
     http_parser_init(&parser, HTTP_RESPONSE);
     parser.data = this;
-    std::array<char, 64 * 1024> buffer{};
+    std::array<char, 64 * 1024> buffer;  // not zeroed: most answers are small
     while (!complete) {
       if (!ready(socket.get(), POLLIN, deadline, interruption))
         return fmt::format("it said nothing for {} s", static_cast<double>(timeout.count()) / 1000.0);

@@ -281,7 +281,8 @@ BookStatus fill(const std::string& path, const NewBook& contents) noexcept {
   void* address = ::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) return status_of(errno);
   const Mapping mapping{address, sizeof(BookLayout)};
-  auto* layout = new (address) BookLayout;
+  // A fresh file is zeros, and so is a fresh BookLayout: to write them would fault each of its pages in.
+  auto* layout = static_cast<BookLayout*>(address);
   BookHeader& header = layout->header;
   if (!make_lock(layout->shared.lock)) return BookStatus::kSystem;
   layout->slots[kCommonSlot].state.store(state_word(0, SlotLife::kUsed), kRelaxed);

@@ -62,7 +62,7 @@ bool has_text(const std::string& path, const std::string& text) {
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kMaxSize || error)
     return false;
   // No more than is needed: each start of a container reads a C library, whose names stand near its beginning.
-  constexpr std::size_t kBlock = std::size_t{64} << 10;
+  constexpr std::size_t kBlock = std::size_t{16} << 10;
   std::ifstream file(path, std::ios::binary);
   std::string bytes;
   do {

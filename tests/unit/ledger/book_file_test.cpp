@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <fstream>
+#include <memory>
 
 #include "book_fixture.hpp"
 #include "ledger/layout.hpp"
@@ -43,6 +45,12 @@ TEST_F(BookFileTest, ShorterThanItsFormatIsTruncated) {
       expect_both(BookStatus::kTruncated);
     }
   }
+}
+
+TEST_F(BookFileTest, AFreshLayoutIsZerosAsAFreshFileIs) {
+  const auto layout = std::make_unique<BookLayout>();
+  const std::vector<std::byte> zeros(sizeof(BookLayout));
+  EXPECT_EQ(std::memcmp(layout.get(), zeros.data(), zeros.size()), 0) << "Book::create() writes none of these";
 }
 
 TEST_F(BookFileTest, AnotherFileIsForeign) {
