@@ -2,6 +2,7 @@
 // where.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,8 @@ struct Lease {
 
 /// After the book was made: returns when the daemon has seen it. Beside what is guaranteed to others its limit may have
 /// to be lower, and a program that is quicker than the daemon would take what is kept for them. A daemon that cannot
-/// answer is not a reason not to run.
-void show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant, const std::string& labels);
+/// answer is not a reason not to run. `work` is done meanwhile.
+void show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant, const std::string& labels,
+               const std::function<void()>& work);
 
 }  // namespace ration::cli

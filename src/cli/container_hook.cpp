@@ -11,7 +11,6 @@
 #include "base/printable.hpp"
 #include "base/strings.hpp"
 #include "base/utf8.hpp"
-#include "cli/admission.hpp"
 #include "cli/container_edits.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
@@ -166,15 +165,12 @@ Result<int> start(const Session& session, const std::string& device, const engin
   const auto guards = container_guards(*store);
   if (!guards) return tl::unexpected(guards.error());
   std::optional<NodeClient> governor(std::move(*daemon));
-  auto started = start_workload(session, options, *store, "", governor, first);
+  const auto bring = [&](const std::string& book) {
+    return engine::mount_in(container.pid, container.root, container.read_only_root, book, ledger::kContainerBook,
+                            *guards);
+  };
+  const auto started = start_workload(session, options, *store, "", governor, first, bring);
   if (!started) return tl::unexpected(started.error());
-  if (auto mounted = engine::mount_in(container.pid, container.root, container.read_only_root, started->book,
-                                      ledger::kContainerBook, *guards);
-      !mounted) {
-    ledger::remove_book(started->book);
-    show_book(*governor, store->folder(), options.wish.tenant, "");
-    return tl::unexpected(mounted.error());
-  }
   if (const auto used = split_once(device, '='); used && used->first == kLimitDevice)
     if (const auto folder = specification_folder())
       engine::cdi::note_use(*folder, specification_file({kLimitDevice, std::string(used->second)}));

@@ -76,6 +76,9 @@ Result<json> NodeClient::get(const std::string& path, std::span<const std::strin
 Result<json> NodeClient::post(const std::string& path, const json& body) {
   return answer_of(client_.post(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
 }
+Result<json> NodeClient::post_during(const std::string& path, const json& body, const std::function<void()>& work) {
+  return answer_of(client_.post_during(path, body.dump(-1, ' ', false, json::error_handler_t::replace), work));
+}
 Result<json> NodeClient::patch(const std::string& path, const json& body, const http::ExtraHeaders& headers) {
   return answer_of(client_.patch(path, body.dump(-1, ' ', false, json::error_handler_t::replace), headers));
 }

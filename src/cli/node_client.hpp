@@ -27,6 +27,8 @@ class NodeClient final : public NodeAccess {
                                const http::ExtraHeaders& headers = {}) override;
   bool is_daemon() const override { return true; }
   [[nodiscard]] Result<nlohmann::json> post(const std::string& path, const nlohmann::json& body);
+  [[nodiscard]] Result<nlohmann::json> post_during(const std::string& path, const nlohmann::json& body,
+                                                   const std::function<void()>& work);
   [[nodiscard]] Result<nlohmann::json> put(const std::string& path, const nlohmann::json& body);
   /// Null where there is nothing to say.
   [[nodiscard]] Result<nlohmann::json> remove(const std::string& path);

@@ -217,7 +217,8 @@ Result<std::string> make_book(const ledger::Store& store, const ledger::NewBook&
 
 Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
                                const std::string& lease, std::optional<NodeClient>& daemon,
-                               const std::optional<ProcessIdentity>& creator) {
+                               const std::optional<ProcessIdentity>& creator,
+                               const std::function<Result<void>(const std::string&)>& bring) {
   // Promises are checked and entered, and names taken, by one start at a time.
   auto alone = std::optional(store.lock());
   auto plan = resolve(session, options, store);
@@ -247,7 +248,19 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
   if (!book) return tl::unexpected(book.error());
   alone.reset();
-  if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels);
+  Result<void> brought;
+  const auto work = [&] {
+    if (bring) brought = bring(*book);
+  };
+  if (daemon)
+    show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, work);
+  else
+    work();
+  if (!brought) {
+    ledger::remove_book(*book);
+    if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, [] {});
+    return tl::unexpected(brought.error());
+  }
   return Started{*book, std::move(*plan)};
 }
 

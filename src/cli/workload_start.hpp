@@ -2,6 +2,7 @@
 // and a book. Used by `ration run`, and by `ration activate` for a program that runs already.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -36,9 +37,11 @@ struct Started {
 
 /// Checks and enters promises, takes the name, tells the daemon, makes the book. `lease`: of the daemon's queue; may be
 /// empty. `daemon` is reset where it governs another node. `creator`: with whom the workload ends; absent: this
-/// process.
+/// process. `bring`: brings the book to where the workload looks for it, while the daemon takes it up; where that fails
+/// the book is taken away again.
 [[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
                                              const std::string& lease, std::optional<NodeClient>& daemon,
-                                             const std::optional<ProcessIdentity>& creator = {});
+                                             const std::optional<ProcessIdentity>& creator = {},
+                                             const std::function<Result<void>(const std::string&)>& bring = {});
 
 }  // namespace ration::cli

@@ -243,6 +243,7 @@ Result<void> Client::converse(Exchange& exchange, std::string_view request) {
   exchange.interruption = interruption_;
   if (!send_all(exchange.socket.get(), request, deadline, interruption_))
     return tl::unexpected(silent("it does not take the request"));
+  if (const auto* work = std::exchange(work_, nullptr)) (*work)();
   if (const std::string why = exchange.receive(deadline, timeout_, silence_); !why.empty())
     return tl::unexpected(silent(why));
   return {};
@@ -262,6 +263,13 @@ Result<Answer> Client::get(std::string_view path, const ExtraHeaders& headers) {
 
 Result<Answer> Client::post(std::string_view path, std::string_view json, const ExtraHeaders& headers) {
   return request("POST", path, json, headers);
+}
+
+Result<Answer> Client::post_during(std::string_view path, std::string_view json, const std::function<void()>& work) {
+  work_ = &work;
+  auto answer = post(path, json);
+  if (std::exchange(work_, nullptr) != nullptr) work();
+  return answer;
 }
 
 Result<Answer> Client::patch(std::string_view path, std::string_view json, const ExtraHeaders& headers) {

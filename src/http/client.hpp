@@ -55,6 +55,9 @@ class Client {
   /// (5): the socket may not be opened; E1508: the daemon did not answer in time, or nothing that can be understood.
   [[nodiscard]] Result<Answer> get(std::string_view path, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> post(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
+  /// The same; `work` is done meanwhile, once, whatever becomes of the request.
+  [[nodiscard]] Result<Answer> post_during(std::string_view path, std::string_view json,
+                                           const std::function<void()>& work);
   [[nodiscard]] Result<Answer> patch(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> put(std::string_view path, std::string_view json, const ExtraHeaders& headers = {});
   [[nodiscard]] Result<Answer> remove(std::string_view path, const ExtraHeaders& headers = {});
@@ -78,7 +81,8 @@ class Client {
   std::string path_;
   std::chrono::milliseconds timeout_, silence_;
   std::optional<std::int32_t> daemon_pid_;
-  int interruption_ = -1;  // poll() passes over it
+  int interruption_ = -1;                        // poll() passes over it
+  const std::function<void()>* work_ = nullptr;  // to do when the next request is sent
 };
 
 }  // namespace ration::http

@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <future>
+
 #include "http/problem.hpp"
 #include "http_fixture.hpp"
 
@@ -87,6 +89,30 @@ TEST_F(HttpTest, TheClientAsksInEveryWay) {
   EXPECT_EQ(error.what, "tenant 'nlq' is not known");
   EXPECT_EQ(error.fix, "ration ps");
   EXPECT_EQ(error.exit_code, 3);
+}
+
+TEST_F(HttpTest, WorkIsDoneOnceBetweenARequestAndItsAnswer) {
+  std::promise<void> done;
+  auto is_done = done.get_future();
+  start([&](Server& routes) {
+    routes.route("POST", "/waits", [&](const Request&) {
+      return Response{.status = is_done.wait_for(std::chrono::seconds(10)) == std::future_status::ready ? 200 : 500};
+    });
+  });
+  int times = 0;
+  Client client(options.socket_path);
+  EXPECT_EQ(client
+                .post_during("/waits", "{}",
+                             [&] {
+                               ++times;
+                               done.set_value();
+                             })
+                ->status,
+            200);
+  EXPECT_EQ(client.post("/waits", "{}")->status, 200);
+  EXPECT_EQ(times, 1);
+  EXPECT_FALSE(Client("").post_during("/waits", "{}", [&] { ++times; }));
+  EXPECT_EQ(times, 2) << "without a daemon, too";
 }
 
 TEST_F(HttpTest, TheClientFollowsTheStreamUntilItHasEnough) {
