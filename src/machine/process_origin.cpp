@@ -80,7 +80,13 @@ bool descends_from(std::int32_t pid, std::int32_t ancestor) {
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string content;
+  std::array<char, 4096> piece;
+  while (file) {  // an iterator would throw where the process of a file in /proc has ended since it was opened
+    file.read(piece.data(), piece.size());
+    content.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  return content;
 }
 
 Origin origin_of_cgroup(const std::string& cgroup) {

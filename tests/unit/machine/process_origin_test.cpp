@@ -19,6 +19,10 @@ const std::string kId = "4f2a91c03b77d1e5a8c60f1b2e3d4c5a69788796a5b4c3d2e1f0011
 std::string container(const std::string& cgroup) { return origin_of_cgroup(cgroup).container; }
 std::string how(const std::string& cgroup) { return origin_of_cgroup(cgroup).how; }
 
+TEST(ProcessOrigin, WhatCanBeOpenedAndNotReadIsEmpty) {  // as a file in /proc of a process that has just ended
+  EXPECT_EQ(content_of("/proc"), "");
+}
+
 TEST(ProcessOrigin, AContainerIsNamedByItsEngineAndTheBeginningOfItsId) {
   EXPECT_EQ(container("/system.slice/docker-" + kId + ".scope"), "docker:4f2a91c03b77");
   EXPECT_EQ(container("/docker/" + kId), "docker:4f2a91c03b77");
