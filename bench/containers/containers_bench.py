@@ -33,6 +33,8 @@ class Node:
         (self.folder / "ration.toml").write_text('[daemon]\nsample = "100ms"\n[containers]\ncdi = "/run/cdi"\n[[tenant]]\nname = "nlp"\nlimit = "4GiB"\n')
         (self.folder / "sim").mkdir()
         self.environment = environment_in(folder, RATION_SIM=NODE)
+        # In memory, as on a machine: the hook makes files there, which takes a file system on a disk longer.
+        self.environment["RATION_RUNTIME_DIR"] = tempfile.mkdtemp(dir="/run")
         self.environment["RATION_SIM_DIR"] = str(self.folder / "sim")
         self.daemon = subprocess.Popen([BIN / "rationd", "--state", self.folder / "state", "--listen", ""], env=self.environment, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
