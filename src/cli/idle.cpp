@@ -140,7 +140,7 @@ Result<json> wait_for_event(NodeClient& daemon, const std::string& workload, std
   }
 }
 
-Result<int> tell(const Session& session, const char* schema, const json& rows) {
+Result<int> print_moves(const Session& session, const char* schema, const json& rows) {
   if (session.format() == Format::kJson) session.print_json(schema, rows, {{"source", "daemon"}});
   return 0;
 }
@@ -168,7 +168,7 @@ Result<int> move(const Session& session, NodeClient& daemon, const std::string& 
     return fail("E1547", event->at("text").get<std::string>() + ".",
                 event->at("fix").is_string() ? event->at("fix").get<std::string>() : "ration events", 1);
   if (session.format() == Format::kText) fmt::print("{}\n", event->at("text").get<std::string>());
-  return tell(session, action, json::array({*event}));
+  return print_moves(session, action, json::array({*event}));
 }
 
 /// Who would be suspended or resumed.
@@ -184,7 +184,7 @@ Result<int> would_move(const Session& session, NodeClient& daemon, const std::st
       fmt::print("would {} {} (idle {}), which holds {}\n", action, each.name(),
                  format_duration(each.idle_seconds * 1'000'000'000U), session.size(each.used));
   }
-  return tell(session, action, rows);
+  return print_moves(session, action, rows);
 }
 
 /// Without a daemon nobody else brings back what it left suspended.
@@ -201,12 +201,12 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
       return fail("E1546", fmt::format("{} is not suspended.", name), "ration ps", 4);
     if (session.dry_run) {
       if (session.format() == Format::kText) fmt::print("would resume {}\n", name);
-      return tell(session, "resume", json::array({{{"workload", name}, {"state", "suspended"}}}));
+      return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "suspended"}}}));
     }
     const auto done = machine::checkpoint(*folder, machine::CheckpointAction::kResume, processes);
     if (!done) return tl::unexpected(done.error());
     if (session.format() == Format::kText) fmt::print("{} is back on its device.\n", name);
-    return tell(session, "resume", json::array({{{"workload", name}, {"state", "running"}}}));
+    return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "running"}}}));
   }
   return fail("E1801", fmt::format("no running workload is named '{}'.", name), "ration ps", 3);
 }

@@ -28,7 +28,7 @@ void print_shrinking(const Session& session, const std::string& name, Bytes used
              session.size(used - limit));
 }
 
-Result<void> agree_to_shrink(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
+Result<void> agree_to(const Session& session, const SetOptions& options, Bytes used, Bytes limit) {
   return agree_to_shrink(session, options.name, used, limit,
                          command({"set", options.name, "--limit", options.limit, options.gpu.empty() ? "" : "--gpu",
                                   options.gpu, "--yes"}));
@@ -40,7 +40,7 @@ Result<void> agree(const Session& session, const SetOptions& options, const nloh
   for (const auto& row : document.at("changes")) {
     const Bytes limit = bytes_in(row, "limit_bytes");
     if (!row.at("shrinking").get<bool>() || limit >= bytes_in(row, "old_limit_bytes")) continue;
-    if (auto agreed = agree_to_shrink(session, options, bytes_in(row, "used_bytes"), limit); !agreed) return agreed;
+    if (auto agreed = agree_to(session, options, bytes_in(row, "used_bytes"), limit); !agreed) return agreed;
   }
   return {};
 }
@@ -102,7 +102,7 @@ Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOption
     for (const auto& over : row.at("over")) {
       if (session.dry_run) continue;
       const Bytes used = bytes_in(over, "used_bytes"), limit = bytes_in(over, "limit_bytes");
-      if (auto agreed = agree_to_shrink(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
+      if (auto agreed = agree_to(session, options, used, limit); !agreed) return tl::unexpected(agreed.error());
     }
   }
   if (!session.dry_run) rows = node.patch(path, wish);

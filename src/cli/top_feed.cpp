@@ -65,7 +65,7 @@ bool is_operator(NodeClient& daemon) {
   return known && top::text_in(*known, "role") == "operator";
 }
 
-Past look_back(NodeClient& daemon, const top::Model& model) {
+Past past_of(NodeClient& daemon, const top::Model& model) {
   Past past;
   if (const auto events = daemon.get(fmt::format("/api/v1/events?limit={}", top::View::kEventsKept));
       events && events->is_array())
@@ -103,7 +103,7 @@ Result<TopStart> begin_top(const Session& session) {
 
 Past look_back(const Session& session, const top::Model& model) {
   auto daemon = NodeClient::find(session);
-  return daemon && *daemon ? look_back(**daemon, model) : Past{};
+  return daemon && *daemon ? past_of(**daemon, model) : Past{};
 }
 
 Feed::Feed(const Session& session, const TopStart& first)
@@ -179,7 +179,7 @@ std::string Feed::follow() {
   const top::Model model = top::read_snapshot(*snapshot);
   tell(Found{is_operator(*daemon)});
   tell(model);
-  Past past = look_back(*daemon, model);
+  Past past = past_of(*daemon, model);
   if (!past.events.empty()) last_event_ = std::max(last_event_, past.events.back().id);
   tell(std::move(past));
   const std::string path = fmt::format("/api/v1/stream?topics=snapshot,events&every=1s{}",

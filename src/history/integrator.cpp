@@ -9,7 +9,7 @@ namespace {
 
 // Calls `each(slot, ms)` for every slot of `width` that [from, to) touches.
 template <typename Each>
-void split(TimeMs from, TimeMs to, TimeMs width, const Each& each) {
+void for_each_part(TimeMs from, TimeMs to, TimeMs width, const Each& each) {
   while (from < to) {
     const TimeMs slot = from / width;
     const TimeMs end = std::min(to, (slot + 1) * width);
@@ -25,7 +25,7 @@ struct LineNow {
 }  // namespace
 
 void Integrator::hold(TimeMs from, TimeMs to, const Instant& now) {
-  split(from, to, kHourMs, [&](std::int64_t hour, TimeMs ms) {
+  for_each_part(from, to, kHourMs, [&](std::int64_t hour, TimeMs ms) {
     for (const auto& device : last_.devices) {
       auto& row = pending_.devices[{hour, device.device}];
       row.observed_ms += ms;
@@ -41,7 +41,7 @@ void Integrator::hold(TimeMs from, TimeMs to, const Instant& now) {
     if (holding.ended != 0) continue;
     const auto end = ends.find({holding.run, holding.device});
     const TimeMs until = end == ends.end() ? to : end->second;
-    split(from, until, kHourMs, [&](std::int64_t hour, TimeMs ms) {
+    for_each_part(from, until, kHourMs, [&](std::int64_t hour, TimeMs ms) {
       auto& row = pending_.usage[{hour, holding.run, holding.device}];
       row.ms += ms;
       row.used += holding.used * ms;
@@ -56,7 +56,7 @@ void Integrator::hold(TimeMs from, TimeMs to, const Instant& now) {
 }
 
 void Integrator::gap(TimeMs from, TimeMs to) {
-  split(from, to, kHourMs, [&](std::int64_t hour, TimeMs ms) {
+  for_each_part(from, to, kHourMs, [&](std::int64_t hour, TimeMs ms) {
     for (const auto& device : last_.devices) {
       auto& row = pending_.devices[{hour, device.device}];
       row.gap_ms += ms;
@@ -119,7 +119,7 @@ void Integrator::chart(TimeMs from, TimeMs to, const Instant& now) {
       line.limited = std::min(capacity, line.limited + holding.limited);
     }
   }
-  split(from, to, kSecondMs, [&](std::int64_t slot, TimeMs ms) {
+  for_each_part(from, to, kSecondMs, [&](std::int64_t slot, TimeMs ms) {
     for (const auto& [id, line] : lines) {
       auto& point = pending_.points[{slot, id}];
       point.maximum = std::max(point.maximum, line.peak);

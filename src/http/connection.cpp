@@ -14,16 +14,17 @@
 namespace ration::http {
 namespace {
 
-bool printable(std::string_view text) {
+bool is_printable_line(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char letter) {
     return (static_cast<unsigned char>(letter) >= 0x20 && letter != 0x7f) || letter == '\t';
   });
 }
 
 bool sendable(const Response& response) {
-  return printable(response.content_type) &&
-         std::all_of(response.headers.begin(), response.headers.end(),
-                     [](auto& line) { return !line.first.empty() && printable(line.first) && printable(line.second); });
+  return is_printable_line(response.content_type) &&
+         std::all_of(response.headers.begin(), response.headers.end(), [](auto& line) {
+           return !line.first.empty() && is_printable_line(line.first) && is_printable_line(line.second);
+         });
 }
 
 std::string date() {

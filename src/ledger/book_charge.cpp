@@ -36,7 +36,7 @@ std::uint64_t raise(Word& word, std::uint64_t value) noexcept {
 }
 
 /// Takes `bytes` off `word`, but leaves it no lower than `least`.
-void lower(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
+void take_off(Word& word, std::uint64_t bytes, std::uint64_t least) noexcept {
   std::uint64_t seen = word.load(kRelaxed);
   while (!word.compare_exchange_weak(seen, std::max(least, seen - std::min(seen, bytes)), kRelaxed)) {
   }
@@ -232,14 +232,14 @@ void Book::refund(std::uint32_t account, Bytes size, Kind kind) noexcept {
 [[gnu::noinline]] void Book::refund_after(Outcome first, std::uint32_t account, Bytes size, Kind kind) noexcept {
   if (first != Outcome::kMade) first = change_after(first, own_place(account), Step::kRefund, size.count()).outcome;
   if (first != Outcome::kMade) return;
-  if (kind != Kind::kHeap) lower(part_of(account, kind), size.count(), 0);
+  if (kind != Kind::kHeap) take_off(part_of(account, kind), size.count(), 0);
   wake_waiters();
 }
 
 // Whoever raised the peak since then did so on top of these bytes.
 void Book::undo(std::uint32_t account, Bytes size, Kind kind, Bytes raised_from) noexcept {
   if (account >= account_count_ || own_ == nullptr) return;
-  if (raised_from < kUnlimited) lower(layout_->accounts[account].peak, size.count(), raised_from.count());
+  if (raised_from < kUnlimited) take_off(layout_->accounts[account].peak, size.count(), raised_from.count());
   refund(account, size, kind);
 }
 

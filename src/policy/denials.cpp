@@ -15,7 +15,7 @@ using ledger::Denial;
 using ledger::DenialReason;
 
 /// `1`, or `GPU-5fd4c2a1` where the machine does not show it: as --gpu takes it.
-std::string name_of(const ledger::DeviceUuid& device, const DeviceIndex& index_of) {
+std::string device_text(const ledger::DeviceUuid& device, const DeviceIndex& index_of) {
   if (const auto index = index_of(device)) return fmt::format("{}", *index);
   return machine::uuid_text(device).substr(0, std::string_view("GPU-5fd4c2a1").size());
 }
@@ -34,7 +34,7 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, cons
     case DenialReason::kNoAccount:
       return denial.device == ledger::DeviceUuid{}
                  ? fmt::format("it was asked for on a GPU that was not granted to {}", book.name)
-                 : fmt::format("GPU {} was not granted to {}", name_of(denial.device, index_of), book.name);
+                 : fmt::format("GPU {} was not granted to {}", device_text(denial.device, index_of), book.name);
     case DenialReason::kShare:
       return fmt::format("{}: that part of {} held {} of its share {}, and {} more would not fit", denial.function,
                          book.name, format_size(denial.used, units), format_size(denial.limit, units),
@@ -47,12 +47,12 @@ std::string because(const Denial& denial, const ledger::BookSnapshot& book, cons
 /// `0,1`: as --gpu takes it.
 std::string granted_gpus(const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
   std::vector<std::string> names;
-  for (const auto& account : book.accounts) names.push_back(name_of(account.device, index_of));
+  for (const auto& account : book.accounts) names.push_back(device_text(account.device, index_of));
   return fmt::to_string(fmt::join(names, ","));
 }
 
 std::string grant_fix(const Denial& denial, const ledger::BookSnapshot& book, const DeviceIndex& index_of) {
-  const std::string more = denial.device == ledger::DeviceUuid{} ? "…" : name_of(denial.device, index_of);
+  const std::string more = denial.device == ledger::DeviceUuid{} ? "…" : device_text(denial.device, index_of);
   const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().limit;
   return command({"run", "--gpu", granted_gpus(book, index_of) + "," + more, "--limit", exact_size(limit), "--"}) +
          " " + quoted_words(book.command);
@@ -76,7 +76,7 @@ Fix fix(const Denial& denial, const ledger::BookSnapshot& book, bool running, co
   const auto limit = advised_limit(needed, whole);
   if (!limit) return {fmt::format("ration ps   (no device of that size: {} are needed)", format_size(needed))};
   if (running) {
-    const std::string gpu = book.accounts.size() > 1 ? name_of(denial.device, index_of) : "";
+    const std::string gpu = book.accounts.size() > 1 ? device_text(denial.device, index_of) : "";
     return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   }

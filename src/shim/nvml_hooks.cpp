@@ -118,7 +118,7 @@ struct Account {
 };
 
 /// The book's account for `device`; none where nothing governs this process.
-Account account_of(Device device) noexcept {
+Account account_on(Device device) noexcept {
   const ledger::Book* book = open_book();
   if (book == nullptr) return {};
   char text[96];
@@ -187,7 +187,7 @@ using ListFunction = int(Device, unsigned*, Process*);
 template <typename Process>
 int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out) noexcept {
   auto* list = real_nvml<ListFunction<Process>>(symbol);
-  if (count == nullptr || !account_of(device)) return list(device, count, out);
+  if (count == nullptr || !account_on(device)) return list(device, count, out);
   if (*count != 0 && out == nullptr) return kErrorInvalidArgument;
 
   Process* all = nullptr;
@@ -243,7 +243,7 @@ RATION_EXPORT const char* nvmlErrorString(int error) noexcept {
 RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
   const int result = real_nvml<int(Device, Memory*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo)(device, out);
   if ((result != kSuccess && result != kErrorNotSupported) || out == nullptr) return result;
-  const Account account = account_of(device);
+  const Account account = account_on(device);
   if (!can_tell(account, result, out->total, out->free)) return result;
   const Share share = share_of(account, out->total, out->free);
   *out = {share.total, share.free, share.used};
@@ -253,7 +253,7 @@ RATION_EXPORT int nvmlDeviceGetMemoryInfo(Device device, Memory* out) noexcept {
 RATION_EXPORT int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* out) noexcept {
   const int result = real_nvml<int(Device, Memory2*)>(NvmlSymbol::nvmlDeviceGetMemoryInfo_v2)(device, out);
   if ((result != kSuccess && result != kErrorNotSupported) || out == nullptr) return result;
-  const Account account = account_of(device);
+  const Account account = account_on(device);
   if (!can_tell(account, result, out->total, out->free)) return result;
   const Share share = share_of(account, out->total, out->free);
   out->total = share.total;
@@ -281,7 +281,7 @@ RATION_PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, Process3)
 RATION_EXPORT int nvmlDeviceGetRunningProcessDetailList(Device device, ProcessDetailList* out) noexcept {
   auto* list = real_nvml<int(Device, ProcessDetailList*)>(NvmlSymbol::nvmlDeviceGetRunningProcessDetailList);
   const int result = list(device, out);
-  if (result != kSuccess || out->entries == nullptr || !account_of(device)) return result;
+  if (result != kSuccess || out->entries == nullptr || !account_on(device)) return result;
   const Members members;
   ProcessDetail* end = std::remove_if(out->entries, out->entries + out->count,
                                       [&](const ProcessDetail& one) { return !members.contain(one.pid); });

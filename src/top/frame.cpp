@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kStale = 5;  // seconds without a snapshot
 
-std::string counted(std::size_t number, const char* one) {
+std::string number_of(std::size_t number, const char* one) {
   return fmt::format("{} {}{}", number, one, number == 1 ? "" : one[std::string(one).size() - 1] == 's' ? "es" : "s");
 }
 
@@ -36,8 +36,8 @@ void draw_header(Grid& grid, const View& view) {
   // Where it is narrow the counts go, not the warning.
   const int end = grid.columns() - width_of(right) - 1;
   for (const std::string& part :
-       {view.host, fmt::format("{} · {} · {}", counted(view.model.devices.size(), "GPU"),
-                               counted(tenants.size(), "tenant"), counted(processes, "process"))}) {
+       {view.host, fmt::format("{} · {} · {}", number_of(view.model.devices.size(), "GPU"),
+                               number_of(tenants.size(), "tenant"), number_of(processes, "process"))}) {
     if (at + width_of(part) > end) break;
     at += grid.put(0, at, part) + 2;
   }
@@ -124,7 +124,7 @@ int draw_devices(Grid& grid, int row, int end, const View& view) {
   for (std::size_t i = 0; i < view.model.devices.size(); ++i) {
     const bool last = i + 1 == view.model.devices.size();
     if (row + each > end || (!last && row + each + 1 > end)) {
-      grid.put(row, 0, fmt::format("… {} more", counted(view.model.devices.size() - i, "GPU")), kDim);
+      grid.put(row, 0, fmt::format("… {} more", number_of(view.model.devices.size() - i, "GPU")), kDim);
       return row + 1;
     }
     row += draw_device(grid, row, view, view.model.devices[i], compact);

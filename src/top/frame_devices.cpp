@@ -81,7 +81,7 @@ void draw_compact(Grid& grid, int row, const View& view, const Device& device) {
   grid.put(row, at + 2, sensors(device));
 }
 
-std::string label_of(const View& view, const Part& part) {
+std::string text_of(const View& view, const Part& part) {
   std::string used = short_size(part.used, view.units);
   const std::string limit = part.limit ? "/" + short_size(part.limit, view.units) : "";
   // `12.1/16.0G`: the unit once where it is the same.
@@ -95,7 +95,7 @@ void draw_legend(Grid& grid, int row, const View& view, const Device& device) {
   const auto parts = parts_of(view, device);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];
-    const std::string label = label_of(view, part);
+    const std::string label = text_of(view, part);
     const int needed = width_of(label) + 2 + (part.full ? 5 : 0);
     if (at + needed > grid.columns() && i > 0) {
       grid.put(row, at, fmt::format("+{}", parts.size() - i), kDim);

@@ -33,7 +33,7 @@ void free_async() {
   DRIVER(cuStreamSynchronize)(nullptr);
 }
 
-CUresult keep(CUresult result, const CUdeviceptr& pointer) {  // by reference: read after the call
+CUresult kept(CUresult result, const CUdeviceptr& pointer) {  // by reference: read after the call
   if (result == CUDA_SUCCESS) pointers.push_back(pointer);
   return result;
 }
@@ -69,7 +69,7 @@ std::vector<Way> plain_ways() {
   const auto small_blocks = [](std::size_t request) {
     for (std::size_t taken = 0; taken < request; taken += 512) {
       CUdeviceptr pointer = 0;
-      if (const CUresult result = keep(DRIVER(cuMemAlloc_v2)(&pointer, 512), pointer); result != CUDA_SUCCESS)
+      if (const CUresult result = kept(DRIVER(cuMemAlloc_v2)(&pointer, 512), pointer); result != CUDA_SUCCESS)
         return result;
     }
     return CUDA_SUCCESS;
@@ -82,13 +82,13 @@ std::vector<Way> plain_ways() {
       {"plain",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAlloc_v2)(&p, n), p);
+         return kept(DRIVER(cuMemAlloc_v2)(&p, n), p);
        },
        free_pointers},
       {"managed",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         if (const CUresult result = keep(DRIVER(cuMemAllocManaged)(&p, n, 1), p); result != CUDA_SUCCESS)
+         if (const CUresult result = kept(DRIVER(cuMemAllocManaged)(&p, n, 1), p); result != CUDA_SUCCESS)
            return result;
          return may_be_on_device(p, n) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
        },
@@ -97,26 +97,26 @@ std::vector<Way> plain_ways() {
        [](std::size_t n) {
          CUdeviceptr p = 0;
          std::size_t pitch = 0;
-         return keep(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, n / 1024, 1024, 4), p);
+         return kept(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, n / 1024, 1024, 4), p);
        },
        free_pointers},
       {"pitch-narrow",
        [](std::size_t n) {
          CUdeviceptr p = 0;
          std::size_t pitch = 0;
-         return keep(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, 4, n / 512, 4), p);
+         return kept(DRIVER(cuMemAllocPitch_v2)(&p, &pitch, 4, n / 512, 4), p);
        },
        free_pointers},
       {"async",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
+         return kept(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
        },
        free_async},
       {"async-ptsz",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         return keep(find<cuMemAllocAsync_t>("cuMemAllocAsync_ptsz")(&p, n, nullptr), p);
+         return kept(find<cuMemAllocAsync_t>("cuMemAllocAsync_ptsz")(&p, n, nullptr), p);
        },
        free_async},
       {"async-by-address",
@@ -126,13 +126,13 @@ std::vector<Way> plain_ways() {
                                          CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, nullptr) != CUDA_SUCCESS)
            return CUDA_ERROR_NOT_FOUND;
          CUdeviceptr p = 0;
-         return keep(reinterpret_cast<cuMemAllocAsync_t*>(entry)(&p, n, nullptr), p);
+         return kept(reinterpret_cast<cuMemAllocAsync_t*>(entry)(&p, n, nullptr), p);
        },
        free_async},
       {"async-plain-free",
        [](std::size_t n) {
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
+         return kept(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
        },
        [] {
          free_pointers();
@@ -147,7 +147,7 @@ std::vector<Way> plain_ways() {
            DRIVER(cuMemPoolCreate)(&pool, &properties);
          }
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocFromPoolAsync)(&p, n, pool, nullptr), p);
+         return kept(DRIVER(cuMemAllocFromPoolAsync)(&p, n, pool, nullptr), p);
        },
        [] {
          free_async();
@@ -162,7 +162,7 @@ std::vector<Way> plain_ways() {
          cuuint64_t all = ~cuuint64_t{0};
          DRIVER(cuMemPoolSetAttribute)(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
          CUdeviceptr p = 0;
-         return keep(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
+         return kept(DRIVER(cuMemAllocAsync)(&p, n, nullptr), p);
        },
        [] {
          free_async();

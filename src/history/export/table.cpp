@@ -23,7 +23,7 @@ std::string hours(TimeMs ms) {
   return text + " h";
 }
 
-std::string counted(std::size_t count, const char* one, const char* several) {
+std::string number_of(std::size_t count, const char* one, const char* several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
@@ -37,7 +37,7 @@ std::string cost_of_all(const Report& report) {
   if (!report.cost_known) return "n/a (no price)";
   std::string text = cents(report.cost_cents) + " " + report.question.currency;
   if (report.unpriced_rows != 0)
-    text += fmt::format(" + {} without a price", counted(report.unpriced_rows, "row", "rows"));
+    text += fmt::format(" + {} without a price", number_of(report.unpriced_rows, "row", "rows"));
   return text;
 }
 
@@ -92,10 +92,10 @@ void note_prices(const Report& report, std::vector<std::string>& notes) {
   if (report.unpriced_rows != 0)
     notes.push_back(
         fmt::format("{} no price and {} not in the cost (ration.toml: [report] price, or [[tenant]] price).",
-                    counted(report.unpriced_rows, "row has", "rows have"), report.unpriced_rows == 1 ? "is" : "are"));
+                    number_of(report.unpriced_rows, "row has", "rows have"), report.unpriced_rows == 1 ? "is" : "are"));
   if (report.partly_priced_rows != 0)
     notes.push_back(fmt::format("Of {} only a part has a price: the cost is that of the part.",
-                                counted(report.partly_priced_rows, "row", "rows")));
+                                number_of(report.partly_priced_rows, "row", "rows")));
 }
 
 }  // namespace

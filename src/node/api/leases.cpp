@@ -29,7 +29,7 @@ Result<Bytes> size_field(const json& body, const char* name) {
               2);
 }
 
-const char* name_of(LeaseState state) {
+const char* word_for(LeaseState state) {
   constexpr const char* kNames[] = {"waiting", "granted", "running", "suspended", "over"};
   return kNames[static_cast<std::size_t>(state)];
 }
@@ -53,7 +53,7 @@ json lease_json(const LeaseView& lease, const Viewer& viewer) {
            {"gpu", lease.wish.gpu.empty() ? "auto" : lease.wish.gpu},
            {"priority", lease.wish.priority},
            {"since", utc(lease.submitted_ns)},
-           {"state", name_of(lease.state)}};
+           {"state", word_for(lease.state)}};
   const bool sees = viewer.may_see(lease.wish.owner);
   row["command"] = sees ? json(lease.wish.command) : json(nullptr);
   if (!sees) row["command_na"] = "not yours";

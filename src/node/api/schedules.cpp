@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-json to_json(const ScheduleRow& row) {
+json schedule_json(const ScheduleRow& row) {
   json entry{{"schedule", row.name.empty() ? json(nullptr) : json(row.name)},
              {"when", row.when},
              {"days", row.days},
@@ -43,15 +43,15 @@ Result<ScheduleWish> wish_of(const Request& request) {
   return wish;
 }
 
-json to_json(const std::vector<ScheduleRow>& rows) {
+json schedule_json(const std::vector<ScheduleRow>& rows) {
   json list = json::array();
-  for (const ScheduleRow& row : rows) list.push_back(to_json(row));
+  for (const ScheduleRow& row : rows) list.push_back(schedule_json(row));
   return list;
 }
 
 }  // namespace
 
-json Api::schedules() { return to_json(schedule_rows(host_.engine().state())); }
+json Api::schedules() { return schedule_json(schedule_rows(host_.engine().state())); }
 
 void Api::install_schedules() {
   server_.route("GET", "/api/v1/schedules", [this](const Request&) { return answer("schedules", schedules()); });
@@ -62,7 +62,7 @@ void Api::install_schedules() {
     const bool dry_run = is_dry_run(request);
     const auto rows = set_schedule(host_.engine().state(), std::move(*wish), caller_of(request), dry_run, events);
     if (!rows) return http::problem(rows.error());
-    if (dry_run) return answer("schedules", to_json(*rows));
+    if (dry_run) return answer("schedules", schedule_json(*rows));
     host_.record(std::move(events));
     host_.tick_now();
     return answer("schedules", schedules());
@@ -73,7 +73,7 @@ void Api::install_schedules() {
     const auto rows =
         remove_schedule(host_.engine().state(), request.captures.at("name"), caller_of(request), dry_run, events);
     if (!rows) return http::problem(rows.error());
-    if (dry_run) return answer("schedules", to_json(*rows));
+    if (dry_run) return answer("schedules", schedule_json(*rows));
     host_.record(std::move(events));
     host_.tick_now();
     return answer("schedules", schedules());

@@ -30,7 +30,7 @@ void put(json& row, const std::string& field, const std::optional<Bytes>& bytes,
   put(row, field, bytes ? std::optional(bytes->count()) : std::nullopt, reason);
 }
 
-const char* name_of(ProcessState state) {
+const char* word_for(ProcessState state) {
   switch (state) {
     case ProcessState::kManaged:
       return "managed";
@@ -119,7 +119,7 @@ void write_process(Writer& out, const ProcessView& process) {
       .number("pid", static_cast<std::uint64_t>(process.pid))
       .text("user", process.user)
       .text("command", process.command)
-      .text("state", name_of(process.state))
+      .text("state", word_for(process.state))
       .bytes("used_bytes", process.used)
       .bytes("driver_used_bytes", process.driver_used, process.untold);
 }
@@ -186,7 +186,7 @@ void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& vie
   row.array("processes");
   {
     Row process(out);
-    process.number("pid", static_cast<std::uint64_t>(view.process.pid)).text("state", name_of(view.process.state));
+    process.number("pid", static_cast<std::uint64_t>(view.process.pid)).text("state", word_for(view.process.state));
     if (viewer.is_operator)
       process.text("command", view.process.command);
     else

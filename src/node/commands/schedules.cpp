@@ -33,7 +33,7 @@ Result<void> may_schedule(const Caller& caller) {
   return fail("E1502", "you may not change schedules.", "Ask root or a member of group ration.", 5);
 }
 
-std::vector<ScheduleRow> rows_of(const NodeState& state, const std::vector<ScheduleWish>& wishes) {
+std::vector<ScheduleRow> scheduled(const NodeState& state, const std::vector<ScheduleWish>& wishes) {
   const config::LocalTime now = local_time(state.time_of_day_ns);
   std::vector<ScheduleRow> rows;
   for (const ScheduleWish& wish : wishes) {
@@ -51,7 +51,7 @@ std::vector<ScheduleRow> rows_of(const NodeState& state, const std::vector<Sched
 
 }  // namespace
 
-std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return rows_of(state, state.schedules.all()); }
+std::vector<ScheduleRow> schedule_rows(const NodeState& state) { return scheduled(state, state.schedules.all()); }
 
 Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wish, const Caller& caller, bool dry_run,
                                               Events& events) {
@@ -60,7 +60,7 @@ Result<std::vector<ScheduleRow>> set_schedule(NodeState& state, ScheduleWish wis
   const std::string name = wish.name;
   auto fresh = state.schedules.with(std::move(wish), state.configuration);
   if (!fresh) return tl::unexpected(fresh.error());
-  const std::vector<ScheduleRow> rows = rows_of(state, *fresh);
+  const std::vector<ScheduleRow> rows = scheduled(state, *fresh);
   if (dry_run) return rows;
   if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
   apply_schedules(state);
@@ -74,7 +74,7 @@ Result<std::vector<ScheduleRow>> remove_schedule(NodeState& state, const std::st
   if (auto allowed = may_schedule(caller); !allowed) return tl::unexpected(allowed.error());
   auto fresh = state.schedules.without(name);
   if (!fresh) return tl::unexpected(fresh.error());
-  const std::vector<ScheduleRow> rows = rows_of(state, *fresh);
+  const std::vector<ScheduleRow> rows = scheduled(state, *fresh);
   if (dry_run) return rows;
   if (auto kept = state.schedules.keep(std::move(*fresh)); !kept) return tl::unexpected(kept.error());
   apply_schedules(state);

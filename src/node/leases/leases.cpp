@@ -36,7 +36,7 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
 
 Program program_of(const LeaseWish& wish) { return {wish.user, wish.tenant, wish.name, command_hash(wish.command)}; }
 
-json to_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
+json wish_json(const LeaseWish& wish, std::uint64_t submitted_ns) {
   json row{
       {"tenant", wish.tenant},       {"user", wish.user},
       {"command", wish.command},     {"gpu", wish.gpu},
@@ -152,9 +152,9 @@ void Leases::queue_again(std::uint64_t now_ns) {
 void Leases::save() {
   json waiting = json::object(), running = json::object();
   for (const auto& [id, entry] : entries_) {
-    if (entry.workload.empty() && !entry.over) waiting[id] = to_json(entry.wish, entry.submitted_ns);
+    if (entry.workload.empty() && !entry.over) waiting[id] = wish_json(entry.wish, entry.submitted_ns);
     if (entry.workload.empty() || !entry.granted || entry.to_return) continue;
-    json& row = running[id] = to_json(entry.wish, entry.submitted_ns);
+    json& row = running[id] = wish_json(entry.wish, entry.submitted_ns);
     row.update(
         {{"workload", entry.workload}, {"gpus", entry.granted->gpus}, {"granted_ns", entry.granted->granted_ns}});
   }

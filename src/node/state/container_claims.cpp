@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const ContainerClaim& claim) {
+json claim_json(const ContainerClaim& claim) {
   json devices = json::array();
   for (const ClaimedDevice& device : claim.devices)
     devices.push_back(
@@ -91,7 +91,7 @@ const ContainerClaim* ContainerClaims::find(const std::string& id) const {
 
 Result<void> ContainerClaims::keep(std::map<std::string, ContainerClaim> fresh) {
   json rows = json::array();
-  for (const auto& [id, claim] : fresh) rows.push_back(to_json(claim));
+  for (const auto& [id, claim] : fresh) rows.push_back(claim_json(claim));
   if (auto written = file_.write(rows); !written) return written;
   claims_ = std::move(fresh);
   return {};

@@ -9,7 +9,7 @@ namespace ration::node {
 namespace {
 
 /// As `ration set` takes it.
-std::string name_of(const BalanceAccount& account) { return account.id.substr(account.id.find('/') + 1); }
+std::string holder_of(const BalanceAccount& account) { return account.id.substr(account.id.find('/') + 1); }
 
 /// Who keeps the most that is not in use: an account's guarantee, or a tenant's.
 policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
@@ -19,7 +19,7 @@ policy::Promise largest_promise(const BalanceInput& input, std::size_t except) {
   };
   for (std::size_t i = 0; i < input.accounts.size(); ++i) {
     const BalanceAccount& account = input.accounts[i];
-    if (i != except) take({name_of(account), account.guarantee, account.used});
+    if (i != except) take({holder_of(account), account.guarantee, account.used});
   }
   for (const BalanceTenant& tenant : input.tenants) {
     if (tenant.name == input.accounts[except].tenant) continue;
@@ -51,7 +51,7 @@ void add_obstacle(policy::LimitRoom& room, const BalanceInput& input, std::size_
   const policy::Promise promise = largest_promise(input, index);
   for (std::size_t i = 0; i < without.accounts.size(); ++i) {
     BalanceAccount& account = without.accounts[i];
-    if (i != index && name_of(account) == promise.name) account.guarantee = std::min(account.guarantee, account.used);
+    if (i != index && holder_of(account) == promise.name) account.guarantee = std::min(account.guarantee, account.used);
   }
   for (BalanceTenant& tenant : without.tenants)
     if (tenant.name == promise.name) tenant.guarantee = std::min(tenant.guarantee, promise.used);

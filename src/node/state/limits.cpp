@@ -20,7 +20,7 @@ std::string boot() {
   return id;
 }
 
-json to_json(const OwnedWorkload& owned) {
+json limit_json(const OwnedWorkload& owned) {
   json accounts = json::array();
   for (const OwnedLimit& limit : owned.accounts) {
     accounts.push_back({{"configured", limit.configured.count()},
@@ -185,7 +185,7 @@ std::vector<Alteration> Limits::enforce(const Registry& registry, std::vector<st
 Result<void> Limits::save() {
   if (!dirty_) return {};
   json workloads = json::object();
-  for (const auto& [path, owned] : owned_) workloads[path] = to_json(owned);
+  for (const auto& [path, owned] : owned_) workloads[path] = limit_json(owned);
   const json document{{"boot", boot()}, {"workloads", workloads}};
   if (auto written = file_.write(document); !written) return written;
   dirty_ = false;

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""No function of one file alone has the name of a function that a header declares in the same namespace or one around it. Several files are compiled
+as one: a call in another of them could reach the local function in place of the declared one, without a word of the compiler. Part of `./dev lint`."""
+import collections
+import pathlib
+import re
+import sys
+
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
+LOCAL = re.compile(r"^namespace \{\n(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[A-Za-z][\w:<>,&* ]*?[ &*>](\w+)\(", re.MULTILINE)  # what clang-format puts at the margin
+
+
+def declared(root):
+    """Headers by namespace and by name of function."""
+    functions = collections.defaultdict(dict)
+    for header in sorted(root.glob("src/**/*.hpp")):
+        text = header.read_text()
+        if namespace := NAMESPACE.search(text):
+            functions[namespace[1]].update({name: header for name in FUNCTION.findall(text)})
+    return functions
+
+
+def hiding(root):
+    functions = declared(root)
+    for file in sorted(root.glob("src/**/*.cpp")):
+        text = file.read_text()
+        namespace = NAMESPACE.search(text)
+        for part in LOCAL.findall(text) if namespace else ():
+            around = ["::".join(namespace[1].split("::")[:depth]) for depth in range(1, namespace[1].count("::") + 2)]
+            for name in FUNCTION.findall(part):
+                for header in (functions[each][name] for each in around if name in functions[each]):
+                    yield f"{file.relative_to(root)}: {name}() has the name of a function of {header.relative_to(root)}: give it another"
+
+
+if __name__ == "__main__":
+    found = list(hiding(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+    print("\n".join(found), end="\n" if found else "")
+    sys.exit(bool(found))
