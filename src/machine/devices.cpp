@@ -108,8 +108,8 @@ std::vector<int> ask_numa_nodes(const Library& nvml, nvmlDevice_t handle) {
   constexpr unsigned int kScopeNode = 0;
   unsigned long words[kWords] = {};
   std::vector<int> nodes;
-  if (nvml.call("nvmlDeviceGetMemoryAffinity", NVML_ERROR_NOT_SUPPORTED, handle, unsigned{kWords}, +words, kScopeNode) !=
-      NVML_SUCCESS)
+  if (nvml.call("nvmlDeviceGetMemoryAffinity", NVML_ERROR_NOT_SUPPORTED, handle, unsigned{kWords}, +words,
+                kScopeNode) != NVML_SUCCESS)
     return nodes;
   for (int node = 0; node < kWords * kBits; ++node)
     if ((words[node / kBits] >> (node % kBits) & 1) != 0) nodes.push_back(node);

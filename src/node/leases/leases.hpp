@@ -138,7 +138,7 @@ class Leases {
 
   StateFile file_;
   bool damage_told_ = false;
-  std::uint64_t clock_ahead_ns_ = 0;  // of the time that step() is told, modulo 2^64
+  std::uint64_t clock_ahead_ns_ = 0;   // of the time that step() is told, modulo 2^64
   std::map<std::string, Entry> kept_;  ///< read from the file, not queued yet: what the devices have is not known
   RunLengthTable run_lengths_;
   LeaseQueue queue_;
