@@ -12,7 +12,7 @@ set(RATION_LINK_TIME $<IF:$<CXX_COMPILER_ID:GNU>,-flto=auto,-flto>)
 
 # For rooms that work at a person's pace: they compile in two thirds of the time. GCC sees optionals that are not set
 # there; where it optimises more it does not.
-set(RATION_LESS_OPTIMISED $<$<CONFIG:RelWithDebInfo,Release>:-O1> -Wno-maybe-uninitialized)
+set(RATION_LESS_OPTIMISED $<$<CONFIG:RelWithDebInfo,Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 
 # ration_library(NAME SOURCES... [DEPENDS ...]): a static library of one room.
 function(ration_library name)
