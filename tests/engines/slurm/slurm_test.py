@@ -352,7 +352,8 @@ class Demo(unittest.TestCase):
     def test_it_stays_when_it_is_told_to_and_ends_with_its_starter(self):
         before = self.traces()
         for how, code in ((signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
-            demo = self.start("--speed", "100", "--keep")
+            demo = self.start("--speed", "100", "--keep", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))  # as a shell starts it with &
+            self.addCleanup(demo.kill)
             told = ""
             while not re.search(r"\n  nsenter .*\n$", told):
                 line = demo.stdout.readline()
