@@ -326,7 +326,7 @@ void add_machine_verbs(CommandLine& line) {
 
   auto [demo, to_play] = line.add<DemoOptions>("demo", cli::demo);
   option(demo, "--scenario", to_play.scenario, "SCENARIO",
-         "demo, jupyterhub, gan, serving, fragmentation, noisy-neighbour, slurm, or a TOML file");
+         "demo, jupyterhub, gan, serving, fragmentation, noisy-neighbour, slurm, kubernetes, or a TOML file");
   option(demo, "--speed", to_play.speed, "X", "how many times as fast")->check(CLI::Range(0.1, 100.0));
   option(demo, "--seed", to_play.seed, "N", "of what the programs do at random");
   option(demo, "--for", to_play.length, "TIME", "end after so long; else at Ctrl-C or, without a terminal, at the end");

@@ -337,9 +337,9 @@ const std::vector<VerbText>& verb_texts() {
        "GPU, no root, no network; nothing on this machine is touched, and nothing is left behind. Other verbs look at "
        "it with --sim=demo; each demo prints its own name, --sim=demo:4711, for where several run. What is played is a "
        "TOML file: the tables of ration.toml beside [scenario], [[program]], "
-       "[[command]] and [[moment]]; share/ration/scenarios has those that come with ration. slurm is a program "
-       "instead: "
-       "it plays jobs of a Slurm of two nodes, as root and where Slurm is installed.",
+       "[[command]] and [[moment]]; share/ration/scenarios has those that come with ration. slurm and "
+       "kubernetes are programs instead: they play on a real Slurm of two nodes, or a real Kubernetes of one, as root "
+       "and where that is installed.",
        {{"ration demo", "until Ctrl-C"},
         {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one card, twice as fast"},
         {"ration demo --scenario slurm", "jobs of a real Slurm, as root"},
