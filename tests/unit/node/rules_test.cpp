@@ -15,7 +15,17 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-class RulesTest : public InventedNode {};
+class RulesTest : public InventedNode {
+ protected:
+  /// A program that holds 4 GiB of 8, and a device that computes nothing.
+  Program& run_idle() {
+    Program& train = run("train", 8_GiB);
+    EXPECT_TRUE(train.take(4_GiB));
+    driver_sees({{&train, 4_GiB}});
+    device_.utilisation = 0;
+    return train;
+  }
+};
 
 TEST_F(RulesTest, LifecycleTellsTheStartOnceAndTheEndWithItsStatusAndItsPeak) {
   start();
@@ -238,10 +248,7 @@ constexpr const char* kSuspendIdle =
 
 TEST_F(RulesTest, WhoIsIdleIsSuspendedAndComesBackWhenThereIsRoomForItAndAMargin) {
   start(kSuspendIdle);
-  Program& train = run("train", 8_GiB);
-  ASSERT_TRUE(train.take(4_GiB));
-  driver_sees({{&train, 4_GiB}});
-  device_.utilisation = 0;
+  Program& train = run_idle();
   EXPECT_EQ(told("idle", 10), Texts{});
   EXPECT_EQ(told("idle", 3).size(), 1U);
   EXPECT_EQ(told("suspended", 0), Texts{});
@@ -265,10 +272,7 @@ TEST_F(RulesTest, WhoIsIdleIsAskedToGiveBackAndSuspendedLater) {
   start(
       "[[policy]]\nmatch = { users = [\"*\"] }\n"
       "idle = { after = \"10s\", action = \"trim\", suspend_after = \"30s\" }\n");
-  Program& train = run("train", 8_GiB);
-  ASSERT_TRUE(train.take(4_GiB));
-  driver_sees({{&train, 4_GiB}});
-  device_.utilisation = 0;
+  Program& train = run_idle();
   EXPECT_EQ(told("idle", 11).size(), 1U);
   train.give_back(1_GiB);
   driver_sees({{&train, 3_GiB}});
@@ -281,10 +285,7 @@ TEST_F(RulesTest, WhoIsIdleIsAskedToGiveBackAndSuspendedLater) {
 
 TEST_F(RulesTest, WhoIsIdleIsSoByNoClockThatIsSetAheadOrBack) {
   start(kSuspendIdle);
-  Program& train = run("train", 8_GiB);
-  ASSERT_TRUE(train.take(4_GiB));
-  driver_sees({{&train, 4_GiB}});
-  device_.utilisation = 0;
+  run_idle();
   constexpr std::uint64_t kHour = 3'600 * kSecond;
   for (const std::uint64_t jump : {5 * kHour, -(9 * kHour)}) {
     EXPECT_EQ(told("idle", 4), Texts{});
@@ -303,10 +304,7 @@ TEST_F(RulesTest, WhoIsIdleIsSoByNoClockThatIsSetAheadOrBack) {
 
 TEST_F(RulesTest, WhoCannotBeSuspendedIsToldSoAndStays) {
   start(kSuspendIdle);
-  Program& train = run("train", 8_GiB);
-  ASSERT_TRUE(train.take(4_GiB));
-  driver_sees({{&train, 4_GiB}});
-  device_.utilisation = 0;
+  Program& train = run_idle();
   jobs_->problem = Error{"E1543", "the driver said no", "ration doctor", 1};
   EXPECT_EQ(told("suspend_failed", 16), Texts{"nlp/train was not suspended: the driver said no"});
   EXPECT_FALSE(engine_->state().suspension.is_away(train.path));
