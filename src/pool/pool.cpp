@@ -61,11 +61,12 @@ std::unique_ptr<Pool> Pool::make(std::unique_ptr<Backing> backing, const Options
   const Bytes device = options.device > Bytes{0} ? options.device : kDeviceIfUnknown;
   const std::uint32_t places = granules(device);
   const std::uint64_t large_places = places * kAddressesPerByte;
-  failure = pool->failure_of(pool->backing_->reserve(kGranule * (places + large_places), pool->base_));
+  std::uint64_t base = 0;
+  failure = pool->failure_of(pool->backing_->reserve(kGranule * (places + large_places), base));
   if (failure != Failure::kNone) return nullptr;
-  pool->small_zone_ = std::make_unique<Zone>(pool->base_, places);
+  pool->small_zone_ = std::make_unique<Zone>(base, places);
   pool->large_zone_ =
-      std::make_unique<Zone>(pool->base_ + places * kGranule.count(), static_cast<std::uint32_t>(large_places));
+      std::make_unique<Zone>(base + places * kGranule.count(), static_cast<std::uint32_t>(large_places));
   pool->small_ = std::make_unique<SmallBlocks>(*pool->small_zone_);
   if (!options.growth) {
     const std::lock_guard guard(pool->lock_);
@@ -164,10 +165,7 @@ Failure Pool::take_large(Stream stream, Bytes size, std::uint64_t alignment, std
   if (failure != Failure::kNone) return failure;
   address = zone.address_of(run.start);
   const std::uint64_t bytes = run.count * kUnit.count();
-  ++counts_.allocations;
-  ++counts_.live;
-  counts_.largest = std::max(counts_.largest, bytes);
-  count_in_use(static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(bytes));
+  totals_.took(bytes);
   return Failure::kNone;
 }
 
@@ -185,9 +183,8 @@ Failure Pool::give_large(Stream stream, std::uint64_t address) {
   const Run run = zone->runs().held(unit);
   if (run.count == 0) return Failure::kFreedPointer;
   zone->runs().release(unit, tag_of(stream));
-  units_in_use_ -= run.count;
-  --counts_.live;
-  count_in_use(0, -static_cast<std::int64_t>(run.count * kUnit.count()));
+  totals_.units_in_use -= run.count;
+  totals_.gave(run.count * kUnit.count());
   if (is_over_limit()) (void)trim_locked();  // a lowered limit is still being worked off
   return Failure::kNone;
 }
@@ -223,15 +220,15 @@ void Pool::give_back_over_limit(const CachedBlock& block, StreamTag tag) {
 }
 
 Failure Pool::take_run(Zone& zone, std::uint32_t units, std::uint32_t alignment, StreamTag tag, Run& out) {
-  if (++requests_ % kCallWindow == 0) recent_calls_ /= 2;
+  call_rate_.count_request();
   if (!zone.runs().take(units, alignment, tag, out) &&
       !(zone.runs().free_units() - zone.runs().free_units(tag) > 0 && join_streams(tag) &&
         zone.runs().take(units, alignment, tag, out))) {
     if (const Failure failure = make_room(zone, units, alignment, tag); failure != Failure::kNone) return failure;
     if (!zone.runs().take(units, alignment, tag, out)) return Failure::kDriver;  // cannot be: room was just made
   }
-  units_in_use_ += units;
-  peak_units_in_use_ = std::max(peak_units_in_use_, units_in_use_);
+  totals_.units_in_use += units;
+  totals_.peak_units_in_use = std::max(totals_.peak_units_in_use, totals_.units_in_use);
   return Failure::kNone;
 }
 
@@ -304,9 +301,9 @@ Failure Pool::make_room(Zone& zone, std::uint32_t units, std::uint32_t alignment
 /// How many granules may be taken in all, by the rule that moving what lies free comes before taking more, unless it
 /// has to be done so often that it costs more than the memory is worth.
 std::uint32_t Pool::allowed_by_slack(std::uint32_t units) const {
-  const bool moving_costs = static_cast<double>(recent_calls_) > options_.calls_per_request * 2 * kCallWindow;
+  const bool moving_costs = call_rate_.is_above(options_.calls_per_request);
   const double slack = moving_costs ? options_.relaxed_slack : options_.slack;
-  const std::uint64_t most = std::max(peak_units_in_use_, units_in_use_ + units);
+  const std::uint64_t most = std::max(totals_.peak_units_in_use, totals_.units_in_use + units);
   const double allowed = std::ceil(static_cast<double>(most) / kUnitsPerGranule * (1.0 + slack));
   return static_cast<std::uint32_t>(std::min(allowed, options_.reclaim_above * limit_));
 }
@@ -324,7 +321,7 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
       if (refused != Failure::kNone) return;
       spare_.push_back(made);
     }
-    peak_taken_ = std::max(peak_taken_, taken());
+    totals_.peak_taken = std::max(totals_.peak_taken, taken());
   };
   Zone& other = &zone == small_zone_.get() ? *large_zone_ : *small_zone_;
   const std::uint32_t allowed = allowed_by_slack(units);
@@ -353,7 +350,7 @@ Failure Pool::provide(std::uint32_t count, std::uint32_t units, Zone& zone, cons
         return outcome == Outcome::kOk;
       });
     }
-    recent_calls_ += backing_->calls() - calls_before + count;
+    call_rate_.count_calls(backing_->calls() - calls_before + count);
   }
   if (missing() > 0 && !device_lost_) create(std::min(missing(), room()));
   if (missing() == 0) return Failure::kNone;
@@ -404,10 +401,10 @@ void Pool::set_limit(Bytes limit) {
 Statistics Pool::statistics() const {
   const std::lock_guard guard(lock_);
   Statistics result;
-  std::int64_t in_use = bytes_in_use_;
-  result.num_allocs = counts_.allocations;
-  result.live_blocks = counts_.live;
-  result.largest_alloc_size = counts_.largest;
+  std::int64_t in_use = totals_.bytes_in_use;
+  result.num_allocs = totals_.allocations;
+  result.live_blocks = totals_.live;
+  result.largest_alloc_size = totals_.largest;
   std::int64_t unpublished_high = 0;
   for (const auto& cache : caches_) {
     in_use += cache->counts().unpublished();
@@ -417,13 +414,13 @@ Statistics Pool::statistics() const {
   }
   result.bytes_in_use = static_cast<std::uint64_t>(std::max<std::int64_t>(in_use, 0));
   // Exact with one thread; with several, by what their caches have not handed on yet.
-  result.peak_bytes_in_use =
-      static_cast<std::uint64_t>(std::max({peak_bytes_in_use_, bytes_in_use_ + unpublished_high, std::int64_t{0}}));
+  result.peak_bytes_in_use = static_cast<std::uint64_t>(
+      std::max({totals_.peak_bytes_in_use, totals_.bytes_in_use + unpublished_high, std::int64_t{0}}));
   small_->each([&](const Slab& slab) { result.live_blocks += slab.live(); });
   result.bytes_limit = options_.limit.count();
   result.bytes_reservable_limit = options_.limit.count();
   result.bytes_reserved = result.pool_bytes = (kGranule * taken()).count();
-  result.peak_bytes_reserved = result.peak_pool_bytes = (kGranule * peak_taken_).count();
+  result.peak_bytes_reserved = result.peak_pool_bytes = (kGranule * totals_.peak_taken).count();
   result.largest_free_block_bytes =
       std::max(small_zone_->runs().largest_free(), large_zone_->runs().largest_free()) * kUnit.count();
   result.driver_calls = backing_->calls();
@@ -434,13 +431,13 @@ Statistics Pool::statistics() const {
 
 void Pool::reset_peaks() {
   const std::lock_guard guard(lock_);
-  std::int64_t in_use = bytes_in_use_;
+  std::int64_t in_use = totals_.bytes_in_use;
   for (const auto& cache : caches_) {
     in_use += cache->counts().unpublished();
     cache->counts().forget_highest();
   }
-  peak_bytes_in_use_ = in_use;
-  peak_taken_ = taken();
+  totals_.peak_bytes_in_use = in_use;
+  totals_.peak_taken = taken();
 }
 
 int Pool::last_driver_error() const {

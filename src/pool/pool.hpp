@@ -17,6 +17,7 @@
 #include "pool/brief_lock.hpp"
 #include "pool/small_blocks.hpp"
 #include "pool/thread_cache.hpp"
+#include "pool/totals.hpp"
 #include "pool/zone.hpp"
 
 namespace ration::pool {
@@ -119,30 +120,13 @@ class Pool final : public Allocator {
 
   alignas(64) mutable BriefLock lock_;
   std::unique_ptr<Backing> backing_;
-  std::uint32_t limit_ = 0;  // granules
-  std::uint64_t base_ = 0;
+  std::uint32_t limit_ = 0;     // granules
   std::vector<Granule> spare_;  // taken from the device, mapped nowhere
   std::vector<Stream> streams_{0};
-  std::uint64_t units_in_use_ = 0, peak_units_in_use_ = 0;
-  std::uint32_t peak_taken_ = 0;
-  // Driver calls for moving granules, halved every kCallWindow requests.
-  static constexpr std::uint32_t kCallWindow = 256;
-  std::uint64_t recent_calls_ = 0;
-  std::uint32_t requests_ = 0;
+  CallRate call_rate_;
+  Totals totals_;
   bool device_lost_ = false;
   std::atomic<Life> life_{Life::kOpen};
-
-  // Statistics. Blocks above kMaxSmallBlock under lock_; the others are counted by the thread caches.
-  struct Counts {
-    std::uint64_t allocations = 0, largest = 0, live = 0;
-  } counts_;
-  std::int64_t bytes_in_use_ = 0, peak_bytes_in_use_ = 0;
-  /// In use went up by `highest` at most and by `change` in the end.
-  void count_in_use(std::int64_t highest, std::int64_t change) noexcept {
-    peak_bytes_in_use_ = std::max(peak_bytes_in_use_, bytes_in_use_ + highest);
-    bytes_in_use_ += change;
-  }
-
   std::vector<std::unique_ptr<ThreadCache>> caches_;  // under lock_
 };
 

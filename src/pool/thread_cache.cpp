@@ -116,7 +116,7 @@ void ThreadCache::publish_now() {
 
 void ThreadCache::publish() {
   if (counts_.unpublished() == 0 && counts_.highest() == 0) return;
-  pool_.count_in_use(counts_.highest(), counts_.unpublished());
+  pool_.totals_.count_in_use(counts_.highest(), counts_.unpublished());
   counts_.told();
 }
 

@@ -79,7 +79,7 @@ void Runtime::State::look() {
   physical.push_back({"/physical_device:CPU:0", "CPU"});
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
     physical.push_back({"/physical_device:GPU:" + std::to_string(gpu), "GPU"});
-  visible = physical;
+  configuration.visible = physical;
 }
 
 void Runtime::State::require_known(const PhysicalDevice& device) {
@@ -107,38 +107,38 @@ void Runtime::set_visible_devices(const std::vector<PhysicalDevice>& devices,
   }
   std::vector<PhysicalDevice> wanted;
   if (device_type) {
-    std::copy_if(state_->visible.begin(), state_->visible.end(), std::back_inserter(wanted),
+    std::copy_if(state_->configuration.visible.begin(), state_->configuration.visible.end(), std::back_inserter(wanted),
                  [&](const PhysicalDevice& device) { return device.device_type != *device_type; });
   }
   wanted.insert(wanted.end(), devices.begin(), devices.end());
-  if (wanted == state_->visible) return;
+  if (wanted == state_->configuration.visible) return;
   if (state_->initialized) throw RuntimeError("Visible devices cannot be modified after being initialized");
-  state_->visible = wanted;
+  state_->configuration.visible = wanted;
 }
 
 std::vector<PhysicalDevice> Runtime::get_visible_devices(const std::optional<std::string>& device_type) {
   const auto guard = state_->enter();
   state_->look();
-  return of_type(state_->visible, device_type);
+  return of_type(state_->configuration.visible, device_type);
 }
 
 void Runtime::set_memory_growth(const PhysicalDevice& device, bool enable) {
   const auto guard = state_->enter();
   state_->require_known(device);
-  if (state_->logical.count(device.name) != 0)
+  if (state_->configuration.logical.count(device.name) != 0)
     throw ValueError("Cannot set memory growth on device when virtual devices configured");
   if (device.device_type != "GPU") throw ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices");
-  const auto known = state_->growth.find(device.name);
-  if (known != state_->growth.end() && known->second == enable) return;
+  const auto known = state_->configuration.growth.find(device.name);
+  if (known != state_->configuration.growth.end() && known->second == enable) return;
   if (state_->initialized) throw RuntimeError("Physical devices cannot be modified after being initialized");
-  state_->growth[device.name] = enable;
+  state_->configuration.growth[device.name] = enable;
 }
 
 bool Runtime::get_memory_growth(const PhysicalDevice& device) {
   const auto guard = state_->enter();
   state_->require_known(device);
-  const auto known = state_->growth.find(device.name);
-  return known != state_->growth.end() && known->second;
+  const auto known = state_->configuration.growth.find(device.name);
+  return known != state_->configuration.growth.end() && known->second;
 }
 
 void Runtime::set_logical_device_configuration(const PhysicalDevice& device,
@@ -158,18 +158,18 @@ void Runtime::set_logical_device_configuration(const PhysicalDevice& device,
     if (entry.experimental_device_ordinal)
       throw ValueError("Setting experimental_device_ordinal on CPU virtual  devices is currently not supported");
   }
-  const auto known = state_->logical.find(device.name);
-  if (known != state_->logical.end() && known->second == logical_devices) return;
+  const auto known = state_->configuration.logical.find(device.name);
+  if (known != state_->configuration.logical.end() && known->second == logical_devices) return;
   if (state_->initialized) throw RuntimeError("Virtual devices cannot be modified after being initialized");
-  state_->logical[device.name] = logical_devices;
+  state_->configuration.logical[device.name] = logical_devices;
 }
 
 std::optional<std::vector<LogicalDeviceConfiguration>> Runtime::get_logical_device_configuration(
     const PhysicalDevice& device) {
   const auto guard = state_->enter();
   state_->require_known(device);
-  const auto known = state_->logical.find(device.name);
-  if (known == state_->logical.end()) return std::nullopt;
+  const auto known = state_->configuration.logical.find(device.name);
+  if (known == state_->configuration.logical.end()) return std::nullopt;
   return known->second;
 }
 
@@ -206,7 +206,7 @@ PrimaryContext& Runtime::State::context_of(std::size_t gpu) {
 
 std::vector<std::size_t> Runtime::State::visible_gpus() const {
   std::vector<std::size_t> result;
-  for (const PhysicalDevice& device : visible) {
+  for (const PhysicalDevice& device : configuration.visible) {
     const auto found = std::find(physical.begin(), physical.end(), device);
     if (device.device_type == "GPU") result.push_back(static_cast<std::size_t>(found - physical.begin()) - 1);
   }
@@ -217,13 +217,13 @@ GpuOptions Runtime::State::options_from_configuration() const {
   GpuOptions options;
   const std::vector<std::size_t> places = visible_gpus();
   bool any_logical = false;
-  for (const auto& [name, entries] : logical) any_logical = any_logical || !entries.empty();
+  for (const auto& [name, entries] : configuration.logical) any_logical = any_logical || !entries.empty();
   const auto growth_of = [&](std::size_t gpu) {
-    const auto known = growth.find(physical[gpu + 1].name);
-    return known != growth.end() && known->second;
+    const auto known = configuration.growth.find(physical[gpu + 1].name);
+    return known != configuration.growth.end() && known->second;
   };
   // Once a device has a limit of set_memory_limit(), growth is each device's own affair.
-  if (!any_logical && limits.empty()) {
+  if (!any_logical && configuration.limits.empty()) {
     for (const std::size_t gpu : places) {
       if (growth_of(gpu) != growth_of(places.front()))
         throw ValueError("Memory growth cannot differ between GPU devices");
@@ -232,8 +232,8 @@ GpuOptions Runtime::State::options_from_configuration() const {
   if (!any_logical) return options;
   for (const std::size_t gpu : places) {
     GpuOptions::VirtualDevices list;
-    const auto known = logical.find(physical[gpu + 1].name);
-    if (known != logical.end()) {
+    const auto known = configuration.logical.find(physical[gpu + 1].name);
+    if (known != configuration.logical.end()) {
       for (const LogicalDeviceConfiguration& entry : known->second) {
         list.memory_limit_mb.push_back(static_cast<float>(*entry.memory_limit));
         if (entry.experimental_priority) list.priority.push_back(*entry.experimental_priority);
@@ -251,8 +251,8 @@ GpuOptions Runtime::State::options_from_configuration() const {
 
 bool Runtime::State::grows(std::size_t gpu, const GpuOptions& options, const Environment& environment) const {
   if (environment.force_growth) return *environment.force_growth;
-  const auto known = growth.find(physical[gpu + 1].name);
-  return options.allow_growth || (known != growth.end() && known->second);
+  const auto known = configuration.growth.find(physical[gpu + 1].name);
+  return options.allow_growth || (known != configuration.growth.end() && known->second);
 }
 
 std::unique_ptr<pool::Allocator> Runtime::State::make_memory(std::size_t gpu, Bytes limit, bool growth_wanted,
@@ -319,10 +319,10 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
           "oversubscription.");
     }
     Bytes limit;
-    const auto own_limit = limits.find(physical[device.gpu + 1].name);
+    const auto own_limit = configuration.limits.find(physical[device.gpu + 1].name);
     if (device.limit) {
       limit = *device.limit;
-    } else if (own_limit != limits.end()) {
+    } else if (own_limit != configuration.limits.end()) {
       limit = Bytes{own_limit->second.count() / parts[device.gpu]};
     } else if (fraction > 0) {
       limit = Bytes{static_cast<std::uint64_t>(fraction * static_cast<double>(gpu.total.count())) / parts[device.gpu]};
@@ -356,7 +356,8 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
   }
   logical_gpus = std::move(made);
   std::size_t cpus = 1;
-  if (const auto known = logical.find(physical[0].name); known != logical.end() && !known->second.empty())
+  if (const auto known = configuration.logical.find(physical[0].name);
+      known != configuration.logical.end() && !known->second.empty())
     cpus = known->second.size();
   for (std::size_t cpu = 0; cpu < cpus; ++cpu) logical_devices.push_back({"/device:CPU:" + std::to_string(cpu), "CPU"});
   for (std::size_t gpu = 0; gpu < logical_gpus.size(); ++gpu)
@@ -377,7 +378,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
         for (const LogicalGpu& each : logical_gpus) requests += each.memory->statistics().num_allocs;
         return requests;
       });
-  for (const auto& [name, limit] : limits) {
+  for (const auto& [name, limit] : configuration.limits) {
     const auto device =
         std::find_if(physical.begin(), physical.end(), [&](const auto& each) { return each.name == name; });
     apply_limit(static_cast<std::size_t>(device - physical.begin()) - 1);

@@ -70,8 +70,8 @@ void Runtime::reset_memory_stats(const std::string& device) {
 // ----------------------------------------------------------------------------------------------------- limits, later
 
 void Runtime::State::apply_limit(std::size_t gpu) {
-  const auto limit = limits.find(physical[gpu + 1].name);
-  if (limit == limits.end()) return;
+  const auto limit = configuration.limits.find(physical[gpu + 1].name);
+  if (limit == configuration.limits.end()) return;
   double configured = 0;
   for (const LogicalGpu& each : logical_gpus)
     configured += each.gpu == gpu ? static_cast<double>(each.configured.count()) : 0;
@@ -97,7 +97,7 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
                                  format_size(state_->gpus[place].total)));
   }
   if (const auto own = state_->own_account(place)) runtime::set_own_limit(*own->book, own->account, Bytes{bytes});
-  state_->limits[device.name] = Bytes{bytes};
+  state_->configuration.limits[device.name] = Bytes{bytes};
   state_->apply_limit(place);
   const auto& gpus = state_->logical_gpus;
   const bool is_over = std::any_of(gpus.begin(), gpus.end(), [&](const LogicalGpu& each) {
@@ -137,7 +137,7 @@ void Runtime::clear_memory_limit(const PhysicalDevice& device) {
   if (device.device_type != "GPU") return;
   const std::size_t place = state_->place_of(device);
   if (const auto own = state_->own_account(place)) own->book->set_own_limit(own->account, kUnlimited);
-  if (state_->limits.erase(device.name) == 0) return;
+  if (state_->configuration.limits.erase(device.name) == 0) return;
   for (LogicalGpu& each : state_->logical_gpus) {
     if (each.gpu == place) each.memory->set_limit(each.configured);
   }
@@ -151,8 +151,8 @@ std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
     const Bytes limit = own->book->own_limit(own->account);
     return limit == kUnlimited ? 0 : limit.count();
   }
-  const auto known = state_->limits.find(device.name);
-  return known == state_->limits.end() ? 0 : known->second.count();
+  const auto known = state_->configuration.limits.find(device.name);
+  return known == state_->configuration.limits.end() ? 0 : known->second.count();
 }
 
 namespace {

@@ -29,6 +29,14 @@ struct OwnAccount {
   std::uint32_t account;
 };
 
+/// What the program has set of its devices, by their physical names.
+struct Configuration {
+  std::vector<PhysicalDevice> visible;
+  std::map<std::string, bool> growth;
+  std::map<std::string, std::vector<LogicalDeviceConfiguration>> logical;
+  std::map<std::string, Bytes> limits;  // of set_memory_limit()
+};
+
 /// One logical GPU and its memory.
 struct LogicalGpu {
   std::size_t gpu = 0;  // place among the physical ones
@@ -44,11 +52,9 @@ struct Runtime::State {
   const std::uint64_t generation;  // of the process that made it
   std::atomic<bool> looked{false};
   std::atomic<bool> initialized{false};  // from then on `logical_gpus` does not change, and is read without the mutex
-  std::vector<PhysicalDevice> physical, visible;
+  std::vector<PhysicalDevice> physical;
   std::vector<runtime::PhysicalGpu> gpus;
-  std::map<std::string, bool> growth;  // by physical name
-  std::map<std::string, std::vector<LogicalDeviceConfiguration>> logical;
-  std::map<std::string, Bytes> limits;  // of set_memory_limit()
+  runtime::Configuration configuration;
   std::vector<LogicalDevice> logical_devices;
   std::map<std::size_t, std::unique_ptr<runtime::PrimaryContext>> contexts;  // by place; outlive the pools
   std::vector<runtime::LogicalGpu> logical_gpus;
