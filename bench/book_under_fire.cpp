@@ -58,13 +58,13 @@ Shared* shared_memory() {
 // All ask for the same size at the same instant; exactly as many as fit must get it.
 int barrier_worker(const std::string& path, Shared& shared, int index) {
   Book book;
-  if (Book::open(path.c_str(), book) != BookStatus::kOk || !book.attach()) return 1;
+  if (Book::open(path.c_str(), book) != BookStatus::kOk || !book.processes().attach()) return 1;
   std::minstd_rand random(7);
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t size =
         kLimit / (1 + random() % (kProcesses - 1)) - random() % 4096;  // the same in every process
     ::pthread_barrier_wait(&shared.barrier);
-    const bool granted = book.charge(0, Bytes{size}) == Charged::kGranted;
+    const bool granted = book.account(0).charge(Bytes{size}) == Charged::kGranted;
     if (granted) shared.granted.fetch_add(1);
     ::pthread_barrier_wait(&shared.barrier);
     if (index == 0) {
@@ -73,7 +73,7 @@ int barrier_worker(const std::string& path, Shared& shared, int index) {
       if (got < fit) shared.refused.fetch_add(1);
     }
     ::pthread_barrier_wait(&shared.barrier);
-    if (granted) book.refund(0, Bytes{size});
+    if (granted) book.account(0).refund(Bytes{size});
   }
   return 0;
 }
@@ -102,15 +102,15 @@ void barrier_row(const std::string& path) {
 // Charges and refunds of every kind and size, until it is killed.
 [[noreturn]] void charge_for_ever(const std::string& path, unsigned seed) {
   Book book;
-  if (Book::open(path.c_str(), book) != BookStatus::kOk || !book.attach()) ::_exit(1);
+  if (Book::open(path.c_str(), book) != BookStatus::kOk || !book.processes().attach()) ::_exit(1);
   std::minstd_rand random(seed);
   std::vector<Bytes> held;
   for (;;) {
     const Bytes size{std::uint64_t{4096} << (random() % 15)};
-    if (held.size() < 64 && book.charge(0, size) == Charged::kGranted) {
+    if (held.size() < 64 && book.account(0).charge(size) == Charged::kGranted) {
       held.push_back(size);
     } else if (!held.empty()) {
-      book.refund(0, held.back());
+      book.account(0).refund(held.back());
       held.pop_back();
     }
   }
@@ -133,15 +133,15 @@ void kill_row(const std::string& path) {
     ::waitpid(child, nullptr, 0);
     const auto start = std::chrono::steady_clock::now();
     Book next;
-    const bool started = Book::open(path.c_str(), next) == BookStatus::kOk && next.attach();
-    next.reap();
+    const bool started = Book::open(path.c_str(), next) == BookStatus::kOk && next.processes().attach();
+    next.processes().reap();
     const bool whole =
-        started && next.charge(0, Bytes{kLimit}) == Charged::kGranted;  // all of it, or something was left
+        started && next.account(0).charge(Bytes{kLimit}) == Charged::kGranted;  // all of it, or something was left
     const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     slowest_ms = std::max(slowest_ms, took);
     if (!started || took > 1000) ++hangs;
-    if (!whole) left += next.used(0).count();
-    next.detach();
+    if (!whole) left += next.account(0).used().count();
+    next.processes().detach();
   }
   const bool good = hangs == 0 && left == 0 && slowest_ms <= 10;
   std::printf(
@@ -170,7 +170,7 @@ void storm_row(const std::string& path) {
     Clock::time_point until{};  // stopped so long; the epoch: it runs
   };
   Book book = fresh_book(path);
-  if (!book.attach()) std::exit(1);
+  if (!book.processes().attach()) std::exit(1);
   ::setpriority(PRIO_PROCESS, 0, -10);
   std::mt19937 random(13);
   unsigned started = 0;
@@ -207,20 +207,20 @@ void storm_row(const std::string& path) {
     for (int charge = 0; charge < 100; ++charge) {
       const long switches = preemptions();
       const auto before = Clock::now();
-      const bool granted = book.charge(0, Bytes{4096}) == Charged::kGranted;
-      if (granted) book.refund(0, Bytes{4096});
+      const bool granted = book.account(0).charge(Bytes{4096}) == Charged::kGranted;
+      if (granted) book.account(0).refund(Bytes{4096});
       const double took_ms = std::chrono::duration<double, std::milli>(Clock::now() - before).count();
       if (preemptions() == switches)
         slowest_ms = std::max(slowest_ms, took_ms);
       else
         ++preempted;
-      if (book.used(0).count() > kLimit) ++over;
+      if (book.account(0).used().count() > kLimit) ++over;
     }
-    if (kills % 16 == 0) book.reap();
+    if (kills % 16 == 0) book.processes().reap();
   }
   for (const Worker& worker : workers) ::kill(worker.pid, SIGKILL), ::waitpid(worker.pid, nullptr, 0);
-  book.reap();
-  const std::uint64_t left = book.used(0).count();
+  book.processes().reap();
+  const std::uint64_t left = book.account(0).used().count();
   ::setpriority(PRIO_PROCESS, 0, 0);
   const bool good = over == 0 && left == 0 && slowest_ms <= 10;
   std::printf(

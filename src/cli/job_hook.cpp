@@ -23,6 +23,7 @@
 #include "cli/workload_start.hpp"
 #include "engine/container_files.hpp"
 #include "engine/slurm/grant.hpp"
+#include "ledger/book.hpp"
 #include "ledger/container_books.hpp"
 #include "ledger/workload_book.hpp"
 #include "machine/devices.hpp"

@@ -23,6 +23,7 @@
 #include "cli/verbs.hpp"
 #include "cli/workload_start.hpp"
 #include "engine/wrapper.hpp"
+#include "ledger/book.hpp"
 #include "ledger/container_books.hpp"
 #include "ledger/workload_book.hpp"
 #include "machine/process_origin.hpp"
@@ -302,7 +303,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const ledge
   if (!options.engine.empty()) {
     ledger::retire(path, ended.exit_code);  // what the container did to it harms nobody
   } else if (Book::open(path.c_str(), book) == BookStatus::kOk) {
-    book.reap();
+    book.processes().reap();
     book.mark_ended(ended.exit_code);
   }
   if (Book::read(path.c_str(), outcome.book) == BookStatus::kOk)

@@ -15,6 +15,7 @@
 #include "cli/guarded.hpp"
 #include "cli/simulated.hpp"
 #include "config/settings.hpp"
+#include "ledger/book.hpp"
 #include "ledger/container_books.hpp"
 
 namespace ration::cli {

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "ledger/book.hpp"
+#include "ledger/book_reader.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -115,7 +117,7 @@ bool copy_of_ended(const std::string& book, const std::string& granted, const st
     return false;
   Book ended;
   if (Book::open(copy.c_str(), ended) != BookStatus::kOk) return false;
-  ended.reap();
+  ended.processes().reap();
   ended.mark_ended(status);
   return true;
 }

@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "ledger/book.hpp"
+#include "ledger/book_status.hpp"
+#include "ledger/new_book.hpp"
+#include "ledger/snapshot.hpp"
 
 namespace ration::ledger {
 

@@ -1,5 +1,5 @@
 // Labels on open file descriptions: which piece of device memory a descriptor stands for, and whether any copy of it is
-// still open anywhere. Used by the book (book_shared.cpp) and the shim's hooks.
+// still open anywhere. Used by the book (shared_memory.cpp) and the shim's hooks.
 //
 // The driver exports memory as a descriptor of its control device, newly opened: all of them are one inode, and neither
 // the number nor the inode tells two apart. A label is a lock that belongs to the open file description (F_OFD_SETLK,

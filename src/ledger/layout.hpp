@@ -5,16 +5,17 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/bytes.hpp"
+#include "ledger/book_status.hpp"
 
 namespace ration::ledger {
-
-enum class BookStatus : std::uint32_t;
 
 inline constexpr std::uint64_t kBookMagic = 0x6b6f6f426e6f6974;  // "tionBook"
 inline constexpr std::uint32_t kBookVersion = 10;
@@ -187,7 +188,7 @@ struct NameRecord {
   Word number;  // of the SharedRecord
 };
 
-/// Everything about memory that several processes may hold (book_shared.cpp).
+/// Everything about memory that several processes may hold (shared_memory.cpp).
 struct SharedPart {
   pthread_mutex_t lock;                          // robust, process-shared, error-checking; waited for at most 5 ms
   std::atomic<std::uint32_t> bound, name_bound;  // one past the highest entry ever used
@@ -265,6 +266,19 @@ struct BookLayout {
   alignas(4096) SlotRecord slots[kMaxProcesses];
   alignas(4096) SharedPart shared;
 };
+
+/// Into a field of the book, cut where it is longer.
+template <std::size_t N>
+void copy_text(char (&target)[N], const char* source) noexcept {
+  const std::size_t length = ::strnlen(source, N - 1);
+  std::memcpy(target, source, length);
+  target[length] = '\0';
+}
+
+/// How many slots, from the first, a process may have: what was written into the book may be anything.
+inline std::uint32_t slots_in_use(const BookLayout& book) noexcept {
+  return std::min<std::uint32_t>(book.header.slot_bound.load(kRelaxed), kCommonSlot);
+}
 
 /// Whether a header is one of this version and within its bounds: what it says is not believed before that.
 [[nodiscard]] BookStatus check(const BookHeader& header) noexcept;

@@ -7,7 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "ledger/book.hpp"
+#include "base/bytes.hpp"
+#include "ledger/book_status.hpp"
+#include "ledger/snapshot.hpp"
 
 namespace ration::ledger {
 
@@ -21,8 +23,8 @@ struct LimitChange {
 /// they do not use. kForeign as below.
 [[nodiscard]] BookStatus request_trim(int book, std::uint32_t owner);
 
-/// Stores what was found of Book::unrequested(), unless it is no longer as `read` says: the processes of which it was
-/// found may have ended. Wakes who waits for bytes. kForeign as below.
+/// Stores what was found of Account::unrequested(), unless it is no longer as `read` says: the processes of which it
+/// was found may have ended. Wakes who waits for bytes. kForeign as below.
 [[nodiscard]] BookStatus store_unrequested(int book, std::uint32_t owner, std::uint32_t account,
                                            const AccountSnapshot& read, Bytes found);
 

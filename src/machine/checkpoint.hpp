@@ -15,7 +15,7 @@
 
 #include "base/process.hpp"
 #include "base/result.hpp"
-#include "ledger/book.hpp"
+#include "ledger/snapshot.hpp"
 #include "machine/devices.hpp"
 
 namespace ration::machine {

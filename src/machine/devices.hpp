@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "ledger/book.hpp"
+#include "ledger/terms.hpp"
 
 namespace ration::machine {
 

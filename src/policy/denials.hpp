@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/units.hpp"
-#include "ledger/book.hpp"
+#include "ledger/snapshot.hpp"
 #include "policy/advised_limit.hpp"
 
 namespace ration::policy {

@@ -197,27 +197,28 @@ std::optional<std::uint32_t> account_of_gpu(const ledger::Book& book, std::size_
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
   if (error == std::errc{} && end == entry.data() + entry.size()) return known(index);
   for (std::uint32_t account = 0; account < book.account_count(); ++account)
-    if (is_uuid(entry, book.device(account))) return account;
+    if (is_uuid(entry, book.account(account).device().uuid)) return account;
   return std::nullopt;
 }
 
 Bytes whole_of(const ledger::Book& book, std::uint32_t account) {
-  return std::min(book.device_total(account), book.given_limit(account));
+  const ledger::Account own = book.account(account);
+  return std::min(own.device().total, own.limits().given);
 }
 
 void set_own_limit(ledger::Book& book, std::uint32_t account, Bytes limit) {
-  if (limit == kUnlimited) return book.set_own_limit(account, limit);
+  if (limit == kUnlimited) return book.account(account).set_own_limit(limit);
   const Bytes whole = whole_of(book, account);
   if (limit < kGranule)
     throw ValueError(fmt::format("A limit of {} leaves nothing: memory comes in pieces of 2 MiB.", format_size(limit)));
   if (limit > whole) {
     throw ValueError(fmt::format(
         "A limit of {} is more than this workload has on that GPU ({}){}", format_size(limit), format_size(whole),
-        whole < book.device_total(account)
+        whole < book.account(account).device().total
             ? fmt::format(". From outside: {}", command({"set", book.name(), "--limit", exact_size(limit)}))
             : ""));
   }
-  book.set_own_limit(account, round_down(limit, kGranule));
+  book.account(account).set_own_limit(round_down(limit, kGranule));
 }
 
 }  // namespace ration::runtime

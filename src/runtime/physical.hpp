@@ -7,7 +7,7 @@
 
 #include "base/bytes.hpp"
 #include "driver/driver.hpp"
-#include "ledger/book.hpp"
+#include "ledger/terms.hpp"
 
 namespace ration::runtime {
 

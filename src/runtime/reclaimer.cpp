@@ -20,7 +20,7 @@ std::unique_ptr<Reclaimer> Reclaimer::start(std::function<void()> pressure, std:
   std::unique_ptr<Reclaimer> reclaimer(new Reclaimer(std::move(pressure), std::move(trim), std::move(requests)));
   if (const char* path = ledger::workload_book(); path != nullptr) {
     if (ledger::Book::open(path, reclaimer->book_) == ledger::BookStatus::kOk) {
-      reclaimer->denials_seen_ = reclaimer->book_.denial_count();
+      reclaimer->denials_seen_ = reclaimer->book_.denials().count();
       reclaimer->trims_seen_ = reclaimer->book_.trim_requests();
     }
   }
@@ -52,12 +52,12 @@ Reclaimer::~Reclaimer() {
 
 bool Reclaimer::somebody_needs_memory() {
   if (!book_.is_open()) return false;
-  const std::uint64_t denials = book_.denial_count(), trims = book_.trim_requests();
-  bool needed = denials != denials_seen_ || trims != trims_seen_ || book_.somebody_waits();
+  const std::uint64_t denials = book_.denials().count(), trims = book_.trim_requests();
+  bool needed = denials != denials_seen_ || trims != trims_seen_ || book_.waiting().somebody();
   denials_seen_ = denials;
   trims_seen_ = trims;
   for (std::uint32_t account = 0; account < book_.account_count(); ++account)
-    needed = needed || book_.used(account) > book_.limit(account);
+    needed = needed || book_.account(account).used() > book_.account(account).limits().binding();
   return needed;
 }
 

@@ -136,7 +136,7 @@ void Runtime::clear_memory_limit(const PhysicalDevice& device) {
   state_->require_known(device);
   if (device.device_type != "GPU") return;
   const std::size_t place = state_->place_of(device);
-  if (const auto own = state_->own_account(place)) own->book->set_own_limit(own->account, kUnlimited);
+  if (const auto own = state_->own_account(place)) own->book->account(own->account).set_own_limit(kUnlimited);
   if (state_->configuration.limits.erase(device.name) == 0) return;
   for (LogicalGpu& each : state_->logical_gpus) {
     if (each.gpu == place) each.memory->set_limit(each.configured);
@@ -148,7 +148,7 @@ std::uint64_t Runtime::get_memory_limit(const PhysicalDevice& device) {
   state_->require_known(device);
   if (device.device_type != "GPU") return 0;
   if (const auto own = state_->own_account(state_->place_of(device))) {
-    const Bytes limit = own->book->own_limit(own->account);
+    const Bytes limit = own->book->account(own->account).limits().own;
     return limit == kUnlimited ? 0 : limit.count();
   }
   const auto known = state_->configuration.limits.find(device.name);
@@ -212,7 +212,7 @@ void Runtime::limit(const std::string& size, std::optional<int> gpu) {
 std::uint64_t Runtime::limit_of(int gpu) {
   ledger::Book* book = own_book();
   if (book == nullptr || state_->looked) return get_memory_limit(physical_gpus(*this, gpu).front());
-  const Bytes limit = book->own_limit(accounts_of(*book, gpu).front());
+  const Bytes limit = book->account(accounts_of(*book, gpu).front()).limits().own;
   return limit == kUnlimited ? 0 : limit.count();
 }
 
@@ -221,8 +221,8 @@ WorkloadInfo Runtime::workload_info(int gpu) {
   if (book == nullptr) throw ValueError("this process is under no limit of ration's");
   const std::uint32_t account = accounts_of(*book, gpu).front();
   const Bytes whole = whole_of(*book, account);
-  return {book->used(account).count(), book->peak(account).count(), std::min(book->limit(account), whole).count(),
-          whole.count()};
+  const ledger::Account own = book->account(account);
+  return {own.used().count(), own.peak().count(), std::min(own.limits().binding(), whole).count(), whole.count()};
 }
 
 void Runtime::limit_share(const std::string& share, const std::string& size, std::optional<int> gpu) {
@@ -230,7 +230,7 @@ void Runtime::limit_share(const std::string& share, const std::string& size, std
   const ledger::Book* book = own_book();
   if (book == nullptr) throw ValueError("this process is under no limit of ration's");
   for (const std::uint32_t account : accounts_of(*book, gpu)) {
-    const Bytes whole = std::min(book->limit(account), whole_of(*book, account));
+    const Bytes whole = std::min(book->account(account).limits().binding(), whole_of(*book, account));
     const auto bytes = parse_size(size, whole, whole);
     if (!bytes) throw ValueError(bytes.error().what + " " + bytes.error().fix);
     runtime::limit_share(number, account, *bytes);

@@ -115,6 +115,7 @@ struct Account {
   /// Whether this process is governed.
   explicit operator bool() const noexcept { return book != nullptr; }
   [[nodiscard]] bool is_granted() const noexcept { return index < book->account_count(); }
+  [[nodiscard]] ledger::Account in_book() const noexcept { return book->account(index); }
 };
 
 /// The book's account for `device`; none where nothing governs this process.
@@ -136,8 +137,8 @@ struct Share {
 /// limit's where NVML has none.
 bool can_tell(const Account& account, int result, std::uint64_t& total, std::uint64_t& available) noexcept {
   if (!account || result == kSuccess) return static_cast<bool>(account);
-  if (!account.is_granted() || account.book->limit(account.index) >= kUnlimited) return false;
-  total = available = account.book->limit(account.index).count();
+  if (!account.is_granted() || account.in_book().limits().binding() >= kUnlimited) return false;
+  total = available = account.in_book().limits().binding().count();
   return true;
 }
 
@@ -145,9 +146,9 @@ bool can_tell(const Account& account, int result, std::uint64_t& total, std::uin
 Share share_of(const Account& account, std::uint64_t total, std::uint64_t available) noexcept {
   // Tools take total less used for what is free, and divide by the total.
   if (!account.is_granted()) return {total, total, 0};
-  const std::uint64_t limit = std::min(account.book->limit(account.index).count(), total);
-  const std::uint64_t headroom = account.book->headroom(account.index).count();
-  return {limit, account.book->used(account.index).count(), std::min(headroom, available)};
+  const std::uint64_t limit = std::min(account.in_book().limits().binding().count(), total);
+  const std::uint64_t headroom = account.in_book().headroom().count();
+  return {limit, account.in_book().used().count(), std::min(headroom, available)};
 }
 
 /// Which processes the book lists. Reads the slots in place: Book::read() builds strings and vectors, whose exceptions
@@ -223,7 +224,7 @@ int list_members(NvmlSymbol symbol, Device device, unsigned* count, Process* out
 }  // namespace
 
 void note_unlisted(const char* name) noexcept {
-  if (ledger::Book* book = open_book(); book != nullptr) book->note_unlisted(name);
+  if (ledger::Book* book = open_book(); book != nullptr) book->denials().note_unlisted(name);
 }
 
 }  // namespace ration::shim

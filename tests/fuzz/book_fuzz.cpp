@@ -54,13 +54,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto granted = read_granted(path, ::getuid());
   if (!granted || granted->name != "fuzz" || granted->accounts.size() != 1) std::abort();
   Book book;
-  if (Book::open(path.c_str(), book) == BookStatus::kOk && book.attach()) {
-    (void)book.charge(0, Bytes{4096});
-    book.refund(0, Bytes{4096});
-    book.record_denial(0, Bytes{1}, DenialReason::kLimit, "fuzz", 0, 0);
-    book.reap();
-    (void)book.used(0);
-    book.detach();
+  if (Book::open(path.c_str(), book) == BookStatus::kOk && book.processes().attach()) {
+    (void)book.account(0).charge(Bytes{4096});
+    book.account(0).refund(Bytes{4096});
+    book.denials().record(0, Bytes{1}, DenialReason::kLimit, "fuzz", 0, 0);
+    book.processes().reap();
+    (void)book.account(0).used();
+    book.processes().detach();
   }
   retire(path);
   if (Book::read(path.c_str(), snapshot) == BookStatus::kOk && snapshot.name != "fuzz") std::abort();

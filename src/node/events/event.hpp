@@ -9,7 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "history/sample.hpp"
-#include "ledger/book.hpp"
+#include "ledger/terms.hpp"
 
 namespace ration::node {
 

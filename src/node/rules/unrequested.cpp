@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ledger/book.hpp"
+#include "ledger/book_reader.hpp"
 #include "ledger/store_limits.hpp"
 
 namespace ration::node {

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "ledger/book.hpp"
+
 namespace ration::node {
 namespace {
 

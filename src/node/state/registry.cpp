@@ -17,6 +17,7 @@
 #include "base/labels.hpp"
 #include "base/process.hpp"
 #include "base/strings.hpp"
+#include "ledger/book.hpp"
 #include "ledger/container_books.hpp"
 #include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"

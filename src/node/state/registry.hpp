@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "ledger/book.hpp"
+#include "ledger/book_reader.hpp"
 
 namespace ration::node {
 

@@ -49,7 +49,7 @@ struct AccountView {
   Bytes managed;      ///< of `used`: see ProcessView
   Bytes movable;      ///< of these: what moves to the host when the workload asks for more than fits
   Bytes shared;       ///< of `used`: several processes may hold it, also some of other workloads
-  Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Book::unrequested())
+  Bytes unrequested;  ///< of `used`: held by the driver beyond all charges (Account::unrequested())
   std::uint64_t denials = 0, last_denial = 0, limit_changes = 0;
   std::uint64_t unlisted_count = 0;   ///< functions of the driver that it called and no table lists
   std::vector<std::string> unlisted;  ///< the newest of them, oldest first

@@ -35,7 +35,7 @@ void refund(std::uint64_t address, const Block& block) noexcept {
   leave_share(address);
   for (const Granules::Vacated::Part& part : granules.vacate(address, block.size, block.number).parts) {
     if (part.number != 0)
-      book().give_up(part.number, block.account, part.size, block.kind);
+      book().shared_memory().give_up(part.number, block.account, part.size, block.kind);
     else
       give_back(block.account, part.size, block.kind);
   }
@@ -119,7 +119,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
     if (!device_was_full(place.account, entered, function, since)) return result;
     if (!admit(place.account, entered, place.kind, function)) return result;
     result = take_and_settle(size, place, address, entered, fits, call);
-    if (result == CUDA_SUCCESS) book().count_granted_wait();
+    if (result == CUDA_SUCCESS) book().waiting().count_granted();
   }
   if (result != CUDA_SUCCESS) {
     take_back(place.account, entered, place.kind);
@@ -133,7 +133,7 @@ CUresult take_block(std::uint64_t& size, const char* function, CUdeviceptr& addr
   }
   undo(address);
   give_back(place.account, entered, place.kind);
-  book().record_denial(place.account, entered, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
+  book().denials().record(place.account, entered, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -251,13 +251,14 @@ RATION_HOOK CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t size, unsig
   note(Unmovable::kManaged);
   Place place = current_place();
   place.kind = Kind::kManaged;
-  const auto policy = book_usable() ? book().managed() : ManagedPolicy::kCharge;
+  const auto policy = book_usable() ? book().settings().managed : ManagedPolicy::kCharge;
   if (size == 0 || place.context == 0 || policy == ManagedPolicy::kIgnore) return call_real(out, size, flags);
   CUdeviceptr address = 0;
   std::uint64_t taken = size;
   // Small ones share granules, unless they have to stay on the host.
-  const bool is_piece = ration::Bytes{size} <= kMaxPiece &&
-                        (policy == ManagedPolicy::kCharge || book().headroom(place.account) >= ration::kGranule);
+  const bool is_piece =
+      ration::Bytes{size} <= kMaxPiece &&
+      (policy == ManagedPolicy::kCharge || book().account(place.account).headroom() >= ration::kGranule);
   const CUresult result = is_piece ? take_block(
                                          taken, "cuMemAllocManaged", address,
                                          [&](CUdeviceptr& given) { return call_real(&given, size, flags); }, place)
@@ -293,14 +294,14 @@ RATION_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address)
   if (!blocks.find(start, block) || block.size == 0) return result;
   if (block.number == 0) block.number = granules.exported_as(start, block.size);
   if (block.number == 0) {
-    block.number = book().share(block.account, worst_case(block.size), Kind::kHeap);
+    block.number = book().shared_memory().share(block.account, worst_case(block.size), Kind::kHeap);
     const ration::Bytes lent = granules.mark_exported(start, block.size, block.number);
-    if (lent < worst_case(block.size)) book().set_lent(block.number, block.account, lent, Kind::kHeap);
+    if (lent < worst_case(block.size)) book().shared_memory().set_lent(block.number, block.account, lent, Kind::kHeap);
   }
   blocks.update(start, [&](Block& entry) {
     if (entry.size > 0) entry.number = block.number;
     return entry.size > 0;
   });
-  (void)book().add_name(block.number, name_of(out, sizeof *out));
+  (void)book().shared_memory().add_name(block.number, name_of(out, sizeof *out));
   return result;
 }

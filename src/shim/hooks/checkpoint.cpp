@@ -35,7 +35,7 @@ RATION_HOOK CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpoi
   const CUresult result = real<cuCheckpointProcessCheckpoint_t>(Symbol::cuCheckpointProcessCheckpoint)(pid, arguments);
   if (result != CUDA_SUCCESS || pid != ::getpid() || !governed()) return result;
   for (std::uint32_t account = 0; account < accounts(); ++account) {
-    on_host[account] = book().held_by_this_process(account);
+    on_host[account] = book().account(account).held_by_this_process();
     give_back(account, on_host[account]);
   }
   return result;

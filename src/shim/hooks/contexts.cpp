@@ -69,7 +69,7 @@ Primary* primary_of(CUdevice device) noexcept {
   return device >= 0 && device < kMaxDevices ? &primaries[device] : nullptr;
 }
 
-bool counts_contexts() noexcept { return book().account_mode() == ledger::AccountMode::kDevice; }
+bool counts_contexts() noexcept { return book().settings().account_mode == ledger::AccountMode::kDevice; }
 
 void context_is_gone(const Context& context) noexcept;
 
@@ -90,7 +90,7 @@ void remember(CUcontext handle, Bytes overhead, std::uint32_t account, CUdevice 
 /// What a context is known to cost, as `ration run` has measured it. 0: it is measured here, which takes loading the
 /// management library in every process.
 Bytes known_cost(CUdevice device) noexcept {
-  return book_usable() && counts_contexts() ? book().context_estimate(account_of(device)) : Bytes{0};
+  return book_usable() && counts_contexts() ? book().account(account_of(device)).device().context_estimate : Bytes{0};
 }
 
 /// Whether making a context on `device` takes a measurement. Under no lock: libraries that are being loaded may use the
@@ -246,7 +246,7 @@ void adopt_context(CUcontext handle, CUdevice device, std::uint32_t account) noe
   const PrimaryGuard guard(*primary);
   if (guard.nested() || contexts.find(key, context)) return;  // nested: it is being made, and will be entered
   const Bytes cost = known_cost(device);
-  book().charge_unconditionally(account, cost, Kind::kContext);
+  book().account(account).charge_unconditionally(cost, Kind::kContext);
   remember(handle, cost, account, device, false);
 }
 

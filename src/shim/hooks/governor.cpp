@@ -48,7 +48,7 @@ State& state() noexcept { return *std::launder(reinterpret_cast<State*>(state_st
 
 // A child holds nothing and must not speak in its parent's name.
 void forget_parent() noexcept {
-  state().book.forget_slot();
+  state().book.processes().forget_slot();
   forget_places();
   AfterFork::run();
 }
@@ -83,7 +83,7 @@ Mode start() noexcept {
   if (environment().governed) {
     const bool opened =
         shared.book.is_open() || ledger::Book::open(environment().book, shared.book) == ledger::BookStatus::kOk;
-    mode = opened && shared.book.attach() ? Mode::kGoverned : Mode::kBookUnusable;
+    mode = opened && shared.book.processes().attach() ? Mode::kGoverned : Mode::kBookUnusable;
   }
   decision.mode.store(mode, std::memory_order_release);
   return mode;
@@ -113,9 +113,9 @@ std::uint64_t free_on_device() noexcept {
 bool charge_after_refresh(std::uint32_t account, Bytes size, Kind kind) noexcept {
   refresh_pools();
   refresh_graph_pools();
-  state().book.settle_shared();
+  state().book.shared_memory().settle();
   if (admit_quietly(account, size, kind)) return true;
-  state().book.reap();
+  state().book.processes().reap();
   if (admit_quietly(account, size, kind)) return true;
   trim_pools();
   trim_graph_pools();
@@ -131,34 +131,34 @@ constexpr std::uint64_t kDaemonsTurnNs = 2'000'000'000;
 // How long a charge that is over the limit may sleep. What is beyond all limits never fits: waiting for it would be for
 // ever.
 std::uint64_t patience_for(std::uint32_t account, Bytes size) noexcept {
-  const ledger::Book& own_book = state().book;
-  const Bytes ceiling = own_book.ceiling(account);
+  const ledger::Account wanted = state().book.account(account);
+  const Bytes ceiling = wanted.ceiling();
   if (size > ceiling) return 0;
-  if (own_book.on_deny() == ledger::OnDeny::kWait) return own_book.wait_ns();
-  const bool could_be_raised = ceiling > own_book.limit(account) && own_book.used(account) + size <= ceiling;
+  if (const auto settings = state().book.settings(); settings.on_deny == ledger::OnDeny::kWait) return settings.wait_ns;
+  const bool could_be_raised = ceiling > wanted.limits().binding() && wanted.used() + size <= ceiling;
   return could_be_raised ? kDaemonsTurnNs : 0;
 }
 
 // Sleeps until the charge succeeds or the patience ends, which it does earlier when the daemon has looked and has no
 // more to give. Returns the time waited in `waited_ns`.
 bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uint64_t& waited_ns) noexcept {
-  ledger::Book& own_book = state().book;
+  const ledger::Waiting waiting = state().book.waiting();
   const std::uint64_t started = monotonic_ns();
   bool granted = false;
-  own_book.begin_waiting(account, size);
+  waiting.begin(account, size);
   std::uint64_t patience_ns = patience_for(account, size);
   while (!granted && waited_ns < patience_ns) {
-    const std::uint32_t seen = own_book.generation();
+    const std::uint32_t seen = waiting.generation();
     granted = admit_quietly(account, size, kind);
     if (!granted) {
-      own_book.wait_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
+      waiting.wait_for_change(seen, std::min(kLookForDeadNs, patience_ns - waited_ns));
       granted = charge_after_refresh(account, size, kind);
     }
     waited_ns = monotonic_ns() - started;
     patience_ns = patience_for(account, size);
   }
-  if (granted) own_book.count_granted_wait();
-  own_book.end_waiting();
+  if (granted) waiting.count_granted();
+  waiting.end();
   return granted;
 }
 
@@ -166,14 +166,14 @@ bool charge_after_waiting(std::uint32_t account, Bytes size, Kind kind, std::uin
   ledger::Book& own_book = state().book;
   if (mode_now() == Mode::kBookUnusable) return false;
   if (account == kNoAccount) {
-    own_book.record_denial(own_book.account_count(), size, ledger::DenialReason::kNoAccount, function, free_on_device(),
-                           0);
+    own_book.denials().record(own_book.account_count(), size, ledger::DenialReason::kNoAccount, function,
+                              free_on_device(), 0);
     return false;
   }
   if (charge_after_refresh(account, size, kind)) return true;
   std::uint64_t waited_ns = 0;
   if (patience_for(account, size) > 0 && charge_after_waiting(account, size, kind, waited_ns)) return true;
-  own_book.record_denial(account, size, ledger::DenialReason::kLimit, function, free_on_device(), waited_ns);
+  own_book.denials().record(account, size, ledger::DenialReason::kLimit, function, free_on_device(), waited_ns);
   return false;
 }
 
@@ -191,7 +191,7 @@ bool book_usable() noexcept { return mode_now() == Mode::kGoverned; }
 ledger::Book& book() noexcept { return state().book; }
 
 void note(Unmovable what) noexcept {
-  if (governed()) book().note(what);
+  if (governed()) book().processes().note(what);
 }
 
 cuda::CUresult uuid_of(cuda::CUdevice device, ledger::DeviceUuid& out) noexcept {
@@ -239,8 +239,8 @@ cuda::CUresult refuse_context(cuda::CUdevice device, const char* function) noexc
   ledger::Book& own_book = state().book;
   ledger::DeviceUuid uuid;
   if (const cuda::CUresult result = uuid_of(device, uuid); result != cuda::CUDA_SUCCESS) return result;
-  own_book.record_denial(own_book.account_count(), kGranule, ledger::DenialReason::kNoAccount, function,
-                         ledger::kUnknownBytes, 0, uuid);
+  own_book.denials().record(own_book.account_count(), kGranule, ledger::DenialReason::kNoAccount, function,
+                            ledger::kUnknownBytes, 0, uuid);
   return cuda::CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
@@ -250,7 +250,8 @@ bool contexts_changed_since(const Place& place) noexcept { return state().places
 
 bool admit_quietly(std::uint32_t account, Bytes size, Kind kind) noexcept {
   raised_from = kUnlimited;
-  return account != kNoAccount && state().book.charge(account, size, kind, &raised_from) == ledger::Charged::kGranted;
+  return account != kNoAccount &&
+         state().book.account(account).charge(size, kind, &raised_from) == ledger::Charged::kGranted;
 }
 
 bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) noexcept {
@@ -258,11 +259,11 @@ bool admit(std::uint32_t account, Bytes size, Kind kind, const char* function) n
 }
 
 void give_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account != kNoAccount && size > Bytes{0}) state().book.refund(account, size, kind);
+  if (account != kNoAccount && size > Bytes{0}) state().book.account(account).refund(size, kind);
 }
 
 void take_back(std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account != kNoAccount && size > Bytes{0}) state().book.undo(account, size, kind, raised_from);
+  if (account != kNoAccount && size > Bytes{0}) state().book.account(account).undo(size, kind, raised_from);
 }
 
 bool device_was_full(std::uint32_t account, Bytes size, const char* function, std::uint64_t& started_ns) noexcept {
@@ -271,18 +272,20 @@ bool device_was_full(std::uint32_t account, Bytes size, const char* function, st
   const std::uint64_t now = monotonic_ns();
   if (started_ns == 0) started_ns = now;
   const std::uint64_t waited = now - started_ns;
-  if (own_book.on_deny() == ledger::OnDeny::kWait && waited < own_book.wait_ns()) {
-    own_book.begin_waiting(account, size);
-    own_book.wait_for_change(own_book.generation(), std::min(kLookForDeadNs, own_book.wait_ns() - waited));
-    own_book.end_waiting();
+  const ledger::Book::Settings settings = own_book.settings();
+  if (settings.on_deny == ledger::OnDeny::kWait && waited < settings.wait_ns) {
+    const ledger::Waiting waiting = own_book.waiting();
+    waiting.begin(account, size);
+    waiting.wait_for_change(waiting.generation(), std::min(kLookForDeadNs, settings.wait_ns - waited));
+    waiting.end();
     return true;
   }
-  own_book.record_denial(account, size, ledger::DenialReason::kDeviceFull, function, free_on_device(), waited);
+  own_book.denials().record(account, size, ledger::DenialReason::kDeviceFull, function, free_on_device(), waited);
   return false;
 }
 
 void note_unlisted(const char* name) noexcept {
-  if (book_usable()) book().note_unlisted(name);
+  if (book_usable()) book().denials().note_unlisted(name);
 }
 
 }  // namespace ration::shim

@@ -85,7 +85,7 @@ cuda::CUresult while_device_is_full(std::uint32_t account, const char* function,
     Bytes refused;
     const cuda::CUresult result = attempt(refused);
     if (refused > Bytes{0} && device_was_full(account, refused, function, waiting_since)) continue;
-    if (result == cuda::CUDA_SUCCESS && waiting_since != 0) book().count_granted_wait();
+    if (result == cuda::CUDA_SUCCESS && waiting_since != 0) book().waiting().count_granted();
     return result;
   }
 }

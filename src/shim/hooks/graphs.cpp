@@ -133,7 +133,8 @@ void follow(CUdevice device) noexcept {
   if (!read_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, reserved)) return;
   Bytes& charged_now = graph_pool_charged[device];
   if (reserved < charged_now) give_back(account_of(device), charged_now - reserved, Kind::kPool);
-  if (reserved > charged_now) book().charge_unconditionally(account_of(device), reserved - charged_now, Kind::kPool);
+  if (reserved > charged_now)
+    book().account(account_of(device)).charge_unconditionally(reserved - charged_now, Kind::kPool);
   charged_now = reserved;
 }
 
@@ -189,7 +190,7 @@ CUresult run_if_it_fits(CUgraphExec handle, CUstream stream, Symbol upload, cons
   const std::uint32_t account = account_of(device);
   for (int attempt = 0; attempt < 2; ++attempt) {
     trim(device);
-    const Bytes left = book_usable() ? round_down(book().headroom(account), kGranule) : Bytes{0};
+    const Bytes left = book_usable() ? round_down(book().account(account).headroom(), kGranule) : Bytes{0};
     const bool possible = beyond(executable.least, Bytes{0}) <= left && enter(executable, left);
     if (possible) {
       const CUresult taken = real<cuGraphUpload_t>(upload)(handle, stream);

@@ -72,7 +72,7 @@ void drop_mapping(std::uint64_t start) noexcept {
     return false;
   });
   if (gone.number != 0)
-    book().give_up(gone.number, gone.account, Bytes{gone.size}, Kind::kHeap);
+    book().shared_memory().give_up(gone.number, gone.account, Bytes{gone.size}, Kind::kHeap);
   else
     give_back(gone.account, Bytes{gone.size});
 }
@@ -88,7 +88,7 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   if (again) return true;
   Opened entry;
   entry.times = 1;
-  ledger::Book::SharedMemory known;
+  ledger::SharedMemory::Found known;
   if (joined().join(name, known)) {
     entry.number = known.number;
     opened.insert(pointer, entry);
@@ -104,7 +104,7 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
     return present.pointers > 0;
   });
   if (mapping.pointers > 0) {
-    (void)book().add_name(mapping.number, name);
+    (void)book().shared_memory().add_name(mapping.number, name);
     opened.insert(pointer, entry);
     return true;
   }
@@ -112,7 +112,8 @@ bool enter(CUdeviceptr pointer, std::uint64_t name, const char* function) noexce
   mapping.size = extent.size.count();
   mapping.pointers = 1;
   if (!measured || !admit(mapping.account, extent.size, Kind::kHeap, function)) return false;
-  if (book().adopt(name, mapping.account, extent.size, mapping.number) && joined().join(mapping.number, known)) {
+  if (book().shared_memory().adopt(name, mapping.account, extent.size, mapping.number) &&
+      joined().join(mapping.number, known)) {
     give_back(mapping.account, extent.size);  // another process of the workload opened it at the same time
     entry.number = mapping.number;
   } else {
@@ -157,10 +158,10 @@ Joined& joined() noexcept {
   return all;
 }
 
-bool Joined::join(std::uint64_t name, ledger::Book::SharedMemory& out) noexcept {
-  if (!book().join(name, out)) return false;
+bool Joined::join(std::uint64_t name, ledger::SharedMemory::Found& out) noexcept {
+  if (!book().shared_memory().join(name, out)) return false;
   times_.update(out.number, [](std::uint32_t& times) { return ++times != 0; });
-  if (book().join(out.number, out)) return true;  // again: another thread may have left it in between
+  if (book().shared_memory().join(out.number, out)) return true;  // again: another thread may have left it in between
   leave(out.number);
   return false;
 }
@@ -168,7 +169,7 @@ bool Joined::join(std::uint64_t name, ledger::Book::SharedMemory& out) noexcept 
 void Joined::leave(std::uint64_t number) noexcept {
   times_.update(number, [&](std::uint32_t& times) {
     if (times > 1) return --times != 0;
-    book().leave(number);  // under the table's lock: who joins again does so after it
+    book().shared_memory().leave(number);  // under the table's lock: who joins again does so after it
     return false;
   });
 }

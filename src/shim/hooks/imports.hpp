@@ -8,7 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "driver/cuda_abi.hpp"
-#include "ledger/book.hpp"
+#include "ledger/shared_memory.hpp"
 #include "shim/hooks/table.hpp"
 
 namespace ration::shim {
@@ -21,7 +21,7 @@ namespace ration::shim {
 class Joined {
  public:
   /// As the book's join().
-  [[nodiscard]] bool join(std::uint64_t name, ledger::Book::SharedMemory& out) noexcept;
+  [[nodiscard]] bool join(std::uint64_t name, ledger::SharedMemory::Found& out) noexcept;
   void leave(std::uint64_t number) noexcept;
   void abandon() noexcept { times_.abandon(); }
 

@@ -81,7 +81,7 @@ bool device_leaves_it_on_host(CUdevice device) noexcept {
 Bytes charge_what_fits(std::uint32_t account, Bytes size) noexcept {
   constexpr int kTries = 8;  // others may take the room meanwhile
   for (int tries = 0; tries < kTries; ++tries) {
-    const Bytes fits = std::min(size, round_down(book().headroom(account), kGranule));
+    const Bytes fits = std::min(size, round_down(book().account(account).headroom(), kGranule));
     if (fits == Bytes{0} || admit_quietly(account, fits, Kind::kManaged)) return fits;
   }
   return Bytes{0};
@@ -295,9 +295,9 @@ bool free_managed_block(CUdeviceptr address, CUresult& result) noexcept {
 }
 
 void evict_managed(std::uint32_t account, Bytes needed) noexcept {
-  if (book().managed() != ManagedPolicy::kResident) return;
+  if (book().settings().managed != ManagedPolicy::kResident) return;
   for (;;) {
-    const Bytes room = book().headroom(account);
+    const Bytes room = book().account(account).headroom();
     if (room >= needed) return;
     CUdeviceptr address = 0;
     CUcontext context = nullptr;

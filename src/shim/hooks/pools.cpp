@@ -91,14 +91,14 @@ void refund(Pool& pool, Bytes size) noexcept {
   const Bytes own = std::min(size, pool.charged - std::min(pool.charged, pool.lent));
   give_back(pool.account, own, Kind::kPool);
   if (own == size) return;
-  book().give_up(pool.number, pool.account, size - own, Kind::kPool);
+  book().shared_memory().give_up(pool.number, pool.account, size - own, Kind::kPool);
   pool.lent = pool.lent - std::min(pool.lent, size - own);
 }
 
 /// What others may come to hold of the pool is what it has.
 void lend(Pool& pool) noexcept {
   if (pool.number == 0 || pool.lent == pool.charged) return;
-  book().set_lent(pool.number, pool.account, pool.charged, Kind::kPool);
+  book().shared_memory().set_lent(pool.number, pool.account, pool.charged, Kind::kPool);
   pool.lent = pool.charged;
 }
 
@@ -248,7 +248,7 @@ CUresult take_once(Pool& pool, CUstream stream, std::size_t size, const char* fu
   real<cuStreamSynchronize_t>(Symbol::cuStreamSynchronize)(stream);
   real<cuMemPoolTrimTo_t>(Symbol::cuMemPoolTrimTo)(pool.handle.load(), 0);
   follow(pool);
-  book().record_denial(pool.account, Bytes{size}, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
+  book().denials().record(pool.account, Bytes{size}, ledger::DenialReason::kLimit, function, ledger::kUnknownBytes, 0);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -274,7 +274,7 @@ CUresult return_loan(CUdeviceptr address, const Loan& loan, Call&& call) noexcep
     return result;
   }
   pool.map.returned(address, loan.size);
-  if (std::uint64_t piece = 0; pieces.take(address, piece)) book().leave(piece);
+  if (std::uint64_t piece = 0; pieces.take(address, piece)) book().shared_memory().leave(piece);
   freed_since_refresh.store(true, std::memory_order_release);
   if (!pool.destroyed) return result;
   pool.outstanding -= std::min<std::uint64_t>(pool.outstanding, loan.size);
@@ -463,10 +463,10 @@ RATION_HOOK CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdevic
   lend(pool);
   std::uint64_t piece = 0;
   if (!pieces.find(address, piece)) {
-    piece = book().share(pool.account, Bytes{0}, Kind::kPool, pool.number);
+    piece = book().shared_memory().share(pool.account, Bytes{0}, Kind::kPool, pool.number);
     if (piece != 0) pieces.insert(address, piece);
   }
-  (void)book().add_name(piece, name_of(out, sizeof *out));
+  (void)book().shared_memory().add_name(piece, name_of(out, sizeof *out));
   return result;
 }
 RATION_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* shared, CUmemAllocationHandleType type,

@@ -19,10 +19,11 @@ CUresult memory_info(Symbol symbol, Size* available, Size* total) noexcept {
     *available = *total = 0;  // a device that was not granted: it exists, and nothing of it is this program's
     return result;
   }
-  book().settle_shared();
-  const ration::Bytes limit = book().limit(account);
+  book().shared_memory().settle();
+  const ration::ledger::Account own = book().account(account);
+  const ration::Bytes limit = own.limits().binding();
   if (limit.count() < *total) *total = static_cast<Size>(limit.count());
-  *available = static_cast<Size>(std::min<std::uint64_t>(*available, book().headroom(account).count()));
+  *available = static_cast<Size>(std::min<std::uint64_t>(*available, own.headroom().count()));
   return result;
 }
 
@@ -31,7 +32,7 @@ CUresult device_total(Symbol symbol, Size* total, CUdevice device) noexcept {
   const CUresult result = real<Function>(symbol)(total, device);
   if (result != CUDA_SUCCESS || !governed()) return result;
   const std::uint32_t account = account_of(device);
-  const ration::Bytes limit = account != kNoAccount ? book().limit(account) : ration::Bytes{0};
+  const ration::Bytes limit = account != kNoAccount ? book().account(account).limits().binding() : ration::Bytes{0};
   *total = static_cast<Size>(std::min<std::uint64_t>(*total, limit.count()));
   return result;
 }

@@ -75,8 +75,8 @@ cuda::CUresult ShareCharge::deny(const char* function) const noexcept {
   if (amounts == nullptr) return cuda::CUDA_ERROR_OUT_OF_MEMORY;
   char where[128];  // the book takes what fits
   std::snprintf(where, sizeof where, "%s in %s", function, shares[share].name);
-  book().record_denial(account_, size_, ledger::DenialReason::kShare, where, ledger::kUnknownBytes, 0, {},
-                       ledger::Book::Amount{Bytes{amounts->used.load()}, Bytes{amounts->limit.load()}});
+  book().denials().record(account_, size_, ledger::DenialReason::kShare, where, ledger::kUnknownBytes, 0, {},
+                          ledger::Denials::Amount{Bytes{amounts->used.load()}, Bytes{amounts->limit.load()}});
   return cuda::CUDA_ERROR_OUT_OF_MEMORY;
 }
 

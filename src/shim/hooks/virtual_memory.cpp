@@ -87,7 +87,7 @@ void drop_reference(std::uint64_t physical) noexcept {
   if (gone.joined)
     joined().leave(gone.number);
   else if (gone.number != 0)
-    book().give_up(gone.number, gone.account, Bytes{gone.size}, Kind::kHeap);
+    book().shared_memory().give_up(gone.number, gone.account, Bytes{gone.size}, Kind::kHeap);
   else
     give_back(gone.account, Bytes{gone.size});
 }
@@ -97,7 +97,7 @@ Physical share(std::uint64_t physical) noexcept {
   const SpinGuard guard(sharing);
   Physical memory;
   if (!physicals.find(physical, memory) || memory.number != 0) return memory;
-  memory.number = book().share(memory.account, Bytes{memory.size}, Kind::kHeap);
+  memory.number = book().shared_memory().share(memory.account, Bytes{memory.size}, Kind::kHeap);
   physicals.update(physical, [&](Physical& entry) {
     entry.number = memory.number;
     return entry.references > 0;
@@ -172,8 +172,8 @@ bool charge_import(CUmemGenericAllocationHandle handle, std::uint64_t name, Byte
     const std::uint64_t drawn = ledger::draw_number();
     if (ledger::set_label(descriptor, {drawn, size})) name = drawn;
   }
-  ledger::Book::SharedMemory known;
-  if (book().adopt(name, memory.account, size, memory.number) && joined().join(memory.number, known)) {
+  ledger::SharedMemory::Found known;
+  if (book().shared_memory().adopt(name, memory.account, size, memory.number) && joined().join(memory.number, known)) {
     give_back(memory.account, size);  // another process of the workload imported it at the same time
     memory.joined = true;
   }
@@ -319,7 +319,7 @@ RATION_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
     note_handle(*out, present);
     return result;
   }
-  if (ration::ledger::Book::SharedMemory found; name != 0 && joined().join(name, found)) {
+  if (ration::ledger::SharedMemory::Found found; name != 0 && joined().join(name, found)) {
     new_physical(*out, {found.size.count(), found.account, 0, found.number, true, name});
     return result;
   }
@@ -339,15 +339,16 @@ RATION_HOOK CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocat
   if (result != CUDA_SUCCESS || !governed() || !handles.find(handle, physical)) return result;
   const Physical memory = share(physical);
   if (memory.account == kNoAccount) return result;  // host memory
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC) (void)book().add_name(memory.number, name_of(out, kFabricHandleSize));
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+    (void)book().shared_memory().add_name(memory.number, name_of(out, kFabricHandleSize));
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return result;
   const int descriptor = *static_cast<const int*>(out);
   if (memory.number == 0) {  // more than can be watched
     ::close(descriptor);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  book().note_descriptor(memory.number, descriptor,
-                         ration::ledger::set_label(descriptor, {memory.number, Bytes{memory.size}}));
+  book().shared_memory().note_descriptor(memory.number, descriptor,
+                                         ration::ledger::set_label(descriptor, {memory.number, Bytes{memory.size}}));
   return result;
 }
 

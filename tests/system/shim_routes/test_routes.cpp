@@ -246,8 +246,8 @@ class Governed : public testing::Test {
     contents.accounts.push_back(account);
     ASSERT_EQ(ration::ledger::Book::create(path_.c_str(), contents), ration::ledger::BookStatus::kOk);
     ASSERT_EQ(ration::ledger::Book::open(path_.c_str(), book_), ration::ledger::BookStatus::kOk);
-    ASSERT_TRUE(book_.attach());
-    ASSERT_EQ(book_.charge(0, ration::Bytes{1ull << 30}), ration::ledger::Charged::kGranted);
+    ASSERT_TRUE(book_.processes().attach());
+    ASSERT_EQ(book_.account(0).charge(ration::Bytes{1ull << 30}), ration::ledger::Charged::kGranted);
   }
   void TearDown() override {
     std::remove(path_.c_str());
@@ -288,7 +288,7 @@ TEST_F(Governed, ContextsOfTwoDevicesAreMadeAtOnce) {
 }
 
 TEST_F(Governed, SeesALimitThatWasLoweredBelowWhatIsUsed) {
-  book_.set_limit(0, ration::Bytes{512ull << 20});
+  book_.account(0).set_limit(ration::Bytes{512ull << 20});
   const Ran ran = run({kClient, "nvml"}, governed(path_));
   EXPECT_EQ(lines_of(ran.output).at(0), "512 0 1024");
 }

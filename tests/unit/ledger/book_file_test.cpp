@@ -70,7 +70,7 @@ TEST_F(BookFileTest, KeepsTheNewestNamesOfUnlistedFunctionsAndCountsEachOnce) {
   Book book = open();
   const auto name = [](std::size_t number) { return "cuNew" + std::to_string(number) + std::string(80, 'x'); };
   for (std::size_t number = 0; number < kUnlistedRing + 2; ++number)
-    for (int times = 0; times < 2; ++times) book.note_unlisted(name(number).c_str());
+    for (int times = 0; times < 2; ++times) book.denials().note_unlisted(name(number).c_str());
   BookSnapshot copy;
   ASSERT_EQ(Book::read(path_.c_str(), copy), BookStatus::kOk);
   EXPECT_EQ(copy.unlisted_count, kUnlistedRing + 2);

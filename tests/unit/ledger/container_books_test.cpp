@@ -84,9 +84,9 @@ TEST_F(ContainerBooks, ARetiredBookSaysWhatHappenedUnderWhatWasGranted) {
   ASSERT_EQ(create_granted(path_, contents(somebody_dead()), std::nullopt), BookStatus::kOk);
   Book book;
   ASSERT_EQ(Book::open(path_.c_str(), book), BookStatus::kOk);
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 1_GiB), Charged::kGranted);
-  book.record_denial(0, 5_GiB, DenialReason::kLimit, "cuMemAlloc", kUnknownBytes, 0);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(1_GiB), Charged::kGranted);
+  book.denials().record(0, 5_GiB, DenialReason::kLimit, "cuMemAlloc", kUnknownBytes, 0);
   write(offsetof(BookHeader, tenant), "vision");
   retire_ended(folder_);
   BookSnapshot left;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "book_fixture.hpp"
+#include "ledger/book_reader.hpp"
 #include "ledger/layout.hpp"
 
 namespace ration::ledger {
@@ -32,21 +33,22 @@ void wait_until(const std::atomic<std::uint64_t>& word, std::uint64_t value) {
 TEST_F(BookTest, ChargesUntilTheLimitAndNotOneByteMore) {
   make(100_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  EXPECT_EQ(book.charge(0, 60_MiB), Charged::kGranted);
-  EXPECT_EQ(book.charge(0, 40_MiB + 1_B), Charged::kOverLimit);
-  EXPECT_EQ(book.charge(0, 40_MiB), Charged::kGranted);
-  EXPECT_EQ(book.charge(0, 1_B), Charged::kOverLimit);
-  EXPECT_EQ(book.charge(0, Bytes{~std::uint64_t{0}}), Charged::kOverLimit) << "a size that overflows is refused";
-  EXPECT_EQ(book.charge(1, 1_B), Charged::kNoAccount);
-  book.refund(0, 100_MiB);
-  EXPECT_EQ(book.used(0), 0_B);
+  ASSERT_TRUE(book.processes().attach());
+  EXPECT_EQ(book.account(0).charge(60_MiB), Charged::kGranted);
+  EXPECT_EQ(book.account(0).charge(40_MiB + 1_B), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).charge(40_MiB), Charged::kGranted);
+  EXPECT_EQ(book.account(0).charge(1_B), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).charge(Bytes{~std::uint64_t{0}}), Charged::kOverLimit)
+      << "a size that overflows is refused";
+  EXPECT_EQ(book.account(1).charge(1_B), Charged::kNoAccount);
+  book.account(0).refund(100_MiB);
+  EXPECT_EQ(book.account(0).used(), 0_B);
 }
 
 TEST_F(BookTest, RandomOperationsAgreeWithASimpleModel) {
   make(1000_B);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   std::mt19937 random(1);
   std::vector<std::uint64_t> held;
   std::uint64_t sum = 0, limit = 1000, peak = 0;
@@ -54,19 +56,19 @@ TEST_F(BookTest, RandomOperationsAgreeWithASimpleModel) {
     const auto choice = random() % 10;
     if (choice == 0) {
       limit = random() % 1500;
-      book.set_limit(0, Bytes{limit});
+      book.account(0).set_limit(Bytes{limit});
     } else if (choice < 6) {
       const std::uint64_t size = random() % 300;
       const bool fits = sum + size <= limit;
-      ASSERT_EQ(book.charge(0, Bytes{size}) == Charged::kGranted, fits) << "step " << step;
+      ASSERT_EQ(book.account(0).charge(Bytes{size}) == Charged::kGranted, fits) << "step " << step;
       if (fits) held.push_back(size), sum += size, peak = std::max(peak, sum);
     } else if (!held.empty()) {
       std::swap(held[random() % held.size()], held.back());
-      book.refund(0, Bytes{held.back()});
+      book.account(0).refund(Bytes{held.back()});
       sum -= held.back();
       held.pop_back();
     }
-    ASSERT_EQ(book.used(0).count(), sum);
+    ASSERT_EQ(book.account(0).used().count(), sum);
   }
   EXPECT_EQ(snapshot().accounts[0].peak.count(), peak);
 }
@@ -79,14 +81,14 @@ TEST_F(BookTest, NeverOverTheLimitAndNeverRefusedWhileItFits) {
   for (int process = 0; process < kProcesses; ++process) {
     start([&] {
       Book book;
-      if (Book::open(path_.c_str(), book) != BookStatus::kOk || !book.attach()) return 1;
+      if (Book::open(path_.c_str(), book) != BookStatus::kOk || !book.processes().attach()) return 1;
       for (std::uint64_t mine = 1; mine <= kRounds; ++mine) {
         wait_until(*round, mine);
-        const bool got = book.charge(0, 1_MiB) == Charged::kGranted;
+        const bool got = book.account(0).charge(1_MiB) == Charged::kGranted;
         if (got) (*granted).fetch_add(1);
         (*arrived).fetch_add(1);
         wait_until(*arrived, mine * kProcesses);
-        if (got) book.refund(0, 1_MiB);
+        if (got) book.account(0).refund(1_MiB);
         (*left).fetch_add(1);
         wait_until(*left, mine * kProcesses);
       }
@@ -105,22 +107,22 @@ TEST_F(BookTest, NeverOverTheLimitAndNeverRefusedWhileItFits) {
 TEST_F(BookTest, ThreadsOfOneProcessShareTheLimitExactly) {
   make(1000_B);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   std::atomic<std::uint64_t> granted{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int step = 0; step < 20'000; ++step) {
-        if (book.charge(0, 300_B) != Charged::kGranted) continue;
+        if (book.account(0).charge(300_B) != Charged::kGranted) continue;
         granted.fetch_add(300);
         EXPECT_LE(granted.load(), 1000U);
         granted.fetch_sub(300);
-        book.refund(0, 300_B);
+        book.account(0).refund(300_B);
       }
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(book.used(0), 0_B);
+  EXPECT_EQ(book.account(0).used(), 0_B);
   EXPECT_LE(snapshot().accounts[0].peak, 1000_B);
 }
 
@@ -128,8 +130,8 @@ TEST_F(BookTest, ThreadsOfOneProcessShareTheLimitExactly) {
 TEST_F(BookTest, WhoWatchesNeverSeesMoreThanTheBookCounts) {
   make(64_MiB);
   Book giver = open(), taker = open();
-  ASSERT_TRUE(giver.attach() && taker.attach());
-  ASSERT_EQ(giver.charge(0, 32_MiB), Charged::kGranted);
+  ASSERT_TRUE(giver.processes().attach() && taker.processes().attach());
+  ASSERT_EQ(giver.account(0).charge(32_MiB), Charged::kGranted);
   BookSnapshot now = snapshot();
   now.processes[1].held[0] = now.processes[0].held[0];
   EXPECT_EQ(held_by_the_living(now)[0], 32_MiB);
@@ -138,34 +140,34 @@ TEST_F(BookTest, WhoWatchesNeverSeesMoreThanTheBookCounts) {
 TEST_F(BookTest, WhatTheDeviceDidNotGiveIsNoPeak) {
   make(100_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(10_MiB), Charged::kGranted);
   Bytes raised_from = kUnlimited;
-  ASSERT_EQ(book.charge(0, 50_MiB, Kind::kHeap, &raised_from), Charged::kGranted);
+  ASSERT_EQ(book.account(0).charge(50_MiB, Kind::kHeap, &raised_from), Charged::kGranted);
   EXPECT_EQ(raised_from, 10_MiB);
-  ASSERT_EQ(book.charge(0, 4_MiB), Charged::kGranted);  // another thread's, meanwhile
-  book.undo(0, 50_MiB, Kind::kHeap, raised_from);
+  ASSERT_EQ(book.account(0).charge(4_MiB), Charged::kGranted);  // another thread's, meanwhile
+  book.account(0).undo(50_MiB, Kind::kHeap, raised_from);
   EXPECT_EQ(snapshot().accounts[0].used, 14_MiB);
   EXPECT_EQ(snapshot().accounts[0].peak, 14_MiB);
   // One that raised nothing leaves it.
-  book.refund(0, 12_MiB);
+  book.account(0).refund(12_MiB);
   raised_from = kUnlimited;
-  ASSERT_EQ(book.charge(0, 8_MiB, Kind::kHeap, &raised_from), Charged::kGranted);
+  ASSERT_EQ(book.account(0).charge(8_MiB, Kind::kHeap, &raised_from), Charged::kGranted);
   EXPECT_EQ(raised_from, kUnlimited);
-  book.undo(0, 8_MiB, Kind::kHeap, raised_from);
+  book.account(0).undo(8_MiB, Kind::kHeap, raised_from);
   EXPECT_EQ(snapshot().accounts[0].peak, 14_MiB);
 }
 
 TEST_F(BookTest, ThePeakCountsNoBytesThatWereGivenBack) {
   make(1_GiB);
   Book one = open(), two = open();
-  ASSERT_TRUE(one.attach());
-  ASSERT_TRUE(two.attach());
-  ASSERT_EQ(one.charge(0, 20_MiB), Charged::kGranted);
-  one.refund(0, 20_MiB);
-  ASSERT_EQ(two.charge(0, 25_MiB), Charged::kGranted);
+  ASSERT_TRUE(one.processes().attach());
+  ASSERT_TRUE(two.processes().attach());
+  ASSERT_EQ(one.account(0).charge(20_MiB), Charged::kGranted);
+  one.account(0).refund(20_MiB);
+  ASSERT_EQ(two.account(0).charge(25_MiB), Charged::kGranted);
   EXPECT_EQ(snapshot().accounts[0].peak, 25_MiB);
-  ASSERT_EQ(one.charge(0, 10_MiB), Charged::kGranted);
+  ASSERT_EQ(one.account(0).charge(10_MiB), Charged::kGranted);
   EXPECT_EQ(snapshot().accounts[0].peak, 35_MiB);
 }
 
@@ -173,27 +175,27 @@ TEST_F(BookTest, KilledOwnerLeavesNothingCharged) {
   constexpr int kKills = 150;
   make(1_GiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 5_MiB), Charged::kGranted);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(5_MiB), Charged::kGranted);
   std::mt19937 random(2);
   for (int kill = 0; kill < kKills; ++kill) {
     const SharedWord charges;
     const pid_t child = start([&] {
       Book own;
-      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
       for (std::uint64_t size = 1;; ++size) {
-        (void)own.charge(0, Bytes{size % 4096});
-        if (size % 3 == 0) own.refund(0, Bytes{size % 512});
+        (void)own.account(0).charge(Bytes{size % 4096});
+        if (size % 3 == 0) own.account(0).refund(Bytes{size % 512});
         (*charges).store(size);
       }
     });
     wait_until(*charges, random() % 2000 + 1);
     ::kill(child, SIGKILL);
     finish(child);
-    book.reap();
-    ASSERT_EQ(book.used(0), 5_MiB) << "after kill " << kill;
-    ASSERT_EQ(book.charge(0, 1_MiB), Charged::kGranted) << "the lock was left held";
-    book.refund(0, 1_MiB);
+    book.processes().reap();
+    ASSERT_EQ(book.account(0).used(), 5_MiB) << "after kill " << kill;
+    ASSERT_EQ(book.account(0).charge(1_MiB), Charged::kGranted) << "the lock was left held";
+    book.account(0).refund(1_MiB);
   }
 }
 
@@ -206,13 +208,13 @@ TEST_F(BookTest, DeathAtEveryStepOfAChangeRefundsWhatWasHeld) {
       ::unlink(path_.c_str());
       make(64_MiB);
       Book other = open();
-      ASSERT_TRUE(other.attach());
-      ASSERT_EQ(other.charge(0, 1_MiB), Charged::kGranted);
+      ASSERT_TRUE(other.processes().attach());
+      ASSERT_EQ(other.account(0).charge(1_MiB), Charged::kGranted);
       const SharedWord stopped;
       const pid_t child = start([&] {
         Book own;
-        if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-        if (own.charge(0, 4_MiB) != Charged::kGranted) return 1;
+        if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+        if (own.account(0).charge(4_MiB) != Charged::kGranted) return 1;
         const int file = ::open(path_.c_str(), O_RDWR);
         auto* layout =
             static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
@@ -230,14 +232,15 @@ TEST_F(BookTest, DeathAtEveryStepOfAChangeRefundsWhatWasHeld) {
       });
       wait_until(*stopped, 1);
       if (others_go_on) {
-        ASSERT_EQ(other.charge(0, 1_MiB), Charged::kGranted) << "nobody waits for it";
+        ASSERT_EQ(other.account(0).charge(1_MiB), Charged::kGranted) << "nobody waits for it";
       }
-      EXPECT_EQ(held_by_the_living(snapshot())[0], other.used(0)) << "whoever reads finds it, too: step " << step;
+      EXPECT_EQ(held_by_the_living(snapshot())[0], other.account(0).used())
+          << "whoever reads finds it, too: step " << step;
       ::kill(child, SIGKILL);
       finish(child);
-      EXPECT_EQ(other.reap(), step >= kMade ? 12_MiB : 4_MiB) << "step " << step;
-      EXPECT_EQ(other.used(0), others_go_on ? 2_MiB : 1_MiB) << "step " << step;
-      EXPECT_EQ(other.reap(), 0_MiB) << "once";
+      EXPECT_EQ(other.processes().reap(), step >= kMade ? 12_MiB : 4_MiB) << "step " << step;
+      EXPECT_EQ(other.account(0).used(), others_go_on ? 2_MiB : 1_MiB) << "step " << step;
+      EXPECT_EQ(other.processes().reap(), 0_MiB) << "once";
     }
   }
 }
@@ -246,13 +249,13 @@ TEST_F(BookTest, DeathAtEveryStepOfAChangeRefundsWhatWasHeld) {
 TEST_F(BookTest, AStoppedProcessDelaysNobodysCharge) {
   make(64_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   const SharedWord charges;
   const pid_t child = start([&] {
     Book own;
-    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
     for (;; (*charges).fetch_add(1)) {
-      if (own.charge(0, 1_MiB) == Charged::kGranted) own.refund(0, 1_MiB);
+      if (own.account(0).charge(1_MiB) == Charged::kGranted) own.account(0).refund(1_MiB);
     }
   });
   wait_until(*charges, 1);
@@ -260,10 +263,10 @@ TEST_F(BookTest, AStoppedProcessDelaysNobodysCharge) {
     ::kill(child, SIGSTOP);
     int status = 0;
     ::waitpid(child, &status, WUNTRACED);
-    ASSERT_EQ(book.charge(0, 3_MiB), Charged::kGranted);  // with a lock this hangs at the first stop inside it
-    book.refund(0, 3_MiB);
-    book.reap();
-    ASSERT_LE(book.used(0), 1_MiB) << "a stopped process is not a dead one, and holds no more than it took";
+    ASSERT_EQ(book.account(0).charge(3_MiB), Charged::kGranted);  // with a lock this hangs at the first stop inside it
+    book.account(0).refund(3_MiB);
+    book.processes().reap();
+    ASSERT_LE(book.account(0).used(), 1_MiB) << "a stopped process is not a dead one, and holds no more than it took";
     const std::uint64_t before = (*charges).load();
     ::kill(child, SIGCONT);
     wait_until(*charges, before + 1);
@@ -275,35 +278,35 @@ TEST_F(BookTest, ADeadProcessIsRefundedOnceHoweverManyFindIt) {
   constexpr int kReapers = 4, kDeaths = 200;
   make(1_GiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 5_MiB), Charged::kGranted);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(5_MiB), Charged::kGranted);
   const SharedWord stop, returned;
   for (int reaper = 0; reaper < kReapers; ++reaper) {
     start([&] {
       Book own;
-      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
       while ((*stop).load() == 0) {
-        (*returned).fetch_add(own.reap().count());
-        if (own.charge(0, 1_MiB) == Charged::kGranted) own.refund(0, 1_MiB);
+        (*returned).fetch_add(own.processes().reap().count());
+        if (own.account(0).charge(1_MiB) == Charged::kGranted) own.account(0).refund(1_MiB);
       }
-      own.detach();
+      own.processes().detach();
       return 0;
     });
   }
   for (int death = 0; death < kDeaths; ++death) {
     const pid_t child = start([&] {
       Book own;
-      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-      return own.charge(0, 3_MiB) == Charged::kGranted ? 0 : 1;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+      return own.account(0).charge(3_MiB) == Charged::kGranted ? 0 : 1;
     });
     ASSERT_EQ(finish(child), 0);
   }
   const std::uint64_t all = kDeaths * (3_MiB).count();
-  while ((*returned).load() < all) (*returned).fetch_add(book.reap().count());
+  while ((*returned).load() < all) (*returned).fetch_add(book.processes().reap().count());
   (*stop).store(1);
   for (const pid_t child : std::vector<pid_t>(children_)) EXPECT_EQ(finish(child), 0);
   EXPECT_EQ((*returned).load(), all);
-  EXPECT_EQ(book.used(0), 5_MiB);
+  EXPECT_EQ(book.account(0).used(), 5_MiB);
 }
 
 // As in the containers of one pod: the same process number in two namespaces, and nobody can look at the other's.
@@ -317,12 +320,12 @@ TEST_F(BookTest, ProcessesOfOtherPidNamespacesAreToldApartAndReaped) {
       const pid_t first = ::fork();  // number 1 in its namespace
       if (first == 0) {
         Book own;
-        if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) ::_exit(1);
+        if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) ::_exit(1);
         for (int round = 0; round < 20'000; ++round) {
-          if (own.charge(0, 1_MiB) != Charged::kGranted) ::_exit(2);
-          own.refund(0, 1_MiB);
+          if (own.account(0).charge(1_MiB) != Charged::kGranted) ::_exit(2);
+          own.account(0).refund(1_MiB);
         }
-        if (own.charge(0, 3_MiB) != Charged::kGranted) ::_exit(3);
+        if (own.account(0).charge(3_MiB) != Charged::kGranted) ::_exit(3);
         (*attached).fetch_add(1);
         for (;;) ::pause();
       }
@@ -344,8 +347,8 @@ TEST_F(BookTest, ProcessesOfOtherPidNamespacesAreToldApartAndReaped) {
     std::this_thread::yield();
   }
   Book book = open();
-  EXPECT_EQ(book.reap(), 0_MiB) << "both live";
-  EXPECT_EQ(book.used(0), 6_MiB);
+  EXPECT_EQ(book.processes().reap(), 0_MiB) << "both live";
+  EXPECT_EQ(book.account(0).used(), 6_MiB);
   for (const BookSnapshot& copy = snapshot(); const ProcessSnapshot& process : copy.processes)
     EXPECT_EQ(process.identity.pid, 1);
   // Their namespaces' first processes, by the numbers that they have here.
@@ -357,8 +360,8 @@ TEST_F(BookTest, ProcessesOfOtherPidNamespacesAreToldApartAndReaped) {
     ::kill(first, SIGKILL);
     EXPECT_EQ(finish(init), 0);
   }
-  EXPECT_EQ(book.reap(), 6_MiB);
-  EXPECT_EQ(book.used(0), 0_MiB);
+  EXPECT_EQ(book.processes().reap(), 6_MiB);
+  EXPECT_EQ(book.account(0).used(), 0_MiB);
 }
 
 TEST_F(BookTest, AProcessThatClosesEveryDescriptorIsStillAlive) {
@@ -366,8 +369,8 @@ TEST_F(BookTest, AProcessThatClosesEveryDescriptorIsStillAlive) {
   const SharedWord closed, stop;
   const pid_t child = start([&] {
     Book own;
-    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-    if (own.charge(0, 2_MiB) != Charged::kGranted) return 1;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+    if (own.account(0).charge(2_MiB) != Charged::kGranted) return 1;
     for (int descriptor = 0; descriptor < ::getdtablesize() && descriptor < 4096; ++descriptor) ::close(descriptor);
     (*closed).store(1);
     while ((*stop).load() == 0) ::sched_yield();
@@ -375,11 +378,11 @@ TEST_F(BookTest, AProcessThatClosesEveryDescriptorIsStillAlive) {
   });
   wait_until(*closed, 1);
   Book book = open();
-  EXPECT_EQ(book.reap(), 0_MiB);
-  EXPECT_EQ(book.used(0), 2_MiB);
+  EXPECT_EQ(book.processes().reap(), 0_MiB);
+  EXPECT_EQ(book.account(0).used(), 2_MiB);
   (*stop).store(1);
   finish(child);
-  EXPECT_EQ(book.reap(), 2_MiB);
+  EXPECT_EQ(book.processes().reap(), 2_MiB);
 }
 
 TEST_F(BookTest, AChildThatOutlivesItsParentDoesNotKeepItAlive) {
@@ -387,8 +390,8 @@ TEST_F(BookTest, AChildThatOutlivesItsParentDoesNotKeepItAlive) {
   const SharedWord stop;
   const pid_t parent = start([&] {
     Book own;
-    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-    if (own.charge(0, 2_MiB) != Charged::kGranted) return 1;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+    if (own.account(0).charge(2_MiB) != Charged::kGranted) return 1;
     if (::fork() == 0) {
       while ((*stop).load() == 0) ::sched_yield();
       ::_exit(0);
@@ -397,45 +400,45 @@ TEST_F(BookTest, AChildThatOutlivesItsParentDoesNotKeepItAlive) {
   });
   finish(parent);
   Book book = open();
-  EXPECT_EQ(book.reap(), 2_MiB);
+  EXPECT_EQ(book.processes().reap(), 2_MiB);
   (*stop).store(1);
 }
 
 TEST_F(BookTest, TheLowerOfTheOwnAndTheGivenLimitBinds) {
   make(10_MiB);
   Book book = open(), program = open();
-  ASSERT_TRUE(book.attach());
-  program.set_own_limit(0, 4_MiB);
-  EXPECT_EQ(book.limit(0), 4_MiB);
-  EXPECT_EQ(book.given_limit(0), 10_MiB);
-  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kOverLimit);
-  ASSERT_EQ(book.charge(0, 4_MiB), Charged::kGranted);
-  book.set_limit(0, 20_MiB);
-  EXPECT_EQ(book.charge(0, 1_B), Charged::kOverLimit);
-  EXPECT_EQ(book.ceiling(0), 4_MiB) << "no daemon can raise what the program itself set";
-  program.set_own_limit(0, 30_MiB);
-  EXPECT_EQ(book.charge(0, 17_MiB), Charged::kOverLimit);
-  ASSERT_EQ(book.charge(0, 16_MiB), Charged::kGranted);
-  program.set_own_limit(0, 6_MiB);
-  EXPECT_EQ(book.used(0), 20_MiB) << "shrinking takes nothing away";
+  ASSERT_TRUE(book.processes().attach());
+  program.account(0).set_own_limit(4_MiB);
+  EXPECT_EQ(book.account(0).limits().binding(), 4_MiB);
+  EXPECT_EQ(book.account(0).limits().given, 10_MiB);
+  EXPECT_EQ(book.account(0).charge(5_MiB), Charged::kOverLimit);
+  ASSERT_EQ(book.account(0).charge(4_MiB), Charged::kGranted);
+  book.account(0).set_limit(20_MiB);
+  EXPECT_EQ(book.account(0).charge(1_B), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).ceiling(), 4_MiB) << "no daemon can raise what the program itself set";
+  program.account(0).set_own_limit(30_MiB);
+  EXPECT_EQ(book.account(0).charge(17_MiB), Charged::kOverLimit);
+  ASSERT_EQ(book.account(0).charge(16_MiB), Charged::kGranted);
+  program.account(0).set_own_limit(6_MiB);
+  EXPECT_EQ(book.account(0).used(), 20_MiB) << "shrinking takes nothing away";
   EXPECT_EQ(snapshot().accounts[0].own_limit, 6_MiB);
   EXPECT_EQ(snapshot().accounts[0].limit, 20_MiB);
-  program.set_own_limit(0, ration::kUnlimited);
-  EXPECT_EQ(book.limit(0), 20_MiB);
+  program.account(0).set_own_limit(ration::kUnlimited);
+  EXPECT_EQ(book.account(0).limits().binding(), 20_MiB);
 }
 
 TEST_F(BookTest, TheNextChargeSeesALimitThatAnOutsiderChanged) {
   make(10_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 8_MiB), Charged::kGranted);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(8_MiB), Charged::kGranted);
   Book outsider = open();
-  outsider.set_limit(0, 4_MiB);
-  EXPECT_EQ(book.charge(0, 1_B), Charged::kOverLimit);
-  EXPECT_EQ(book.used(0), 8_MiB) << "shrinking takes nothing away";
-  EXPECT_EQ(book.headroom(0), 0_B);
-  outsider.set_limit(0, 9_MiB);
-  EXPECT_EQ(book.charge(0, 1_MiB), Charged::kGranted);
+  outsider.account(0).set_limit(4_MiB);
+  EXPECT_EQ(book.account(0).charge(1_B), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).used(), 8_MiB) << "shrinking takes nothing away";
+  EXPECT_EQ(book.account(0).headroom(), 0_B);
+  outsider.account(0).set_limit(9_MiB);
+  EXPECT_EQ(book.account(0).charge(1_MiB), Charged::kGranted);
   EXPECT_EQ(snapshot().limit_changes, 2U);
 }
 
@@ -443,8 +446,8 @@ TEST_F(BookTest, AReusedProcessNumberIsNotTakenForItsFormerOwner) {
   make(10_MiB);
   const pid_t child = start([&] {
     Book own;
-    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-    return own.charge(0, 2_MiB) == Charged::kGranted ? 0 : 1;
+    if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+    return own.account(0).charge(2_MiB) == Charged::kGranted ? 0 : 1;
   });
   ASSERT_EQ(finish(child), 0);
   {  // the dead process's number now belongs to this test, which started at another time
@@ -456,47 +459,47 @@ TEST_F(BookTest, AReusedProcessNumberIsNotTakenForItsFormerOwner) {
     ::close(file);
   }
   Book book = open();
-  EXPECT_EQ(book.reap(), 2_MiB);
-  EXPECT_EQ(book.used(0), 0_B);
+  EXPECT_EQ(book.processes().reap(), 2_MiB);
+  EXPECT_EQ(book.account(0).used(), 0_B);
 }
 
 TEST_F(BookTest, AWaiterIsWokenByARefundAndByARaisedLimit) {
   make(2_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   for (const bool raise : {false, true}) {
-    ASSERT_EQ(book.charge(0, 2_MiB), Charged::kGranted);
+    ASSERT_EQ(book.account(0).charge(2_MiB), Charged::kGranted);
     const SharedWord waiting;
     const pid_t child = start([&] {
       Book own;
-      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
-      own.begin_waiting(0, 1_MiB);
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+      own.waiting().begin(0, 1_MiB);
       (*waiting).store(1);
       for (;;) {
-        const std::uint32_t seen = own.generation();
-        if (own.charge(0, 1_MiB) == Charged::kGranted) break;
-        own.wait_for_change(seen, 20'000'000'000);
+        const std::uint32_t seen = own.waiting().generation();
+        if (own.account(0).charge(1_MiB) == Charged::kGranted) break;
+        own.waiting().wait_for_change(seen, 20'000'000'000);
       }
-      own.end_waiting();
-      own.detach();
+      own.waiting().end();
+      own.processes().detach();
       return 0;
     });
     wait_until(*waiting, 1);
     if (raise)
-      book.set_limit(0, 4_MiB);
+      book.account(0).set_limit(4_MiB);
     else
-      book.refund(0, 2_MiB);
+      book.account(0).refund(2_MiB);
     EXPECT_EQ(finish(child), 0);
-    if (raise) book.refund(0, 2_MiB);
+    if (raise) book.account(0).refund(2_MiB);
   }
 }
 
 TEST_F(BookTest, DenialsAreNumberedAndTheNewestAreKept) {
   make(1_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   for (std::uint64_t i = 1; i <= kDenialRing + 10; ++i) {
-    EXPECT_EQ(book.record_denial(0, Bytes{i}, DenialReason::kLimit, "cuMemAlloc", 5, 0), i);
+    EXPECT_EQ(book.denials().record(0, Bytes{i}, DenialReason::kLimit, "cuMemAlloc", 5, 0), i);
   }
   const BookSnapshot copy = snapshot();
   ASSERT_EQ(copy.denials.size(), kDenialRing);
@@ -509,7 +512,7 @@ TEST_F(BookTest, DenialsAreNumberedAndTheNewestAreKept) {
 TEST_F(BookTest, ADenialThatIsBeingWrittenIsReadOnceItsEntryIsThere) {
   make(1_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
   auto* layout =
       static_cast<BookLayout*>(::mmap(nullptr, sizeof(BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
@@ -547,16 +550,16 @@ TEST_F(BookTest, ADenialThatIsBeingWrittenIsReadOnceItsEntryIsThere) {
 TEST_F(BookTest, AChildOfForkHoldsNothingOfItsParent) {
   make(10_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 3_MiB), Charged::kGranted);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(3_MiB), Charged::kGranted);
   const pid_t child = start([&] {
-    book.forget_slot();
-    if (!book.attach() || book.held_by_this_process(0) != 0_B) return 1;
-    return book.charge(0, 1_MiB) == Charged::kGranted && book.used(0) == 4_MiB ? 0 : 2;
+    book.processes().forget_slot();
+    if (!book.processes().attach() || book.account(0).held_by_this_process() != 0_B) return 1;
+    return book.account(0).charge(1_MiB) == Charged::kGranted && book.account(0).used() == 4_MiB ? 0 : 2;
   });
   EXPECT_EQ(finish(child), 0);
-  EXPECT_EQ(book.reap(), 1_MiB);
-  EXPECT_EQ(book.used(0), 3_MiB);
+  EXPECT_EQ(book.processes().reap(), 1_MiB);
+  EXPECT_EQ(book.account(0).used(), 3_MiB);
 }
 
 }  // namespace

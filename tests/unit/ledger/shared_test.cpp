@@ -33,7 +33,7 @@ class SharedTest : public BookTest {
   }
   [[nodiscard]] Book attached() const {
     Book book = open();
-    EXPECT_TRUE(book.attach());
+    EXPECT_TRUE(book.processes().attach());
     return book;
   }
   [[nodiscard]] FileDescriptor descriptor() const {
@@ -41,14 +41,14 @@ class SharedTest : public BookTest {
   }
   /// Takes and lends, as whoever exports does; the memory's number.
   static std::uint64_t lend(Book& book, Bytes size, std::uint64_t key) {
-    EXPECT_EQ(book.charge(0, size), Charged::kGranted);
-    const std::uint64_t number = book.share(0, size, Kind::kHeap);
-    EXPECT_TRUE(book.add_name(number, key));
+    EXPECT_EQ(book.account(0).charge(size), Charged::kGranted);
+    const std::uint64_t number = book.shared_memory().share(0, size, Kind::kHeap);
+    EXPECT_TRUE(book.shared_memory().add_name(number, key));
     return number;
   }
   [[nodiscard]] FileDescriptor export_as_descriptor(Book& book, std::uint64_t number, Bytes size) const {
     FileDescriptor made = descriptor();
-    book.note_descriptor(number, made.get(), set_label(made.get(), {number, size}));
+    book.shared_memory().note_descriptor(number, made.get(), set_label(made.get(), {number, size}));
     return made;
   }
   /// Runs `work` in a process of its own with a book of its own.
@@ -56,7 +56,7 @@ class SharedTest : public BookTest {
   pid_t start_with_book(Work&& work) {
     return start([&] {
       Book own;
-      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.attach()) return 1;
+      if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
       return work(own);
     });
   }
@@ -68,53 +68,53 @@ class SharedTest : public BookTest {
 TEST_F(SharedTest, IsChargedOnceForAsLongAsAnybodyHoldsIt) {
   Book lender = attached(), other = attached(), third = attached();
   const std::uint64_t number = lend(lender, 6_MiB, kKey);
-  Book::SharedMemory found;
-  ASSERT_TRUE(other.join(kKey, found));
-  ASSERT_TRUE(third.join(number, found)) << "by its number, too";
+  SharedMemory::Found found;
+  ASSERT_TRUE(other.shared_memory().join(kKey, found));
+  ASSERT_TRUE(third.shared_memory().join(number, found)) << "by its number, too";
   EXPECT_EQ(found.number, number);
   EXPECT_EQ(found.size, 6_MiB);
-  EXPECT_EQ(other.used(0), 6_MiB);
+  EXPECT_EQ(other.account(0).used(), 6_MiB);
   EXPECT_EQ(snapshot().accounts[0].shared, 6_MiB);
   EXPECT_EQ(snapshot().processes[1].shared[0], 6_MiB);
   EXPECT_EQ(snapshot().processes[1].held[0], 0_B);
-  lender.give_up(number, 0, 6_MiB, Kind::kHeap);
-  EXPECT_EQ(lender.held_by_this_process(0), 0_B);
-  EXPECT_EQ(other.used(0), 6_MiB) << "the others keep it";
+  lender.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(lender.account(0).held_by_this_process(), 0_B);
+  EXPECT_EQ(other.account(0).used(), 6_MiB) << "the others keep it";
   EXPECT_EQ(snapshot().accounts[0].kept, 6_MiB);
-  other.leave(number);
-  EXPECT_EQ(other.used(0), 6_MiB);
-  third.leave(number);
-  EXPECT_EQ(other.used(0), 0_B);
-  EXPECT_FALSE(other.join(kKey, found)) << "its name went with it";
+  other.shared_memory().leave(number);
+  EXPECT_EQ(other.account(0).used(), 6_MiB);
+  third.shared_memory().leave(number);
+  EXPECT_EQ(other.account(0).used(), 0_B);
+  EXPECT_FALSE(other.shared_memory().join(kKey, found)) << "its name went with it";
 }
 
 TEST_F(SharedTest, IsRefundedAtOnceWhereNobodyElseHoldsIt) {
   Book book = attached();
   const std::uint64_t number = lend(book, 6_MiB, kKey);
-  book.give_up(number, 0, 2_MiB, Kind::kHeap);
-  EXPECT_EQ(book.used(0), 4_MiB);
-  book.give_up(number, 0, 4_MiB, Kind::kHeap);
-  EXPECT_EQ(book.used(0), 0_B);
+  book.shared_memory().give_up(number, 0, 2_MiB, Kind::kHeap);
+  EXPECT_EQ(book.account(0).used(), 4_MiB);
+  book.shared_memory().give_up(number, 0, 4_MiB, Kind::kHeap);
+  EXPECT_EQ(book.account(0).used(), 0_B);
   EXPECT_EQ(snapshot().accounts[0].shared, 0_B);
 }
 
 TEST_F(SharedTest, OfADeadLenderStaysChargedUntilTheLastHolderHasGone) {
   Book book = attached();
   const pid_t lender = start_with_book([&](Book& own) {
-    if (own.charge(0, 3_MiB) != Charged::kGranted) return 1;
+    if (own.account(0).charge(3_MiB) != Charged::kGranted) return 1;
     lend(own, 6_MiB, kKey);
     ::pause();
     return 0;
   });
-  Book::SharedMemory found;
-  while (!book.join(kKey, found)) ::sched_yield();
+  SharedMemory::Found found;
+  while (!book.shared_memory().join(kKey, found)) ::sched_yield();
   ::kill(lender, SIGKILL);
   finish(lender);
-  EXPECT_EQ(book.reap(), 3_MiB);
-  EXPECT_EQ(book.used(0), 6_MiB);
-  EXPECT_EQ(book.reap(), 0_B);
-  book.leave(found.number);
-  EXPECT_EQ(book.used(0), 0_B);
+  EXPECT_EQ(book.processes().reap(), 3_MiB);
+  EXPECT_EQ(book.account(0).used(), 6_MiB);
+  EXPECT_EQ(book.processes().reap(), 0_B);
+  book.shared_memory().leave(found.number);
+  EXPECT_EQ(book.account(0).used(), 0_B);
 }
 
 TEST_F(SharedTest, WhoWatchesSeesWhatSettlingWillFind) {
@@ -126,11 +126,11 @@ TEST_F(SharedTest, WhoWatchesSeesWhatSettlingWillFind) {
     ::pause();
     return 0;
   });
-  Book::SharedMemory found, exported;
-  while (!book.join(kKey + 1, exported)) ::sched_yield();
+  SharedMemory::Found found, exported;
+  while (!book.shared_memory().join(kKey + 1, exported)) ::sched_yield();
   while (snapshot().shared_memory.back().control_inode == 0) ::sched_yield();
-  ASSERT_TRUE(book.join(kKey, found));
-  book.leave(exported.number);
+  ASSERT_TRUE(book.shared_memory().join(kKey, found));
+  book.shared_memory().leave(exported.number);
   const auto seen = [&](bool lender_lives) {
     BookSnapshot now = snapshot();
     if (!lender_lives) std::erase_if(now.processes, [&](const auto& each) { return each.identity.pid == lender; });
@@ -140,11 +140,11 @@ TEST_F(SharedTest, WhoWatchesSeesWhatSettlingWillFind) {
   ::kill(lender, SIGKILL);
   finish(lender);
   EXPECT_EQ(seen(false), 6_MiB) << "its descriptor went with it, what was joined stays";
-  EXPECT_EQ(book.used(0), 10_MiB) << "nothing was written";
-  book.reap();
-  EXPECT_EQ(book.used(0), 6_MiB);
+  EXPECT_EQ(book.account(0).used(), 10_MiB) << "nothing was written";
+  book.processes().reap();
+  EXPECT_EQ(book.account(0).used(), 6_MiB);
   EXPECT_EQ(seen(false), 6_MiB);
-  book.leave(found.number);
+  book.shared_memory().leave(found.number);
   EXPECT_EQ(seen(false), 0_B);
 }
 
@@ -163,19 +163,19 @@ TEST_F(SharedTest, WhoWatchesSeesTheSameWhateverBecomesOfTheLender) {
       char byte = 0;
       (void)!::read(go[0], &byte, 1);
       if (end == End::kGivenUp)
-        for (const std::uint64_t number : numbers) own.give_up(number, 0, 2_MiB, Kind::kHeap);
-      own.detach();
+        for (const std::uint64_t number : numbers) own.shared_memory().give_up(number, 0, 2_MiB, Kind::kHeap);
+      own.processes().detach();
       return 0;
     });
-    std::vector<Book::SharedMemory> found(kPieces);
+    std::vector<SharedMemory::Found> found(kPieces);
     for (int piece = 0; piece < kPieces; ++piece)
-      while (!book.join(kKey + piece, found[piece])) ::sched_yield();
+      while (!book.shared_memory().join(kKey + piece, found[piece])) ::sched_yield();
     std::atomic<bool> has_ended{false};
     std::thread others([&] {
       if (end == End::kKilled) ::kill(lender, SIGKILL);
       (void)!::write(go[1], "", 1);
       finish(lender);
-      book.reap();
+      book.processes().reap();
       has_ended = true;
     });
     Bytes least = kUnlimited, most;
@@ -191,9 +191,9 @@ TEST_F(SharedTest, WhoWatchesSeesTheSameWhateverBecomesOfTheLender) {
     EXPECT_EQ(least, 2_MiB * kPieces);
     // What is given up piece by piece is charged twice for an instant.
     EXPECT_LE(most, 2_MiB * (end == End::kGivenUp ? kPieces + 1 : kPieces));
-    for (const Book::SharedMemory& each : found) book.leave(each.number);
+    for (const SharedMemory::Found& each : found) book.shared_memory().leave(each.number);
     EXPECT_EQ(held_by_the_living(snapshot())[0], 0_B);
-    book.detach();
+    book.processes().detach();
   }
 }
 
@@ -201,29 +201,29 @@ TEST_F(SharedTest, ADeadHolderHoldsNothing) {
   Book book = attached();
   const std::uint64_t number = lend(book, 6_MiB, kKey);
   ASSERT_EQ(finish(start_with_book([&](Book& own) {
-              Book::SharedMemory found;
-              return own.join(kKey, found) ? 0 : 1;
+              SharedMemory::Found found;
+              return own.shared_memory().join(kKey, found) ? 0 : 1;
             })),
             0);
-  book.give_up(number, 0, 6_MiB, Kind::kHeap);
-  EXPECT_EQ(book.used(0), 6_MiB) << "nobody has looked yet";
-  book.reap();
-  EXPECT_EQ(book.used(0), 0_B);
+  book.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(book.account(0).used(), 6_MiB) << "nobody has looked yet";
+  book.processes().reap();
+  EXPECT_EQ(book.account(0).used(), 0_B);
 }
 
 TEST_F(SharedTest, OfAnotherWorkloadIsChargedToTheFirstWhoBringsItIn) {
   Book first = attached(), second = attached();
   std::uint64_t number = 0, same = 0;
-  ASSERT_EQ(first.charge(0, 6_MiB), Charged::kGranted);
-  EXPECT_FALSE(first.adopt(kKey, 0, 6_MiB, number));
-  ASSERT_EQ(second.charge(0, 6_MiB), Charged::kGranted);
-  ASSERT_TRUE(second.adopt(kKey, 0, 6_MiB, same));
+  ASSERT_EQ(first.account(0).charge(6_MiB), Charged::kGranted);
+  EXPECT_FALSE(first.shared_memory().adopt(kKey, 0, 6_MiB, number));
+  ASSERT_EQ(second.account(0).charge(6_MiB), Charged::kGranted);
+  ASSERT_TRUE(second.shared_memory().adopt(kKey, 0, 6_MiB, same));
   EXPECT_EQ(same, number);
-  second.refund(0, 6_MiB);
-  first.give_up(number, 0, 6_MiB, Kind::kHeap);
-  EXPECT_EQ(first.used(0), 6_MiB);
-  second.leave(number);
-  EXPECT_EQ(first.used(0), 0_B);
+  second.account(0).refund(6_MiB);
+  first.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(first.account(0).used(), 6_MiB);
+  second.shared_memory().leave(number);
+  EXPECT_EQ(first.account(0).used(), 0_B);
 }
 
 TEST_F(SharedTest, ADescriptorHoldsItWhereverItIs) {
@@ -235,13 +235,13 @@ TEST_F(SharedTest, ADescriptorHoldsItWhereverItIs) {
     const FileDescriptor sent = export_as_descriptor(book, number, 6_MiB);
     ASSERT_TRUE(send_message(pair[0], char{0}, sent.get()));
   }
-  book.give_up(number, 0, 6_MiB, Kind::kHeap);
-  book.settle_shared();
-  EXPECT_EQ(book.used(0), 6_MiB) << "in flight";
+  book.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  book.shared_memory().settle();
+  EXPECT_EQ(book.account(0).used(), 6_MiB) << "in flight";
   ::close(pair[0]);
   ::close(pair[1]);  // the kernel drops what nobody received
-  book.settle_shared();
-  EXPECT_EQ(book.used(0), 0_B);
+  book.shared_memory().settle();
+  EXPECT_EQ(book.account(0).used(), 0_B);
 }
 
 TEST_F(SharedTest, TheLastCopyOfADescriptorThatIsClosedLetsGo) {
@@ -266,12 +266,12 @@ TEST_F(SharedTest, TheLastCopyOfADescriptorThatIsClosedLetsGo) {
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   { const FileDescriptor closed = std::move(copy); }
-  book.give_up(number, 0, 6_MiB, Kind::kHeap);
-  EXPECT_EQ(book.used(0), 6_MiB);
+  book.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(book.account(0).used(), 6_MiB);
   ::kill(child, SIGKILL);
   finish(child);
-  book.settle_shared();
-  EXPECT_EQ(book.used(0), 0_B);
+  book.shared_memory().settle();
+  EXPECT_EQ(book.account(0).used(), 0_B);
   ::close(ready[0]);
   ::close(ready[1]);
 }
@@ -283,46 +283,46 @@ TEST_F(SharedTest, ExportedClosedAndFreedAgainAndAgainLeavesNothing) {
     const bool closed_first = round % 2 == 0;
     {
       const FileDescriptor made = export_as_descriptor(book, number, 6_MiB);
-      if (!closed_first) book.give_up(number, 0, 6_MiB, Kind::kHeap);
+      if (!closed_first) book.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
     }
-    if (closed_first) book.give_up(number, 0, 6_MiB, Kind::kHeap);
-    book.settle_shared();
-    ASSERT_EQ(book.used(0), 0_B) << round;
+    if (closed_first) book.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+    book.shared_memory().settle();
+    ASSERT_EQ(book.account(0).used(), 0_B) << round;
   }
 }
 
 TEST_F(SharedTest, WhereDescriptorsCannotBeLabelledItStaysCharged) {
   Book book = attached();
   const std::uint64_t number = lend(book, 6_MiB, kKey);
-  book.note_descriptor(number, descriptor().get(), false);
-  book.give_up(number, 0, 6_MiB, Kind::kHeap);
-  book.settle_shared();
-  EXPECT_EQ(book.used(0), 6_MiB);
+  book.shared_memory().note_descriptor(number, descriptor().get(), false);
+  book.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  book.shared_memory().settle();
+  EXPECT_EQ(book.account(0).used(), 6_MiB);
 }
 
 TEST_F(SharedTest, APoolLivesWhileAPieceIsHeldThatItsMakerHasFreed) {
   Book pool = attached(), other = attached();
-  ASSERT_EQ(pool.charge(0, 32_MiB, Kind::kPool), Charged::kGranted);
-  const std::uint64_t whole = pool.share(0, 32_MiB, Kind::kPool);
-  const std::uint64_t piece = pool.share(0, 0_B, Kind::kPool, whole);
-  ASSERT_TRUE(pool.add_name(piece, kKey));
-  Book::SharedMemory found;
-  ASSERT_TRUE(other.join(kKey, found));
-  pool.give_up(whole, 0, 16_MiB, Kind::kPool);
-  EXPECT_EQ(pool.used(0), 16_MiB) << "what shrinks while its maker holds the piece is not the piece";
-  pool.leave(piece);
-  pool.give_up(whole, 0, 16_MiB, Kind::kPool);
-  EXPECT_EQ(pool.used(0), 16_MiB);
-  other.leave(piece);
-  EXPECT_EQ(pool.used(0), 0_B);
+  ASSERT_EQ(pool.account(0).charge(32_MiB, Kind::kPool), Charged::kGranted);
+  const std::uint64_t whole = pool.shared_memory().share(0, 32_MiB, Kind::kPool);
+  const std::uint64_t piece = pool.shared_memory().share(0, 0_B, Kind::kPool, whole);
+  ASSERT_TRUE(pool.shared_memory().add_name(piece, kKey));
+  SharedMemory::Found found;
+  ASSERT_TRUE(other.shared_memory().join(kKey, found));
+  pool.shared_memory().give_up(whole, 0, 16_MiB, Kind::kPool);
+  EXPECT_EQ(pool.account(0).used(), 16_MiB) << "what shrinks while its maker holds the piece is not the piece";
+  pool.shared_memory().leave(piece);
+  pool.shared_memory().give_up(whole, 0, 16_MiB, Kind::kPool);
+  EXPECT_EQ(pool.account(0).used(), 16_MiB);
+  other.shared_memory().leave(piece);
+  EXPECT_EQ(pool.account(0).used(), 0_B);
   EXPECT_EQ(snapshot().processes[0].pooled[0], 0_B);
 }
 
 TEST_F(SharedTest, WhoIsStoppedInsideDelaysNobodyForLongAndNothingIsLost) {
   Book lender = attached(), other = attached();
   const std::uint64_t number = lend(lender, 6_MiB, kKey);
-  Book::SharedMemory found;
-  ASSERT_TRUE(other.join(kKey, found));
+  SharedMemory::Found found;
+  ASSERT_TRUE(other.shared_memory().join(kKey, found));
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t stopped = start([&] {
@@ -336,16 +336,16 @@ TEST_F(SharedTest, WhoIsStoppedInsideDelaysNobodyForLongAndNothingIsLost) {
   });
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  EXPECT_FALSE(lender.join(number, found));
-  EXPECT_EQ(lender.charge(0, 2_MiB), Charged::kGranted) << "charges are not concerned at all";
-  lender.refund(0, 2_MiB);
-  other.leave(number);
-  lender.give_up(number, 0, 6_MiB, Kind::kHeap);
-  EXPECT_EQ(lender.used(0), 6_MiB) << "until it can be settled";
+  EXPECT_FALSE(lender.shared_memory().join(number, found));
+  EXPECT_EQ(lender.account(0).charge(2_MiB), Charged::kGranted) << "charges are not concerned at all";
+  lender.account(0).refund(2_MiB);
+  other.shared_memory().leave(number);
+  lender.shared_memory().give_up(number, 0, 6_MiB, Kind::kHeap);
+  EXPECT_EQ(lender.account(0).used(), 6_MiB) << "until it can be settled";
   ::kill(stopped, SIGKILL);
   finish(stopped);
-  lender.settle_shared();
-  EXPECT_EQ(lender.used(0), 0_B);
+  lender.shared_memory().settle();
+  EXPECT_EQ(lender.account(0).used(), 0_B);
   ::close(ready[0]);
   ::close(ready[1]);
 }
@@ -362,28 +362,28 @@ TEST_F(SharedTest, KilledAnywhereProcessesLeaveNothingAndTheLimitHolds) {
       std::vector<std::uint64_t> lent, joined;
       for (;;) {
         steps[place].fetch_add(1);
-        Book::SharedMemory found;
+        SharedMemory::Found found;
         const std::uint64_t key = 1 + dice() % 5;
         switch (dice() % 4) {
           case 0:
-            if (lent.size() < 3 && own.charge(0, 4_MiB) == Charged::kGranted) {
-              lent.push_back(own.share(0, 4_MiB, Kind::kHeap));
-              own.add_name(lent.back(), key);
+            if (lent.size() < 3 && own.account(0).charge(4_MiB) == Charged::kGranted) {
+              lent.push_back(own.shared_memory().share(0, 4_MiB, Kind::kHeap));
+              own.shared_memory().add_name(lent.back(), key);
             }
             break;
           case 1:
-            if (own.join(key, found)) joined.push_back(found.number);
+            if (own.shared_memory().join(key, found)) joined.push_back(found.number);
             break;
           case 2:
             if (!joined.empty()) {
               const std::uint64_t number = joined.back();
               std::erase(joined, number);
-              own.leave(number);
+              own.shared_memory().leave(number);
             }
             break;
           default:
             if (!lent.empty()) {
-              own.give_up(lent.back(), 0, 4_MiB, Kind::kHeap);
+              own.shared_memory().give_up(lent.back(), 0, 4_MiB, Kind::kHeap);
               lent.pop_back();
             }
         }
@@ -406,19 +406,19 @@ TEST_F(SharedTest, KilledAnywhereProcessesLeaveNothingAndTheLimitHolds) {
     // What becomes common is charged twice for an instant, never to nobody: of one process at a time, and of the killed
     // one until it is reaped.
     EXPECT_LE(snapshot().accounts[0].used, 64_MiB + 4_MiB * 2);
-    watcher.reap();
+    watcher.processes().reap();
   }
   for (pid_t& child : running) {
     if (child == 0) continue;
     ::kill(child, SIGKILL);
     finish(child);
   }
-  watcher.reap();
-  watcher.settle_shared();
-  EXPECT_EQ(watcher.used(0), 0_B);
+  watcher.processes().reap();
+  watcher.shared_memory().settle();
+  EXPECT_EQ(watcher.account(0).used(), 0_B);
   EXPECT_EQ(snapshot().accounts[0].kept, 0_B);
   EXPECT_EQ(snapshot().accounts[0].shared, 0_B);
-  EXPECT_EQ(watcher.charge(0, 64_MiB), Charged::kGranted) << "all of it is there again";
+  EXPECT_EQ(watcher.account(0).charge(64_MiB), Charged::kGranted) << "all of it is there again";
   ::munmap(steps, 4096);
 }
 

@@ -25,26 +25,26 @@ class StoreLimits : public BookTest {
 TEST_F(StoreLimits, TheNextChargeSeesThem) {
   make(8_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
-  ASSERT_EQ(book.charge(0, 6_MiB), Charged::kGranted);
+  ASSERT_TRUE(book.processes().attach());
+  ASSERT_EQ(book.account(0).charge(6_MiB), Charged::kGranted);
   EXPECT_EQ(store({0, 4_MiB, 1_MiB}), BookStatus::kOk);
-  EXPECT_EQ(book.charge(0, 1_MiB), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).charge(1_MiB), Charged::kOverLimit);
   EXPECT_EQ(store({0, 16_MiB, std::nullopt}), BookStatus::kOk);
-  EXPECT_EQ(book.charge(0, 10_MiB), Charged::kGranted);
+  EXPECT_EQ(book.account(0).charge(10_MiB), Charged::kGranted);
   EXPECT_EQ(snapshot().accounts.front().guarantee, 1_MiB);
 }
 
 TEST_F(StoreLimits, SomebodySleepingForBytesIsWoken) {
   make(1_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   std::atomic<bool> waits{false};
   std::thread sleeper([&] {
-    const std::uint32_t seen = book.generation();
-    book.begin_waiting(0, 1_MiB);
+    const std::uint32_t seen = book.waiting().generation();
+    book.waiting().begin(0, 1_MiB);
     waits = true;
-    while (book.charge(0, 4_MiB) != Charged::kGranted) book.wait_for_change(seen, 60'000'000'000U);
-    book.end_waiting();
+    while (book.account(0).charge(4_MiB) != Charged::kGranted) book.waiting().wait_for_change(seen, 60'000'000'000U);
+    book.waiting().end();
   });
   while (!waits) std::this_thread::yield();
   EXPECT_EQ(store({0, 8_MiB, std::nullopt}), BookStatus::kOk);
@@ -58,18 +58,18 @@ TEST_F(StoreLimits, WhatWasFoundOfProcessesThatHaveEndedIsNotStored) {
     EXPECT_EQ(store_unrequested(file.get(), ::getuid(), 0, read.accounts.front(), found), BookStatus::kOk);
   };
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   const BookSnapshot before = snapshot();
   find(before, 4_MiB);
-  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kOverLimit);
-  EXPECT_EQ(book.charge(0, 4_MiB), Charged::kGranted);
-  book.detach();
+  EXPECT_EQ(book.account(0).charge(5_MiB), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).charge(4_MiB), Charged::kGranted);
+  book.processes().detach();
   EXPECT_EQ(snapshot().accounts.front().unrequested, 0_MiB) << "it goes with the last process";
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   find(before, 4_MiB);
   EXPECT_EQ(snapshot().accounts.front().unrequested, 0_MiB) << "it was 0 before, too, but of another process";
   find(snapshot(), 6_MiB);
-  EXPECT_EQ(book.headroom(0), 2_MiB);
+  EXPECT_EQ(book.account(0).headroom(), 2_MiB);
 }
 
 TEST_F(StoreLimits, TheFileOfAnotherUserIsNotTouched) {
@@ -81,12 +81,12 @@ TEST_F(StoreLimits, TheFileOfAnotherUserIsNotTouched) {
 TEST_F(StoreLimits, TheFileThatIsOpenIsWrittenWhateverLiesAtItsPath) {
   make(8_MiB);
   Book book = open();
-  ASSERT_TRUE(book.attach());
+  ASSERT_TRUE(book.processes().attach());
   const FileDescriptor known{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
   ASSERT_EQ(::unlink(path_.c_str()), 0);
   make(64_MiB);
   EXPECT_EQ(store_limits(known.get(), ::getuid(), {{0, 4_MiB, std::nullopt}}), BookStatus::kOk);
-  EXPECT_EQ(book.charge(0, 5_MiB), Charged::kOverLimit);
+  EXPECT_EQ(book.account(0).charge(5_MiB), Charged::kOverLimit);
   EXPECT_EQ(snapshot().accounts.front().limit, 64_MiB) << "what was put there is somebody else's";
 }
 

@@ -104,16 +104,16 @@ class InventedNode : public testing::Test {
     [[noreturn]] static void obey(const std::string& path, int orders, int answers) {
       ledger::Book own;
       std::int32_t answer = 1;
-      if (ledger::Book::open(path.c_str(), own) == ledger::BookStatus::kOk && own.attach()) answer = 0;
+      if (ledger::Book::open(path.c_str(), own) == ledger::BookStatus::kOk && own.processes().attach()) answer = 0;
       for (Order order; ::read(orders, &order, sizeof order) == sizeof order;) {
         const Bytes bytes{order.bytes};
-        if (order.what == 't') answer = static_cast<std::int32_t>(own.charge(0, bytes));
-        if (order.what == 'g') own.refund(0, bytes);
+        if (order.what == 't') answer = static_cast<std::int32_t>(own.account(0).charge(bytes));
+        if (order.what == 'g') own.account(0).refund(bytes);
         if (order.what == 'd')
-          own.record_denial(0, bytes, ledger::DenialReason::kLimit, "cuMemAlloc_v2", ledger::kUnknownBytes, 0);
-        if (order.what == 'b') own.begin_waiting(0, bytes);
-        if (order.what == 'y') own.count_granted_wait();
-        if (order.what == 'y' || order.what == 'n') own.end_waiting();
+          own.denials().record(0, bytes, ledger::DenialReason::kLimit, "cuMemAlloc_v2", ledger::kUnknownBytes, 0);
+        if (order.what == 'b') own.waiting().begin(0, bytes);
+        if (order.what == 'y') own.waiting().count_granted();
+        if (order.what == 'y' || order.what == 'n') own.waiting().end();
         if (::write(answers, &answer, sizeof answer) != sizeof answer) break;
       }
       ::_exit(0);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ledger/book.hpp"
 #include "ledger/container_books.hpp"
 #include "ledger/layout.hpp"
 #include "ledger/store_limits.hpp"
@@ -64,8 +65,8 @@ class RegistryTest : public ::testing::Test {
     const pid_t child = ::fork();
     if (child == 0) {
       Book book;
-      const bool good = Book::open(path.c_str(), book) == BookStatus::kOk && book.attach() &&
-                        book.charge(0, bytes) == ledger::Charged::kGranted;
+      const bool good = Book::open(path.c_str(), book) == BookStatus::kOk && book.processes().attach() &&
+                        book.account(0).charge(bytes) == ledger::Charged::kGranted;
       (void)!::write(ready[1], good ? "y" : "n", 1);
       for (;;) ::pause();
     }
@@ -169,7 +170,7 @@ TEST_F(RegistryTest, WhatItDoesUntilItsEndIsRead) {
       (void)!::read(start[0], &go, 1);
       const auto moment = std::chrono::steady_clock::now() + run % 100 * 20us;  // another one each time
       while (std::chrono::steady_clock::now() < moment) continue;
-      book.record_denial(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
+      book.denials().record(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
       book.mark_ended(3);
       ::_exit(0);
     }
@@ -206,7 +207,7 @@ TEST_F(RegistryTest, EveryDenialIsReportedOnce) {
   std::uint64_t seen = 0;
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < round; ++i)
-      book.record_denial(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
+      book.denials().record(0, 2_GiB, ledger::DenialReason::kLimit, "cuMemAlloc", ledger::kUnknownBytes, 0);
     registry_.refresh();
     for (const auto& denial : registry_.workloads().at(path).book.denials) EXPECT_EQ(denial.sequence, ++seen);
   }

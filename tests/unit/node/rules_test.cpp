@@ -70,9 +70,9 @@ TEST_F(RulesTest, TamperPutsALimitBackThatTheProgramChangedAndTellsIt) {
   start();
   Program& train = run("train", 4_GiB);
   (void)tick();
-  train.book.set_limit(0, 12_GiB);
+  train.book.account(0).set_limit(12_GiB);
   EXPECT_EQ(told("violation"), Texts{"nlp/train changed its own limit to 12.0 GiB; it was put back to 4.00 GiB"});
-  EXPECT_EQ(train.book.limit(0), 4_GiB);
+  EXPECT_EQ(train.book.account(0).limits().binding(), 4_GiB);
   EXPECT_EQ(told("violation", 5), Texts{});
 }
 
@@ -106,12 +106,13 @@ TEST_F(RulesTest, BalancingKeepsAGuaranteeFreeAndNeverGivesMoreThanTheDeviceHas)
       burst.deny(512_MiB);
     driver_sees({{&burst, held}});
     (void)tick();
-    EXPECT_LE(burst.book.used(0) + 6_GiB, 16_GiB) << "round " << round;
-    EXPECT_LE(std::max(burst.book.used(0), limit_of(burst).effective) + std::max(6_GiB, guaranteed.book.used(0)),
+    EXPECT_LE(burst.book.account(0).used() + 6_GiB, 16_GiB) << "round " << round;
+    EXPECT_LE(std::max(burst.book.account(0).used(), limit_of(burst).effective) +
+                  std::max(6_GiB, guaranteed.book.account(0).used()),
               16_GiB)
         << "round " << round;
   }
-  EXPECT_GE(burst.book.used(0), 9_GiB) << "what is not guaranteed is there to be used";
+  EXPECT_GE(burst.book.account(0).used(), 9_GiB) << "what is not guaranteed is there to be used";
   EXPECT_TRUE(guaranteed.take(6_GiB)) << "at once";
 }
 
@@ -318,7 +319,7 @@ TEST_F(RulesTest, AStandstillEndsWithTheSuspensionOfOne) {
   ASSERT_TRUE(first.take(8_GiB));
   (void)tick();
   ASSERT_TRUE(second.take(limit_of(second).effective));
-  driver_sees({{&first, first.book.used(0)}, {&second, second.book.used(0)}});
+  driver_sees({{&first, first.book.account(0).used()}, {&second, second.book.account(0).used()}});
   (void)tick();
   first.begin_waiting(4_GiB);
   EXPECT_EQ(told("suspending", 10), Texts{}) << "the other goes on";

@@ -8,6 +8,8 @@
 // milliseconds: whoever is stopped inside delays nobody's charge. Where it cannot be had, what was to be given back
 // stays charged until somebody settles it, and who wanted to join is charged for itself. The entries are what is
 // believed after a death inside: a step changes an entry first, in one store, then the sums.
+#include "ledger/shared_memory.hpp"
+
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -18,9 +20,11 @@
 #include <cstdio>
 #include <iterator>
 
-#include "ledger/book.hpp"
+#include "ledger/account.hpp"
+#include "ledger/charges.hpp"
 #include "ledger/descriptor_label.hpp"
 #include "ledger/layout.hpp"
+#include "ledger/shared_slots.hpp"
 
 namespace ration::ledger {
 namespace {
@@ -74,12 +78,32 @@ void erase(SharedPart& part, SharedRecord& record) noexcept {
   record.maker.store(0, std::memory_order_release);
 }
 
-}  // namespace
-
 // ------------------------------------------------------------------------------------------------ lock and recovery
 
-bool Book::lock_shared() noexcept {
-  pthread_mutex_t& mutex = layout_->shared.lock;
+// What is kept is what the entries say. What a dead process still has in its slot goes when that is reaped.
+void recover(const OpenBook& book) noexcept {
+  SlotRecord& common = book.layout->slots[kCommonSlot];
+  const std::uint64_t number = change_number(common.change.load(std::memory_order_acquire));
+  std::uint64_t sums[kMaxAccounts] = {};
+  each_record(book.layout->shared, [&](const SharedRecord& record) {
+    if (record.account < book.account_count) sums[record.account] += kept_granules(record.bytes.load(kRelaxed));
+  });
+  for (std::uint32_t account = 0; account < book.account_count; ++account) {
+    if (!is_made(common, kCommonSlot, account, book.layout->accounts[account].usage.load())) continue;
+    common.parts[account].held.store(common.change_held);
+    common.parts[account].changes.store(number);
+  }
+  common.change.store(kNoChange, std::memory_order_release);
+  for (std::uint32_t account = 0; account < book.account_count; ++account) {
+    const std::uint64_t now = common.parts[account].held.load(kRelaxed) / kGranule.count();
+    if (sums[account] > now) charge_common(book, account, sums[account] - now);
+    if (sums[account] < now) refund_common(book, account, now - sums[account]);
+  }
+}
+
+/// False: it could not be had, and is not held.
+bool lock(const OpenBook& book) noexcept {
+  pthread_mutex_t& mutex = book.layout->shared.lock;
   int outcome = ::pthread_mutex_trylock(&mutex);
   for (int nap = 0; outcome == EBUSY && nap < kMaxNaps; ++nap) {
     ::syscall(SYS_nanosleep, &kNap, nullptr);  // nanosleep() would be a place to cancel this thread at
@@ -87,35 +111,20 @@ bool Book::lock_shared() noexcept {
   }
   if (outcome == 0) return true;
   if (outcome != EOWNERDEAD) return false;
-  recover_shared();
+  recover(book);
   return ::pthread_mutex_consistent(&mutex) == 0;
 }
 
-void Book::unlock_shared() noexcept { ::pthread_mutex_unlock(&layout_->shared.lock); }
+}  // namespace
 
-// What is kept is what the entries say. What a dead process still has in its slot goes when that is reaped.
-void Book::recover_shared() noexcept {
-  SlotRecord& common = layout_->slots[kCommonSlot];
-  const std::uint64_t number = change_number(common.change.load(std::memory_order_acquire));
-  std::uint64_t sums[kMaxAccounts] = {};
-  each_record(layout_->shared, [&](const SharedRecord& record) {
-    if (record.account < account_count_) sums[record.account] += kept_granules(record.bytes.load(kRelaxed));
-  });
-  for (std::uint32_t account = 0; account < account_count_; ++account) {
-    if (!is_made(common, kCommonSlot, account, layout_->accounts[account].usage.load())) continue;
-    common.parts[account].held.store(common.change_held);
-    common.parts[account].changes.store(number);
-  }
-  common.change.store(kNoChange, std::memory_order_release);
-  for (std::uint32_t account = 0; account < account_count_; ++account) {
-    const std::uint64_t now = common.parts[account].held.load(kRelaxed) / kGranule.count();
-    if (sums[account] > now) charge_common(account, sums[account] - now);
-    if (sums[account] < now) refund_common(account, now - sums[account]);
-  }
+SharedLock::SharedLock(const OpenBook& book) noexcept : layout_(lock(book) ? book.layout : nullptr) {}
+
+SharedLock::~SharedLock() {
+  if (layout_ != nullptr) ::pthread_mutex_unlock(&layout_->shared.lock);
 }
 
-bool Book::has_shares(std::uint32_t slot) const noexcept {
-  const SharedPart& part = layout_->shared;
+bool has_shares(const OpenBook& book, std::uint32_t slot) noexcept {
+  const SharedPart& part = book.layout->shared;
   const std::uint32_t bound = std::min<std::uint32_t>(part.bound.load(std::memory_order_acquire), kMaxShared);
   return std::any_of(part.records, part.records + bound, [slot](const SharedRecord& record) {
     return record.maker.load(std::memory_order_acquire) == slot + 1 || has_bit(record, slot);
@@ -124,20 +133,22 @@ bool Book::has_shares(std::uint32_t slot) const noexcept {
 
 // ------------------------------------------------------------------------------------------------- making and finding
 
-SharedRecord* Book::make_shared(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind,
-                                std::uint64_t part_of) noexcept {
-  SharedPart& part = layout_->shared;
+namespace {
+
+SharedRecord* make_record(const OpenBook& book, std::uint64_t number, std::uint32_t account, Bytes size, Kind kind,
+                          std::uint64_t part_of) noexcept {
+  SharedPart& part = book.layout->shared;
   for (std::uint32_t index = 0; index < kMaxShared; ++index) {
     SharedRecord& record = part.records[index];
     std::uint32_t unused = 0;
-    if (record.maker.load(kRelaxed) != 0 || !record.maker.compare_exchange_strong(unused, slot_ + 1)) continue;
+    if (record.maker.load(kRelaxed) != 0 || !record.maker.compare_exchange_strong(unused, book.slot + 1)) continue;
     record.account = account;
     record.kind = static_cast<std::uint32_t>(kind);
     record.part_of.store(part_of, kRelaxed);
     record.bytes.store(pack(granules_of(size), 0), kRelaxed);
     for (Word* word : {&record.waived, &record.control_device, &record.control_inode}) word->store(0, kRelaxed);
     for (Word& word : record.holders) word.store(0, kRelaxed);
-    if (part_of != 0) set_bit(record, slot_);
+    if (part_of != 0) set_bit(record, book.slot);
     raise(part.bound, index + 1);
     record.number.store(number, std::memory_order_release);
     return &record;
@@ -145,8 +156,8 @@ SharedRecord* Book::make_shared(std::uint64_t number, std::uint32_t account, Byt
   return nullptr;
 }
 
-SharedRecord* Book::find_shared(std::uint64_t key) noexcept {
-  SharedPart& part = layout_->shared;
+SharedRecord* find_record(const OpenBook& book, std::uint64_t key) noexcept {
+  SharedPart& part = book.layout->shared;
   if (key == 0) return nullptr;
   std::uint64_t number = key;
   const std::uint32_t names = std::min<std::uint32_t>(part.name_bound.load(kRelaxed), kMaxNames);
@@ -155,30 +166,33 @@ SharedRecord* Book::find_shared(std::uint64_t key) noexcept {
   }
   SharedRecord* found = nullptr;
   each_record(part, [&](SharedRecord& record) {
-    if (record.number.load(kRelaxed) == number && record.account < account_count_) found = &record;
+    if (record.number.load(kRelaxed) == number && record.account < book.account_count) found = &record;
   });
   return found;
 }
 
-std::uint64_t Book::share(std::uint32_t account, Bytes size, Kind kind, std::uint64_t part_of) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot) return 0;
+}  // namespace
+
+std::uint64_t SharedMemory::share(std::uint32_t account, Bytes size, Kind kind, std::uint64_t part_of) const noexcept {
+  if (account >= book_->account_count || book_->slot == kNoSlot) return 0;
   const std::uint64_t number = draw_number();
-  return number != 0 && make_shared(number, account, size, kind, part_of) != nullptr ? number : 0;
+  return number != 0 && make_record(*book_, number, account, size, kind, part_of) != nullptr ? number : 0;
 }
 
-void Book::set_lent(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) noexcept {
-  if (account >= account_count_ || slot_ == kNoSlot || !lock_shared()) return;
-  SharedRecord* record = find_shared(number);
+void SharedMemory::set_lent(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) const noexcept {
+  if (account >= book_->account_count || book_->slot == kNoSlot) return;
+  const SharedLock held(*book_);
+  if (!held) return;
+  SharedRecord* record = find_record(*book_, number);
   if (record != nullptr)
     record->bytes.store(pack(granules_of(size), kept_granules(record->bytes.load(kRelaxed))), kRelaxed);
   else if (size > Bytes{0})
-    (void)make_shared(number, account, size, kind, 0);
-  unlock_shared();
+    (void)make_record(*book_, number, account, size, kind, 0);
 }
 
-bool Book::add_name(std::uint64_t number, std::uint64_t key) noexcept {
+bool SharedMemory::add_name(std::uint64_t number, std::uint64_t key) const noexcept {
   if (number == 0 || key == 0) return false;
-  SharedPart& part = layout_->shared;
+  SharedPart& part = book_->layout->shared;
   const std::uint32_t names = std::min<std::uint32_t>(part.name_bound.load(kRelaxed), kMaxNames);
   for (std::uint32_t index = 0; index < names; ++index) {
     const NameRecord& name = part.names[index];
@@ -195,10 +209,10 @@ bool Book::add_name(std::uint64_t number, std::uint64_t key) noexcept {
   return false;
 }
 
-void Book::note_descriptor(std::uint64_t number, int descriptor, bool labelled) noexcept {
-  SharedRecord* record = find_shared(number);
+void SharedMemory::note_descriptor(std::uint64_t number, int descriptor, bool labelled) const noexcept {
+  SharedRecord* record = find_record(*book_, number);
   if (record == nullptr) return;
-  SharedPart& part = layout_->shared;
+  SharedPart& part = book_->layout->shared;
   ControlFile file;
   std::uint32_t unwritten = 0;
   labelled = labelled && control_file_of(descriptor, file);
@@ -217,38 +231,42 @@ void Book::note_descriptor(std::uint64_t number, int descriptor, bool labelled) 
                               std::memory_order_release);
 }
 
-bool Book::join(std::uint64_t key, SharedMemory& out) noexcept {
-  if (slot_ == kNoSlot || layout_->shared.bound.load(kRelaxed) == 0 || !lock_shared()) return false;
-  SharedRecord* record = find_shared(key);
+bool SharedMemory::join(std::uint64_t key, Found& out) const noexcept {
+  if (book_->slot == kNoSlot || book_->layout->shared.bound.load(kRelaxed) == 0) return false;
+  const SharedLock held(*book_);
+  if (!held) return false;
+  SharedRecord* record = find_record(*book_, key);
   if (record != nullptr) {
-    set_bit(*record, slot_);
+    set_bit(*record, book_->slot);
     const std::uint64_t word = record->bytes.load(kRelaxed);
     out = {record->number.load(kRelaxed), record->account, kGranule * (lent_granules(word) + kept_granules(word))};
   }
-  unlock_shared();
   return record != nullptr;
 }
 
-bool Book::adopt(std::uint64_t key, std::uint32_t account, Bytes size, std::uint64_t& number) noexcept {
+bool SharedMemory::adopt(std::uint64_t key, std::uint32_t account, Bytes size, std::uint64_t& number) const noexcept {
   number = 0;
-  if (account >= account_count_ || slot_ == kNoSlot || key == 0 || !lock_shared()) return false;
-  SharedRecord* record = find_shared(key);
+  if (account >= book_->account_count || book_->slot == kNoSlot || key == 0) return false;
+  const SharedLock held(*book_);
+  if (!held) return false;
+  SharedRecord* record = find_record(*book_, key);
   const bool joined = record != nullptr;
   if (joined) {
-    set_bit(*record, slot_);
+    set_bit(*record, book_->slot);
     number = record->number.load(kRelaxed);
   } else {
     const std::uint64_t drawn = draw_number();
-    if (drawn != 0 && make_shared(drawn, account, size, Kind::kHeap, 0) != nullptr) number = drawn;
+    if (drawn != 0 && make_record(*book_, drawn, account, size, Kind::kHeap, 0) != nullptr) number = drawn;
     (void)add_name(number, key);
   }
-  unlock_shared();
   return joined;
 }
 
 // ------------------------------------------------------------------------------------------------------- letting go
 
-bool Book::held_by_others(const SharedRecord& record, LabelSearch& labels) const noexcept {
+namespace {
+
+bool held_by_others(const OpenBook& book, const SharedRecord& record, LabelSearch& labels) noexcept {
   if (has_holders(record)) return true;
   const std::uint64_t inode = record.control_inode.load(kRelaxed);
   const std::uint64_t number = record.number.load(kRelaxed);
@@ -256,7 +274,7 @@ bool Book::held_by_others(const SharedRecord& record, LabelSearch& labels) const
   if (inode != 0 && labels.lives(number, {record.control_device.load(kRelaxed), inode})) return true;
   // A piece that its maker holds itself has not gone with what was given up.
   bool piece_is_held = false;
-  each_record(layout_->shared, [&](const SharedRecord& piece) {
+  each_record(book.layout->shared, [&](const SharedRecord& piece) {
     if (piece.part_of.load(kRelaxed) != number || !has_holders(piece)) return;
     const std::uint32_t maker = piece.maker.load(kRelaxed);
     if (maker == 0 || maker > kMaxProcesses || !has_bit(piece, maker - 1)) piece_is_held = true;
@@ -265,63 +283,64 @@ bool Book::held_by_others(const SharedRecord& record, LabelSearch& labels) const
 }
 
 // Under the lock. What is lent is changed only for its maker by the maker itself.
-void Book::settle(SharedRecord& record, LabelSearch& labels) noexcept {
-  SharedPart& part = layout_->shared;
+void settle_record(const OpenBook& book, SharedRecord& record, LabelSearch& labels) noexcept {
+  SharedPart& part = book.layout->shared;
   std::uint64_t word = record.bytes.load(kRelaxed);
   const std::uint64_t given_up = std::min(record.waived.load(kRelaxed), lent_granules(word));
-  if (given_up > 0 && slot_ != kNoSlot && record.maker.load(kRelaxed) == slot_ + 1) {
-    const bool kept = held_by_others(record, labels);
+  if (given_up > 0 && book.slot != kNoSlot && record.maker.load(kRelaxed) == book.slot + 1) {
+    const bool kept = held_by_others(book, record, labels);
     word = pack(lent_granules(word) - given_up, kept_granules(word) + (kept ? given_up : 0));
     record.bytes.store(word, kRelaxed);
     // First the one, then the other: for a moment both are charged, and never neither.
-    if (kept) charge_common(record.account, given_up);
-    refund(record.account, kGranule * given_up, kind_of(record));
+    if (kept) charge_common(book, record.account, given_up);
+    Account(book, record.account).refund(kGranule * given_up, kind_of(record));
     record.waived.fetch_sub(given_up);
   }
-  if (lent_granules(word) != 0 || held_by_others(record, labels)) return;
+  if (lent_granules(word) != 0 || held_by_others(book, record, labels)) return;
   const std::uint32_t account = record.account;
   erase(part, record);
-  refund_common(account, kept_granules(word));
+  refund_common(book, account, kept_granules(word));
 }
 
-void Book::leave(std::uint64_t number) noexcept {
-  SharedRecord* record = slot_ == kNoSlot ? nullptr : find_shared(number);
+}  // namespace
+
+void SharedMemory::leave(std::uint64_t number) const noexcept {
+  SharedRecord* record = book_->slot == kNoSlot ? nullptr : find_record(*book_, number);
   if (record == nullptr) return;
-  clear_bit(*record, slot_);
-  settle_shared();
+  clear_bit(*record, book_->slot);
+  settle();
 }
 
-void Book::give_up(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) noexcept {
-  SharedRecord* record = slot_ == kNoSlot || size == Bytes{0} ? nullptr : find_shared(number);
-  const bool lent = record != nullptr && record->maker.load(kRelaxed) == slot_ + 1;
+void SharedMemory::give_up(std::uint64_t number, std::uint32_t account, Bytes size, Kind kind) const noexcept {
+  SharedRecord* record = book_->slot == kNoSlot || size == Bytes{0} ? nullptr : find_record(*book_, number);
+  const bool lent = record != nullptr && record->maker.load(kRelaxed) == book_->slot + 1;
   const std::uint64_t word = lent ? record->bytes.load(kRelaxed) : 0;
   const std::uint64_t waived = std::min(lent_granules(word), granules_of(size));
-  if (waived * kGranule.count() < size.count()) refund(account, size - kGranule * waived, kind);
+  if (waived * kGranule.count() < size.count()) Account(*book_, account).refund(size - kGranule * waived, kind);
   if (waived == 0) return;
   record->waived.fetch_add(waived);
-  if (!lock_shared()) return;
-  LabelSearch labels(layout_->shared.control_path);
-  settle(*record, labels);
-  unlock_shared();
+  const SharedLock held(*book_);
+  if (!held) return;
+  LabelSearch labels(book_->layout->shared.control_path);
+  settle_record(*book_, *record, labels);
 }
 
-void Book::settle_shared() noexcept {
-  SharedPart& part = layout_->shared;
-  if (slot_ == kNoSlot || part.bound.load(kRelaxed) == 0 || !lock_shared()) return;
+void SharedMemory::settle() const noexcept {
+  SharedPart& part = book_->layout->shared;
+  if (book_->slot == kNoSlot || part.bound.load(kRelaxed) == 0) return;
+  const SharedLock held(*book_);
+  if (!held) return;
   LabelSearch labels(part.control_path);
   // Pieces first: what they are a part of lives while they do.
   for (const bool pieces : {true, false}) {
     each_record(part, [&](SharedRecord& record) {
-      if ((record.part_of.load(kRelaxed) != 0) == pieces) settle(record, labels);
+      if ((record.part_of.load(kRelaxed) != 0) == pieces) settle_record(*book_, record, labels);
     });
   }
-  unlock_shared();
 }
 
-// A process has ended, or detaches. Under the lock of the shared part, when its slot is marked as dead and before that
-// is cleared, and with it what nobody else holds. Returns what the workload keeps.
-Bytes Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept {
-  SharedPart& part = layout_->shared;
+Bytes release_shares_of(const OpenBook& book, std::uint32_t slot, LabelSearch& labels) noexcept {
+  SharedPart& part = book.layout->shared;
   Bytes kept_bytes;
   const std::uint32_t bound = std::min<std::uint32_t>(part.bound.load(kRelaxed), kMaxShared);
   for (std::uint32_t index = 0; index < bound; ++index) {
@@ -332,10 +351,10 @@ Bytes Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept 
   each_record(part, [&](SharedRecord& record) {
     if (record.maker.load(kRelaxed) != slot + 1) return;
     const std::uint64_t word = record.bytes.load(kRelaxed), lent = lent_granules(word);
-    const bool kept = lent > 0 && held_by_others(record, labels);
+    const bool kept = lent > 0 && held_by_others(book, record, labels);
     record.bytes.store(pack(0, kept_granules(word) + (kept ? lent : 0)), kRelaxed);
     if (kept) {  // the slot's own part goes with the slot
-      charge_common(record.account, lent);
+      charge_common(book, record.account, lent);
       kept_bytes += kGranule * lent;
     }
     record.waived.store(0, kRelaxed);
@@ -344,7 +363,7 @@ Bytes Book::release_shares_of(std::uint32_t slot, LabelSearch& labels) noexcept 
   for (const bool pieces : {true, false}) {
     each_record(part, [&](SharedRecord& record) {
       if ((record.part_of.load(kRelaxed) != 0) == pieces && lent_granules(record.bytes.load(kRelaxed)) == 0)
-        settle(record, labels);
+        settle_record(book, record, labels);
     });
   }
   return kept_bytes;

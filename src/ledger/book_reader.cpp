@@ -1,4 +1,5 @@
-// Reading a book that somebody else may be writing, or may have filled with anything at all.
+#include "ledger/book_reader.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -159,10 +160,6 @@ void copy_accounts(const BookLayout& layout, BookSnapshot& snapshot) {
   }
 }
 
-std::uint32_t slots_of(const BookLayout& layout) noexcept {
-  return std::min<std::uint32_t>(layout.header.slot_bound.load(std::memory_order_relaxed), kCommonSlot);
-}
-
 std::uint32_t records_of(const BookLayout& layout) noexcept {
   return std::min<std::uint32_t>(layout.shared.bound.load(std::memory_order_relaxed), kMaxShared);
 }
@@ -218,7 +215,7 @@ BookStatus load_once(int file, BookImage& image, bool& at_one_moment) {
   if (const BookStatus sound = check(layout.header); sound != BookStatus::kOk) return sound;
   if (!image.load(file, kShared, offsetof(SharedPart, names)) ||
       !image.load(file, kRecords, records_of(layout) * sizeof(SharedRecord)) ||
-      !image.load(file, kSlots, slots_of(layout) * sizeof(SlotRecord)) ||
+      !image.load(file, kSlots, slots_in_use(layout) * sizeof(SlotRecord)) ||
       !image.load(file, kSlots + kCommonSlot * sizeof(SlotRecord), sizeof(SlotRecord)))
     return BookStatus::kTruncated;
   at_one_moment = image.is_current(file, kShared, offsetof(SharedPart, names)) &&
@@ -290,7 +287,7 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
   BookSnapshot snapshot;
   copy_header(layout.header, snapshot);
   copy_accounts(layout, snapshot);
-  for (std::uint32_t index = 0; index < slots_of(layout); ++index) {
+  for (std::uint32_t index = 0; index < slots_in_use(layout); ++index) {
     if (!is_used(layout.slots[index])) continue;
     snapshot.processes.push_back(process_from(layout, index));
   }

@@ -1,10 +1,11 @@
 // What a workload has on its devices, also when processes of it have ended, found without changing the book: for
-// whoever watches. Its own processes settle that as they go (book_shared.cpp), but only when they take or give back
+// whoever watches. Its own processes settle that as they go (shared_memory.cpp), but only when they take or give back
 // memory.
+#include "ledger/snapshot.hpp"
+
 #include <algorithm>
 #include <set>
 
-#include "ledger/book.hpp"
 #include "ledger/descriptor_label.hpp"
 #include "ledger/layout.hpp"
 

@@ -1,0 +1,193 @@
+// The processes of a workload: who has a slot, who of them lives, and what becomes of a dead one's.
+//
+// A process lives as long as the lock on its slot's byte of the book's file is held (base/byte_lock.hpp).
+#include "ledger/processes.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/byte_lock.hpp"
+#include "base/clock.hpp"
+#include "base/file.hpp"
+#include "base/process.hpp"
+#include "ledger/charges.hpp"
+#include "ledger/descriptor_label.hpp"
+#include "ledger/layout.hpp"
+#include "ledger/shared_slots.hpp"
+#include "ledger/waiting.hpp"
+
+namespace ration::ledger {
+namespace {
+
+void read_own_command(char (&target)[sizeof(SlotRecord::command)]) noexcept {
+  const FileDescriptor file{::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC)};
+  const ssize_t length = file ? ::read(file.get(), target, sizeof target - 1) : -1;
+  target[length > 0 ? length : 0] = '\0';
+  for (ssize_t i = 0; i + 1 < length; ++i) {
+    if (target[i] == '\0') target[i] = ' ';
+  }
+}
+
+/// The book's file again, with an open file description of its own. None: it is no longer where it was.
+FileDescriptor reopen(const OpenBook& book) noexcept {
+  FileDescriptor file{::open(book.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || status.st_ino != book.inode || status.st_dev != book.device)
+    return {};
+  return file;
+}
+
+/// Readies a free slot for a process. What it counts goes on from its former lives, so that nothing of those is ever
+/// taken for a change of this one.
+void prepare(const OpenBook& book, std::uint32_t index, const ProcessIdentity& self) noexcept {
+  SlotRecord& slot = book.layout->slots[index];
+  for (std::uint32_t account = 0; account < kMaxAccounts; ++account) {
+    std::uint64_t number = last_number(slot, account);
+    // The low bits of a number stand in the usage word: those of the next ones must not be there already.
+    const std::uint64_t usage = book.layout->accounts[account].usage.load(std::memory_order_acquire);
+    while (made_by(usage, index, number + 1) || made_by(usage, index, number + 2)) ++number;
+    Part& part = slot.parts[account];
+    part.changes.store(number, kRelaxed);
+    for (Word* amount : {&part.held, &part.context, &part.pooled, &part.managed}) amount->store(0, kRelaxed);
+  }
+  slot.change.store(kNoChange, kRelaxed);
+  slot.waiting.store(0, kRelaxed);
+  slot.unmovable.store(0, kRelaxed);
+  slot.pid = self.pid;
+  slot.user = self.user;
+  slot.start_time = self.start_time;
+  slot.pid_namespace = self.pid_namespace;
+  slot.attached_ns.store(unix_time_ns(), kRelaxed);
+  read_own_command(slot.command);
+  std::atomic<std::uint32_t>& bound = book.layout->header.slot_bound;
+  std::uint32_t seen = bound.load(kRelaxed);
+  while (seen <= index && !bound.compare_exchange_weak(seen, index + 1)) {
+  }
+}
+
+/// Marks that slot as one whose process has ended: whoever reads the book counts it no longer. `state` is what the
+/// slot's was when the process was seen to have ended. False: the slot has another process by now, or none.
+bool mark_dead(const OpenBook& book, std::uint32_t index, std::uint64_t state) noexcept {
+  const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
+  return book.layout->slots[index].state.compare_exchange_strong(state, dead) || state == dead;
+}
+
+/// Refunds what the process of that slot held and frees the slot; `state` as of mark_dead(). Any number of processes
+/// may do this at once, and stop or die in the middle.
+Bytes bury(const OpenBook& book, std::uint32_t index, std::uint64_t state) noexcept {
+  if (!mark_dead(book, index, state)) return {};
+  SlotRecord& slot = book.layout->slots[index];
+  const std::uint64_t dead = state_word(generation_of(state), SlotLife::kDead);
+  Bytes returned;
+  for (std::uint32_t account = 0; account < book.account_count; ++account)
+    returned += refund_dead(book, index, account, dead);
+  std::uint64_t still = dead;
+  slot.state.compare_exchange_strong(still, state_word(generation_of(dead) + 1, SlotLife::kFree));
+  // With the last process goes what the driver held for it: the next one begins with its whole limit.
+  const std::size_t bound = std::min<std::size_t>(book.layout->header.slot_bound.load(kRelaxed), kMaxProcesses);
+  const bool is_last = std::none_of(book.layout->slots, book.layout->slots + bound, [](const SlotRecord& other) {
+    return life_of(other.state.load(std::memory_order_acquire)) == SlotLife::kUsed;
+  });
+  if (is_last)
+    for (Word& word : book.layout->header.unrequested)
+      word.store(unrequested_word(0, times_emptied(word.load(kRelaxed)) + 1), kRelaxed);
+  return returned;
+}
+
+}  // namespace
+
+bool Processes::attach() const noexcept {
+  if (book_->layout == nullptr) return false;
+  if (book_->slot != kNoSlot) return true;
+  const ProcessIdentity self = current_process();  // before the book is open: there may be one descriptor left
+  // What a daemon found of processes that have ended since then would be taken for this one's.
+  const bool outlived =
+      std::any_of(std::begin(book_->layout->header.unrequested), std::end(book_->layout->header.unrequested),
+                  [](const Word& word) { return unrequested_bytes(word.load(kRelaxed)) != 0; });
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (attempt > 0 || outlived) reap();
+    const FileDescriptor file = reopen(*book_);
+    for (std::uint32_t index = 0; file && index < kCommonSlot; ++index) {
+      Word& state = book_->layout->slots[index].state;
+      const auto is_free = [&] { return life_of(state.load(std::memory_order_acquire)) == SlotLife::kFree; };
+      if (!is_free() || !lock_byte(file.get(), index)) continue;
+      if (!is_free()) {  // somebody had it, and ended, between the two
+        unlock_byte(file.get(), index);
+        continue;
+      }
+      book_->slot_lock = keep_open(file.get());
+      if (book_->slot_lock.get() == nullptr) return false;
+      prepare(*book_, index, self);
+      state.store(state_word(generation_of(state.load(kRelaxed)), SlotLife::kUsed), std::memory_order_release);
+      book_->slot = index;
+      book_->own = &book_->layout->slots[index];
+      return true;
+    }
+  }
+  return false;
+}
+
+void Processes::detach() const noexcept {
+  if (book_->own == nullptr) return;
+  const std::uint32_t index = book_->slot;
+  LabelSearch labels(book_->layout->shared.control_path);
+  const std::uint64_t state = book_->layout->slots[index].state.load(std::memory_order_acquire);
+  {
+    const bool shares = has_shares(*book_, index);
+    const SharedLock held = shares ? SharedLock(*book_) : SharedLock();
+    if (held && mark_dead(*book_, index, state)) release_shares_of(*book_, index, labels);
+    book_->slot = kNoSlot;
+    book_->own = nullptr;
+    // Where the lock cannot be had now, whoever reaps next finds a slot without a process.
+    if (held || !shares) bury(*book_, index, state);
+  }
+  book_->slot_lock = Mapping{};
+  Waiting(*book_).wake();
+}
+
+void Processes::note(Unmovable what) const noexcept {
+  const auto flag = static_cast<std::uint32_t>(what);
+  if (book_->own != nullptr && (book_->own->unmovable.load(kRelaxed) & flag) == 0) book_->own->unmovable.fetch_or(flag);
+}
+
+void Processes::forget_slot() const noexcept {
+  book_->slot = kNoSlot;
+  book_->own = nullptr;
+  book_->slot_lock.release();  // a child has no such mapping
+}
+
+Bytes Processes::reap() const noexcept {
+  const FileDescriptor file = book_->layout == nullptr ? FileDescriptor{} : reopen(*book_);
+  if (!file) return {};
+  Bytes returned;
+  const std::uint32_t bound = slots_in_use(*book_->layout);
+  const auto lives = [&](std::uint32_t index) {
+    return life_of(book_->layout->slots[index].state.load(std::memory_order_acquire)) == SlotLife::kUsed &&
+           (index == book_->slot || byte_is_locked(file.get(), index));
+  };
+  LabelSearch labels(book_->layout->shared.control_path);
+  for (std::uint32_t index = 0; index < bound; ++index) {
+    const SlotRecord& slot = book_->layout->slots[index];
+    const std::uint64_t state = slot.state.load(std::memory_order_acquire);
+    if (life_of(state) == SlotLife::kFree || lives(index)) continue;
+    // What it lent stays charged while others hold it: that is settled first, by one process at a time. Where the lock
+    // cannot be had now, all that it held stays charged until somebody looks again.
+    Bytes kept;
+    if (has_shares(*book_, index)) {
+      const SharedLock held(*book_);
+      if (!held) continue;
+      if (!lives(index) && mark_dead(*book_, index, state)) kept = release_shares_of(*book_, index, labels);
+    }
+    const Bytes refunded = bury(*book_, index, state);
+    returned += refunded - std::min(refunded, kept);
+  }
+  Waiting(*book_).forget_dead();
+  if (returned > Bytes{0}) Waiting(*book_).wake();
+  return returned;
+}
+
+}  // namespace ration::ledger
