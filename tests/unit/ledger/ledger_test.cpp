@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -473,16 +474,18 @@ TEST_F(BookTest, AWaiterIsWokenByARefundAndByARaisedLimit) {
     const pid_t child = start([&] {
       Book own;
       if (Book::open(path_.c_str(), own) != BookStatus::kOk || !own.processes().attach()) return 1;
+      constexpr std::chrono::seconds kLongest{20};
+      const auto begun = std::chrono::steady_clock::now();
       own.waiting().begin(0, 1_MiB);
       (*waiting).store(1);
       for (;;) {
         const std::uint32_t seen = own.waiting().generation();
         if (own.account(0).charge(1_MiB) == Charged::kGranted) break;
-        own.waiting().wait_for_change(seen, 20'000'000'000);
+        own.waiting().wait_for_change(seen, std::chrono::nanoseconds(kLongest).count());
       }
       own.waiting().end();
       own.processes().detach();
-      return 0;
+      return std::chrono::steady_clock::now() - begun < kLongest ? 0 : 2;  // else nobody woke it
     });
     wait_until(*waiting, 1);
     if (raise)
