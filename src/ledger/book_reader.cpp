@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -166,11 +165,13 @@ std::uint32_t records_of(const BookLayout& layout) noexcept {
 
 bool is_used(const SlotRecord& slot) noexcept { return life_of(plain(slot.state)) == SlotLife::kUsed; }
 
-std::vector<std::uint32_t> holders_of(const SharedRecord& record) {
-  std::vector<std::uint32_t> holders;
-  for (std::uint32_t word = 0; word < kMaxProcesses / 64; ++word)
-    for (std::uint64_t bits = plain(record.holders[word]); bits != 0; bits &= bits - 1)
-      holders.push_back(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+using Holders = decltype(SharedSnapshot::holders);
+static_assert(Holders().size() == kMaxProcesses);
+
+Holders holders_of(const SharedRecord& record) {
+  Holders holders;
+  for (std::size_t word = kMaxProcesses / 64; word-- > 0;)
+    holders = holders << 64 | Holders(plain(record.holders[word]));
   return holders;
 }
 
@@ -195,7 +196,7 @@ void copy_shared(const BookLayout& layout, BookSnapshot& snapshot) {
     const Bytes all = shared.lent + shared.kept;
     snapshot.accounts[record.account].shared += all;
     for (ProcessSnapshot& process : snapshot.processes) {
-      const bool holds = std::binary_search(shared.holders.begin(), shared.holders.end(), process.slot);
+      const bool holds = shared.holders[process.slot];
       process.shared[record.account] += holds ? all : shared.maker == process.slot ? shared.lent : Bytes{0};
     }
     snapshot.shared_memory.push_back(std::move(shared));
@@ -297,7 +298,9 @@ BookStatus BookReader::read(BookSnapshot& out, std::uint64_t denials_known) {
     const std::uint64_t overwritten =
         snapshot.denial_count - std::min(snapshot.denial_count, std::uint64_t{kDenialRing});
     // A denial counts before its entry is written: each number is waited for until its entry is there, or another's.
-    std::set<std::uint64_t> wanted(unfinished_.upper_bound(overwritten), unfinished_.end());
+    // None beyond the count, which whoever writes there may set back: as many as the ring has are waited for at most.
+    std::set<std::uint64_t> wanted(unfinished_.upper_bound(overwritten),
+                                   unfinished_.upper_bound(snapshot.denial_count));
     for (std::uint64_t number = std::max(denials_known, overwritten); number < snapshot.denial_count;)
       wanted.insert(wanted.end(), ++number);
     for (const DenialRecord& record : layout.denials) {

@@ -17,29 +17,27 @@ namespace {
 /// than nothing where living processes are charged for what nobody has any more.
 std::vector<std::int64_t> held_besides(const BookSnapshot& book) {
   std::vector<std::int64_t> besides(book.accounts.size(), 0);
-  std::set<std::uint32_t> living;
-  for (const ProcessSnapshot& process : book.processes) living.insert(process.slot);
+  decltype(SharedSnapshot::holders) living;
+  for (const ProcessSnapshot& process : book.processes) living.set(process.slot);
   LabelSearch labels(book.control_path.c_str());
   const auto has_descriptor = [&](const SharedSnapshot& shared) {
     // Where it cannot be told, the living may have one; nobody is said to have one for ever.
-    if (shared.control_inode == kUnknownFile) return !living.empty();
+    if (shared.control_inode == kUnknownFile) return living.any();
     const ControlFile file{shared.control_device, shared.control_inode};
-    return shared.control_inode != 0 && (labels.can_tell(file) ? labels.lives(shared.number, file) : !living.empty());
+    return shared.control_inode != 0 && (labels.can_tell(file) ? labels.lives(shared.number, file) : living.any());
   };
-  const auto is_alive = [&](std::uint32_t slot) { return living.count(slot) != 0; };
   const auto lives_by_itself = [&](const SharedSnapshot& shared) {
-    return std::any_of(shared.holders.begin(), shared.holders.end(), is_alive) || has_descriptor(shared);
+    return (shared.holders & living).any() || has_descriptor(shared);
   };
   std::set<std::uint64_t> with_held_pieces;
   for (const SharedSnapshot& piece : book.shared_memory) {
-    if (piece.part_of == 0 || !std::any_of(piece.holders.begin(), piece.holders.end(), is_alive)) continue;
+    if (piece.part_of == 0 || (piece.holders & living).none()) continue;
     // A piece that its maker holds itself has not gone with what was given up.
-    const bool of_maker = piece.maker && is_alive(*piece.maker) &&
-                          std::binary_search(piece.holders.begin(), piece.holders.end(), *piece.maker);
+    const bool of_maker = piece.maker && living[*piece.maker] && piece.holders[*piece.maker];
     if (!of_maker) with_held_pieces.insert(piece.part_of);
   }
   for (const SharedSnapshot& shared : book.shared_memory) {
-    const bool charged_to_living = shared.maker && is_alive(*shared.maker);
+    const bool charged_to_living = shared.maker && living[*shared.maker];
     const bool held = lives_by_itself(shared) || with_held_pieces.count(shared.number) != 0;
     std::int64_t& sum = besides[shared.account];
     if (held) sum += static_cast<std::int64_t>((shared.kept + (charged_to_living ? Bytes{0} : shared.lent)).count());

@@ -1,6 +1,7 @@
 // What stood in a book at one moment, copied out of it. Used by whoever watches workloads.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -62,9 +63,9 @@ struct SharedSnapshot {
   std::uint32_t account = 0;
   std::optional<std::uint32_t> maker;  ///< who is charged what it lends; absent: it has ended
   Bytes lent;
-  Bytes given_up;  ///< of what is lent
-  Bytes kept;      ///< charged to nobody in particular
-  std::vector<std::uint32_t> holders;
+  Bytes given_up;                                       ///< of what is lent
+  Bytes kept;                                           ///< charged to nobody in particular
+  std::bitset<1024> holders;                            ///< by slot
   std::uint64_t control_device = 0, control_inode = 0;  ///< of the file of its descriptors; see layout.hpp
 };
 

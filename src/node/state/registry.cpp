@@ -33,10 +33,6 @@ using ledger::BookStatus;
 // looked at within five seconds.
 constexpr std::size_t kExaminedAtOnce = 512;
 
-bool contains(const std::vector<ProcessIdentity>& list, const ProcessIdentity& process) {
-  return std::any_of(list.begin(), list.end(), [&](const ProcessIdentity& each) { return each.same_as(process); });
-}
-
 constexpr std::time_t kYoungSeconds = 2;
 bool is_older_than_a_moment(const struct stat& status) {  // one of the future is of before the clock was set back
   return std::abs(::time(nullptr) - status.st_ctim.tv_sec) > kYoungSeconds;
@@ -351,7 +347,9 @@ void Registry::drop_duplicate_claims() {
   };
   std::unordered_map<Key, Workload*, Hash> of;
   for (auto& [path, workload] : workloads_) {
+    const auto& dead = sources_.at(path).dead;
     for (const auto& process : workload.book.processes) {
+      if (dead.contains(process.identity)) continue;
       const auto [first, is_new] = of.try_emplace({process.identity.pid_namespace, process.identity.pid}, &workload);
       if (is_new || first->second == &workload) continue;
       struct stat status {};
@@ -366,7 +364,7 @@ void Registry::drop_duplicate_claims() {
         first->second = &workload;
       else
         loser = &workload;
-      sources_.at(loser->path).dead.push_back(process.identity);
+      sources_.at(loser->path).dead.insert(process.identity);
     }
   }
 }
@@ -374,11 +372,13 @@ void Registry::drop_duplicate_claims() {
 // Whoever is dead and still entered stays known as dead; who is no longer entered may be forgotten.
 void Registry::leave_out_the_dead(Workload& workload, Source& source) {
   auto& processes = workload.book.processes;
-  std::erase_if(source.dead, [&](const ProcessIdentity& dead) {
-    return std::none_of(processes.begin(), processes.end(),
-                        [&](const auto& process) { return process.identity.same_as(dead); });
+  decltype(source.dead) entered;
+  std::erase_if(processes, [&](const auto& process) {
+    const bool is_dead = source.dead.contains(process.identity);
+    if (is_dead) entered.insert(process.identity);
+    return is_dead;
   });
-  std::erase_if(processes, [&](const auto& process) { return contains(source.dead, process.identity); });
+  source.dead = std::move(entered);
   workload.used = ledger::held_by_the_living(workload.book);
   if (processes.empty()) return;
   for (std::size_t account = 0; account < workload.used.size(); ++account)
@@ -396,8 +396,8 @@ void Registry::examine_processes() {
     source.creator = liveness(book.creator, own_namespace);
     const bool of_container = !each->second.granted.empty();
     for (const auto& process : book.processes) {
-      if (!contains(source.dead, process.identity) && is_dead(process, source.reader, own_namespace, of_container))
-        source.dead.push_back(process.identity);
+      if (!source.dead.contains(process.identity) && is_dead(process, source.reader, own_namespace, of_container))
+        source.dead.insert(process.identity);
     }
     examined += 1 + book.processes.size();
     examined_last_ = each->first;

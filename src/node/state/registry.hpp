@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/result.hpp"
@@ -89,10 +90,17 @@ class Registry {
                                               std::optional<std::uint32_t> asker = std::nullopt) const;
 
  private:
+  struct ByIdentity {  // a book can name a thousand, and each is looked for
+    bool operator()(const ProcessIdentity& left, const ProcessIdentity& right) const {
+      return std::tie(left.pid, left.start_time, left.pid_namespace) <
+             std::tie(right.pid, right.start_time, right.pid_namespace);
+    }
+  };
+
   struct Source {
     ledger::BookReader reader;
-    std::vector<ProcessIdentity> dead;  ///< still entered in the book
-    std::uint64_t order = 0;            ///< of taking up
+    std::set<ProcessIdentity, ByIdentity> dead;  ///< still entered in the book
+    std::uint64_t order = 0;                     ///< of taking up
     Liveness creator = Liveness::kUnknown;
     std::uint64_t inside = 0;    ///< the pid namespace of a container's processes
     ledger::BookSnapshot first;  ///< as it was taken up, without processes; its tenant is who is charged

@@ -547,6 +547,12 @@ TEST_F(BookTest, ADenialThatIsBeingWrittenIsReadOnceItsEntryIsThere) {
   for (std::uint64_t number = 5; number <= 4 + kDenialRing; ++number) write(number);
   EXPECT_EQ(read().size(), kDenialRing);
   EXPECT_EQ(read(), Numbers{}) << "what was overwritten is waited for no longer";
+  layout->header.denial_count = 9000;
+  EXPECT_EQ(read(), Numbers{});
+  layout->header.denial_count = 8000;  // as a program can write
+  EXPECT_EQ(read(), Numbers{});
+  write(9000);
+  EXPECT_EQ(read(), Numbers{}) << "nor is what counts no longer";
   ::munmap(layout, sizeof(BookLayout));
 }
 

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,6 +413,48 @@ TEST_F(RegistryTest, AProcessCountsUnderOneBook) {
   EXPECT_EQ(sum, 1_GiB);
   EXPECT_EQ(registry_.workloads().at(good).used.front(), 1_GiB) << "the one that was there first";
   kill(holder);
+}
+
+TEST_F(RegistryTest, BooksThatNameWhateverThereIsRoomForCostLittle) {
+  // As a program can write: everything that slots and records of shared memory hold, in two books the same.
+  const std::string one = make("one", 1, 4_GiB), other = folder_ + "/books/other.2.book";
+  const int file = ::open(one.c_str(), O_RDWR | O_CLOEXEC);
+  auto* layout = static_cast<ledger::BookLayout*>(
+      ::mmap(nullptr, sizeof(ledger::BookLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  ::close(file);
+  const ProcessIdentity self = current_process();
+  for (std::uint32_t index = 0; index < ledger::kCommonSlot; ++index) {
+    ledger::SlotRecord& slot = layout->slots[index];
+    slot.pid = static_cast<std::int32_t>(index) + 1;
+    slot.pid_namespace = self.pid_namespace + 1;  // of a container, say: their locks on the book tell that they live
+    slot.state = ledger::state_word(1, ledger::SlotLife::kUsed);
+  }
+  layout->header.slot_bound = ledger::kCommonSlot;
+  for (ledger::SharedRecord& record : layout->shared.records) {
+    record.maker = 1;
+    record.number = 1 + static_cast<std::uint64_t>(&record - layout->shared.records);
+    for (auto& holders : record.holders) holders = ~std::uint64_t{0};
+  }
+  layout->shared.bound = ledger::kMaxShared;
+  ::munmap(layout, sizeof(ledger::BookLayout));
+  std::filesystem::copy_file(one, other);
+  std::vector<FileDescriptor> locked;
+  for (const std::string& path : {one, other}) {
+    struct flock lock {};
+    lock.l_type = F_RDLCK;
+    lock.l_len = ledger::kMaxProcesses;
+    locked.emplace_back(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::fcntl(locked.back().get(), F_OFD_SETLK, &lock), 0);
+  }
+  const auto memory = [] { return ::mallinfo2().uordblks + ::mallinfo2().hblkhd; };
+  const std::size_t before = memory();
+  registry_.refresh();
+  ASSERT_EQ(registry_.workloads().at(one).book.processes.size(), ledger::kCommonSlot);
+  ASSERT_TRUE(registry_.workloads().at(other).book.processes.empty()) << "a process counts under one book";
+  const std::size_t once = memory();
+  EXPECT_LT(once - before, std::size_t{6} << 20U) << "less than the two files";
+  for (int times = 0; times < 20; ++times) registry_.refresh();
+  EXPECT_LT(memory(), once + (std::size_t{64} << 10U)) << "nothing more to know of them at each look";
 }
 
 TEST_F(RegistryTest, NumbersThatCannotBeAreDamage) {
