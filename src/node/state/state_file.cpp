@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "base/file.hpp"
@@ -19,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr off_t kMaxSize = off_t{256} << 20;  // far above what the most workloads of the most users need
+constexpr int kDeepest = 16;                  // a file of brackets takes 75 times its size to be read
 
 tl::unexpected<std::string> no(const std::string& why) { return tl::unexpected(why); }
 
@@ -45,9 +47,12 @@ tl::expected<std::string, std::string> content_of(const FileDescriptor& file) {
 std::string damage_of(const FileDescriptor& file, const std::function<void(const json& document)>& take) {
   const auto content = content_of(file);
   if (!content) return content.error();
-  const json document = json::parse(*content, nullptr, false);
-  if (document.is_discarded()) return "it is not JSON";
+  const auto admit = [](int depth, json::parse_event_t, const json&) {
+    return depth <= kDeepest ? true : throw std::length_error("it is nested too deeply");
+  };
   try {
+    const json document = json::parse(*content, admit, false);
+    if (document.is_discarded()) return "it is not JSON";
     take(document);
   } catch (const std::exception& wrong) {
     return fmt::format("what it says is not what the daemon writes there: {}", wrong.what());

@@ -88,6 +88,13 @@ TEST_F(StateFileTest, WhatIsDamagedIsKeptAndToldOf) {
   }
 }
 
+TEST_F(StateFileTest, BracketsTakeNoMoreMemoryThanTheyAre) {
+  constexpr std::size_t kSize = std::size_t{1} << 20U;
+  folder_.write("state/file.json", std::string(kSize, '[') + std::string(kSize, ']'));
+  EXPECT_EQ(found(), json());
+  EXPECT_NE(damage_.find("it is nested too deeply"), std::string::npos) << damage_;
+}
+
 TEST_F(StateFileTest, WhateverLiesThereDoesNotHoldUpTheStart) {
   std::filesystem::create_directory(folder_.file("state"));
   const auto refused = [&](const char* why) {
