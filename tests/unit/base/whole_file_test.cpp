@@ -2,8 +2,11 @@
 #include "base/whole_file.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "../temporary.hpp"
@@ -31,6 +34,22 @@ TEST(WholeFile, WhatCannotBeWrittenStaysAsItWas) {
   EXPECT_EQ(errno, EISDIR);
   EXPECT_TRUE(std::filesystem::exists(folder.file("x/kept")));
   EXPECT_FALSE(std::filesystem::exists(folder.file("x.new")));
+}
+
+TEST(WholeFile, WhatIsWrittenInPartSaysWhy) {
+  const TemporaryFolder folder;
+  folder.write("x", "kept");
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{4096, limit.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  errno = 0;
+  EXPECT_FALSE(write_whole(folder.file("x"), std::string(8192, '1'), 0600));
+  EXPECT_EQ(errno, EFBIG) << "as ENOSPC on a full disk";
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(folder.content("x"), "kept");
 }
 
 TEST(WholeFile, ALinkIsNotWrittenThrough) {
