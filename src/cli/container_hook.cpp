@@ -152,7 +152,7 @@ Result<int> start(const Session& session, const std::string& device, const engin
   options.wish = std::move(*wish);
   const auto books = store->list();
   const bool has_one = std::any_of(books.begin(), books.end(), [&](const ledger::StoredBook& book) {
-    return book.live && has_label(book.contents.labels, id_label(container));
+    return book.live && book.contents.creator.same_as(*first);
   });
   if (has_one && !claims.empty()) return 0;  // made by the hook of the first claim, for all of them
   if (has_one)                               // the engine mounts one book over the other

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShortId = 12;
+constexpr std::size_t kGeneratedId = 64, kShortId = 12;  // digits; a shorter one is as good as a name
 
 json read_document(const std::string& path) { return json::parse(machine::content_of(path), nullptr, false); }
 
@@ -115,7 +115,7 @@ Result<Container> read_container(const std::string& state) {
   for (const std::string& variable : texts_of(part_of(process, "env")))
     if (variable.starts_with("PATH=")) container.path = variable.substr(5);
   container.engine = "container";
-  container.name = container.id.substr(0, kShortId);
+  container.name = container.id.size() < kGeneratedId ? container.id : container.id.substr(0, kShortId);
   const json& notes = part_of(configured, "annotations");
   name_by_annotations(notes, container);
   name_by_podman(bundle, notes, container);

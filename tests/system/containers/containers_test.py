@@ -616,6 +616,12 @@ class UnderContainerd(Containers, Case):
         labels = dict(entry.split("=", 1) for entry in row["labels"].split(","))
         self.assertEqual((labels["container"], labels["engine"]), ("web", "container"))
 
+    def test_ids_that_begin_alike_are_of_different_containers(self):
+        names = [f"training-of-vision-{number}" for number in range(3)]
+        for name in names:
+            self.start_in(name, "ration-workload", "hold", "1GiB")
+        self.until(lambda: sorted(row["workload"] for row in self.governed() if row["used_bytes"]) == names, "each has a book of its own")
+
     def test_two_devices_are_one_too_many(self):
         file = self.engine.configuration(self.root, ["ration-workload", "total"])
         for tenant, limit in (("nlp", 4), ("vision", 2), ("nlp", 4)):  # the second replaces the first
