@@ -171,10 +171,10 @@ Result<std::string> register_workload(NodeClient& daemon, const std::string& fol
   return answer->value("tenant", wish.tenant);
 }
 
-void show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant, const std::string& labels,
-               const std::function<void()>& work) {
+Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,
+                       const std::string& labels, const std::function<void()>& work) {
   const json body{{"folder", folder}, {"tenant", tenant}, {"labels", labels}, {"made", true}};
-  (void)daemon.post_during("/api/v1/workloads", body, work);
+  return daemon.post_during("/api/v1/workloads", body, work).map([](const json&) {});
 }
 
 }  // namespace ration::cli

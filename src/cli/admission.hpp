@@ -35,8 +35,8 @@ struct Lease {
 
 /// After the book was made: returns when the daemon has seen it. Beside what is guaranteed to others its limit may have
 /// to be lower, and a program that is quicker than the daemon would take what is kept for them. A daemon that cannot
-/// answer is not a reason not to run. `work` is done meanwhile.
-void show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant, const std::string& labels,
-               const std::function<void()>& work);
+/// answer is not a reason not to run, but for a container. `work` is done meanwhile.
+Result<void> show_book(NodeClient& daemon, const std::string& folder, const std::string& tenant,
+                       const std::string& labels, const std::function<void()>& work);
 
 }  // namespace ration::cli

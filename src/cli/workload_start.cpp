@@ -249,17 +249,18 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);
   if (!book) return tl::unexpected(book.error());
   alone.reset();
-  Result<void> brought;
+  Result<void> shown, brought;
   const auto work = [&] {
     if (bring) brought = bring(*book);
   };
   if (daemon)
-    show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, work);
+    shown = show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, work);
   else
     work();
+  if (bring && brought) brought = shown;  // its tenant's limit is in force once the daemon has seen it
   if (!brought) {
     ledger::remove_book(*book);
-    if (daemon) show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, [] {});
+    if (daemon) (void)show_book(*daemon, store.folder(), options.wish.tenant, plan->labels, [] {});
     return tl::unexpected(brought.error());
   }
   return Started{*book, std::move(*plan)};

@@ -37,8 +37,8 @@ struct Started {
 
 /// Checks and enters promises, takes the name, tells the daemon, makes the book. `lease`: of the daemon's queue; may be
 /// empty. `daemon` is reset where it governs another node. `creator`: with whom the workload ends; absent: this
-/// process. `bring`: brings the book to where the workload looks for it, while the daemon takes it up; where that fails
-/// the book is taken away again.
+/// process. `bring`: brings the book to where the workload looks for it, while the daemon takes it up; where that
+/// fails, or the daemon has not seen it, the book is taken away again.
 [[nodiscard]] Result<Started> start_workload(const Session& session, RunOptions& options, const ledger::Store& store,
                                              const std::string& lease, std::optional<NodeClient>& daemon,
                                              const std::optional<ProcessIdentity>& creator = {},

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Containers under a limit by one option of their own engine, on the simulated GPU: Podman with runc, and bubblewrap."""
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import urllib.request
 from unittest import mock
@@ -68,6 +71,44 @@ s.sendall(b'%%s %%s HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/json\\r
           (method.encode(), path.encode(), len(body)) + body)
 print(b''.join(iter(lambda: s.recv(65536), b'')).decode())
 """
+
+
+class LosesBooks:
+    """The daemon, as whoever it is lost to sees it when it is asked to look at a book."""
+
+    def __init__(self, path, daemon):
+        self.path, self.daemon = path, str(daemon)
+
+    def __enter__(self):
+        self.ends = [socket.socket(socket.AF_UNIX)]
+        self.listener, = self.ends
+        self.listener.bind(str(self.path))
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        for each in self.ends:
+            each.close()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            daemon = socket.socket(socket.AF_UNIX)
+            self.ends += [client, daemon]
+            daemon.connect(self.daemon)
+            threading.Thread(target=self.pass_on, args=(daemon, client), daemon=True).start()
+            threading.Thread(target=self.pass_on, args=(client, daemon), daemon=True).start()
+
+    def pass_on(self, source, target):
+        with contextlib.suppress(OSError):  # the other direction has ended it
+            while (part := source.recv(65536)) and b'"made":true' not in part:
+                target.sendall(part)
+            for end in (source, target):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 class OfEngine:
@@ -558,6 +599,24 @@ class UnderPodman(Claims, Case):
         other.write_text('{"cdiVersion":"0.5.0","kind":"ration.sh/limit","devices":[{"name":"1GiB-gpu0","containerEdits":{}}]}')
         self.addCleanup(other.unlink)
         self.refused(self.inject("podman", "--limit", "1GiB", "--", "run", IMAGE), "E1705", "other.json")
+
+    def test_a_container_that_the_daemon_has_not_seen_does_not_start(self):
+        bundle = self.folder / "bundle"
+        bundle.mkdir()
+        subprocess.run(["runc", "spec", "--bundle", bundle], check=True)
+        spec = json.loads((bundle / "config.json").read_text())
+        spec["root"]["path"] = str(self.root)
+        spec["process"].update(args=["ration-workload", "total"], terminal=False)
+        (bundle / "config.json").write_text(json.dumps(spec))
+
+        def start(name, socket):
+            self.assertEqual(self.ration("inject", self.node, "oci", bundle, "--tenant", "nlp", "--socket", socket).returncode, 0)
+            return subprocess.run(["runc", "--root", self.folder / "runc", "run", "--bundle", bundle, name], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = start("seen", self.folder / "ration.sock")
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, str(4 * GIB)), done.stderr)
+        with LosesBooks(self.folder / "lost.sock", self.folder / "ration.sock") as daemon:
+            self.refused(start("unseen", daemon.path), "E1508")
+        self.assertEqual([path.name for path in (self.folder / "books").glob("unseen*")], [])
 
     @unittest.skipIf(shutil.which("bwrap") is None, "bubblewrap is not installed")
     def test_a_sandbox_without_a_daemon(self):
