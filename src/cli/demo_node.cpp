@@ -62,16 +62,8 @@ std::vector<pid_t> others_in_group(pid_t group) {
   return found;
 }
 
-/// The sweeper: a process group's first member. Everything else that is started joins the group.
-[[noreturn]] void sweep(int owner, const std::string& folder) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
-  ::setpgid(0, 0);
-  const int nothing = ::open("/dev/null", O_RDWR);
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
-  char letter = 0;
-  while (::read(owner, &letter, 1) < 0 && errno == EINTR) {
-  }
-  const pid_t group = ::getpid();
+/// Ends every other process of the group, and removes the folder.
+void clean_up(pid_t group, const std::string& folder) {
   ::kill(-group, SIGTERM);
   ::kill(-group, SIGCONT);
   const auto end = std::chrono::steady_clock::now() + kGracious;
@@ -87,6 +79,18 @@ std::vector<pid_t> others_in_group(pid_t group) {
     fs::remove_all(folder, error);
     if (error) std::this_thread::sleep_for(10ms);
   }
+}
+
+/// The sweeper: a process group's first member. Everything else that is started joins the group.
+[[noreturn]] void sweep(int owner, const std::string& folder) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
+  char letter = 0;
+  while (::read(owner, &letter, 1) < 0 && errno == EINTR) {
+  }
+  clean_up(::getpid(), folder);
   ::_exit(0);
 }
 
@@ -190,7 +194,12 @@ Result<void> DemoNode::start_daemon() {
 
 DemoNode::~DemoNode() {
   alive_ = FileDescriptor();
-  if (sweeper_ > 0) ::waitpid(sweeper_, nullptr, 0);
+  if (sweeper_ <= 0) return;
+  siginfo_t how{};  // it stays to be fetched, so that nobody else gets its number
+  while (::waitid(P_PID, static_cast<id_t>(sweeper_), &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  if (how.si_code != CLD_EXITED) clean_up(sweeper_, folder_);
+  ::waitpid(sweeper_, nullptr, 0);
 }
 
 void DemoNode::start(const ScenarioProgram& program, double speed, unsigned seed) {

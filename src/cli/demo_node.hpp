@@ -1,6 +1,6 @@
 // The node of `ration demo`: a private folder, a daemon on a port of its own, and programs under `ration run`.
 // Promise: when the owner ends, however it ends (SIGKILL too), every process that was started here is ended and the
-// folder is removed: a sweeper process waits for nothing else.
+// folder is removed: a sweeper process waits for nothing else. Where that was killed, the owner does it at its end.
 #pragma once
 
 #include <sys/types.h>

@@ -288,9 +288,13 @@ std::string scenario_program(const std::string& name) {
 }
 
 Result<Scenario> read_scenario(const std::string& name, double speed) {
-  const fs::path path = fs::path(name).extension() == ".toml" ? fs::path(name) : scenario_folder() / (name + ".toml");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  const bool is_file = fs::path(name).extension() == ".toml";
+  const fs::path path = is_file ? fs::path(name) : scenario_folder() / (name + ".toml");
+  std::error_code error;
+  std::ifstream file;
+  // Opening a pipe waits for its other end; a name leads nowhere else.
+  if (fs::is_regular_file(path, error) && (is_file || path.stem() == name)) file.open(path, std::ios::binary);
+  if (!file.is_open()) {
     const auto names = scenario_names();
     return fail("E1441", fmt::format("there is no scenario '{}'.{}", name, suggestion(name, names)),
                 fmt::format("ration demo --scenario {}, or a file of yours: FILE.toml", fmt::join(names, "|")), 2);

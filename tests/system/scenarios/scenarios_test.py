@@ -207,6 +207,14 @@ class Running(Case):
                     time.sleep(0.02)
                 self.assertEqual((self.ours(), list(self.base.glob("ration-demo-*"))), ([], []))
 
+    def test_nothing_is_left_behind_where_the_sweeper_was_killed(self):
+        self.start("serving", "--keep")
+        self.until(lambda rows: len(rows) == 3 and all(row["processes"] for row in rows.values()), "three programs")
+        (sweeper,) = (pid for pid in map(int, subprocess.run(["pgrep", "-P", str(self.demo.pid)], capture_output=True, text=True).stdout.split()) if os.getpgid(pid) == pid)
+        os.kill(sweeper, signal.SIGKILL)
+        self.stop()
+        self.assertEqual((self.ours(), list(self.base.glob("ration-demo-*"))), ([], []))
+
     def test_it_ends_by_itself_when_told_so_and_shows_who_holds_what(self):
         done = subprocess.run([BIN / "ration", "demo", "--scenario", "serving", "--speed", "8", "--for", "2s"], env=self.environment, capture_output=True,
                               text=True, timeout=PATIENCE)

@@ -1,6 +1,8 @@
 // Scenarios of `ration demo`: those that come with ration are sound, and a file with anything wrong is rejected whole.
 #include "cli/scenario.hpp"
 
+#include <sys/stat.h>
+
 #include <random>
 
 #include "../temporary.hpp"
@@ -126,6 +128,17 @@ TEST_F(ScenarioTest, OneThatIsNotThereNamesThoseThatAre) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().id, "E1441");
   EXPECT_EQ(missing.error().what, "there is no scenario 'dmo'. Did you mean 'demo'?");
+}
+
+TEST_F(ScenarioTest, ANameLeadsNowhereElseAndAFileIsAFile) {
+  ASSERT_EQ(::mkfifo(folder_.file("pipe.toml").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir(folder_.file("folder.toml").c_str(), 0700), 0);
+  for (const std::string& name : {std::string("../scenarios/demo"), std::string("./demo"), folder_.file("pipe.toml"),
+                                  folder_.file("folder.toml")}) {
+    const auto scenario = read_scenario(name, 1);
+    ASSERT_FALSE(scenario) << name;
+    EXPECT_EQ(scenario.error().id, "E1441") << name;
+  }
 }
 
 TEST_F(ScenarioTest, AnyFileIsAScenarioOrAnError) {
